@@ -1,0 +1,6 @@
+"""The `tornlog` command."""
+
+
+def main() -> None:
+    """Run the command line."""
+    raise SystemExit(2)

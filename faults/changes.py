@@ -1,0 +1,227 @@
+"""The changes a file system's metadata goes through, each of which a crash can take back on its own.
+
+    change             durable, strictly, once                       counted when lost as
+    create             its directory is synced                       name lost
+    extend             the file is synced                            size lost
+    empty              the file is synced                            emptying undone
+    unlink             its directory is synced                       unlink undone
+    rename             the directory of the new name is synced       rename undone
+    make directory     the directory above is synced                 directory lost
+    remove directory   the directory above is synced                 removal undone
+
+Replayed over the durable entries, a change does what it can: one that refers to a name that is not there, because the
+change that made it was lost, does nothing. A rename kept while its file's creation was lost still gives the new name.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from .page_cache import Inode
+
+
+@dataclass(slots=True)
+class Entries:
+    """Names, directories and sizes as they are at some moment.
+
+    A name leads to a file's number, and that to its present content: emptying a file gives it a new Inode, for the
+    old bytes may come back. sizes is by Inode.identity. written is the last `write` operation that grew it.
+    """
+
+    names: dict[str, int] = field(default_factory=dict)
+    files: dict[int, Inode] = field(default_factory=dict)
+    directories: set[str] = field(default_factory=lambda: {"/"})
+    sizes: dict[int, int] = field(default_factory=dict)
+    written: dict[int, int] = field(default_factory=dict)
+
+    def copy(self) -> "Entries":
+        """Return entries that can change on their own; the inodes are shared."""
+        return Entries(
+            dict(self.names), dict(self.files), set(self.directories), dict(self.sizes), dict(self.written)
+        )
+
+    def inode(self, path: str) -> Inode | None:
+        """Return the content of the file at path, None if there is none."""
+        file = self.names.get(path)
+        return None if file is None else self.files[file]
+
+    def prune(self) -> None:
+        """Remove what lies in directories that do not exist."""
+        for directory in sorted(self.directories - {"/"}):
+            if parent_of(directory) not in self.directories:
+                self.directories.discard(directory)
+        for path in [path for path in self.names if parent_of(path) not in self.directories]:
+            del self.names[path]
+
+
+def parent_of(path: str) -> str:
+    """Return the directory a path lies in."""
+    return path.rpartition("/")[0] or "/"
+
+
+class Change(ABC):
+    """One change, with the number of the operation that made it, which is its own.
+
+    synced: a sync meant for it is complete.
+    """
+
+    __slots__ = ("number", "path", "synced")
+    kind: ClassVar[str]
+    lost: ClassVar[str]
+
+    def __init__(self, number: int, path: str) -> None:
+        self.number = number
+        self.path = path
+        self.synced = False
+
+    @property
+    def directory(self) -> str | None:
+        """Return the directory whose sync makes the change durable; None if the file's own does."""
+        return parent_of(self.path)
+
+    @property
+    def label(self) -> str:
+        """Return what the draw about this change is labelled with."""
+        return f"{self.kind} {self.path}"
+
+    @abstractmethod
+    def apply(self, entries: Entries) -> None:
+        """Do the change to entries."""
+
+    def lose(self, entries: Entries) -> None:  # noqa: B027 - most leave nothing behind
+        """Do to entries what is left of a lost change."""
+
+
+class Create(Change):
+    """A new, empty file."""
+
+    __slots__ = ("file", "inode")
+    kind = "create"
+    lost = "name lost"
+
+    def __init__(self, number: int, path: str, file: int, inode: Inode) -> None:
+        super().__init__(number, path)
+        self.file = file
+        self.inode = inode
+
+    def apply(self, entries: Entries) -> None:
+        """Give the file its name and its first content."""
+        entries.names[self.path] = self.file
+        entries.files[self.file] = self.inode
+
+    def lose(self, entries: Entries) -> None:
+        """Leave the file nameless: a later rename may still name it."""
+        entries.files[self.file] = self.inode
+
+
+class Extend(Change):
+    """A file grows. by_write: by writing the bytes, not by asking for zeros."""
+
+    __slots__ = ("by_write", "identity", "size_bytes")
+    kind = "extend"
+    lost = "size lost"
+
+    def __init__(self, number: int, path: str, identity: int, size_bytes: int, *, by_write: bool) -> None:
+        super().__init__(number, path)
+        self.identity = identity
+        self.size_bytes = size_bytes
+        self.by_write = by_write
+
+    @property
+    def directory(self) -> None:
+        """Return None: the file's own sync makes it durable."""
+        return None
+
+    def apply(self, entries: Entries) -> None:
+        """Set the size; it only grows."""
+        if self.size_bytes > entries.sizes.get(self.identity, 0):
+            entries.sizes[self.identity] = self.size_bytes
+        if self.by_write:
+            entries.written[self.identity] = self.number
+
+
+class Empty(Change):
+    """A file loses its content and goes on with a new, empty one."""
+
+    __slots__ = ("file", "inode")
+    kind = "empty"
+    lost = "emptying undone"
+
+    def __init__(self, number: int, path: str, file: int, inode: Inode) -> None:
+        super().__init__(number, path)
+        self.file = file
+        self.inode = inode
+
+    @property
+    def directory(self) -> None:
+        """Return None: the file's own sync makes it durable."""
+        return None
+
+    def apply(self, entries: Entries) -> None:
+        """Give the file its new content."""
+        entries.files[self.file] = self.inode
+
+
+class Unlink(Change):
+    """A name goes away."""
+
+    __slots__ = ("file",)
+    kind = "unlink"
+    lost = "unlink undone"
+
+    def __init__(self, number: int, path: str, file: int) -> None:
+        super().__init__(number, path)
+        self.file = file
+
+    def apply(self, entries: Entries) -> None:
+        """Remove the name if it still means this file."""
+        if entries.names.get(self.path) == self.file:
+            del entries.names[self.path]
+
+
+class Rename(Change):
+    """A file moves from path to target, replacing what had that name."""
+
+    __slots__ = ("file", "target")
+    kind = "rename"
+    lost = "rename undone"
+
+    def __init__(self, number: int, path: str, target: str, file: int) -> None:
+        super().__init__(number, path)
+        self.target = target
+        self.file = file
+
+    @property
+    def directory(self) -> str:
+        """Return the directory of the new name."""
+        return parent_of(self.target)
+
+    def apply(self, entries: Entries) -> None:
+        """Move the name."""
+        if entries.names.get(self.path) == self.file:
+            del entries.names[self.path]
+        entries.names[self.target] = self.file
+
+
+class MakeDirectory(Change):
+    """A new, empty directory."""
+
+    __slots__ = ()
+    kind = "make directory"
+    lost = "directory lost"
+
+    def apply(self, entries: Entries) -> None:
+        """Add the directory."""
+        entries.directories.add(self.path)
+
+
+class RemoveDirectory(Change):
+    """An empty directory goes away."""
+
+    __slots__ = ()
+    kind = "remove directory"
+    lost = "removal undone"
+
+    def apply(self, entries: Entries) -> None:
+        """Remove the directory."""
+        entries.directories.discard(self.path)

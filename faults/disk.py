@@ -1,0 +1,110 @@
+"""A simulated disk: it outlives the machines that mount it, until a crash or a clean power-off makes it an image.
+
+Every mutating operation has a number, counted from 0 in the order they begin: create, extend, store, pwrite, empty,
+write, msync, fdatasync, sync, sync directory, rename, unlink, make directory, remove directory. The same run numbers
+them alike, so "die during operation 137" means the same each time.
+"""
+
+from collections import Counter
+
+from ..sim.choices import Stream
+from ..sim.kernel import Kernel
+from ..sim.machine import Machine
+from .crash import PowerCut, cache_image, platter_image
+from .files import SimFiles
+from .image import Image
+from .namespace import Namespace
+from .plug import MOMENTS, Plug
+from .profiles import CrashProfile
+from .syncs import Syncs
+from .timing import SyncFaults, SyncTiming
+
+
+class Disk:
+    """One disk. What a process kill leaves in the page cache, a next machine finds by mounting the same disk again."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        stream: Stream,
+        *,
+        image: Image | None = None,
+        sector_bytes: int = 512,
+        page_bytes: int = 4096,
+        timing: SyncTiming | None = None,
+        sync_faults: SyncFaults | None = None,
+    ) -> None:
+        assert page_bytes % sector_bytes == 0, (page_bytes, sector_bytes)
+        self._sector_bytes = sector_bytes
+        self._page_bytes = page_bytes
+        self._kernel = kernel
+        self._stream = stream
+        self._plug = Plug(kernel, stream)
+        if image is None:
+            self._names = Namespace(page_bytes)
+        else:
+            self._names = Namespace.load(image, page_bytes, kernel.wall_start_ms)
+        self._syncs = Syncs(self._plug, self._names, timing or SyncTiming(), sync_faults or SyncFaults())
+        self._locks: dict[str, Machine] = {}
+        self._mounted: list[Machine] = []
+        self._finished = False
+
+    @property
+    def operations(self) -> int:
+        """Return how many operations have begun: the next one has this number."""
+        return self._plug.operations
+
+    @property
+    def fired(self) -> Counter[str]:
+        """Return how often each fault really happened."""
+        return self._plug.fired
+
+    def mount(self, machine: Machine) -> SimFiles:
+        """Return the disk's files as machine sees them."""
+        self._check_unfinished()
+        self._mounted.append(machine)
+        return SimFiles(machine, self._names, self._plug, self._syncs, self._locks)
+
+    def crash_at(self, operation: int, moment: str) -> None:
+        """Kill the machine that begins the operation of that number: before, during or after its effect.
+
+        During a store, pwrite or write, a drawn number of its first bytes has reached the page cache; during a sync,
+        half its time has passed; of the rest, which have no middle, it is drawn whether the effect is there.
+        """
+        if moment not in MOMENTS:
+            raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
+        if operation < self.operations:
+            raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
+        self._plug.armed = operation
+        self._plug.moment = moment
+
+    def is_durable(self, path: str, start: int, end: int) -> bool:
+        """Return whether the bytes [start, end) of a file are surely on the platter. For judges, not for stores."""
+        inode = self._names.current.inode(path)
+        return inode is not None and inode.has_durable(start, end)
+
+    def crash(self, profile: CrashProfile) -> Image:
+        """Return what is left after the machine died, drawn within what profile allows. The disk is then finished."""
+        if any(machine.alive for machine in self._mounted):
+            raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
+        self._finish()
+        self.fired["crash"] += 1
+        self.fired[f"crash {profile.name}"] += 1
+        wall_start_ms = self._kernel.wall_start_ms
+        if profile.page_cache_survives:
+            return cache_image(self._names.current, wall_start_ms)
+        cut = PowerCut(profile, self._stream, self.fired, self._page_bytes, self._sector_bytes)
+        return cut.image(self._names, wall_start_ms)
+
+    def settle(self) -> Image:
+        """Return what a clean power-off leaves: all that is in the page cache, but for what failed syncs dropped."""
+        self._finish()
+        return platter_image(self._names.current, self.operations, self._kernel.wall_start_ms)
+
+    def _finish(self) -> None:
+        self._check_unfinished()
+        self._finished = True
+
+    def _check_unfinished(self) -> None:
+        if self._finished:
+            raise RuntimeError("the disk is an image already: make a new one from that")

@@ -1,0 +1,193 @@
+"""Directory entries: as everyone sees them, as they are surely durable, and the journal of changes between the two.
+
+Which changes a crash may take back depends on the file system, known only when it happens. So the journal keeps both
+answers: a change is `synced` once a sync meant for it is complete (strict POSIX), and everything up to operation
+`committed` is durable because a journal commits in order (ext4): there, any sync commits all that came before.
+"""
+
+import errno
+
+from .changes import (
+    Change,
+    Create,
+    Empty,
+    Entries,
+    Extend,
+    MakeDirectory,
+    RemoveDirectory,
+    Rename,
+    Unlink,
+    parent_of,
+)
+from .image import Image
+from .page_cache import Inode
+
+
+class Namespace:
+    """One file system's names. Every mutating method takes the number of the operation it is.
+
+    Invariant: durable with the journal applied in order is current.
+    """
+
+    def __init__(self, page_bytes: int) -> None:
+        self.current = Entries()
+        self.durable = Entries()
+        self.journal: list[Change] = []
+        self.committed = -1
+        self._page_bytes = page_bytes
+        self._inodes = 0
+        self._children: dict[str, set[str]] = {"/": set()}
+        self._unsynced: dict[int, list[Change]] = {}
+
+    @classmethod
+    def load(cls, image: Image, page_bytes: int, wall_start_ms: int) -> "Namespace":
+        """Make the names of an image, all durable. File contents stay the image's until someone writes to them."""
+        namespace = cls(page_bytes)
+        current = namespace.current
+        children = namespace._children
+        for directory in image.directories:
+            current.directories.add(directory)
+            children[directory] = set()
+            children[parent_of(directory)].add(directory.rpartition("/")[2])
+        for file, (path, content) in enumerate(image.files.items()):
+            above, _, name = path.rpartition("/")
+            children[above or "/"].add(name)
+            current.names[path] = file
+            mtime_ns = (content.mtime_ms - wall_start_ms) * 1_000_000
+            current.files[file] = Inode(file, page_bytes, mtime_ns, content)
+            current.sizes[file] = len(content.content)
+        namespace._inodes = len(image.files)
+        namespace.durable = current.copy()
+        return namespace
+
+    def find(self, path: str) -> Inode:
+        """Return the content of the file at path; FileNotFoundError or IsADirectoryError if there is none."""
+        inode = self.current.inode(path)
+        if inode is not None:
+            return inode
+        if path in self.current.directories:
+            raise is_a_directory(path)
+        raise no_such_file(path)
+
+    def children(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        self.check_directory(path)
+        return sorted(self._children[path])
+
+    def check_directory(self, path: str) -> None:
+        """Raise the OSError that using path as a directory would meet."""
+        if path not in self.current.directories:
+            raise not_a_directory(path) if path in self.current.names else no_such_file(path)
+
+    def check_parent(self, path: str) -> None:
+        """Raise the OSError that creating path would meet because of what is above it, or at it."""
+        if path in self.current.directories:
+            raise is_a_directory(path)
+        above = parent_of(path)
+        if above not in self.current.directories:
+            raise not_a_directory(above) if above in self.current.names else no_such_file(path)
+
+    def create(self, number: int, path: str, mtime_ns: int) -> Inode:
+        """Make an empty file."""
+        inode = self._new_inode(mtime_ns)
+        self._record(Create(number, path, inode.identity, inode))
+        self._add_child(path)
+        return inode
+
+    def empty(self, number: int, path: str, mtime_ns: int) -> Inode:
+        """Take a file's content away. Maps of the file keep the old bytes."""
+        inode = self._new_inode(mtime_ns)
+        change = Empty(number, path, self.current.names[path], inode)
+        self._record(change)
+        self._unsynced.setdefault(inode.identity, []).append(change)
+        return inode
+
+    def extend(self, number: int, path: str, inode: Inode, size_bytes: int, *, by_write: bool) -> None:
+        """Note a file's new size; its page cache is the caller's to grow."""
+        change = Extend(number, path, inode.identity, size_bytes, by_write=by_write)
+        self._record(change)
+        self._unsynced.setdefault(inode.identity, []).append(change)
+
+    def unlink(self, number: int, path: str) -> None:
+        """Remove a name that exists."""
+        self._record(Unlink(number, path, self.current.names[path]))
+        self._remove_child(path)
+
+    def rename(self, number: int, path: str, target: str) -> None:
+        """Move a name that exists to a target whose directory exists."""
+        self._record(Rename(number, path, target, self.current.names[path]))
+        self._remove_child(path)
+        self._add_child(target)
+
+    def make_directory(self, number: int, path: str) -> None:
+        """Make a directory below an existing one."""
+        self._record(MakeDirectory(number, path))
+        self._children[path] = set()
+        self._add_child(path)
+
+    def remove_directory(self, number: int, path: str) -> None:
+        """Remove an empty directory."""
+        self._record(RemoveDirectory(number, path))
+        del self._children[path]
+        self._remove_child(path)
+
+    def sync_file(self, inode: Inode, upto: int) -> None:
+        """Make a file's size durable, as far as operations up to number upto made it."""
+        self.committed = max(self.committed, upto)
+        changes = self._unsynced.pop(inode.identity, None)
+        if changes is None:
+            return
+        later = [change for change in changes if change.number > upto]
+        if later:
+            self._unsynced[inode.identity] = later
+        for change in changes:
+            change.synced = change.number <= upto
+        self._retire_synced()
+
+    def sync_directory(self, path: str, upto: int) -> None:
+        """Make durable what operations up to number upto did to the names in one directory."""
+        self.committed = max(self.committed, upto)
+        for change in self.journal:
+            if change.directory == path and change.number <= upto:
+                change.synced = True
+        self._retire_synced()
+
+    def _retire_synced(self) -> None:
+        """Move the synced changes at the head of the journal to the durable entries: their order no longer matters."""
+        done = 0
+        for change in self.journal:
+            if not change.synced:
+                break
+            change.apply(self.durable)
+            done += 1
+        del self.journal[:done]
+
+    def _record(self, change: Change) -> None:
+        change.apply(self.current)
+        self.journal.append(change)
+
+    def _new_inode(self, mtime_ns: int) -> Inode:
+        inode = Inode(self._inodes, self._page_bytes, mtime_ns)
+        self._inodes += 1
+        return inode
+
+    def _add_child(self, path: str) -> None:
+        self._children[parent_of(path)].add(path.rpartition("/")[2])
+
+    def _remove_child(self, path: str) -> None:
+        self._children[parent_of(path)].discard(path.rpartition("/")[2])
+
+
+def no_such_file(path: str) -> FileNotFoundError:
+    """Make the error for a path that is not there."""
+    return FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+
+
+def is_a_directory(path: str) -> IsADirectoryError:
+    """Make the error for a directory where a file is asked for."""
+    return IsADirectoryError(errno.EISDIR, "Is a directory", path)
+
+
+def not_a_directory(path: str) -> NotADirectoryError:
+    """Make the error for a file where a directory is asked for."""
+    return NotADirectoryError(errno.ENOTDIR, "Not a directory", path)

@@ -1,0 +1,219 @@
+"""One file's bytes: as readers see them, as the platter surely has them, and the writes between the two.
+
+The kernel may write a dirty page back at any moment, so at a power cut each dirty page holds the state after the
+first k of the writes that touch it, 0 <= k <= all, each page with a k of its own. A sync moves the floor: what it
+covers is k's new zero. A sync that fails leaves its pages clean and stale: readers see the data, the platter never
+gets it, unless a later write to such a page dirties it again, and then as a whole.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from .image import FileImage
+
+Write = tuple[int, int, bytes]
+"""Bytes in the page cache and not surely on the platter: number of the operation that wrote them, at, data."""
+
+_NOTHING = bytearray()  # shared by all inodes and never changed: growing makes a new buffer
+_NOTHING_READABLE = memoryview(b"")
+_NO_PAGES: frozenset[int] = frozenset()
+
+
+class Inode:
+    """One file's content, whatever its names are.
+
+    Invariant: the platter with all pending writes laid over it in order is the cache, except in stale pages.
+    pending is ordered by operation number. The platter may be shorter than the cache; zeros follow it.
+    """
+
+    __slots__ = (
+        "_durable",
+        "_frozen",
+        "cache",
+        "identity",
+        "loaded",
+        "mtime_ns",
+        "page_bytes",
+        "pending",
+        "readable",
+        "stale",
+    )
+
+    def __init__(
+        self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None
+    ) -> None:
+        self.identity = identity
+        self.page_bytes = page_bytes
+        self.mtime_ns = mtime_ns
+        """When the file was last written: virtual time, plus what the wall clock was off by."""
+        self.loaded = loaded
+        """The file as an image has it, for as long as nothing newer is on the platter."""
+        self._frozen = loaded
+        """The same until someone maps the file or writes to it: most are never touched, and need no page cache."""
+        self.cache = _NOTHING
+        self.readable = _NOTHING_READABLE
+        self.pending: list[Write] = []
+        self.stale: frozenset[int] = _NO_PAGES
+        """Pages whose data a failed sync dropped."""
+        self._durable = _NOTHING
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size as readers see it."""
+        return len(self.cache) if self._frozen is None else len(self._frozen.content)
+
+    def mtime_ms(self, wall_start_ms: int) -> int:
+        """Return the wall-clock ms of the last write, for a kernel whose wall clock began at wall_start_ms."""
+        return wall_start_ms + self.mtime_ns // 1_000_000
+
+    @property
+    def is_clean(self) -> bool:
+        """Return whether the platter has what readers see."""
+        return not self.pending and not self.stale
+
+    def has_durable(self, start: int, end: int) -> bool:
+        """Return whether what readers see of [start, end) is on the platter, whatever becomes of the file's name."""
+        if any(at < end and start < at + len(data) for _, at, data in self.pending):
+            return False
+        page_bytes = self.page_bytes
+        return not any(page * page_bytes < end and start < (page + 1) * page_bytes for page in self.stale)
+
+    def content(self) -> bytes:
+        """Return the bytes as readers see them."""
+        loaded = self.loaded
+        if loaded is not None and self.is_clean and self.size_bytes == len(loaded.content):
+            return loaded.content
+        return bytes(self.cache)
+
+    def platter(self, size_bytes: int) -> bytes:
+        """Return the bytes that are surely durable, cut or filled with zeros to size_bytes."""
+        durable = self._durable if self.loaded is None else self.loaded.content
+        if len(durable) == size_bytes:
+            return bytes(durable)  # of bytes, the same object
+        return bytes(durable[:size_bytes].ljust(size_bytes, b"\0"))
+
+    def thaw(self, size_bytes: int) -> bytearray:
+        """Return the page cache, writable, filled with zeros to size_bytes if it is shorter.
+
+        Growing makes a new buffer: views of the old one stay what they were.
+        """
+        if self._frozen is not None:
+            self.cache = bytearray(self._frozen.content)
+            self.readable = memoryview(self.cache).toreadonly()
+            self._frozen = None
+        if len(self.cache) < size_bytes:
+            self.cache = bytearray(self.cache.ljust(size_bytes, b"\0"))
+            self.readable = memoryview(self.cache).toreadonly()
+        return self.cache
+
+    def write(self, number: int, at: int, data: bytes, mtime_ns: int) -> None:
+        """Put data in the page cache, inside the file. `SimMappedFile.store` has this inlined."""
+        cache = self.thaw(at + len(data))
+        cache[at : at + len(data)] = data
+        self.mtime_ns = mtime_ns
+        if self.stale:
+            at, data = self.redirtied(at, data)
+        self.pending.append((number, at, data))
+
+    def redirtied(self, at: int, data: bytes) -> tuple[int, bytes]:
+        """Return the write [at, data), already in the cache, widened to whole pages if it touches a stale one.
+
+        Write-back knows pages only: it takes along what a failed sync had dropped there.
+        """
+        touched = _pages(at, len(data), self.page_bytes)
+        if self.stale.isdisjoint(touched):
+            return at, data
+        self.stale = self.stale.difference(touched)
+        start = touched.start * self.page_bytes
+        return start, bytes(self.cache[start : touched.stop * self.page_bytes])
+
+    def make_durable(self, upto: int, start: int, end: int) -> None:
+        """Put on the platter what operations up to number upto wrote in the pages of [start, end)."""
+        if not self.pending:
+            return
+        start, end = self._whole_pages(start, end)
+        durable = self._grown_platter()
+        rest: list[Write] = []
+        for write in self.pending:
+            number, at, data = write
+            stop = at + len(data)
+            if number > upto or at >= end or stop <= start:
+                rest.append(write)
+            elif start <= at and stop <= end:
+                durable[at:stop] = data
+            else:
+                first, last = max(at, start), min(stop, end)
+                durable[first:last] = data[first - at : last - at]
+                rest += _outside(write, start, end)
+        self.pending = rest
+
+    def drop(self, upto: int, start: int, end: int) -> None:
+        """Fail to do what make_durable does: the pages become clean and stale.
+
+        A page that was written again since operation upto is still dirty and keeps all of its writes.
+        """
+        start, end = self._whole_pages(start, end)
+        early: set[int] = set()
+        late: set[int] = set()
+        for number, at, data in self.pending:
+            (late if number > upto else early).update(_pages(at, len(data), self.page_bytes))
+        lost = early - late
+        lost.intersection_update(range(start // self.page_bytes, -(-end // self.page_bytes)))
+        self.stale |= lost
+        rest: list[Write] = []
+        for write in self.pending:
+            _, at, data = write
+            if lost.isdisjoint(_pages(at, len(data), self.page_bytes)):
+                rest.append(write)
+            else:
+                rest += (piece for page, piece in _by_page(write, self.page_bytes) if page not in lost)
+        self.pending = rest
+
+    def dirty_pages(self, size_bytes: int) -> list[tuple[int, list[Write]]]:
+        """Return each dirty page that begins before size_bytes with the writes that touch it, oldest first."""
+        page_bytes = self.page_bytes
+        pages: dict[int, list[Write]] = defaultdict(list)
+        for write in self.pending:
+            _, at, data = write
+            page = at // page_bytes
+            pages[page].append(write)
+            rest_bytes = at % page_bytes + len(data) - page_bytes
+            while rest_bytes > 0:
+                page += 1
+                pages[page].append(write)
+                rest_bytes -= page_bytes
+        return [(page, pages[page]) for page in sorted(pages) if page * page_bytes < size_bytes]
+
+    def _whole_pages(self, start: int, end: int) -> tuple[int, int]:
+        return start - start % self.page_bytes, -(-end // self.page_bytes) * self.page_bytes
+
+    def _grown_platter(self) -> bytearray:
+        if self.loaded is not None:
+            self._durable = bytearray(self.loaded.content)
+            self.loaded = None
+        missing = self.size_bytes - len(self._durable)
+        if missing > 0:
+            self._durable = self._durable + bytes(missing)
+        return self._durable
+
+
+def _pages(at: int, size_bytes: int, page_bytes: int) -> range:
+    return range(at // page_bytes, -(-(at + size_bytes) // page_bytes))
+
+
+def _outside(write: Write, start: int, end: int) -> Iterator[Write]:
+    """Yield what of a write lies before start and behind end."""
+    number, at, data = write
+    if at < start:
+        yield number, at, data[: start - at]
+    if at + len(data) > end:
+        yield number, end, data[end - at :]
+
+
+def _by_page(write: Write, page_bytes: int) -> Iterator[tuple[int, Write]]:
+    """Yield a write's pieces with the page each lies in."""
+    number, at, data = write
+    for page in _pages(at, len(data), page_bytes):
+        first = max(page * page_bytes, at)
+        last = min((page + 1) * page_bytes, at + len(data))
+        yield page, (number, first, data[first - at : last - at])

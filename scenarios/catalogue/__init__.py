@@ -1,0 +1,1 @@
+"""Scenarios, one claim a file."""

@@ -1,0 +1,79 @@
+"""PREFIX: the recovered log is a prefix of what was appended: no holes, no inventions, nothing that comes back.
+
+Log order of puts that were never answered is unknown; that each is there at most once and whole is checked.
+"""
+
+from collections.abc import Iterator
+
+from ..evidence import Evidence, Violation
+from ..ledger import Knowledge, PutEntry
+
+
+def check(evidence: Evidence) -> Iterator[Violation]:
+    """Yield every record that nobody put, or twice, or that had gone; and every hole."""
+    store, ledger = evidence.store, evidence.ledger
+    if store.damage is not None:
+        error = store.damage
+        yield Violation(
+            "PREFIX", "the log has a hole", error.file, error.offset, error.field, error.expected, error.found
+        )
+    here: dict[str, PutEntry] = {}
+    for found in store.records:
+        record = found.record
+        put = ledger.by_properties.get(record.properties)
+        if (
+            put is None
+            or put.topic != record.topic
+            or put.queue_id != record.queue_id
+            or put.body != found.body
+        ):
+            wanted = "one that was put" if put is None else put.name
+            shown = record.properties[:60].decode(errors="replace")
+            yield Violation(
+                "PREFIX", "a record that nobody put", found.file, found.position, "record", wanted, shown
+            )
+            continue
+        if put.name in here:
+            yield Violation(
+                "PREFIX", "a put that is there twice", found.file, found.position, "record", "once", put.name
+            )
+        if put.name in ledger.gone:
+            yield Violation(
+                "PREFIX",
+                "a record that had been cut came back",
+                found.file,
+                found.position,
+                "resurrected record",
+                "none",
+                put.name,
+            )
+        if put.knowledge is Knowledge.REFUSED:
+            yield Violation(
+                "PREFIX",
+                "a refused put is there",
+                found.file,
+                found.position,
+                "refused put",
+                "none",
+                put.name,
+            )
+        here[put.name] = put
+    yield from _holes(evidence, here)
+
+
+def _holes(evidence: Evidence, here: dict[str, PutEntry]) -> Iterator[Violation]:
+    store = evidence.store
+    for put in evidence.ledger.puts:
+        at = put.physical_offset
+        if at is None or put.name in here or put.name in evidence.ledger.gone:
+            continue
+        if store.min_offset <= at and at + put.record_bytes <= store.max_offset:
+            yield Violation(
+                "PREFIX",
+                "a hole below the log's end",
+                "commitlog",
+                at,
+                "appended record",
+                put.name,
+                "another",
+            )

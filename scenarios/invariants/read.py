@@ -1,0 +1,43 @@
+"""READ: a consumer gets exactly the messages that its subscription matches, each once, in queue order.
+
+Ours, beside the catalogue's codes. Tags that share a hash pass the store's filter; the workload's tags do not.
+"""
+
+from collections.abc import Iterator
+
+from ..evidence import Violation
+from ..ledger import Ledger, Pull
+from ..recovered import RecoveredStore
+
+
+def check(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
+    """Yield every walk of this life that missed something, repeated it, or was given what it did not ask for.
+
+    store: as it is at the end of the same life, before any crash.
+    """
+    for pull in ledger.pulls:
+        wanted = _wanted(pull, ledger, store)
+        given = [put.name for put in pull.puts]
+        if given != wanted:
+            yield Violation(
+                "READ",
+                f"a walk over {pull.topic}/{pull.queue_id} for {pull.tags or '*'}",
+                f"consumequeue/{pull.topic}/{pull.queue_id}",
+                pull.begin_offset * 20,
+                "messages",
+                ", ".join(wanted) or "none",
+                ", ".join(given) or "none",
+            )
+
+
+def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
+    tags = None if pull.tags is None else {tag.strip() for tag in pull.tags.split("||")}
+    names = []
+    for found in store.records:
+        record = found.record
+        if (record.topic, record.queue_id) != (pull.topic, pull.queue_id):
+            continue
+        put = ledger.by_properties[record.properties]
+        if pull.begin_offset <= record.queue_offset < pull.end_offset and (tags is None or put.tags in tags):
+            names.append(put.name)
+    return names

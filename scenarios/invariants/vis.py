@@ -1,0 +1,27 @@
+"""VIS: what a consumer was given, and no fault the profile allows may take back, is at the same queue offset again."""
+
+from collections.abc import Iterator
+
+from ..evidence import Evidence, Violation
+
+
+def check(evidence: Evidence) -> Iterator[Violation]:
+    """Yield everything seen that is gone or replaced."""
+    store = evidence.store
+    for seen in evidence.ledger.stable:
+        queue = store.queues.get((seen.topic, seen.queue_id))
+        index = seen.queue_offset - (queue.begin if queue else 0)
+        found = None
+        if queue is not None and 0 <= index < len(queue.entries):
+            found = store.by_offset.get(queue.entries[index][0])
+        if found is None or found.record.properties != seen.put.properties:
+            other = "nothing" if found is None else found.record.properties.decode(errors="replace")
+            yield Violation(
+                "VIS",
+                f"{seen.put.name} was given to a consumer and is not there any more",
+                f"consumequeue/{seen.topic}/{seen.queue_id}",
+                seen.queue_offset * 20,
+                "message",
+                seen.put.name,
+                other,
+            )

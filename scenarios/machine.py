@@ -1,0 +1,28 @@
+"""A simulated machine as a store sees it: the kernel's clock and tasks, the disk's files."""
+
+from ..faults.disk import Disk
+from ..sim.machine import Machine
+from ..store.config import FlushDiskType, StoreConfig
+from ..store.world import World
+from .plan import Plan
+
+ROOT = "/store"
+
+
+def world_of(machine: Machine, disk: Disk) -> World:
+    """Return the world of one machine with one disk."""
+    return World(machine.clock, machine.tasks, disk.mount(machine))
+
+
+def config_of(plan: Plan) -> StoreConfig:
+    """Return the store's settings for a plan."""
+    return StoreConfig(
+        ROOT,
+        flush_disk_type=FlushDiskType.SYNC_FLUSH if plan.sync_flush else FlushDiskType.ASYNC_FLUSH,
+        mapped_file_size_commit_log=plan.commit_log_bytes,
+        mapped_file_size_consume_queue=plan.consume_queue_bytes,
+        flush_consume_queue_thorough_interval_ms=plan.thorough_interval_ms,
+        flush_commit_log_thorough_interval_ms=plan.thorough_interval_ms,
+        sync_flush_timeout_ms=plan.sync_flush_timeout_ms,
+        recover_whole_log=plan.recover_whole_log,
+    )

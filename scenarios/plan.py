@@ -1,0 +1,156 @@
+"""What a seed decides before anything runs: the sizes, the traffic, the faults and how each life of the store ends.
+
+A scenario narrows the ranges to its claim; every seed draws one plan from them. A feature that a plan leaves out
+leaves room for the others (swarm testing, Groce et al., ISSTA 2012).
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ..sim.choices import Stream
+
+MOMENTS = ("before", "during", "after")
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One life of a store, from power-on to its end."""
+
+    ending: str
+    """`crash in load`, `crash in traffic`, `crash at rest`, or `stop`."""
+    profile: str
+    """What the crash leaves: a name in faults.profiles. Unused by `stop`."""
+    operation: int
+    """Number of the disk operation the crash hits, if it comes to that; -1 without one."""
+    moment: str
+    messages_each: int
+    """Messages per producer in this life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One drawn run. Sizes are bytes, times ms of virtual time; chances are per message or per sync."""
+
+    sync_flush: bool
+    commit_log_bytes: int
+    consume_queue_bytes: int
+    recover_whole_log: bool
+    producers: int
+    consumers: int
+    topics: int
+    queues_per_topic: int
+    body_bytes_max: int
+    property_bytes_max: int
+    equal_sizes: bool
+    batch_chance: float
+    illegal_chance: float
+    no_wait_chance: float
+    pause_chance: float
+    pause_ms_max: int
+    filtered: bool
+    sync_flush_timeout_ms: int
+    thorough_interval_ms: int
+    sync_ms_max: int
+    slow_sync_chance: float
+    slow_sync_ms_max: int
+    failed_sync_chance: float
+    policy: str
+    """`random-walk` or `pct`."""
+    policy_parameter: int
+    """Mean stretch of the random walk, depth of PCT."""
+    lives: tuple[Life, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON takes it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Plan":
+        """Return the plan that `to_json` gave; ValueError if fields are missing or unknown."""
+        expected = {field.name for field in fields(cls)}
+        if set(values) != expected:
+            raise ValueError(f"plan: expected fields {sorted(expected)}, found {sorted(values)}")
+        lives = tuple(Life(**life) for life in values["lives"])
+        return cls(**{**values, "lives": lives})
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """From what each part of a plan is drawn; one option fixes it."""
+
+    sync_flush: Sequence[bool] = (True, False)
+    profile: Sequence[str] = ("ext4-ordered", "strict-posix", "process-kill", "nothing-lost")
+    endings: Sequence[str] = (
+        "crash in traffic",
+        "crash in traffic",
+        "crash at rest",
+        "crash in load",
+        "stop",
+    )
+    lives: Sequence[int] = (1, 1, 2, 3)
+    commit_log_bytes: Sequence[int] = (2048, 4096, 8192, 16384)
+    consume_queue_bytes: Sequence[int] = (100, 200, 1000)
+    recover_whole_log: Sequence[bool] = (True, False)
+    producers: Sequence[int] = (1, 2, 3)
+    consumers: Sequence[int] = (0, 0, 1)
+    messages_each: Sequence[int] = (3, 8, 16)
+    topics: Sequence[int] = (1, 2)
+    queues_per_topic: Sequence[int] = (1, 2)
+    body_bytes_max: Sequence[int] = (0, 40, 300, 900)
+    property_bytes_max: Sequence[int] = (0, 0, 700)
+    equal_sizes: Sequence[bool] = (False, False, True)
+    batch_chance: Sequence[float] = (0.0, 0.0, 0.2)
+    illegal_chance: Sequence[float] = (0.0, 0.0, 0.1)
+    no_wait_chance: Sequence[float] = (0.0, 0.0, 0.2)
+    pause_chance: Sequence[float] = (0.0, 0.2, 0.5)
+    pause_ms_max: Sequence[int] = (1, 30, 3000)
+    filtered: Sequence[bool] = (False,)
+    sync_flush_timeout_ms: Sequence[int] = (5000,)
+    thorough_interval_ms: Sequence[int] = (2000, 10_000)
+    sync_ms_max: Sequence[int] = (1, 10)
+    slow_sync_chance: Sequence[float] = (0.0,)
+    slow_sync_ms_max: Sequence[int] = (3000,)
+    failed_sync_chance: Sequence[float] = (0.0,)
+    policy: Sequence[str] = ("random-walk", "random-walk", "pct")
+
+
+def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
+    """Draw one plan; the last life always ends in what the ranges' endings say, the store is judged after each."""
+    drawn: dict[str, Any] = {
+        field.name: stream.pick(getattr(ranges, field.name), field.name)
+        for field in fields(Plan)
+        if field.name not in ("policy_parameter", "lives")
+    }
+    policy_parameter = (
+        stream.pick((1, 4, 16, 64), "mean stretch")
+        if drawn["policy"] == "random-walk"
+        else stream.pick((2, 3, 5), "depth")
+    )
+    lives = tuple(
+        _draw_life(stream, ranges, drawn, first=number == 0)
+        for number in range(stream.pick(ranges.lives, "lives"))
+    )
+    return Plan(policy_parameter=policy_parameter, lives=lives, **drawn)
+
+
+_OPERATIONS_IN_LOAD = 24
+
+
+def _draw_life(stream: Stream, ranges: Ranges, drawn: dict[str, Any], *, first: bool) -> Life:
+    endings = [ending for ending in ranges.endings if not first or ending != "crash in load"]
+    ending = stream.pick(endings or ["crash in traffic"], "ending")
+    messages_each = stream.pick(ranges.messages_each, "messages each")
+    operation = -1
+    if ending == "crash in load":
+        operation = stream.below(_OPERATIONS_IN_LOAD, "crash operation")
+    elif ending == "crash in traffic":
+        per_message = 4 if drawn["sync_flush"] else 2
+        operation = stream.below(30 + messages_each * drawn["producers"] * per_message, "crash operation")
+    return Life(
+        ending,
+        stream.pick(ranges.profile, "profile"),
+        operation,
+        stream.pick(MOMENTS, "moment"),
+        messages_each,
+    )

@@ -1,0 +1,70 @@
+"""Which promises hold after which end of a life: section 14 of the format's description, as one function.
+
+    end of life        what must be there afterwards
+    clean stop         every put that was stored
+    process kill       every put that was answered: its bytes were in the page cache
+    power cut, SYNC    every put answered OK that waited, and all below the flushed position
+    power cut, ASYNC   all below the flushed position
+
+What a recovery found is durable from then on: it has synced what it recovered.
+"""
+
+from ..faults.profiles import CrashProfile
+from .ledger import Knowledge, Ledger, PutEntry
+from .plan import Plan
+from .recovered import RecoveredStore
+
+
+def note_stop(ledger: Ledger) -> None:
+    """Note what a clean stop promises: everything, for good."""
+    _keep_everything(ledger)
+    for put in ledger.promised.values():
+        put.is_durable = True
+
+
+def note_crash(ledger: Ledger, plan: Plan, profile: CrashProfile, flushed_where: int) -> None:
+    """Note what a crash may not take; flushed_where: the log's durable end when the machine died."""
+    if profile.page_cache_survives:
+        _keep_everything(ledger)
+    else:
+        _keep_what_is_durable(ledger, plan, flushed_where)
+
+
+def _keep_everything(ledger: Ledger) -> None:
+    for put in ledger.puts_of_this_life():
+        if put.physical_offset is not None:
+            ledger.promise(put)
+    ledger.stable += ledger.seen
+
+
+def _keep_what_is_durable(ledger: Ledger, plan: Plan, flushed_where: int) -> None:
+    for put in ledger.puts_of_this_life():
+        if put.physical_offset is None:
+            continue
+        if put.physical_offset + put.record_bytes <= flushed_where or _is_acknowledged_durable(plan, put):
+            put.is_durable = True
+            ledger.promise(put)
+    ledger.promised = {name: put for name, put in ledger.promised.items() if put.is_durable}
+    seen = ledger.stable + ledger.seen
+    ledger.stable = [one for one in seen if one.put.is_durable or plan.sync_flush]
+
+
+def _is_acknowledged_durable(plan: Plan, put: PutEntry) -> bool:
+    return plan.sync_flush and put.wait and put.knowledge is Knowledge.ACKNOWLEDGED
+
+
+def note_recovery(ledger: Ledger, store: RecoveredStore) -> None:
+    """Note what a recovery found, and what it did not: both are final."""
+    here = set()
+    for found in store.records:
+        put = ledger.by_properties.get(found.record.properties)
+        if put is not None:
+            here.add(put.name)
+            put.physical_offset = found.record.physical_offset
+            put.queue_offset = found.record.queue_offset
+            put.is_durable = True
+            ledger.promise(put)
+    for put in ledger.puts:
+        if put.name not in here:
+            ledger.gone[put.name] = put
+            ledger.promised.pop(put.name, None)

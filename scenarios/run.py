@@ -1,0 +1,306 @@
+"""One run: the lives of one store on one disk, each judged when the next one has recovered.
+
+    draw a plan → life: load, judge, start, traffic, end → crash image → next life … → heal: everything must work
+
+Everything random comes from the run's choices and every switch of tasks from its policy, so a run is its seed, or its
+record. The last two lives heal: no more faults, and recovering twice must end in the same bytes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from ..faults.disk import Disk
+from ..faults.image import Image
+from ..faults.profiles import PROFILES
+from ..faults.timing import SyncFaults, SyncTiming
+from ..sim.choices import Choices, Stream
+from ..sim.errors import LivenessError, MachineDied, TaskFailedError
+from ..sim.kernel import Kernel
+from ..sim.policies import Policy
+from ..sim.policies.pct import PCT
+from ..sim.policies.random_walk import RandomWalk
+from ..sim.trace import Trace
+from ..store.message_store import MessageStore
+from ..store.world import World
+from . import promises
+from .evidence import Evidence, Violation
+from .invariants import CHECKERS, live, pos, read
+from .ledger import Ledger
+from .machine import config_of, world_of
+from .plan import Life, Plan
+from .recovered import read_store
+from .traffic import Traffic
+
+_TIME_LIMIT_NS = 3600 * 1_000_000_000
+_STEP_LIMIT = 400_000
+_HEAL = Life("stop", "nothing-lost", -1, "after", 2)
+_PCT_HORIZON_STEPS = 2_000
+
+
+class BrokenPromise(Exception):
+    """A violation was found; the run is over."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one run gave."""
+
+    plan: Plan
+    violations: list[Violation] = field(default_factory=list)
+    fired: Counter[str] = field(default_factory=Counter)
+    crashes: int = 0
+    messages: int = 0
+    steps: int = 0
+    virtual_ns: int = 0
+    digest: str = ""
+    schedule: list[list[Any]] = field(default_factory=list)
+
+
+class Run:
+    """One run of one plan."""
+
+    def __init__(
+        self, plan: Plan, choices: Choices, policy: Policy | None = None, trace: Trace | None = None
+    ) -> None:
+        self._plan = plan
+        self._choices = choices
+        self._kernel = Kernel(policy or policy_of(plan, choices), step_limit=_STEP_LIMIT, trace=trace)
+        self._ledger = Ledger()
+        self._outcome = Outcome(plan)
+        self._store: MessageStore | None = None
+        self._image: Image | None = None
+        self._disk: Disk | None = None
+        """The disk of a life that ended in a process kill, for the next life to mount."""
+        self._disks: list[Disk] = []
+
+    def execute(self) -> Outcome:
+        """Run, and return what came of it. Raises only what is wrong with the harness itself."""
+        outcome, kernel = self._outcome, self._kernel
+        with kernel:
+            try:
+                for number, life in enumerate(self._plan.lives):
+                    self._live(number, life)
+                self._heal()
+            except BrokenPromise:
+                pass
+            outcome.digest = kernel.digest()
+        for disk in self._disks:
+            outcome.fired += disk.fired
+        outcome.messages = len(self._ledger.puts)
+        outcome.steps = kernel.steps
+        outcome.virtual_ns = kernel.now_ns
+        outcome.schedule = kernel.schedule
+        return outcome
+
+    # -- lives -------------------------------------------------------------------------------------
+
+    def _live(self, number: int, life: Life) -> None:
+        """Live one life on what the last one left."""
+        disk = self._disk or self._disk_from_image(f"disk-{number}", faulty=True)
+        if life.operation >= 0:
+            disk.crash_at(disk.operations + life.operation, life.moment)
+        crashed = self._run_life(f"life-{number}", disk, life, number)
+        self._end(disk, life, crashed=crashed)
+
+    def _heal(self) -> None:
+        """Recover twice, then use the store, stop it cleanly, and find everything again."""
+        if self._disk is not None:
+            self._image = self._disk.crash(PROFILES["process-kill"])
+        first = self._recover_only("heal")
+        second = self._recover_only("heal-again")
+        if first != second:
+            self._report(
+                [
+                    Violation(
+                        "IDEMPOTENT", "recovering again changed the store", "", -1, "files", first, second
+                    )
+                ]
+            )
+        disk = self._disk_from_image("healed", faulty=False)
+        self._run_life("healed", disk, _HEAL, len(self._plan.lives))
+        self._end(disk, _HEAL, crashed=False)
+        self._recover_only("after")
+
+    def _disk_from_image(self, name: str, *, faulty: bool) -> Disk:
+        plan = self._plan
+        timing = SyncTiming(
+            base_ns_max=plan.sync_ms_max * 1_000_000,
+            slow_chance=plan.slow_sync_chance if faulty else 0.0,
+            slow_ns_max=max(plan.slow_sync_ms_max, plan.sync_ms_max) * 1_000_000,
+        )
+        faults = SyncFaults(plan.failed_sync_chance if faulty else 0.0)
+        disk = Disk(
+            self._kernel, self._choices.stream(name), image=self._image, timing=timing, sync_faults=faults
+        )
+        self._disks.append(disk)
+        return disk
+
+    def _run_life(self, name: str, disk: Disk, life: Life, number: int) -> bool:
+        """Run one life to its end; return whether the machine died."""
+        self._ledger.begin_life()
+        machine = self._kernel.machine(name)
+
+        def body() -> None:
+            store = self._open(disk, world_of(machine, disk))
+            traffic = Traffic(
+                self._plan, number, self._kernel, store, disk, self._ledger, self._report, self._streams
+            )
+            traffic.run(life.messages_each)
+            self._catch_up(store, disk)
+            self._report(pos.check(store, disk))
+            if life.ending != "stop":
+                self._kernel.kill(machine)
+                raise MachineDied(name)
+            clean = store.shutdown()
+            if not clean and not disk.fired["failed sync"]:
+                self._report(
+                    [
+                        Violation(
+                            "LIVE", "a stop without a fault was not clean", "", -1, "exit", "clean", "unclean"
+                        )
+                    ]
+                )
+
+        with self._judged_errors():
+            try:
+                self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
+            except MachineDied:
+                return True
+        return False
+
+    def _open(self, disk: Disk, world: World) -> MessageStore:
+        """Load a store, judge what recovery made of the last life, and start it."""
+        self._store = None
+        store = MessageStore(world, config_of(self._plan))
+        self._load(store)
+        self._store = store
+        self._judge(store, disk)
+        store.start()
+        return store
+
+    def _load(self, store: MessageStore) -> None:
+        try:
+            store.load()
+        except Exception as error:
+            self._report([Violation("START", f"the store cannot be opened: {type(error).__name__}: {error}")])
+
+    def _recover_only(self, name: str) -> str:
+        """Load a store, judge it, and return a digest of its files; nothing is started."""
+        disk = self._disk_from_image(name, faulty=False)
+        machine = self._kernel.machine(name)
+
+        def body() -> str:
+            store = MessageStore(world_of(machine, disk), config_of(self._plan))
+            self._load(store)
+            self._judge(store, disk)
+            return content_digest(store)
+
+        with self._judged_errors():
+            digest = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
+        self._image = disk.settle()
+        return digest
+
+    def _catch_up(self, store: MessageStore, disk: Disk) -> None:
+        """Wait until all that is durable is visible, then judge what consumers were given."""
+        deadline_ns = self._kernel.now_ns + live.DISPATCH_MS_MAX * 1_000_000
+        while store.dispatch.reput_from.get() < store.dispatch.readable_limit():
+            if self._kernel.now_ns > deadline_ns:
+                behind = store.dispatch.behind_bytes
+                self._report(
+                    [
+                        Violation(
+                            "LIVE",
+                            "dispatch does not catch up",
+                            "",
+                            -1,
+                            "behind",
+                            "0 bytes",
+                            f"{behind} bytes",
+                        )
+                    ]
+                )
+            store.world.tasks.sleep(5)
+        if self._ledger.pulls:
+            self._report(read.check(self._ledger, read_store(store)))
+
+    def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
+        """End a life: note what it promised, and keep what it leaves.
+
+        A killed process leaves its page cache, so the next life mounts the same disk: a power cut may still come.
+        """
+        self._disk = None
+        if not crashed:
+            promises.note_stop(self._ledger)
+            self._image = disk.settle()
+        else:
+            store, profile = self._store, PROFILES[life.profile]
+            self._outcome.crashes += 1
+            flushed_where = 0
+            if store is not None:
+                self._report(pos.check(store, disk))
+                flushed_where = store.log.flushed_where.get()
+            promises.note_crash(self._ledger, self._plan, profile, flushed_where)
+            if profile.name == "process-kill":
+                self._disk = disk
+                disk.fired["crash process-kill"] += 1
+            else:
+                self._image = disk.crash(profile)
+
+    # -- judging -----------------------------------------------------------------------------------
+
+    def _judge(self, store: MessageStore, disk: Disk) -> None:
+        found = read_store(store)
+        evidence = Evidence(self._ledger, found)
+        for check in CHECKERS.values():
+            self._report(check(evidence))
+        self._report(pos.check(store, disk))
+        promises.note_recovery(self._ledger, found)
+
+    def _report(self, violations: Iterable[Violation]) -> None:
+        """End the run at the first check that yields a violation; the rest of that check's come along."""
+        found = list(violations)
+        if found:
+            self._outcome.violations += found
+            raise BrokenPromise(str(found[0]))
+
+    @contextmanager
+    def _judged_errors(self) -> Iterator[None]:
+        """Turn what the kernel reports of the store into violations."""
+        try:
+            yield
+        except TaskFailedError as failed:
+            cause = failed.__cause__
+            if not isinstance(cause, BrokenPromise):
+                self._outcome.violations.append(
+                    Violation("LIVE", f"{failed.task} died: {type(cause).__name__}: {cause}", field="task")
+                )
+            raise BrokenPromise from failed
+        except LivenessError as stuck:
+            self._outcome.violations.append(Violation("LIVE", str(stuck), field="progress"))
+            raise BrokenPromise from stuck
+
+    def _streams(self, name: str) -> Stream:
+        return self._choices.stream(name)
+
+
+def policy_of(plan: Plan, choices: Choices) -> Policy:
+    """Return the policy a plan names, drawing from its own stream."""
+    stream = choices.stream("schedule")
+    if plan.policy == "pct":
+        return PCT(stream, plan.policy_parameter, _PCT_HORIZON_STEPS)
+    return RandomWalk(stream, plan.policy_parameter)
+
+
+def content_digest(store: MessageStore) -> str:
+    """Return a digest of every log and queue file's bytes, by path: what recovering again must not change."""
+    digest = blake2b(digest_size=16)
+    queues = [store.log, *(queue.queue for queue in store.queues.all())]
+    for queue in queues:
+        for segment in queue.segments:
+            digest.update(segment.file.path.encode())
+            digest.update(segment.file.view(0, segment.size_bytes))
+    return digest.hexdigest()

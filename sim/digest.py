@@ -1,0 +1,38 @@
+"""The rolling digest: two runs with the same digest made the same decisions and the same file operations."""
+
+import hashlib
+import sys
+from array import array
+
+_FLUSH_AT_WORDS = 8192
+
+
+class RollingDigest:
+    """Invariant: hash(flushed words) continued with the pending words is the digest so far."""
+
+    __slots__ = ("_hash", "_words")
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._words: list[int] = []
+
+    def note(self, word: int, detail: int = 0) -> None:
+        """Fold two integers, 0 <= x < 2**64, into the digest. Others are an OverflowError, a little later."""
+        words = self._words
+        words += (word, detail)
+        if len(words) >= _FLUSH_AT_WORDS:
+            self._hash.update(_little_endian(words))
+            words.clear()
+
+    def digest(self) -> str:
+        """Return the digest of everything noted so far, in hex."""
+        so_far = self._hash.copy()
+        so_far.update(_little_endian(self._words))
+        return so_far.hexdigest()
+
+
+def _little_endian(words: list[int]) -> bytes:
+    packed = array("Q", words)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()

@@ -1,0 +1,28 @@
+"""Policies: who runs next, and for how long. One file each; this one says what the kernel asks of them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ..task import SimTask
+
+
+class Policy(Protocol):
+    """Decides at scheduling points. It must depend on nothing but its arguments and its own draws."""
+
+    name: str
+    interrupts_on_wake: bool
+    """Whether to be asked at the next point after a task became runnable, however long the stretch."""
+
+    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+        """Return the index in runnable of who runs next.
+
+        runnable has at least two tasks, in the order they became runnable. current ran last: it is among them
+        if it was merely preempted; None at the start. label is the operation it stands before or, with a ~ in
+        front, what it blocked on. step counts scheduling points so far.
+        """
+
+    def stretch(self, chosen: SimTask, step: int) -> int:
+        """Return how many further points chosen may pass before this policy is asked again.
+
+        Asked at every grant, also when there was nobody else to choose.
+        """

@@ -1,0 +1,60 @@
+"""PCT: finds any bug that needs `depth` ordering decisions, with a probability that can be computed.
+
+Each task gets a random priority when first seen and the highest runnable one runs. At depth - 1 steps drawn
+from the horizon, the running task falls below all others. A bug of that depth shows with probability at least
+1 / (tasks * horizon ** (depth - 1)). A task that spins instead of waiting starves the rest: that ends at the
+step limit.
+
+Source: Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010.
+"""
+
+from collections.abc import Sequence
+
+from ..choices import Stream
+from ..task import SimTask
+
+_FOR_GOOD = 1 << 60
+
+
+class PCT:
+    """Invariant: `_changes` are the change steps still to come, soonest last."""
+
+    name = "pct"
+    interrupts_on_wake = True
+
+    def __init__(self, stream: Stream, depth: int, horizon_steps: int) -> None:
+        if depth < 1 or horizon_steps < 1:
+            raise ValueError(
+                f"depth and horizon_steps: expected at least 1, found {depth} and {horizon_steps}"
+            )
+        self._draw = stream.unrecorded
+        self._changes = sorted(
+            (1 + int(self._draw() * horizon_steps) for _ in range(depth - 1)), reverse=True
+        )
+        self._priorities: dict[
+            int, float
+        ] = {}  # task number -> priority; 1 to 2 at first, below 0 once fallen
+
+    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+        """Return the runnable task of highest priority, after any fall that is due."""
+        if current is not None:
+            self._fall_if_due(current, step)
+        priorities = [self._priority(task) for task in runnable]
+        return priorities.index(max(priorities))
+
+    def stretch(self, chosen: SimTask, step: int) -> int:
+        """Grant everything up to the next change step."""
+        self._fall_if_due(chosen, step)
+        return self._changes[-1] - step - 1 if self._changes else _FOR_GOOD
+
+    def _priority(self, task: SimTask) -> float:
+        priority = self._priorities.get(task.number)
+        if priority is None:
+            priority = self._priorities[task.number] = 1.0 + self._draw()
+        return priority
+
+    def _fall_if_due(self, running: SimTask, step: int) -> None:
+        while self._changes and self._changes[-1] <= step:
+            self._changes.pop()
+            fallen = sum(1 for priority in self._priorities.values() if priority < 0.0)
+            self._priorities[running.number] = -1.0 - fallen

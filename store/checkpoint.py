@@ -1,0 +1,76 @@
+"""What is known to be durable: RocketMQ's StoreCheckpoint, kept conservative.
+
+Recovery starts its scan at the newest segment whose first record is older than the smaller of the two times, so each
+time may lag behind the truth and must never lead it. It is moved only after the sync it stands for, names included.
+"""
+
+from .formats.checkpoint import CHECKPOINT_FILE_BYTES, CheckpointValues, decode_checkpoint, encode_checkpoint
+from .world import Files, MappedFile, World
+
+SAFETY_MARGIN_MS = 3_000
+"""Taken off the recovery time: records of one ms may be split by a sync, and clocks are not that good."""
+
+
+class StoreCheckpoint:
+    """The checkpoint file and the values it will hold after the next `flush`."""
+
+    def __init__(self, world: World, path: str) -> None:
+        self._world = world
+        self._path = path
+        self._lock = world.tasks.lock("checkpoint")
+        self._file: MappedFile | None = None
+        self.physic_msg_timestamp_ms = 0
+        """Store time up to which the log is durable."""
+        self.logics_msg_timestamp_ms = 0
+        """Store time up to which every consume queue is durable."""
+        self.index_msg_timestamp_ms = 0
+        """Store time up to which the index is durable."""
+
+    def load(self) -> None:
+        """Read the file; a missing or unborn one means that nothing is known."""
+        values = read_checkpoint(self._world.files, self._path)
+        self.physic_msg_timestamp_ms = values.physic_msg_timestamp_ms
+        self.logics_msg_timestamp_ms = values.logics_msg_timestamp_ms
+        self.index_msg_timestamp_ms = values.index_msg_timestamp_ms
+        self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
+
+    @property
+    def values(self) -> CheckpointValues:
+        """Return the three times, in ms."""
+        return CheckpointValues(
+            self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms, self.index_msg_timestamp_ms
+        )
+
+    @property
+    def recovery_timestamp_ms(self) -> int:
+        """Return the store time up to which both log and queues are durable, less the margin."""
+        return max(0, min(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) - SAFETY_MARGIN_MS)
+
+    def log_is_durable_to(self, store_timestamp_ms: int) -> None:
+        """Note that every record up to this store time is durable."""
+        self.physic_msg_timestamp_ms = max(self.physic_msg_timestamp_ms, store_timestamp_ms)
+
+    def queues_are_durable_to(self, store_timestamp_ms: int) -> None:
+        """Note that every queue entry of records up to this store time is durable."""
+        self.logics_msg_timestamp_ms = max(self.logics_msg_timestamp_ms, store_timestamp_ms)
+
+    def flush(self) -> None:
+        """Write the values, in one piece smaller than a sector, and make them durable."""
+        assert self._file is not None, "load first"
+        with self._lock:
+            self._file.store(0, encode_checkpoint(self.values))
+            self._file.msync(0, CHECKPOINT_FILE_BYTES)
+
+    def close(self) -> None:
+        """Give the mapping back."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def read_checkpoint(files: Files, path: str) -> CheckpointValues:
+    """Return what a checkpoint file says; zeros if there is none or it is still empty."""
+    status = files.status(path)
+    if status is None or status.size_bytes == 0:
+        return CheckpointValues(0, 0, 0)
+    return decode_checkpoint(files.read(path), file=path)

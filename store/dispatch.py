@@ -1,0 +1,136 @@
+"""Dispatch ("reput"): reads the log behind the writer and makes each record visible through its queue.
+
+Under SYNC_FLUSH it stops at what is durable, so that no consumer sees a message that a power cut can still take back.
+"""
+
+from collections.abc import Callable, Mapping
+
+from .commit_log import CommitLog, is_storable_topic
+from .config import FlushDiskType, StoreConfig
+from .consume_queue import ConsumeQueueTable
+from .errors import StoreError
+from .formats.delay_level import record_tags_code
+from .formats.message import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from .formats.scan import ScannedRecord, scan_records
+from .running_flags import Refusal, RunningFlags
+from .segments.segment import Segment
+from .service import Service
+from .world import World
+
+UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+"""Transaction types whose records take no place in a queue."""
+
+_RETRY_MS = 1_000
+_RETRIES_MAX = 30
+
+
+def is_queued(record: ScannedRecord) -> bool:
+    """Return whether a record belongs in a consume queue."""
+    return record.sys_flag & TRANSACTION_MASK not in UNDISPATCHED and is_storable_topic(record.topic)
+
+
+class DispatchService(Service):
+    """One task that follows the log."""
+
+    name = "dispatch"
+
+    def __init__(
+        self,
+        world: World,
+        config: StoreConfig,
+        commit_log: CommitLog,
+        queues: ConsumeQueueTable,
+        flags: RunningFlags,
+        delays_ms: Mapping[int, int],
+    ) -> None:
+        super().__init__(world)
+        self.config = config
+        self.reput_from = world.tasks.cell("reput from")
+        """Log offset of the first record not dispatched."""
+        self.dispatched_store_timestamp_ms = 0
+        """Store time of the last record dispatched; its entry is in the page cache when this says so."""
+        self.last_error: StoreError | OSError | None = None
+        self._commit_log = commit_log
+        self._queues = queues
+        self._flags = flags
+        self._delays_ms = delays_ms
+        self._failures = 0
+
+    def readable_limit(self) -> int:
+        """Return the log offset up to which records may be shown to anyone."""
+        queue = self._commit_log.queue
+        if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            return queue.flushed_where.get()
+        return queue.max_offset
+
+    @property
+    def behind_bytes(self) -> int:
+        """Return how much of the log is not dispatched yet."""
+        return self._commit_log.queue.max_offset - self.reput_from.get()
+
+    def step(self) -> None:
+        """Dispatch what is there; wait if that is nothing."""
+        if not self._try(self.dispatch_available):
+            self.signal.wait(None)
+
+    def _try(self, work: Callable[[], bool]) -> bool:
+        """Do some work; survive what the disk does to it, and try again later."""
+        try:
+            return work()
+        except (StoreError, OSError) as error:
+            self.last_error = error
+            self._failures += 1
+            if self._failures >= _RETRIES_MAX:
+                self._flags.refuse(Refusal.WRITE_LOGICS_QUEUE_ERROR)
+            self.signal.wait(_RETRY_MS)
+            return True
+
+    def dispatch_available(self) -> bool:
+        """Dispatch the records of one segment that may be shown; return whether anything moved."""
+        start = self.reput_from.get()
+        limit = self.readable_limit()
+        if start >= limit:
+            return False
+        segment = self._commit_log.queue.find(start)
+        if segment is None:
+            return False
+        self._dispatch_segment(segment, start, min(segment.wrote.get(), limit - segment.base_offset))
+        self._failures = 0
+        return True
+
+    def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
+        """Dispatch from log offset start to position end of its segment."""
+        at = start
+        for record in scan_records(
+            segment.file.view(0, segment.size_bytes),
+            start - segment.base_offset,
+            end,
+            file=segment.file.path,
+            base_offset=segment.base_offset,
+            check_crc=False,
+        ):
+            if is_queued(record):
+                self.dispatch(record)
+            self.dispatched_store_timestamp_ms = record.store_timestamp_ms
+            at = record.physical_offset + record.size_bytes
+            self.reput_from.set(at)
+        if at - segment.base_offset < end:
+            self.reput_from.set(segment.end_offset)  # a blank record closes the segment
+
+    def dispatch(self, record: ScannedRecord) -> None:
+        """Make one record visible."""
+        queue = self._queues.find_or_create(record.topic, record.queue_id)
+        queue.put(
+            record.physical_offset,
+            record.size_bytes,
+            record_tags_code(record, self._delays_ms),
+            record.queue_offset,
+        )
+
+    def finish(self) -> None:
+        """Dispatch the rest; give up on an error, which leaves the backlog to the next recovery."""
+        try:
+            while self.dispatch_available():
+                pass
+        except (StoreError, OSError) as error:
+            self.last_error = error

@@ -1,0 +1,35 @@
+"""What can go wrong in the store.
+
+StoreError                 anything that keeps the store from its promises
+  CorruptFileError         bytes on disk break their format: file @ offset, field, expected, found
+  StoreLockedError         another live instance holds the directory
+  InvalidMessageError      a message that no record can hold
+"""
+
+
+class StoreError(Exception):
+    """Anything that keeps the store from its promises."""
+
+
+class CorruptFileError(StoreError):
+    """Bytes on disk break their format.
+
+    >>> print(CorruptFileError("commitlog/0", 4096, "bodyCRC", "9ae0daaf", "00000000"))
+    commitlog/0 @ 4096: bodyCRC: expected 9ae0daaf, found 00000000
+    """
+
+    def __init__(self, file: str, offset: int, field: str, expected: object, found: object) -> None:
+        super().__init__(f"{file} @ {offset}: {field}: expected {expected}, found {found}")
+        self.file = file
+        self.offset = offset
+        self.field = field
+        self.expected = str(expected)
+        self.found = str(found)
+
+
+class StoreLockedError(StoreError):
+    """Another live instance holds the directory."""
+
+
+class InvalidMessageError(StoreError):
+    """A message that no record can hold; the text names the limit."""

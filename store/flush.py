@@ -1,0 +1,184 @@
+"""Moves the log to the disk: group commit under SYNC_FLUSH, a timed flush under ASYNC_FLUSH.
+
+A failed sync ends the store's willingness to write. Kernels report a lost page once and forget it, so a second sync
+that succeeds proves nothing, and no put that waited is told OK.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+from .checkpoint import StoreCheckpoint
+from .config import StoreConfig
+from .put_result import PutMessageStatus
+from .running_flags import Refusal, RunningFlags
+from .segments.segment_queue import SegmentQueue
+from .service import Service
+from .world import World
+
+_PENDING, _OK, _TIMEOUT = 0, 1, 2
+_ANSWERS = {_OK: PutMessageStatus.PUT_OK, _TIMEOUT: PutMessageStatus.FLUSH_DISK_TIMEOUT}
+
+
+class FlushCommitLogService(Service):
+    """What both ways of flushing share: one flush at a time, and what a failed one means."""
+
+    def __init__(
+        self,
+        world: World,
+        config: StoreConfig,
+        queue: SegmentQueue,
+        checkpoint: StoreCheckpoint,
+        flags: RunningFlags,
+    ) -> None:
+        super().__init__(world)
+        self.config = config
+        self.queue = queue
+        self.checkpoint = checkpoint
+        self.flags = flags
+        self.on_flushed: Callable[[], None] = _nobody
+        """Called after the durable part of the log grew."""
+        self._flush_lock = world.tasks.lock(f"{self.name} flush")
+        self._sync_failed = world.tasks.cell(f"{self.name} sync failed")
+
+    @abstractmethod
+    def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
+        """Answer a put whose records end at end_offset; wait is its WAIT property."""
+
+    def flush_to(self, end_offset: int, least_pages: int = 0) -> bool:
+        """Flush until the log is durable up to end_offset, or nothing moves; return whether it is.
+
+        One call of the queue's flush covers one segment, and a record may sit in the next one.
+        """
+        if self.queue.flushed_where.get() >= end_offset:
+            return True
+        with self._flush_lock:
+            while self.queue.flushed_where.get() < end_offset:
+                if not self._flush_once(least_pages):
+                    return False
+        return True
+
+    def _flush_once(self, least_pages: int) -> bool:
+        if self._sync_failed.get():
+            return False
+        segment = self.queue.find(self.queue.flushed_where.get())
+        store_timestamp_ms = 0 if segment is None else segment.store_timestamp_ms
+        try:
+            moved = self.queue.flush(least_pages)
+        except OSError:
+            self._sync_failed.set(1)
+            self.flags.refuse(Refusal.NOT_WRITEABLE)
+            return False
+        if moved:
+            self.checkpoint.log_is_durable_to(store_timestamp_ms)
+        return moved
+
+    def finish(self) -> None:
+        """Flush everything."""
+        self.flush_to(self.queue.max_offset)
+
+
+class FlushRealTimeService(FlushCommitLogService):
+    """ASYNC_FLUSH: flush what has gathered every so often, everything less often."""
+
+    name = "flush-real-time"
+
+    def __init__(self, *services: object) -> None:
+        super().__init__(*services)  # type: ignore[arg-type]
+        self._thorough_ns = self.world.clock.monotonic_ns()
+
+    def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
+        """Answer at once: nothing was promised but the page cache."""
+        return PutMessageStatus.PUT_OK
+
+    def step(self) -> None:
+        """Flush once per interval; RocketMQ's timed mode, which puts do not wake."""
+        self.signal.wait(self.config.flush_interval_commit_log_ms)
+        now_ns = self.world.clock.monotonic_ns()
+        least_pages = self.config.flush_commit_log_least_pages
+        if now_ns - self._thorough_ns >= self.config.flush_commit_log_thorough_interval_ms * 1_000_000:
+            self._thorough_ns = now_ns
+            least_pages = 0
+        self.flush_to(self.queue.max_offset, least_pages)
+        self.on_flushed()
+
+
+class GroupCommitRequest:
+    """A put that waits. Whoever answers first, the disk or the deadline, answers."""
+
+    __slots__ = ("_answer", "_done", "end_offset")
+
+    def __init__(self, world: World, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self._answer = world.tasks.cell("group commit answer")
+        self._done = world.tasks.signal("group commit done")
+
+    def complete(self, durable: bool) -> None:
+        """Answer."""
+        self._answer.compare_and_set(_PENDING, _OK if durable else _TIMEOUT)
+        self._done.notify()
+
+    def wait(self, timeout_ms: int) -> PutMessageStatus:
+        """Wait for the answer; after timeout_ms it is FLUSH_DISK_TIMEOUT."""
+        if not self._done.wait(timeout_ms):
+            self._answer.compare_and_set(_PENDING, _TIMEOUT)
+        return _ANSWERS[self._answer.get()]
+
+
+class GroupCommitService(FlushCommitLogService):
+    """SYNC_FLUSH: puts that arrive while a sync runs share the next one."""
+
+    name = "group-commit"
+
+    def __init__(self, *services: object) -> None:
+        super().__init__(*services)  # type: ignore[arg-type]
+        self._lock = self.world.tasks.lock("group commit requests")
+        self._requests: list[GroupCommitRequest] = []
+        self._closed = False
+
+    def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
+        """Answer once the log is durable up to end_offset, or with FLUSH_DISK_TIMEOUT in time."""
+        if not wait:
+            self.signal.notify()
+            return PutMessageStatus.PUT_OK
+        request = GroupCommitRequest(self.world, end_offset)
+        self.submit(request)
+        return request.wait(self.config.sync_flush_timeout_ms)
+
+    def submit(self, request: GroupCommitRequest) -> None:
+        """Queue a request for the next sync."""
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._requests.append(request)
+        if closed:
+            request.complete(self.flush_to(request.end_offset))
+        else:
+            self.signal.notify()
+
+    def step(self) -> None:
+        """Wait for a put, then commit all that came."""
+        self.signal.wait(None)
+        self.commit(self.take_requests())
+
+    def take_requests(self) -> list[GroupCommitRequest]:
+        """Take every request that waits, leaving an empty list."""
+        with self._lock:
+            taken, self._requests = self._requests, []
+        return taken
+
+    def commit(self, requests: list[GroupCommitRequest]) -> None:
+        """Sync for all requests, then answer each by what is durable now."""
+        self.flush_to(self.queue.max_offset)
+        self.on_flushed()
+        for request in requests:
+            request.complete(self.flush_to(request.end_offset))
+
+    def finish(self) -> None:
+        """Answer those that wait; whoever comes later syncs for itself."""
+        with self._lock:
+            self._closed = True
+        self.commit(self.take_requests())
+
+
+def _nobody() -> None:
+    """Tell no one."""

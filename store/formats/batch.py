@@ -1,0 +1,85 @@
+"""Batch body: what a producer sends for several messages at once, units one after the other, big-endian.
+
+    offset   bytes  field
+    0        4      totalSize         the whole unit, this field included: 22 + B + P
+    4        4      magicCode         0, ignored
+    8        4      bodyCRC           0, ignored: the store computes each record's own
+    12       4      flag
+    16       4      bodyLength B      then B bytes
+    20+B     2      propertiesLength  then P bytes, stored as they stand, the batch's own appended
+
+The store makes one record of each unit. No checksum; RocketMQ ignores totalSize too, here it must agree.
+Source: RocketMQ MessageDecoder.encodeMessage, MessageExtEncoder.encode(MessageExtBatch).
+"""
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import NamedTuple
+
+from ..errors import CorruptFileError
+
+UNIT_BYTES_MIN = 22
+BATCH_FILE = "batch body"  # what errors call it: it is no file
+_HEAD = Struct(">i8xii")
+_PROPERTIES_LENGTH = Struct(">h")
+assert _HEAD.size + _PROPERTIES_LENGTH.size == UNIT_BYTES_MIN
+
+
+class BatchUnit(NamedTuple):
+    """One message of a batch: what it does not share with the others."""
+
+    flag: int
+    body: bytes
+    properties: bytes
+
+
+def encode_batch(units: Iterable[BatchUnit]) -> bytes:
+    """Encode a batch body."""
+    parts = []
+    for flag, body, properties in units:
+        parts.append(_HEAD.pack(UNIT_BYTES_MIN + len(body) + len(properties), flag, len(body)))
+        parts.append(body)
+        parts.append(_PROPERTIES_LENGTH.pack(len(properties)))
+        parts.append(properties)
+    return b"".join(parts)
+
+
+def decode_batch(body: bytes) -> list[BatchUnit]:
+    """Decode a batch body. Raises CorruptFileError, placed at the first length that does not fit."""
+    units = []
+    at = 0
+    while at < len(body):
+        unit, at = _decode_unit(body, at)
+        units.append(unit)
+    return units
+
+
+def _decode_unit(body: bytes, at: int) -> tuple[BatchUnit, int]:
+    """Return the unit at position at and where the next one starts."""
+    remaining = len(body) - at
+    if remaining < UNIT_BYTES_MIN:
+        raise CorruptFileError(
+            BATCH_FILE, at, "totalSize", f"at least {UNIT_BYTES_MIN} bytes", f"{remaining} bytes"
+        )
+    size_bytes, flag, body_bytes = _HEAD.unpack_from(body, at)
+    if not UNIT_BYTES_MIN <= size_bytes <= remaining:
+        raise CorruptFileError(BATCH_FILE, at, "totalSize", f"{UNIT_BYTES_MIN} to {remaining}", size_bytes)
+    if not 0 <= body_bytes <= size_bytes - UNIT_BYTES_MIN:
+        expected = f"0 to {size_bytes - UNIT_BYTES_MIN}"
+        raise CorruptFileError(BATCH_FILE, at + 16, "bodyLength", expected, body_bytes)
+    body_at = at + _HEAD.size
+    body_end = body_at + body_bytes
+    properties_at = body_end + _PROPERTIES_LENGTH.size
+    end = at + size_bytes
+    (properties_bytes,) = _PROPERTIES_LENGTH.unpack_from(body, body_end)
+    if properties_bytes != end - properties_at:
+        expected = f"{end - properties_at}, the rest of the unit"
+        raise CorruptFileError(BATCH_FILE, body_end, "propertiesLength", expected, properties_bytes)
+    return BatchUnit(flag, body[body_at:body_end], body[properties_at:end]), end
+
+
+def join_properties(unit: bytes, batch: bytes) -> bytes:
+    """Return a batch record's properties: the unit's, one separator if it is needed, the batch's own."""
+    if unit and batch and not unit.endswith(b"\x02"):
+        return unit + b"\x02" + batch
+    return unit + batch

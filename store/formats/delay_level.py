@@ -1,0 +1,79 @@
+"""Delayed messages in the formats: how levels are spelled, and which code a record's queue entry carries.
+
+Levels are numbered from 1 in the order of `messageDelayLevel`, and level n waits in queue n - 1 of the
+schedule topic. The entry's tagsCode there is not a hash: it is the time of delivery in ms.
+Source: RocketMQ ScheduleMessageService.parseDelayLevel and computeDeliverTimestamp,
+CommitLog.checkMessageAndReturnSize.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from .consume_queue import tags_code
+from .properties import PROPERTY_DELAY, PROPERTY_TAGS, find_property
+from .scan import ScannedRecord
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+UNKNOWN_LEVEL_DELAY_MS = 1000
+
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LEVEL = re.compile(r"([0-9]+)([smhd])")
+_JAVA_INT = re.compile(rb"[+-]?[0-9]+")
+_TAGS = PROPERTY_TAGS.encode()
+_DELAY = PROPERTY_DELAY.encode()
+
+
+def parse_delay_levels(text: str) -> dict[int, int]:
+    """Return level -> delay in ms of a list like DEFAULT_DELAY_LEVELS. ValueError names what it cannot read.
+
+    >>> parse_delay_levels("1s 2h")
+    {1: 1000, 2: 7200000}
+    """
+    levels = {}
+    for level, item in enumerate(text.split(), start=1):
+        match = _LEVEL.fullmatch(item)
+        if match is None:
+            raise ValueError(f"delay level {level}: expected a number and one of s m h d, found {item!r}")
+        levels[level] = int(match[1]) * _UNIT_MS[match[2]]
+    return levels
+
+
+def delivery_tags_code(delay: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int | None:
+    """Return the time of delivery in ms for the value of a DELAY property, None if that names no level.
+
+    A level beyond the last counts as the last. RocketMQ takes a value that is no number for a broken record,
+    where its log then ends; here it names no level.
+    """
+    level = min(_java_int(delay), max(delays, default=0))
+    if level <= 0:
+        return None
+    deliver_at_ms = store_timestamp_ms + delays.get(level, UNKNOWN_LEVEL_DELAY_MS)
+    return (deliver_at_ms + (1 << 63)) % (1 << 64) - (1 << 63)  # an i64, however far off the record's time is
+
+
+def record_tags_code(record: ScannedRecord, delays: Mapping[int, int]) -> int:
+    """Return the tagsCode of a record's consume queue entry. delays: level -> ms, see parse_delay_levels."""
+    properties = record.properties
+    if record.topic == SCHEDULE_TOPIC:
+        delay = find_property(properties, _DELAY)
+        if delay is not None:
+            deliver_at_ms = delivery_tags_code(delay, record.store_timestamp_ms, delays)
+            if deliver_at_ms is not None:
+                return deliver_at_ms
+    tags = find_property(properties, _TAGS)
+    return 0 if tags is None else _code_of(tags)
+
+
+@lru_cache(maxsize=16_384)
+def _code_of(tags: bytes) -> int:
+    return tags_code(tags.decode(errors="surrogateescape"))
+
+
+def _java_int(text: bytes) -> int:
+    """Read what Java's Integer.parseInt would, 0 where it would throw."""
+    if not _JAVA_INT.fullmatch(text) or len(text) > 32:
+        return 0
+    value = int(text)
+    return value if -0x8000_0000 <= value <= 0x7FFF_FFFF else 0

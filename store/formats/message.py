@@ -1,0 +1,365 @@
+"""Message record: what the commit log is made of. Big-endian, signed; b and s are host bytes, 8 or 20 (IPv6).
+
+    offset   bytes  field
+    0        4      totalSize                  the whole record, this field included
+    4        4      magicCode                  0xDAA320A7; V2: 0xDAA320AB; blank: 0xCBD43194
+    8        4      bodyCRC                    CRC-32 (IEEE) of the body & 0x7FFFFFFF; 0 for an empty one
+    12       4      queueId
+    16       4      flag                       the user's, opaque
+    20       8      queueOffset                index in the queue, not bytes; patched inside the put lock
+    28       8      physicalOffset             of this record's first byte in the log; patched likewise
+    36       4      sysFlag                    compression, transaction, host families: constants below
+    40       8      bornTimestamp              ms, the client's clock
+    48       b      bornHost                   4 or 16 address bytes, then the port in 4
+    48+b     8      storeTimestamp             ms, taken inside the put lock
+    56+b     s      storeHost
+    56+b+s   4      reconsumeTimes
+    60+b+s   8      preparedTransactionOffset  of a commit: where its prepared record is
+    68+b+s   4      bodyLength B               then B bytes
+    ...      1      topicLength T              V2: 2 bytes; then T bytes of UTF-8, at least one
+    ...      2      propertiesLength P         then P bytes of UTF-8
+
+    blank: totalSize = all bytes left in the file, magicCode; what follows is unspecified
+
+totalSize = 91 + B + T + P, 12 more for each IPv6 host, 1 more for V2. A blank record closes each file, so 8
+bytes are always left for it. bodyCRC protects the body; nothing protects header, topic and properties.
+Source: RocketMQ CommitLog.calMsgLength, MessageExtEncoder and checkMessageAndReturnSize, MessageSysFlag;
+V2 from RocketMQ 5 MessageVersion.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from struct import Struct
+from typing import NamedTuple, NoReturn
+
+from isal.isal_zlib import crc32
+
+from ..errors import CorruptFileError, InvalidMessageError
+from .host import Host
+
+MESSAGE_MAGIC = 0xDAA320A7 - 0x1_0000_0000
+MESSAGE_MAGIC_V2 = 0xDAA320AB - 0x1_0000_0000
+BLANK_MAGIC = 0xCBD43194 - 0x1_0000_0000
+BLANK_BYTES = 8
+RECORD_BYTES_MIN = 91
+MAX_TOPIC_BYTES = 127
+MAX_PROPERTIES_BYTES = 32767
+CRC_MASK = 0x7FFFFFFF
+
+# sysFlag
+COMPRESSED = 0x1
+MULTI_TAGS = 0x2
+TRANSACTION_NONE = 0
+TRANSACTION_PREPARED = 4
+TRANSACTION_COMMIT = 8
+TRANSACTION_ROLLBACK = 12
+TRANSACTION_MASK = 12
+BORN_HOST_V6 = 0x10
+STORE_HOST_V6 = 0x20
+HOST_V6_MASK = BORN_HOST_V6 | STORE_HOST_V6
+NEED_UNWRAP = 0x40
+INNER_BATCH = 0x80
+COMPRESSION_TYPE_MASK = 0x700
+
+# positions of fields that do not depend on the hosts
+MAGIC_AT = 4
+BODY_CRC_AT = 8
+PHYSICAL_OFFSET_AT = 28
+_QUEUE_OFFSET_AT = 20
+_SYS_FLAG_AT = 36
+_STORE_TIMESTAMP_AT = 56  # with an IPv4 bornHost
+_IPV6_EXTRA_BYTES = 12
+
+_ADDRESS_BYTES = {
+    bits: (16 if bits & BORN_HOST_V6 else 4, 16 if bits & STORE_HOST_V6 else 4)
+    for bits in (0, BORN_HOST_V6, STORE_HOST_V6, HOST_V6_MASK)
+}
+_HEADS = {  # fields 1 to 15 by the sysFlag's host bits
+    bits: Struct(f">iiiiiqqiq{born}siq{store}siiqi") for bits, (born, store) in _ADDRESS_BYTES.items()
+}
+_BLANK = Struct(">ii")
+_OFFSETS = Struct(">qq")
+_I64 = Struct(">q")
+_I32 = Struct(">i")
+_I16 = Struct(">h")
+_I8 = Struct(">b")
+assert _HEADS[0].size == RECORD_BYTES_MIN - 3
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRecord:
+    """A decoded record, field by field; properties is the raw string, undecodable bytes surrogate-escaped."""
+
+    size_bytes: int
+    magic: int
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    physical_offset: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: Host
+    store_timestamp_ms: int
+    store_host: Host
+    reconsume_times: int
+    prepared_transaction_offset: int
+    body: bytes
+    topic: str
+    properties: str
+
+
+class RecordBounds(NamedTuple):
+    """Where the parts of one record lie, as positions in the view it was checked in."""
+
+    body_at: int
+    body_end: int
+    topic_at: int
+    topic_end: int
+    properties_at: int
+    end: int
+
+
+def body_crc(body: bytes | bytearray | memoryview) -> int:
+    """Return the checksum a record keeps of its body, which may be empty."""
+    return crc32(body) & CRC_MASK
+
+
+@lru_cache(maxsize=4096)
+def _tail(topic_bytes: int, properties_bytes: int) -> Struct:
+    """Lay out fields 16 and 17 of a V1 record."""
+    return Struct(f">B{topic_bytes}sH{properties_bytes}s")
+
+
+@lru_cache(maxsize=256)
+def _tail_v2(topic_bytes: int, properties_bytes: int) -> Struct:
+    return Struct(f">H{topic_bytes}sH{properties_bytes}s")
+
+
+def encode_record(
+    *,
+    topic: bytes,
+    properties: bytes,
+    body: bytes,
+    queue_id: int,
+    flag: int,
+    sys_flag: int,
+    born_timestamp_ms: int,
+    born_host: Host,
+    store_timestamp_ms: int,
+    store_host: Host,
+    reconsume_times: int = 0,
+    prepared_transaction_offset: int = 0,
+    queue_offset: int = 0,
+    physical_offset: int = 0,
+) -> bytearray:
+    """Encode a V1 record, to be placed by place_record; sys_flag's IPv6 bits agree with the hosts.
+
+    Raises InvalidMessageError for a topic of 0 or more than 127 bytes, or properties of more than 32767.
+    """
+    topic_bytes = len(topic)
+    properties_bytes = len(properties)
+    if not 0 < topic_bytes <= MAX_TOPIC_BYTES or properties_bytes > MAX_PROPERTIES_BYTES:
+        _refuse(topic_bytes, properties_bytes)
+    born_address, born_port = born_host
+    store_address, store_port = store_host
+    host_bits = sys_flag & HOST_V6_MASK
+    assert _ADDRESS_BYTES[host_bits] == (len(born_address), len(store_address)), (
+        "sys_flag disagrees with hosts"
+    )
+    head = _HEADS[host_bits]
+    return bytearray().join(
+        (
+            head.pack(
+                head.size + 3 + len(body) + topic_bytes + properties_bytes,
+                MESSAGE_MAGIC,
+                crc32(body) & CRC_MASK,
+                queue_id,
+                flag,
+                queue_offset,
+                physical_offset,
+                sys_flag,
+                born_timestamp_ms,
+                born_address,
+                born_port,
+                store_timestamp_ms,
+                store_address,
+                store_port,
+                reconsume_times,
+                prepared_transaction_offset,
+                len(body),
+            ),
+            body,
+            _tail(topic_bytes, properties_bytes).pack(topic_bytes, topic, properties_bytes, properties),
+        )
+    )
+
+
+def _refuse(topic_bytes: int, properties_bytes: int) -> NoReturn:
+    if not 0 < topic_bytes <= MAX_TOPIC_BYTES:
+        raise InvalidMessageError(f"topic: expected 1 to {MAX_TOPIC_BYTES} bytes, found {topic_bytes}")
+    raise InvalidMessageError(
+        f"properties: expected at most {MAX_PROPERTIES_BYTES} bytes, found {properties_bytes}"
+    )
+
+
+def place_record(
+    buffer: bytearray,
+    at: int,
+    *,
+    queue_offset: int,
+    physical_offset: int,
+    store_timestamp_ms: int,
+    born_host_v6: bool,
+) -> None:
+    """Write what only the put lock can know into the encoded record that starts at position at."""
+    _OFFSETS.pack_into(buffer, at + _QUEUE_OFFSET_AT, queue_offset, physical_offset)
+    stored_at = at + _STORE_TIMESTAMP_AT + _IPV6_EXTRA_BYTES if born_host_v6 else at + _STORE_TIMESTAMP_AT
+    _I64.pack_into(buffer, stored_at, store_timestamp_ms)
+
+
+def encode_message_record(record: MessageRecord) -> bytes:
+    """Encode a decoded record, V1 or V2, exactly as it was: its CRC and sizes are written, not computed."""
+    topic = record.topic.encode()
+    properties = record.properties.encode(errors="surrogateescape")
+    head = _HEADS[record.sys_flag & HOST_V6_MASK].pack(
+        record.size_bytes,
+        record.magic,
+        record.body_crc,
+        record.queue_id,
+        record.flag,
+        record.queue_offset,
+        record.physical_offset,
+        record.sys_flag,
+        record.born_timestamp_ms,
+        *record.born_host,
+        record.store_timestamp_ms,
+        *record.store_host,
+        record.reconsume_times,
+        record.prepared_transaction_offset,
+        len(record.body),
+    )
+    layout = _tail_v2 if record.magic == MESSAGE_MAGIC_V2 else _tail
+    tail = layout(len(topic), len(properties)).pack(len(topic), topic, len(properties), properties)
+    raw = b"".join((head, record.body, tail))
+    assert len(raw) == record.size_bytes, (len(raw), record.size_bytes)
+    return raw
+
+
+def decode_record(
+    view: memoryview | bytes | bytearray, at: int, *, file: str, file_offset: int = 0
+) -> MessageRecord:
+    """Decode the record at position at of view and check its CRC; view's first byte is file_offset in file.
+
+    Raises CorruptFileError, placed at the first field that is wrong, before any byte it measures is read.
+    """
+    bounds = check_record(view, at, len(view), file=file, file_offset=file_offset, check_crc=True)
+    (sys_flag,) = _I32.unpack_from(view, at + _SYS_FLAG_AT)
+    (
+        size_bytes,
+        magic,
+        crc,
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_timestamp_ms,
+        born_address,
+        born_port,
+        store_timestamp_ms,
+        store_address,
+        store_port,
+        reconsume_times,
+        prepared_transaction_offset,
+        _,
+    ) = _HEADS[sys_flag & HOST_V6_MASK].unpack_from(view, at)
+    return MessageRecord(
+        size_bytes,
+        magic,
+        crc,
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_timestamp_ms,
+        Host(born_address, born_port),
+        store_timestamp_ms,
+        Host(store_address, store_port),
+        reconsume_times,
+        prepared_transaction_offset,
+        bytes(view[bounds.body_at : bounds.body_end]),
+        decode_topic(view, bounds, file=file, file_offset=file_offset),
+        bytes(view[bounds.properties_at : bounds.end]).decode(errors="surrogateescape"),
+    )
+
+
+def decode_topic(
+    view: memoryview | bytes | bytearray, bounds: RecordBounds, *, file: str, file_offset: int
+) -> str:
+    """Return a checked record's topic; CorruptFileError if it is not UTF-8: no queue could bear it."""
+    raw = bytes(view[bounds.topic_at : bounds.topic_end])
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise CorruptFileError(file, file_offset + bounds.topic_at, "topic", "UTF-8", raw.hex()) from None
+
+
+def check_record(
+    view: memoryview | bytes | bytearray, at: int, end: int, *, file: str, file_offset: int, check_crc: bool
+) -> RecordBounds:
+    """Measure the record at position at, which must not reach past end, and check its CRC if asked to.
+
+    Raises CorruptFileError, placed at the first field that is wrong; to this a blank record's magicCode is.
+    """
+
+    def corrupt(position: int, field: str, expected: object, found: object) -> CorruptFileError:
+        return CorruptFileError(file, file_offset + position, field, expected, found)
+
+    if end - at < BLANK_BYTES:
+        raise corrupt(at, "totalSize", f"at least {BLANK_BYTES} bytes", f"{end - at} bytes")
+    size_bytes, magic = _BLANK.unpack_from(view, at)
+    if magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2):
+        raise corrupt(at + MAGIC_AT, "magicCode", "daa320a7 or daa320ab", f"{magic & 0xFFFFFFFF:08x}")
+    if not RECORD_BYTES_MIN <= size_bytes <= end - at:
+        raise corrupt(at, "totalSize", f"{RECORD_BYTES_MIN} to {end - at}", size_bytes)
+
+    record_end = at + size_bytes
+    length = _I16 if magic == MESSAGE_MAGIC_V2 else _I8  # of the topic
+    (sys_flag,) = _I32.unpack_from(view, at + _SYS_FLAG_AT)
+    body_at = at + _HEADS[sys_flag & HOST_V6_MASK].size
+    body_bytes_max = record_end - body_at - length.size - _I16.size
+    if body_bytes_max < 0:
+        raise corrupt(
+            at, "totalSize", f"at least {size_bytes - body_bytes_max} with sysFlag {sys_flag:#x}", size_bytes
+        )
+    (body_bytes,) = _I32.unpack_from(view, body_at - _I32.size)
+    if not 0 <= body_bytes <= body_bytes_max:
+        raise corrupt(body_at - _I32.size, "bodyLength", f"0 to {body_bytes_max}", body_bytes)
+    body_end = body_at + body_bytes
+    if check_crc:
+        (want,) = _I32.unpack_from(view, at + BODY_CRC_AT)
+        got = body_crc(view[body_at:body_end])
+        if want != got:
+            raise corrupt(at + BODY_CRC_AT, "bodyCRC", f"{got:08x}, the body's", f"{want & 0xFFFFFFFF:08x}")
+
+    topic_at = body_end + length.size
+    topic_bytes_max = record_end - topic_at - _I16.size
+    (topic_bytes,) = length.unpack_from(view, body_end)
+    if not 0 < topic_bytes <= topic_bytes_max:
+        raise corrupt(body_end, "topicLength", f"1 to {topic_bytes_max}", topic_bytes)
+    topic_end = topic_at + topic_bytes
+    properties_at = topic_end + _I16.size
+    (properties_bytes,) = _I16.unpack_from(view, topic_end)
+    if not 0 <= properties_bytes <= record_end - properties_at:
+        raise corrupt(topic_end, "propertiesLength", f"0 to {record_end - properties_at}", properties_bytes)
+    if properties_at + properties_bytes != record_end:
+        raise corrupt(at, "totalSize", properties_at + properties_bytes - at, size_bytes)
+    return RecordBounds(body_at, body_end, topic_at, topic_end, properties_at, record_end)
+
+
+def encode_blank(remaining: int) -> bytes:
+    """Encode the 8 bytes that close a file of which remaining bytes, these included, are left."""
+    assert remaining >= BLANK_BYTES, remaining
+    return _BLANK.pack(remaining, BLANK_MAGIC)

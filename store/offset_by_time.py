@@ -1,0 +1,55 @@
+"""From a store time to a queue offset: RocketMQ's getOffsetInQueueByTime, to the letter.
+
+It is the *nearest* message, not the first at or after the time, and the segment is picked by the file's mtime.
+"""
+
+from .commit_log import CommitLog
+from .consume_queue import ConsumeQueue
+from .formats.consume_queue import ENTRY_BYTES, decode_entry
+from .segments.segment import Segment
+from .world import Files
+
+
+def offset_by_time(
+    files: Files, commit_log: CommitLog, queue: ConsumeQueue, timestamp_ms: int, log_limit: int
+) -> int:
+    """Return the queue offset of the message stored nearest to timestamp_ms; 0 if there is none or it is unreadable."""
+    segment = _segment_by_time(files, queue, timestamp_ms)
+    if segment is None:
+        return 0
+    log_min = commit_log.queue.min_offset
+    low = max(0, queue.min_logic_offset - segment.base_offset)
+    high = segment.wrote.get() - ENTRY_BYTES
+    left = right = -1
+    left_ms = right_ms = -1
+    while high >= low:
+        middle = (low + high) // (2 * ENTRY_BYTES) * ENTRY_BYTES
+        entry = decode_entry(segment.file.view(middle, middle + ENTRY_BYTES), 0)
+        if entry.physical_offset < log_min:
+            low, left = middle + ENTRY_BYTES, middle
+            continue
+        record = commit_log.record_at(entry.physical_offset, log_limit)
+        if record is None:
+            return 0
+        if record.store_timestamp_ms == timestamp_ms:
+            return (segment.base_offset + middle) // ENTRY_BYTES
+        if record.store_timestamp_ms > timestamp_ms:
+            high, right, right_ms = middle - ENTRY_BYTES, middle, record.store_timestamp_ms
+        else:
+            low, left, left_ms = middle + ENTRY_BYTES, middle, record.store_timestamp_ms
+    if left_ms == -1:
+        nearest = right
+    elif right_ms == -1 or timestamp_ms - left_ms <= right_ms - timestamp_ms:
+        nearest = left
+    else:
+        nearest = right
+    return max(0, (segment.base_offset + nearest)) // ENTRY_BYTES
+
+
+def _segment_by_time(files: Files, queue: ConsumeQueue, timestamp_ms: int) -> Segment | None:
+    """Return the first segment changed at or after a time, or the last one."""
+    for segment in queue.queue.segments:
+        status = files.status(segment.file.path)
+        if status is not None and status.mtime_ms >= timestamp_ms:
+            return segment
+    return queue.queue.last()

@@ -1,0 +1,105 @@
+"""The read path: from a queue offset to records, through the queue's entries and the tag filter."""
+
+from collections.abc import Callable
+
+from .commit_log import CommitLog
+from .config import StoreConfig
+from .consume_queue import ConsumeQueue
+from .formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry
+from .get_result import GetMessageResult, GetMessageStatus
+from .tag_filter import TagFilter
+
+_SCAN_BYTES_MIN = 16_000
+
+
+class Puller:
+    """Answers pulls over one log."""
+
+    def __init__(self, config: StoreConfig, commit_log: CommitLog, readable_limit: Callable[[], int]) -> None:
+        self._config = config
+        self._commit_log = commit_log
+        self._readable_limit = readable_limit
+
+    def get_message(
+        self, queue: ConsumeQueue, offset: int, max_messages: int, wanted: TagFilter
+    ) -> GetMessageResult:
+        """Return up to max_messages records from a queue offset on."""
+        low, high = queue.min_offset, queue.max_offset
+        refused = _refusal(offset, low, high)
+        if refused is not None:
+            status, next_begin_offset = refused
+            return GetMessageResult(status, next_begin_offset, low, high)
+        raw = queue.entries_from(offset)
+        if not raw:
+            per_segment = queue.queue.segment_bytes // ENTRY_BYTES
+            next_segment = (offset // per_segment + 1) * per_segment
+            return GetMessageResult(GetMessageStatus.OFFSET_FOUND_NULL, next_segment, low, high)
+        result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
+        # Asked after the entries were read: what they point at is below it, however far the log has grown since.
+        self._scan(result, raw, max_messages, wanted, self._readable_limit())
+        return result
+
+    def _scan(
+        self, result: GetMessageResult, raw: memoryview, max_messages: int, wanted: TagFilter, log_limit: int
+    ) -> None:
+        """Walk the entries of one segment, at least 800 of them, until the answer is full."""
+        in_memory_bytes = self._config.access_message_in_memory_max_bytes
+        begin, skip_until, total_bytes, last = result.next_begin_offset, 0, 0, 0
+        scan_bytes = min(len(raw), max(_SCAN_BYTES_MIN, ENTRY_BYTES * max_messages))
+        scanned = 0
+        for at in range(0, scan_bytes, ENTRY_BYTES):
+            entry = decode_entry(raw, at)
+            last = entry.physical_offset
+            if entry.physical_offset >= skip_until:
+                in_disk = log_limit - entry.physical_offset > in_memory_bytes
+                if self._is_full(len(result.records), total_bytes, entry, max_messages, in_disk=in_disk):
+                    break
+                if wanted.matches(entry.tags_code):
+                    record = self._commit_log.record_bytes(entry.physical_offset, entry.size_bytes, log_limit)
+                    if record is None:
+                        if not result.records:
+                            result.status = GetMessageStatus.MESSAGE_WAS_REMOVING
+                        segment_bytes = self._commit_log.queue.segment_bytes
+                        skip_until = (entry.physical_offset // segment_bytes + 1) * segment_bytes
+                    else:
+                        result.records.append(record)
+                        result.queue_offsets.append(begin + at // ENTRY_BYTES)
+                        result.physical_offsets.append(entry.physical_offset)
+                        total_bytes += entry.size_bytes
+                        result.status = GetMessageStatus.FOUND
+                        skip_until = 0
+                elif not result.records:
+                    result.status = GetMessageStatus.NO_MATCHED_MESSAGE
+            scanned = at // ENTRY_BYTES + 1
+        result.next_begin_offset = begin + scanned
+        result.suggest_pulling_from_slave = log_limit - last > in_memory_bytes
+
+    def _is_full(
+        self, count: int, total_bytes: int, entry: QueueEntry, max_messages: int, *, in_disk: bool
+    ) -> bool:
+        """Return whether the answer must end before this entry; never before the first record."""
+        if count == 0:
+            return False
+        if count >= max_messages:
+            return True
+        config = self._config
+        if in_disk:
+            bytes_max = config.max_transfer_bytes_on_message_in_disk
+            count_max = config.max_transfer_count_on_message_in_disk
+        else:
+            bytes_max = config.max_transfer_bytes_on_message_in_memory
+            count_max = config.max_transfer_count_on_message_in_memory
+        return total_bytes + entry.size_bytes > bytes_max or count >= count_max
+
+
+def _refusal(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] | None:
+    """Return the answer to an offset outside of the queue, with where to go on; None if it is inside."""
+    if high == 0:
+        return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
+    if offset < low:
+        return GetMessageStatus.OFFSET_TOO_SMALL, low
+    if offset == high:
+        return GetMessageStatus.OFFSET_OVERFLOW_ONE, offset
+    if offset > high:
+        return GetMessageStatus.OFFSET_OVERFLOW_BADLY, high
+    return None

@@ -1,0 +1,139 @@
+"""Brings one consume queue to exactly what the log says, writing only what differs."""
+
+from .consume_queue import ConsumeQueue
+from .formats.consume_queue import (
+    BLANK_ENTRY_BYTES,
+    ENTRY_BYTES,
+    QueueEntry,
+    encode_entry,
+    is_blank,
+    is_valid,
+)
+from .formats.scan import ScannedRecord
+
+_CHUNK_BYTES = 4096 * ENTRY_BYTES
+
+
+class EarlierEntriesMissing(Exception):
+    """The queue lacks entries of records before the scan's start: a longer scan is needed."""
+
+
+class SkippedRanges:
+    """Stretches of the log that a damaged record made unreadable; entries into them are all that is left of them."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int]] = []
+
+    def add(self, start: int, end: int) -> None:
+        """Note one stretch, [start, end)."""
+        self._ranges.append((start, end))
+
+    def hold(self, entry: QueueEntry | None) -> bool:
+        """Return whether an entry points into one of them."""
+        if entry is None or not is_valid(entry):
+            return False
+        return any(start <= entry.physical_offset < end for start, end in self._ranges)
+
+
+class QueueReplay:
+    """The records of one queue, in log order, laid over the queue's entries."""
+
+    def __init__(
+        self, queue: ConsumeQueue, first: ScannedRecord, *, whole_log: bool, skipped: SkippedRanges
+    ) -> None:
+        """Begin at the first record scanned. Raises EarlierEntriesMissing unless the scan saw the whole log."""
+        self.queue = queue
+        self.changed = 0
+        self._skipped = skipped
+        self._pending = bytearray()
+        self._pending_at = first.queue_offset
+        if not self._is_continued_by(first):
+            if not whole_log:
+                raise EarlierEntriesMissing
+            self._bridge_from_the_front(first.queue_offset)
+        self.first = first.queue_offset
+        self.next = first.queue_offset
+
+    def _is_continued_by(self, first: ScannedRecord) -> bool:
+        """Return whether the entries in front of the first record's place are there."""
+        segments = self.queue.queue.segments
+        begin = segments[0].base_offset // ENTRY_BYTES if segments else 0
+        if first.queue_offset <= begin:
+            return first.queue_offset == begin
+        before = self.queue.entry(first.queue_offset - 1)
+        return before is not None and is_valid(before) and before.physical_offset < first.physical_offset
+
+    def _bridge_from_the_front(self, queue_offset: int) -> None:
+        """Fill the hole in front of the first record with blanks, keeping what real entries there are."""
+        segments = self.queue.queue.segments
+        if not segments or queue_offset * ENTRY_BYTES < segments[0].base_offset:
+            self.queue.queue.remove_all()
+            per_segment = self.queue.queue.segment_bytes // ENTRY_BYTES
+            hole = queue_offset - queue_offset % per_segment
+        else:
+            hole = min(queue_offset, segments[-1].end_offset // ENTRY_BYTES)
+            while hole > segments[0].base_offset // ENTRY_BYTES and not _is_there(self.queue.entry(hole - 1)):
+                hole -= 1
+        self.changed += self.queue.place(hole, BLANK_ENTRY_BYTES * (queue_offset - hole))
+
+    def add(self, record: ScannedRecord, tags_code: int) -> bool:
+        """Take the next record; False if its place is taken by an earlier one."""
+        if record.queue_offset != self.next:
+            if record.queue_offset < self.next:
+                return False
+            self._bridge(record.queue_offset)
+        self._pending += encode_entry(record.physical_offset, record.size_bytes, tags_code)
+        self.next += 1
+        if len(self._pending) >= _CHUNK_BYTES:
+            self._write()
+        return True
+
+    def _bridge(self, queue_offset: int) -> None:
+        """Pass over indexes whose records are unreadable: keep entries into damage, blank the rest."""
+        self._write()
+        for index in range(self.next, queue_offset):
+            if not self._skipped.hold(self.queue.entry(index)):
+                self.changed += self.queue.place(index, BLANK_ENTRY_BYTES)
+        self.next = self._pending_at = queue_offset
+
+    def _write(self) -> None:
+        self.changed += self.queue.place(self._pending_at, self._pending)
+        self._pending_at = self.next
+        self._pending = bytearray()
+
+    def end(self) -> None:
+        """Write the rest, and forget every entry behind the last record."""
+        self._write()
+        end = self.next
+        while self._skipped.hold(self.queue.entry(end)):
+            end += 1
+        self.changed += self.queue.truncate(end)
+        self.queue.recovered(end, self.first)
+
+
+def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges) -> bool:
+    """Recover a queue without a record in the scan, which began at log_offset; return whether anything went.
+
+    What counts is the run of entries up to the first that is empty or points at what was scanned.
+    """
+    end = 0
+    for segment in reversed(queue.queue.segments):
+        first = segment.base_offset // ENTRY_BYTES
+        end = first
+        while end * ENTRY_BYTES < segment.end_offset and _is_unscanned(queue.entry(end), log_offset, skipped):
+            end += 1
+        if end > first:
+            break
+    changed = queue.truncate(end)
+    queue.recovered(end, end)
+    return changed
+
+
+def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRanges) -> bool:
+    if entry is None or not _is_there(entry):
+        return False
+    return is_blank(entry) or entry.physical_offset < log_offset or skipped.hold(entry)
+
+
+def _is_there(entry: QueueEntry | None) -> bool:
+    return entry is not None and (is_valid(entry) or is_blank(entry))

@@ -1,0 +1,17 @@
+"""The computer's own clocks."""
+
+import time
+
+
+class RealClock:
+    """Wall and monotonic clock of the operating system."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        """Return the wall clock in ms since 1970. It may step back."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ns(self) -> int:
+        """Return ns since some fixed moment. It never steps back."""
+        return time.monotonic_ns()

@@ -1,0 +1,186 @@
+"""Files as the operating system keeps them: mapped shared, synced by the kernel, locked against Java too."""
+
+import errno
+import fcntl
+import os
+import stat
+import struct
+
+from .pages import map_shared, sync_pages
+from .status import RealFileStatus
+
+_CREATED_MODE = 0o644
+_CLOSED = -1
+_FLOCK = struct.Struct("hhqqi4x")  # struct flock: l_type, l_whence, l_start, l_len, l_pid
+_EXCLUSIVE_FIRST_BYTE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+
+
+class RealMappedFile:
+    """A file mapped whole and shared, with the descriptor it was mapped from.
+
+    It must not be closed while another thread syncs or writes it through the descriptor, whose number may be
+    another file's by then. Every use after close() raises.
+    """
+
+    __slots__ = ("_descriptor", "_pages", "_readable", "path", "size_bytes")
+
+    def __init__(self, path: str, descriptor: int, pages: memoryview) -> None:
+        self.path = path
+        self.size_bytes = len(pages)
+        self._descriptor = descriptor
+        self._pages = pages
+        self._readable = pages.toreadonly()
+
+    def view(self, start: int, end: int) -> memoryview:
+        """Return the bytes [start, end) as readers see them now: read-only, not copied."""
+        assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
+        return self._readable[start:end]
+
+    def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
+        """Write through the map. ValueError, and no change, if data reaches past the end."""
+        assert at >= 0, at
+        self._pages[at : at + len(data)] = data
+
+    def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
+        """Write through the descriptor and return how much was written; it may be short."""
+        assert at >= 0, at
+        assert at + len(data) <= self.size_bytes, (at, len(data), self.size_bytes)
+        return os.pwrite(self._descriptor, data, at)
+
+    def msync(self, start: int, end: int) -> None:
+        """Make the pages of [start, end) and the size durable. Other threads run meanwhile."""
+        sync_pages(self._pages, start, end, self.path)
+
+    def fdatasync(self) -> None:
+        """Make everything written so far, and the size, durable. Other threads run meanwhile."""
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        """Give the descriptor back, and the map once the last view of it is gone."""
+        if self._descriptor == _CLOSED:
+            return
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        self._readable.release()
+        self._pages.release()
+        os.close(descriptor)
+
+
+class RealFileLock:
+    """An exclusive lock, held by one open descriptor."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let the next one in. A second call does nothing."""
+        if self._descriptor == _CLOSED:
+            return
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        os.close(descriptor)
+
+
+class RealFiles:
+    """The file system of the operating system, by absolute paths."""
+
+    __slots__ = ()
+
+    def status(self, path: str) -> RealFileStatus | None:
+        """Return what is at path, None if nothing is."""
+        try:
+            found = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return RealFileStatus(found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISDIR(found.st_mode))
+
+    def list_directory(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        return sorted(os.listdir(path))
+
+    def make_directories(self, path: str) -> None:
+        """Create a directory and those above it; nothing happens if it exists."""
+        os.makedirs(path, exist_ok=True)
+
+    def map(self, path: str, size_bytes: int) -> RealMappedFile:
+        """Map a file: open or create it, then extend it with zeros to size_bytes if it is shorter.
+
+        The extension is allocated, so a full disk is an OSError here and not a SIGBUS at some later store; on
+        such an error the file keeps the length it had, 0 if it is new.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
+        try:
+            found_bytes = os.fstat(descriptor).st_size
+            if found_bytes < size_bytes:
+                _extend(descriptor, found_bytes, size_bytes)
+            return RealMappedFile(path, descriptor, map_shared(descriptor, size_bytes))
+        except BaseException as failure:
+            os.close(descriptor)
+            if isinstance(failure, OSError):
+                failure.filename = path
+            raise
+
+    def read(self, path: str) -> bytes:
+        """Return a small file's whole content."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write(self, path: str, data: bytes) -> None:
+        """Create or empty a small file and write data to it."""
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def sync(self, path: str) -> None:
+        """Make a file's content and size durable, but not its name."""
+        _sync_opened(path, os.O_RDONLY)
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in one directory (not below it) durable: creations, renames, removals."""
+        _sync_opened(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, replacing what had it."""
+        os.rename(old, new)
+
+    def unlink(self, path: str) -> None:
+        """Remove a name; maps of the file stay usable."""
+        os.unlink(path)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        os.rmdir(path)
+
+    def lock(self, path: str) -> RealFileLock:
+        """Create path if needed and lock it; BlockingIOError if another holder is alive.
+
+        Locks bytes [0, 1), as RocketMQ does through Java's FileLock, so either keeps the other out. Unlike
+        Java's, this lock belongs to its descriptor (F_OFD_SETLK): it excludes a second holder in this process
+        too, and does not fall when the process opens and closes the file again, as write() and read() do.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _EXCLUSIVE_FIRST_BYTE)
+        except OSError as failure:
+            os.close(descriptor)
+            failure.filename = path
+            raise
+        return RealFileLock(descriptor)
+
+
+def _extend(descriptor: int, found_bytes: int, size_bytes: int) -> None:
+    try:
+        os.posix_fallocate(descriptor, found_bytes, size_bytes - found_bytes)
+    except OSError as failure:
+        if failure.errno in (errno.EOPNOTSUPP, errno.EINVAL):  # this file system cannot allocate ahead
+            os.ftruncate(descriptor, size_bytes)
+        else:
+            os.ftruncate(descriptor, found_bytes)  # give back what was had before the disk was full
+            raise
+
+
+def _sync_opened(path: str, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

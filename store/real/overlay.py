@@ -1,0 +1,183 @@
+"""A file system that starts out as the real one and keeps every change in memory.
+
+Real recovery may run over it on a directory that must not change, even one a live broker holds. Files are
+opened read-only and mapped copy-on-write; names that were created, removed or renamed live in a table over
+the real directories. Syncs reach nothing, and a lock excludes only other users of the same overlay.
+"""
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .files import RealFiles
+from .overlay_file import OverlayContent, OverlayLock, OverlayMappedFile, empty_content, open_content
+from .status import RealFileStatus
+
+
+class OverlayFiles:
+    """The real file system, with changes that end with this object."""
+
+    __slots__ = ("_changed", "_disk", "_guard")
+
+    def __init__(self) -> None:
+        self._disk = RealFiles()
+        self._guard = threading.Lock()
+        # Path -> what the overlay has there: a file, a directory it made, or None for a removed name. Other
+        # paths are as on the disk. A removed directory needs no more than this: it had to be empty, so each
+        # name the disk has below it is in here as None.
+        self._changed: dict[str, OverlayContent | RealFileStatus | None] = {}
+
+    def status(self, path: str) -> RealFileStatus | None:
+        """Return what is at path, None if nothing is."""
+        with self._guard:
+            found = self._at(_normal(path))
+        return found.status() if isinstance(found, OverlayContent) else found
+
+    def list_directory(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        with self._located(path) as path:
+            return self._names_in(path)
+
+    def make_directories(self, path: str) -> None:
+        """Create a directory in memory, and those above it; nothing happens if it exists."""
+        with self._located(path) as path:
+            missing = []
+            while (found := self._at(path)) is None:
+                missing.append(path)
+                path = os.path.dirname(path)
+            if not _is_directory(found):
+                raise _error(errno.ENOTDIR if missing else errno.EEXIST, path)
+            for name in missing:
+                self._changed[name] = RealFileStatus(0, _now_ms(), is_directory=True)
+
+    def map(self, path: str, size_bytes: int) -> OverlayMappedFile:
+        """Map a file copy-on-write: what is missing, be it bytes or the file, is zeros in memory."""
+        with self._located(path) as path:
+            content = self._content(path, size_bytes, create=True)
+            content.extend(size_bytes)
+            return OverlayMappedFile(path, size_bytes, content)
+
+    def read(self, path: str) -> bytes:
+        """Return a small file's whole content."""
+        with self._located(path) as path:
+            if path not in self._changed:
+                return self._disk.read(path)
+            content = self._content(path, 0, create=False)
+            return bytes(content.pages[: content.size_bytes])
+
+    def write(self, path: str, data: bytes) -> None:
+        """Replace a small file's content in memory."""
+        with self._located(path) as path:
+            self._content(path, 0, create=True).replace(data)
+
+    def sync(self, path: str) -> None:
+        """Do nothing, if there is such a file."""
+        if self.status(path) is None:
+            raise _error(errno.ENOENT, path)
+
+    def sync_directory(self, path: str) -> None:
+        """Do nothing, if there is such a directory."""
+        with self._located(path) as path:
+            self._require_directory(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name in memory, replacing what had it. Not for directories: EISDIR."""
+        with self._located(old) as old:
+            new = _normal(new)
+            content = self._content(old, 0, create=False)
+            self._require_directory(os.path.dirname(new))
+            if _is_directory(self._at(new)):
+                raise _error(errno.EISDIR, new)
+            self._changed[old] = None
+            self._changed[new] = content
+
+    def unlink(self, path: str) -> None:
+        """Remove a name in memory; maps of the file stay usable."""
+        with self._located(path) as path:
+            found = self._at(path)
+            if found is None:
+                raise _error(errno.ENOENT, path)
+            if _is_directory(found):
+                raise _error(errno.EISDIR, path)
+            self._changed[path] = None
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory in memory."""
+        with self._located(path) as path:
+            if self._names_in(path):
+                raise _error(errno.ENOTEMPTY, path)
+            self._changed[path] = None
+
+    def lock(self, path: str) -> OverlayLock:
+        """Lock a file within this overlay, whoever holds it on the disk; BlockingIOError if one here does."""
+        with self._located(path) as path:
+            content = self._content(path, 0, create=True)
+            if content.locked:
+                raise _error(errno.EAGAIN, path)
+            content.locked = True
+            return OverlayLock(content)
+
+    @contextmanager
+    def _located(self, path: str) -> Iterator[str]:
+        """Hold the table still and yield path as the table spells it."""
+        with self._guard:
+            yield _normal(path)
+
+    def _at(self, path: str) -> OverlayContent | RealFileStatus | None:
+        return self._changed[path] if path in self._changed else self._disk.status(path)
+
+    def _require_directory(self, path: str) -> None:
+        found = self._at(path)
+        if found is None:
+            raise _error(errno.ENOENT, path)
+        if not _is_directory(found):
+            raise _error(errno.ENOTDIR, path)
+
+    def _names_in(self, path: str) -> list[str]:
+        self._require_directory(path)
+        on_disk = self._disk.status(path)
+        names = set(self._disk.list_directory(path)) if on_disk and on_disk.is_directory else set()
+        for changed, now in self._changed.items():
+            above, name = os.path.split(changed)
+            if above == path and name:
+                if now is None:
+                    names.discard(name)
+                else:
+                    names.add(name)
+        return sorted(names)
+
+    def _content(self, path: str, size_bytes: int, *, create: bool) -> OverlayContent:
+        """Return the file at path; on its way in from the disk, or new, it gets room for size_bytes."""
+        found = self._at(path)
+        if isinstance(found, OverlayContent):
+            return found
+        if found is not None:
+            if found.is_directory:
+                raise _error(errno.EISDIR, path)
+            content = open_content(path, size_bytes)
+        else:
+            if not create:
+                raise _error(errno.ENOENT, path)
+            self._require_directory(os.path.dirname(path))
+            content = empty_content(size_bytes)
+        self._changed[path] = content
+        return content
+
+
+def _is_directory(found: OverlayContent | RealFileStatus | None) -> bool:
+    return isinstance(found, RealFileStatus) and found.is_directory
+
+
+def _normal(path: str) -> str:
+    return os.path.normpath(path)
+
+
+def _error(code: int, path: str) -> OSError:
+    return OSError(code, os.strerror(code), path)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

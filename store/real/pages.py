@@ -1,0 +1,91 @@
+"""Memory maps straight from libc, as memoryviews that own their pages.
+
+The mmap module would hold the interpreter lock for the whole of an msync, keep a descriptor of its own for
+each map, and refuse to close a map while a view of it is out. Here calls release the interpreter lock, a map
+costs no descriptor, and its pages go back when the last slice of its memoryview does.
+"""
+
+import ctypes
+import mmap
+import os
+import weakref
+
+PAGE_BYTES = mmap.PAGESIZE
+
+# Linux's values of what the mmap module does not name.
+_MS_SYNC = 4
+_MAP_FIXED = 0x10
+_MAP_NORESERVE = 0x4000
+_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+
+_libc = ctypes.CDLL(None, use_errno=True)  # CDLL, unlike PyDLL, releases the interpreter lock during calls
+_mmap = _libc.mmap
+_mmap.restype = ctypes.c_void_p
+_mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,  # off_t
+]
+_munmap = _libc.munmap
+_munmap.restype = ctypes.c_int
+_munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_msync = _libc.msync
+_msync.restype = ctypes.c_int
+_msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+def map_shared(descriptor: int, size_bytes: int) -> memoryview:
+    """Map the first size_bytes of an open file, shared with the page cache.
+
+    The descriptor may be closed afterwards. Touching a page past the file's end kills the process (SIGBUS).
+    """
+    return _owning_view(_map(None, size_bytes, mmap.MAP_SHARED, descriptor), size_bytes)
+
+
+def map_private(descriptor: int, file_bytes: int, size_bytes: int) -> memoryview:
+    """Map a file's first file_bytes followed by zeros up to size_bytes, as memory nobody else sees.
+
+    A page is copied when it is first written, so nothing is read up front, the file never changes, and a map
+    may be larger than memory.
+    """
+    assert 0 <= file_bytes <= size_bytes, (file_bytes, size_bytes)
+    private = mmap.MAP_PRIVATE | _MAP_NORESERVE
+    address = _map(None, size_bytes, private | mmap.MAP_ANONYMOUS, -1)
+    pages = _owning_view(address, size_bytes)
+    if file_bytes:
+        _map(address, file_bytes, private | _MAP_FIXED, descriptor)  # over the first of the zeros
+    return pages
+
+
+def sync_pages(pages: memoryview, start: int, end: int, path: str) -> None:
+    """Write the pages of bytes [start, end) of a shared map to the disk, and wait. path is for the error."""
+    assert 0 <= start <= end <= len(pages), (start, end, len(pages))
+    if start == end:
+        return
+    first = start - start % PAGE_BYTES
+    held = ctypes.c_char.from_buffer(pages[first:end])  # keeps the pages mapped until msync is through
+    if _msync(ctypes.addressof(held), end - first, _MS_SYNC) != 0:
+        raise _error(path)
+
+
+def _map(address: int | None, size_bytes: int, flags: int, descriptor: int) -> int:
+    mapped: int = _mmap(address, size_bytes, _READ_WRITE, flags, descriptor, 0)
+    if mapped == _MAP_FAILED:
+        raise _error(None)
+    return mapped
+
+
+def _owning_view(address: int, size_bytes: int) -> memoryview:
+    array = (ctypes.c_ubyte * size_bytes).from_address(address)
+    # Not at exit: daemon threads may still be in these pages, and the process is about to free them anyway.
+    weakref.finalize(array, _munmap, address, size_bytes).atexit = False
+    return memoryview(array).cast("B")
+
+
+def _error(path: str | None) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code), path)

@@ -1,0 +1,11 @@
+"""What the operating system knows of a name, in the store's terms."""
+
+from typing import NamedTuple
+
+
+class RealFileStatus(NamedTuple):
+    """Fits world.FileStatus."""
+
+    size_bytes: int
+    mtime_ms: int
+    is_directory: bool

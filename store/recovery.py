@@ -1,0 +1,191 @@
+"""Recovery: finds where the log ends, cuts what is behind it, and brings every queue to exactly the log's contents.
+
+What the checkpoint or a clean exit vouches for is *trusted*: damage there did not come from a crash, so it is reported
+and passed over, never cut. Behind it the first record that does not check ends the log, as no acknowledged record
+can be behind an unacknowledged one. Every step can be repeated after a crash inside it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from .checkpoint import StoreCheckpoint
+from .config import StoreConfig
+from .consume_queue import ConsumeQueueTable
+from .dispatch import is_queued
+from .errors import CorruptFileError
+from .formats.delay_level import record_tags_code
+from .formats.scan import ScannedRecord, scan_records
+from .queue_replay import EarlierEntriesMissing, QueueReplay, SkippedRanges, keep_trusted_entries
+from .segments.segment import Segment
+from .segments.segment_queue import SegmentQueue
+
+_SEGMENTS_AFTER_CLEAN_EXIT = 3
+"""How many segments at the end a clean exit does not vouch for: another system may have written the marker."""
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What recovery found and did."""
+
+    clean_exit: bool
+    start_offset: int = 0
+    """Log offset where the scan began."""
+    end_offset: int = 0
+    """Log offset behind the last record."""
+    records: int = 0
+    last_store_timestamp_ms: int = 0
+    changed_entries: int = 0
+    """Queue entries that were written or cut."""
+    findings: list[CorruptFileError] = field(default_factory=list)
+    """Damage: passed over where the log is trusted, cut where it is not."""
+
+
+class Recovery:
+    """One recovery of one store, before any service runs."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: SegmentQueue,
+        queues: ConsumeQueueTable,
+        checkpoint: StoreCheckpoint,
+        delays_ms: Mapping[int, int],
+        *,
+        clean_exit: bool,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._checkpoint = checkpoint
+        self._delays_ms = delays_ms
+        self._clean_exit = clean_exit
+        self._report = RecoveryReport(clean_exit)
+        self._replays: dict[tuple[str, int], QueueReplay] = {}
+        self._skipped = SkippedRanges()
+
+    def run(self) -> RecoveryReport:
+        """Recover, durably. Raises OSError if the disk fails, and may then be run again in a new process."""
+        trusted = self.trusted_segments()
+        try:
+            stopped_by = self._scan(0 if self._config.recover_whole_log else trusted, trusted)
+        except EarlierEntriesMissing:
+            stopped_by = self._scan(0, trusted)
+        report = self._report
+        if self.cut_log(report.end_offset) and stopped_by is not None:
+            report.findings.append(stopped_by)
+        self._set_log_positions(trusted)
+        self.finish_queues()
+        self._log.make_durable(trusted)
+        return report
+
+    def trusted_segments(self) -> int:
+        """Return how many segments at the front are vouched for: durable, and their queue entries too."""
+        count = len(self._log.segments)
+        if self._clean_exit:
+            return max(0, count - _SEGMENTS_AFTER_CLEAN_EXIT)
+        limit_ms = self._checkpoint.recovery_timestamp_ms
+        for index in reversed(range(count)):
+            first = self._first_record(self._log.segments[index])
+            if first is not None and 0 < first.store_timestamp_ms <= limit_ms:
+                return index
+        return 0
+
+    def _first_record(self, segment: Segment) -> ScannedRecord | None:
+        try:
+            return next(self._records(segment), None)
+        except CorruptFileError:
+            return None
+
+    def _records(self, segment: Segment) -> Iterator[ScannedRecord]:
+        return scan_records(
+            segment.file.view(0, segment.size_bytes),
+            0,
+            segment.size_bytes,
+            file=segment.file.path,
+            base_offset=segment.base_offset,
+            check_crc=self._config.check_crc_on_recover,
+        )
+
+    # -- scanning ----------------------------------------------------------------------------------
+
+    def _scan(self, first: int, trusted: int) -> CorruptFileError | None:
+        """Scan from the segment numbered first to the log's end; return what ended it, None if a blank record did."""
+        self._report = RecoveryReport(self._clean_exit)
+        self._replays = {}
+        self._skipped = SkippedRanges()
+        segments = self._log.segments
+        if not segments:
+            return None
+        report = self._report
+        report.start_offset = report.end_offset = segments[first].base_offset
+        for number, segment in enumerate(segments[first:], first):
+            report.end_offset = segment.base_offset
+            try:
+                self._scan_segment(segment, whole_log=first == 0)
+            except CorruptFileError as error:
+                if number >= trusted:
+                    return error
+                report.findings.append(error)
+                self._skipped.add(report.end_offset, segment.end_offset)
+        return None
+
+    def _scan_segment(self, segment: Segment, *, whole_log: bool) -> None:
+        report, replays, delays_ms = self._report, self._replays, self._delays_ms
+        for record in self._records(segment):
+            if is_queued(record):
+                replay = replays.get((record.topic, record.queue_id))
+                if replay is None:
+                    replay = self._begin(record, whole_log=whole_log)
+                if not replay.add(record, record_tags_code(record, delays_ms)):
+                    self._report_taken(segment, record)
+            report.records += 1
+            report.end_offset = record.physical_offset + record.size_bytes
+            report.last_store_timestamp_ms = record.store_timestamp_ms
+
+    def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay:
+        queue = self._queues.find_or_create(record.topic, record.queue_id)
+        replay = QueueReplay(queue, record, whole_log=whole_log, skipped=self._skipped)
+        self._replays[record.topic, record.queue_id] = replay
+        return replay
+
+    def _report_taken(self, segment: Segment, record: ScannedRecord) -> None:
+        at = record.physical_offset - segment.base_offset
+        self._report.findings.append(
+            CorruptFileError(
+                segment.file.path,
+                at + 20,
+                "queueOffset",
+                "one that no earlier record has",
+                record.queue_offset,
+            )
+        )
+
+    # -- cutting -----------------------------------------------------------------------------------
+
+    def cut_log(self, end_offset: int) -> bool:
+        """Forget the log from end_offset on, durably; return whether anything but zeros went."""
+        return self._log.truncate(end_offset)
+
+    def _set_log_positions(self, trusted: int) -> None:
+        """Take what was recovered behind the trusted segments as written, and not durable yet.
+
+        After a process was killed it is in the page cache only, and the next power cut must not take it.
+        """
+        segments = self._log.segments
+        for number, segment in enumerate(segments):
+            wrote = min(self._report.end_offset - segment.base_offset, segment.size_bytes)
+            segment.set_positions(wrote, wrote if number < trusted else 0)
+        if segments:
+            self._log.flushed_where.set(segments[min(trusted, len(segments) - 1)].base_offset)
+
+    def finish_queues(self) -> None:
+        """Write what the queues lack, cut what they have too much, and set their positions."""
+        report = self._report
+        for queue in self._queues.all():
+            replay = self._replays.get((queue.topic, queue.queue_id))
+            if replay is None:
+                report.changed_entries += keep_trusted_entries(queue, report.start_offset, self._skipped)
+            else:
+                replay.end()
+                report.changed_entries += replay.changed
+            queue.correct_min_offset(max(self._log.min_offset, 0))

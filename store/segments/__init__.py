@@ -1,0 +1,1 @@
+"""Files of fixed size in a row: mapped, appended to, flushed, allocated ahead."""

@@ -1,0 +1,97 @@
+"""One file of a log or queue: RocketMQ's MappedFile, with the positions that make its bytes count.
+
+    0 <= flushed <= wrote <= size_bytes
+
+`wrote` ends what readers may see, `flushed` what survives a power cut. Each moves only after the step it stands for.
+"""
+
+from ..world import MappedFile, Tasks
+
+PAGE_BYTES = 4096
+
+
+def segment_name(base_offset: int) -> str:
+    """Return a segment's file name: its first byte's offset, 20 digits (RocketMQ's UtilAll.offset2FileName)."""
+    return f"{base_offset:020d}"
+
+
+class Segment:
+    """A mapped file whose first byte has the offset base_offset."""
+
+    __slots__ = ("base_offset", "file", "flushed", "size_bytes", "store_timestamp_ms", "wrote")
+
+    def __init__(self, tasks: Tasks, file: MappedFile, base_offset: int, label: str) -> None:
+        self.file = file
+        self.base_offset = base_offset
+        self.size_bytes = file.size_bytes
+        self.wrote = tasks.cell(f"{label}.wrote")
+        self.flushed = tasks.cell(f"{label}.flushed")
+        self.store_timestamp_ms = 0
+        """Store time of the last record. Set after `wrote`, read before it: never newer than what `wrote` covers."""
+
+    @property
+    def end_offset(self) -> int:
+        """Return the offset just behind the file."""
+        return self.base_offset + self.size_bytes
+
+    def append(self, data: bytes | bytearray) -> None:
+        """Put data behind what is there. The caller has made sure that it fits and that it is the only writer."""
+        position = self.wrote.get()
+        self.file.store(position, data)
+        self.wrote.set(position + len(data))
+
+    def close_with(self, blank: bytes) -> None:
+        """Put the blank record behind what is there and declare the file full."""
+        self.file.store(self.wrote.get(), blank)
+        self.wrote.set(self.size_bytes)
+
+    def flush(self, least_pages: int) -> int:
+        """Make what is written durable if it is least_pages or more, or fills the file; return `flushed`.
+
+        least_pages 0 means any byte. An OSError leaves `flushed` where it was: nothing new may be assumed durable.
+        """
+        wrote = self.wrote.get()
+        flushed = self.flushed.get()
+        if wrote == flushed:
+            return flushed
+        if (
+            least_pages
+            and wrote < self.size_bytes
+            and wrote // PAGE_BYTES - flushed // PAGE_BYTES < least_pages
+        ):
+            return flushed
+        self.file.msync(flushed, wrote)
+        self.flushed.set(wrote)
+        return wrote
+
+    def set_positions(self, wrote: int, flushed: int) -> None:
+        """Say what recovery found: bytes up to wrote count, those up to flushed are durable."""
+        self.wrote.set(wrote)
+        self.flushed.set(flushed)
+
+    def clear_from(self, position: int) -> bool:
+        """Zero the file from position on, durably; return whether anything but zeros was there.
+
+        Bytes behind a cut would come back to life if a later record ended exactly where an old one begins.
+        """
+        dirty = first_nonzero(self.file.view(position, self.size_bytes))
+        if dirty is None:
+            return False
+        start = position + dirty
+        for at in range(start, self.size_bytes, _ZEROS_BYTES):
+            self.file.store(at, _ZEROS[: min(_ZEROS_BYTES, self.size_bytes - at)])
+        self.file.msync(position, self.size_bytes)
+        return True
+
+
+_ZEROS_BYTES = 1 << 16
+_ZEROS = bytes(_ZEROS_BYTES)
+
+
+def first_nonzero(view: memoryview) -> int | None:
+    """Return the position of the first byte of view that is not zero, None if all are."""
+    for at in range(0, len(view), _ZEROS_BYTES):
+        chunk = bytes(view[at : at + _ZEROS_BYTES])
+        if chunk.count(0) != len(chunk):
+            return at + len(chunk) - len(chunk.lstrip(b"\0"))
+    return None

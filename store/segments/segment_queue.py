@@ -1,0 +1,214 @@
+"""Segments in a row: RocketMQ's MappedFileQueue. One offset space over files of one size.
+
+Names are offsets, so a listing in name order is the queue, and a gap between two names is damage.
+"""
+
+from ..errors import CorruptFileError
+from ..world import World
+from .segment import Segment, first_nonzero, segment_name
+
+
+class SegmentQueue:
+    """The segments of one directory. One task appends; any may read or flush."""
+
+    def __init__(self, world: World, directory: str, segment_bytes: int, label: str) -> None:
+        self.directory = directory
+        self.segment_bytes = segment_bytes
+        self.segments: tuple[Segment, ...] = ()
+        """Replaced, never changed, so that a reader's copy stays whole."""
+        self.flushed_where = world.tasks.cell(f"{label}.flushed_where")
+        self._world = world
+        self._label = label
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def find(self, offset: int) -> Segment | None:
+        """Return the segment that holds the byte at offset."""
+        segments = self.segments
+        if not segments:
+            return None
+        index = (offset - segments[0].base_offset) // self.segment_bytes
+        if 0 <= index < len(segments):
+            return segments[index]
+        return None
+
+    def last(self) -> Segment | None:
+        """Return the segment that is appended to."""
+        segments = self.segments
+        return segments[-1] if segments else None
+
+    @property
+    def min_offset(self) -> int:
+        """Return the first offset there is, -1 if there is none."""
+        segments = self.segments
+        return segments[0].base_offset if segments else -1
+
+    @property
+    def max_offset(self) -> int:
+        """Return the offset behind the last byte written, 0 if there is none."""
+        segments = self.segments
+        if not segments:
+            return 0
+        return segments[-1].base_offset + segments[-1].wrote.get()
+
+    # -- growing -----------------------------------------------------------------------------------
+
+    def path(self, base_offset: int) -> str:
+        """Return the path of the segment that begins at base_offset."""
+        return f"{self.directory}/{segment_name(base_offset)}"
+
+    def create(self, base_offset: int) -> Segment:
+        """Make a segment's file and add it behind the last. Its name is not durable yet."""
+        path = self.path(base_offset)
+        self._world.files.make_directories(self.directory)
+        return self.add(
+            Segment(
+                self._world.tasks, self._world.files.map(path, self.segment_bytes), base_offset, self._label
+            )
+        )
+
+    def add(self, segment: Segment) -> Segment:
+        """Add a segment behind the last."""
+        if not self.segments:
+            self.flushed_where.set(segment.base_offset)
+        self.segments = (*self.segments, segment)
+        return segment
+
+    # -- flushing ----------------------------------------------------------------------------------
+
+    def flush(self, least_pages: int = 0) -> bool:
+        """Flush the one segment that holds flushed_where; return whether that moved it.
+
+        A segment is left behind only when it is durable to its end, so everything below flushed_where is durable.
+        """
+        where = self.flushed_where.get()
+        segment = self.find(where)
+        if segment is None:
+            return False
+        flushed = segment.base_offset + segment.flush(least_pages)
+        if flushed == where:
+            return False
+        self.flushed_where.set(flushed)
+        return True
+
+    def flush_all(self) -> None:
+        """Flush until nothing is left."""
+        while self.flush():
+            pass
+
+    def make_durable(self, first: int) -> None:
+        """Make the segments from the one numbered first on durable, sizes and names included.
+
+        A process that was killed may have left files that only the page cache knows: the next power cut must not
+        take them from under what is put there now.
+        """
+        self.flush_all()
+        for segment in self.segments[first:]:
+            self._world.files.sync(segment.file.path)
+        if self.segments:
+            self._world.files.sync_directory(self.directory)
+
+    # -- opening and cutting -----------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Map what is in the directory; every segment counts as full until recovery says otherwise.
+
+        Files that a crash left half made, and all behind them, are removed if `is_expendable` says that nothing is
+        lost with them. Raises CorruptFileError on a foreign name, a wrong size, or a gap with data behind it.
+        """
+        files = self._world.files
+        if files.status(self.directory) is None:
+            return
+        bases = [self._base_of(name) for name in files.list_directory(self.directory)]
+        irregular = self._first_irregular(bases)
+        if irregular is not None:
+            index, error = irregular
+            if not all(self.is_expendable(base) for base in bases[index:]):
+                raise error
+            for base in reversed(bases[index:]):
+                self.remove_file(base)
+            del bases[index:]
+        segments = []
+        for base in bases:
+            file = files.map(self.path(base), self.segment_bytes)
+            segment = Segment(self._world.tasks, file, base, self._label)
+            segment.set_positions(self.segment_bytes, self.segment_bytes)
+            segments.append(segment)
+        self.segments = tuple(segments)
+
+    def _base_of(self, name: str) -> int:
+        if len(name) == 20 and name.isascii() and name.isdecimal() and int(name) % self.segment_bytes == 0:
+            return int(name)
+        raise CorruptFileError(
+            f"{self.directory}/{name}", 0, "file name", f"20 digits, a multiple of {self.segment_bytes}", name
+        )
+
+    def _first_irregular(self, bases: list[int]) -> tuple[int, CorruptFileError] | None:
+        """Return the number of the first file with a wrong size or a gap in front of it, and what is wrong."""
+        for index, base in enumerate(bases):
+            if index and base != bases[index - 1] + self.segment_bytes:
+                expected = segment_name(bases[index - 1] + self.segment_bytes)
+                return index, CorruptFileError(
+                    self.path(base), 0, "base offset", f"the next segment, {expected}", segment_name(base)
+                )
+            status = self._world.files.status(self.path(base))
+            assert status is not None
+            if status.is_directory or status.size_bytes != self.segment_bytes:
+                found = "a directory" if status.is_directory else status.size_bytes
+                return index, CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, found)
+        return None
+
+    def is_expendable(self, base_offset: int) -> bool:
+        """Return whether a file holds nothing: it is not too long, and all zero."""
+        path = self.path(base_offset)
+        status = self._world.files.status(path)
+        assert status is not None
+        if status.is_directory or status.size_bytes > self.segment_bytes:
+            return False
+        if status.size_bytes == 0:
+            return True
+        file = self._world.files.map(path, status.size_bytes)
+        expendable = first_nonzero(file.view(0, status.size_bytes)) is None
+        file.close()
+        return expendable
+
+    def remove_file(self, base_offset: int) -> None:
+        """Remove one segment's file, durably, so that removals from the end backwards never leave a gap."""
+        self._world.files.unlink(self.path(base_offset))
+        self._world.files.sync_directory(self.directory)
+
+    def truncate(self, offset: int) -> bool:
+        """Forget everything from offset on, durably; return whether anything but zeros went.
+
+        Segments behind it are removed, the newest first; the rest of the one that holds it is zeroed.
+        """
+        dirty = False
+        while self.segments and self.segments[-1].base_offset > offset:
+            dirty |= self._remove_last()
+        segment = self.find(offset)
+        if segment is not None:
+            position = offset - segment.base_offset
+            dirty |= segment.clear_from(position)
+            segment.set_positions(position, min(position, segment.flushed.get()))
+        if self.flushed_where.get() > offset:
+            self.flushed_where.set(offset)
+        return dirty
+
+    def _remove_last(self) -> bool:
+        segment = self.segments[-1]
+        dirty = first_nonzero(segment.file.view(0, segment.size_bytes)) is not None
+        self.remove_file(segment.base_offset)
+        self.segments = self.segments[:-1]
+        segment.file.close()
+        return dirty
+
+    def remove_all(self) -> None:
+        """Forget every segment, durably."""
+        while self.segments:
+            self._remove_last()
+        self.flushed_where.set(0)
+
+    def close(self) -> None:
+        """Give every mapping back."""
+        for segment in self.segments:
+            segment.file.close()

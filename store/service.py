@@ -1,0 +1,49 @@
+"""A background service: one task that repeats a step until it is stopped."""
+
+from abc import ABC, abstractmethod
+
+from .world import Task, World
+
+
+class Service(ABC):
+    """A named task around `step`. A subclass waits inside its step, on `self.signal`."""
+
+    name = "service"
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.signal = world.tasks.signal(self.name)
+        self._stopping = world.tasks.cell(f"{self.name} stopping")
+        self._task: Task | None = None
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._task = self.world.tasks.spawn(self.name, self._run)
+
+    def wake(self) -> None:
+        """Make the step that waits, or the next one, go on at once."""
+        self.signal.notify()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Return whether the service has been told to end."""
+        return self._stopping.get() == 1
+
+    def shutdown(self) -> None:
+        """Let the current step end, do the last work, and wait for both."""
+        self._stopping.set(1)
+        self.signal.notify()
+        if self._task is not None:
+            self._task.join(None)
+
+    def _run(self) -> None:
+        while not self.is_stopping:
+            self.step()
+        self.finish()
+
+    @abstractmethod
+    def step(self) -> None:
+        """Wait for work, then do it."""
+
+    def finish(self) -> None:  # noqa: B027 - most services have nothing left to do
+        """Do what is left to do after the last step."""

@@ -1,0 +1,32 @@
+"""Subscriptions: which tags a consumer wants, as the queue can tell them apart: by hash.
+
+Two tags with one hash both pass here, as in the broker; the client compares the strings.
+"""
+
+from dataclasses import dataclass
+
+from .formats.java_hash import java_hash
+
+_LOW_32_BITS = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class TagFilter:
+    """A tag expression: `*`, empty, or tags joined by `||`."""
+
+    expression: str
+    codes: frozenset[int] | None
+    """Hashes of the tags, low 32 bits; None lets everything pass."""
+
+    @classmethod
+    def parse(cls, expression: str | None) -> "TagFilter":
+        """Parse an expression; None means everything."""
+        text = (expression or "*").strip()
+        tags = [tag.strip() for tag in text.split("||") if tag.strip()]
+        if text == "*" or not tags:
+            return cls(text, None)
+        return cls(text, frozenset(java_hash(tag) & _LOW_32_BITS for tag in tags))
+
+    def matches(self, tags_code: int) -> bool:
+        """Return whether an entry with this tagsCode may be one of the wanted."""
+        return self.codes is None or tags_code & _LOW_32_BITS in self.codes

@@ -1,0 +1,57 @@
+"""A kernel, a machine and a disk, wired as scenarios wire them, with syncs that take no time unless told otherwise."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk import Disk
+from tornlog.faults.image import Image
+from tornlog.faults.profiles import PROFILES
+from tornlog.faults.timing import SyncFaults, SyncTiming
+from tornlog.sim.choices import Choices
+from tornlog.sim.errors import MachineDied
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+
+INSTANT = SyncTiming(0, 0)
+
+
+class Rig:
+    """One disk and the machine that has mounted it."""
+
+    def __init__(
+        self,
+        seed: str = "1",
+        image: Image | None = None,
+        timing: SyncTiming = INSTANT,
+        sync_faults: SyncFaults | None = None,
+        choices: Choices | None = None,
+    ) -> None:
+        self.choices = choices or Choices(seed)
+        self.kernel = Kernel(RandomWalk(self.choices.stream("schedule"), 8))
+        self.machine = self.kernel.machine("broker")
+        stream = self.choices.stream("disk")
+        self.disk = Disk(self.kernel, stream, image=image, timing=timing, sync_faults=sync_faults)
+        self.files = self.disk.mount(self.machine)
+
+    @property
+    def fired(self) -> Counter[str]:
+        return self.disk.fired
+
+    def run(self, body: Callable[[], Any]) -> Any:
+        return self.kernel.run(self.machine, body, time_limit_ns=3_600 * 10**9)
+
+    def run_until_death(self, body: Callable[[], Any]) -> None:
+        with pytest.raises(MachineDied):
+            self.run(body)
+
+    def cut(self, profile: str) -> Image:
+        self.kernel.kill(self.machine)
+        return self.disk.crash(PROFILES[profile])
+
+
+@pytest.fixture(scope="session")  # it holds nothing, and property tests may not use what one test owns
+def make_rig() -> Callable[..., Rig]:
+    return Rig

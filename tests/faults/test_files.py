@@ -1,0 +1,251 @@
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.world import FileLock, Files, MappedFile
+
+
+def public_methods(protocol: type) -> list[str]:
+    return [name for name in vars(protocol) if not name.startswith("_")]
+
+
+def test_the_simulated_files_offer_all_that_the_store_asks_for(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    mapped = rig.files.map("/a", 10)
+
+    for thing, protocol in ((rig.files, Files), (mapped, MappedFile), (rig.files.lock("/l"), FileLock)):
+        for name in public_methods(protocol):
+            assert hasattr(thing, name), name
+    assert (mapped.path, mapped.size_bytes) == ("/a", 10)
+
+
+def test_a_map_creates_extends_and_never_shrinks(make_rig: Callable[..., Any]) -> None:
+    files = make_rig().files
+    first = files.map("/a", 10)
+    first.store(8, b"xy")
+    longer = files.map("/a", 20)
+    same = files.map("/a", 5)
+
+    assert (first.size_bytes, longer.size_bytes, same.size_bytes) == (10, 20, 20)
+    assert bytes(longer.view(0, 20)) == bytes(8) + b"xy" + bytes(10)
+    first.store(0, b"z")
+    assert files.read("/a") == b"z" + bytes(7) + b"xy" + bytes(10)
+    assert files.status("/a").size_bytes == 20
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_stores_and_pwrites_take_any_buffer_and_keep_a_copy(make_rig: Callable[..., Any], kind: Any) -> None:
+    mapped = make_rig().files.map("/a", 8)
+    source = bytearray(b"ab")
+    mapped.store(0, kind(source))
+    assert mapped.pwrite(2, kind(source)) == 2
+    view = mapped.view(0, 4)
+    source[:] = b"zz"
+
+    assert bytes(view) == b"abab"
+    assert view.readonly
+    mapped.store(0, b"c")
+    assert bytes(view) == b"cbab"
+
+
+def test_outside_of_the_map_and_after_close_everything_is_a_value_error(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    mapped = rig.files.map("/a", 8)
+    kept = mapped.view(0, 8)
+    before = rig.disk.operations
+    outside: list[Callable[[], object]] = [
+        lambda: mapped.store(7, b"ab"),
+        lambda: mapped.store(-1, b"a"),
+        lambda: mapped.pwrite(8, b"a"),
+        lambda: mapped.view(0, 9),
+        lambda: mapped.view(-1, 2),
+        lambda: mapped.msync(4, 9),
+    ]
+    for wrong in outside:
+        with pytest.raises(ValueError, match=r"/a: \[-?\d+, \d+\) is not within \[0, 8\)"):
+            wrong()
+    mapped.close()
+    mapped.close()
+    closed: list[Callable[[], object]] = [
+        lambda: mapped.store(0, b"a"),
+        lambda: mapped.view(0, 0),
+        lambda: mapped.fdatasync(),
+    ]
+    for wrong in closed:
+        with pytest.raises(ValueError, match="/a: the map is closed"):
+            wrong()
+    assert bytes(kept) == bytes(8)
+    assert rig.disk.operations == before
+
+
+def test_write_creates_or_replaces_and_read_returns_it(make_rig: Callable[..., Any]) -> None:
+    files = make_rig().files
+    files.write("/a", b"long content")
+    files.write("/a", b"short")
+    files.write("/empty", b"")
+
+    assert files.read("/a") == b"short"
+    assert files.read("/empty") == b""
+    files.write("/a", b"")
+    assert files.read("/a") == b""
+    assert files.list_directory("/") == ["a", "empty"]
+
+
+def test_directories_are_made_with_their_parents_and_removed_when_empty(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    files = rig.files
+    files.make_directories("/a/b/c")
+    files.make_directories("/a/b")
+    assert rig.disk.operations == 3
+    assert files.list_directory("/a") == ["b"]
+    assert files.status("/a/b").is_directory
+    assert files.status("/a/x") is None
+
+    with pytest.raises(OSError, match="not empty") as refusal:
+        files.remove_directory("/a/b")
+    assert refusal.value.errno == errno.ENOTEMPTY
+    files.remove_directory("/a/b/c")
+    assert files.list_directory("/a/b") == []
+
+
+def test_rename_replaces_and_unlink_leaves_maps_usable(make_rig: Callable[..., Any]) -> None:
+    files = make_rig().files
+    files.write("/a", b"new")
+    files.write("/b", b"old")
+    files.rename("/a", "/b")
+    mapped = files.map("/b", 0)
+    files.unlink("/b")
+    mapped.store(0, b"N")
+
+    assert bytes(mapped.view(0, 3)) == b"New"
+    assert files.list_directory("/") == []
+
+
+def test_mistakes_meet_the_errors_of_a_real_file_system_and_are_not_counted(
+    make_rig: Callable[..., Any],
+) -> None:
+    rig = make_rig()
+    files = rig.files
+    files.make_directories("/d")
+    files.write("/f", b"x")
+    before = rig.disk.operations
+    wrongs: list[tuple[Callable[[], object], type[OSError], int]] = [
+        (lambda: files.read("/x"), FileNotFoundError, errno.ENOENT),
+        (lambda: files.unlink("/x"), FileNotFoundError, errno.ENOENT),
+        (lambda: files.sync("/x"), FileNotFoundError, errno.ENOENT),
+        (lambda: files.rename("/x", "/y"), FileNotFoundError, errno.ENOENT),
+        (lambda: files.rename("/f", "/x/y"), FileNotFoundError, errno.ENOENT),
+        (lambda: files.map("/x/y", 1), FileNotFoundError, errno.ENOENT),
+        (lambda: files.list_directory("/x"), FileNotFoundError, errno.ENOENT),
+        (lambda: files.sync_directory("/x"), FileNotFoundError, errno.ENOENT),
+        (lambda: files.remove_directory("/x"), FileNotFoundError, errno.ENOENT),
+        (lambda: files.read("/d"), IsADirectoryError, errno.EISDIR),
+        (lambda: files.write("/d", b""), IsADirectoryError, errno.EISDIR),
+        (lambda: files.rename("/f", "/d"), IsADirectoryError, errno.EISDIR),
+        (lambda: files.list_directory("/f"), NotADirectoryError, errno.ENOTDIR),
+        (lambda: files.map("/f/x", 1), NotADirectoryError, errno.ENOTDIR),
+        (lambda: files.make_directories("/f/x"), NotADirectoryError, errno.ENOTDIR),
+        (lambda: files.make_directories("/f"), FileExistsError, errno.EEXIST),
+        (lambda: files.remove_directory("/"), OSError, errno.ENOTEMPTY),
+    ]
+    for wrong, kind, code in wrongs:
+        with pytest.raises(kind) as refusal:
+            wrong()
+        assert refusal.value.errno == code
+    assert rig.disk.operations == before
+
+
+def test_modification_times_are_wall_clock_and_stay_when_the_clock_is_stepped(
+    make_rig: Callable[..., Any],
+) -> None:
+    rig = make_rig()
+    start_ms = rig.kernel.wall_start_ms
+
+    def body() -> None:
+        rig.machine.tasks.sleep(1500)
+        mapped = rig.files.map("/a", 10)
+        assert rig.files.status("/a").mtime_ms == start_ms + 1500
+        rig.machine.tasks.sleep(500)
+        mapped.store(0, b"x")
+        assert rig.files.status("/a").mtime_ms == start_ms + 2000
+        rig.machine.wall_offset_ms = -60_000
+        assert rig.files.status("/a").mtime_ms == start_ms + 2000
+        mapped.pwrite(0, b"x")
+        assert rig.files.status("/a").mtime_ms == start_ms - 58_000
+
+    rig.run(body)
+    image = rig.cut("process-kill")
+    assert image.files["/a"].mtime_ms == start_ms - 58_000
+    assert make_rig(image=image).files.status("/a").mtime_ms == start_ms - 58_000
+
+
+def test_a_lock_excludes_until_released_or_its_holder_dies(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    lock = rig.files.lock("/lock")
+    rival = rig.kernel.machine("rival")
+    rivals = rig.disk.mount(rival)
+
+    with pytest.raises(BlockingIOError) as refusal:
+        rivals.lock("/lock")
+    assert refusal.value.errno == errno.EWOULDBLOCK
+    with pytest.raises(BlockingIOError):
+        rig.files.lock("/lock")
+
+    lock.release()
+    rivals.lock("/lock")
+    lock.release()  # not its lock any more
+    with pytest.raises(BlockingIOError):
+        rig.files.lock("/lock")
+
+    rig.kernel.kill(rival)
+    rig.files.lock("/lock")
+    assert rig.files.read("/lock") == b""
+
+
+def test_renaming_a_file_to_itself_and_taking_a_lock_nobody_holds_change_nothing(
+    make_rig: Callable[..., Any],
+) -> None:
+    rig = make_rig()
+    lock = rig.files.lock("/a")
+    lock.release()
+    before = rig.disk.operations
+    lock.release()
+    rig.files.rename("/a", "/a")
+    rig.files.lock("/a")
+
+    assert rig.disk.operations == before
+    assert rig.files.list_directory("/") == ["a"]
+
+
+def test_two_tasks_making_the_same_directories_make_each_once(make_rig: Callable[..., Any]) -> None:
+    for seed in range(30):
+        rig = make_rig(seed=str(seed))
+
+        def body(rig: Any = rig) -> None:
+            make = [lambda: rig.files.make_directories("/a/b/c")] * 2
+            for task in [rig.machine.tasks.spawn("maker", work) for work in make]:
+                task.join(None)
+
+        rig.run(body)
+        assert rig.disk.operations == 3
+
+
+def test_two_tasks_writing_one_file_end_in_what_both_wrote_to_it(make_rig: Callable[..., Any]) -> None:
+    contents = set()
+    for seed in range(60):
+        rig = make_rig(seed=str(seed))
+
+        def body(rig: Any = rig) -> bytes:
+            rig.files.write("/a", b"0")
+            tasks = [
+                rig.machine.tasks.spawn(f"writer {data!r}", lambda data=data: rig.files.write("/a", data))
+                for data in (b"long", b"x")
+            ]
+            for task in tasks:
+                task.join(None)
+            return bytes(rig.files.read("/a"))
+
+        contents.add(rig.run(body))
+    assert contents == {b"long", b"x", b"xong"}

@@ -1,0 +1,375 @@
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.sim.choices import Choices
+from tornlog.sim.errors import TaskFailedError, UnstoppableTaskError
+from tornlog.sim.kernel import Kernel, MachineDied, Waiting
+from tornlog.sim.machine import Machine
+from tornlog.sim.policies import Policy
+from tornlog.sim.policies.random_walk import RandomWalk
+
+LIMIT_NS = 10_000_000_000
+
+
+def make(seed: int = 1, mean: int = 4) -> tuple[Kernel, Machine]:
+    kernel = Kernel(RandomWalk(Choices(str(seed)).stream("policy"), mean))
+    return kernel, kernel.machine("broker")
+
+
+def die(kernel: Kernel, machine: Machine) -> None:
+    kernel.kill(machine)
+    raise MachineDied(machine.name)
+
+
+def crash_with_services(policy: Policy) -> list[str]:
+    """Kill a machine that runs services c, a and b; return who was unwound, in order."""
+    kernel = Kernel(policy)
+    machine = kernel.machine("broker")
+    unwound: list[str] = []
+
+    def service(name: str) -> None:
+        try:
+            while True:
+                machine.tasks.sleep(2)
+        finally:
+            unwound.append(name)
+
+    def main() -> None:
+        for name in "cab":
+            machine.tasks.spawn(name, lambda name=name: service(name))
+        machine.tasks.sleep(7)
+        die(kernel, machine)
+
+    with pytest.raises(MachineDied, match="broker"):
+        kernel.run(machine, main, time_limit_ns=LIMIT_NS)
+    assert not machine.live_tasks
+    return unwound
+
+
+def test_a_killed_machine_ends_the_run_and_unwinds_its_tasks_in_spawn_order(
+    policy_of: Callable[[int], Policy],
+) -> None:
+    assert [crash_with_services(policy_of(seed)) for seed in range(20)] == [["c", "a", "b"]] * 20
+
+
+def test_a_kill_without_raising_takes_effect_at_the_next_world_call() -> None:
+    kernel, machine = make(mean=1000)
+    cell = machine.tasks.cell("c")
+    reached: list[str] = []
+
+    def main() -> None:
+        cell.set(1)
+        kernel.kill(machine)
+        kernel.kill(machine)
+        reached.append("after kill")
+        cell.set(2)
+        reached.append("after set")
+
+    with pytest.raises(MachineDied):
+        kernel.run(machine, main, time_limit_ns=0)
+
+    assert reached == ["after kill"]
+    assert cell.get() == 1
+
+
+def test_a_task_that_returns_right_after_the_kill_does_not_save_the_run() -> None:
+    kernel, machine = make()
+
+    with pytest.raises(MachineDied):
+        kernel.run(machine, lambda: kernel.kill(machine), time_limit_ns=0)
+
+
+def test_every_world_call_of_a_dead_machine_raises_and_has_no_effect() -> None:
+    kernel, machine = make()
+    tasks = machine.tasks
+    free, held = tasks.lock("free"), tasks.lock("held")
+    signal, cell = tasks.signal("s"), tasks.cell("c", 5)
+    spawned: list[str] = []
+    calls: list[Callable[[], object]] = [
+        free.__enter__,
+        held.__exit__,
+        signal.notify,
+        lambda: signal.wait(None),
+        cell.get,
+        lambda: cell.set(9),
+        lambda: cell.add(9),
+        lambda: cell.compare_and_set(5, 9),
+        lambda: tasks.spawn("x", lambda: spawned.append("x")),
+        lambda: tasks.sleep(0),
+        lambda: tasks.sleep(5),
+        machine.clock.now_ms,
+        machine.clock.monotonic_ns,
+        lambda: kernel.point("write"),
+        lambda: kernel.park(Waiting("sync"), None),
+        lambda: kernel.current.join(None),
+    ]
+    refused: list[int] = []
+
+    def main() -> None:
+        held.__enter__()
+        kernel.kill(machine)
+        for number, call in enumerate(calls):
+            try:
+                call()
+            except MachineDied:
+                refused.append(number)
+
+    with pytest.raises(MachineDied):
+        kernel.run(machine, main, time_limit_ns=LIMIT_NS)
+
+    assert refused == list(range(len(calls)))
+    assert (cell.get(), spawned, kernel.now_ns) == (5, [], 0)
+    assert held.describe() == "lock held held by broker/main"
+
+
+def test_refused_calls_are_not_steps() -> None:
+    kernel, machine = make()
+
+    def main() -> None:
+        kernel.point("a")
+        kernel.kill(machine)
+        for _ in range(10):
+            with pytest.raises(MachineDied):
+                kernel.point("b")
+
+    with pytest.raises(MachineDied):
+        kernel.run(machine, main, time_limit_ns=0)
+
+    assert kernel.steps == 1
+
+
+def die_inside_a_lock(seed: int) -> list[str]:
+    """Let three producers race for a lock in which each would kill the machine; return who got in."""
+    kernel, machine = make(seed, mean=2)
+    lock = machine.tasks.lock("put")
+    inside: list[str] = []
+
+    def producer(name: str) -> None:
+        with lock:
+            inside.append(name)
+            kernel.point("write")
+            die(kernel, machine)
+
+    def main() -> None:
+        for name in "abc":
+            machine.tasks.spawn(name, lambda name=name: producer(name))
+        machine.tasks.sleep(1000)
+
+    with pytest.raises(MachineDied):
+        kernel.run(machine, main, time_limit_ns=LIMIT_NS)
+    return inside
+
+
+def test_death_inside_a_lock_lets_nobody_else_in() -> None:
+    outcomes = [die_inside_a_lock(seed) for seed in range(30)]
+
+    assert all(len(inside) == 1 for inside in outcomes)
+    assert len({inside[0] for inside in outcomes}) == 3
+
+
+def test_a_with_statement_around_a_failing_body_still_ends_in_machine_died() -> None:
+    kernel, machine = make()
+    lock = machine.tasks.lock("put")
+
+    def main() -> None:
+        with lock:
+            kernel.kill(machine)
+            raise ValueError("the body's own trouble")
+
+    with pytest.raises(MachineDied):
+        kernel.run(machine, main, time_limit_ns=0)
+
+
+def test_a_task_that_swallows_death_is_killed_again_at_its_next_call() -> None:
+    kernel, machine = make()
+    attempts: list[int] = []
+
+    def stubborn() -> None:
+        for attempt in range(50):
+            try:
+                machine.tasks.sleep(1000)
+            except BaseException:
+                attempts.append(attempt)
+
+    def main() -> None:
+        machine.tasks.spawn("stubborn", stubborn)
+        machine.tasks.sleep(1)
+        die(kernel, machine)
+
+    with pytest.raises(MachineDied):
+        kernel.run(machine, main, time_limit_ns=LIMIT_NS)
+
+    assert attempts == list(range(50))
+
+
+@pytest.mark.parametrize("call", ["sleep", "clock"])
+def test_a_task_that_never_stops_swallowing_death_is_a_clear_error(call: str) -> None:
+    kernel, machine = make()
+
+    def immortal() -> None:
+        while True:
+            try:
+                machine.tasks.sleep(1000) if call == "sleep" else machine.clock.now_ms()
+                machine.tasks.sleep(1)
+            except BaseException:
+                continue
+
+    def main() -> None:
+        machine.tasks.spawn("immortal", immortal)
+        machine.tasks.sleep(1)
+        die(kernel, machine)
+
+    with pytest.raises(UnstoppableTaskError, match="broker/immortal swallowed MachineDied"):
+        kernel.run(machine, main, time_limit_ns=LIMIT_NS)
+
+
+def test_a_task_not_yet_started_never_starts() -> None:
+    kernel, machine = make()
+    started: list[str] = []
+
+    def main() -> None:
+        kernel.spawn(machine, "late", lambda: started.append("late"))
+        die(kernel, machine)
+
+    with pytest.raises(MachineDied):
+        kernel.run(machine, main, time_limit_ns=0)
+
+    assert started == []
+
+
+def test_what_a_dying_task_raises_is_not_a_failure_of_the_run() -> None:
+    kernel, machine = make()
+
+    def service() -> None:
+        try:
+            machine.tasks.sleep(1000)
+        finally:
+            raise ValueError("cleaning up a dead machine")
+
+    def main() -> None:
+        machine.tasks.spawn("service", service)
+        machine.tasks.sleep(1)
+        die(kernel, machine)
+
+    with pytest.raises(MachineDied):
+        kernel.run(machine, main, time_limit_ns=LIMIT_NS)
+
+
+def test_tasks_left_over_after_main_are_named_and_unwound() -> None:
+    kernel, machine = make()
+    unwound: list[str] = []
+
+    def service(name: str) -> None:
+        try:
+            machine.tasks.sleep(1000)
+        finally:
+            unwound.append(name)
+
+    def main() -> str:
+        for name in ("reput", "flush"):
+            machine.tasks.spawn(name, lambda name=name: service(name))
+        machine.tasks.sleep(1)
+        return "done"
+
+    assert kernel.run(machine, main, time_limit_ns=LIMIT_NS) == "done"
+    assert machine.leftover_tasks == ["broker/reput", "broker/flush"]
+    assert unwound == ["reput", "flush"]
+    assert not machine.alive
+
+
+def test_a_run_that_stops_its_services_has_no_tasks_left_over() -> None:
+    kernel, machine = make()
+
+    kernel.run(machine, lambda: machine.tasks.spawn("s", lambda: None).join(None), time_limit_ns=0)
+
+    assert machine.leftover_tasks == []
+
+
+def kill_a_beating_heart(policy: Policy) -> tuple[int, int, list[str]]:
+    """Kill a machine from another one; return its beats at death, its beats at the end, and who was unwound."""
+    kernel = Kernel(policy)
+    victim, chaos = kernel.machine("victim"), kernel.machine("chaos")
+    beats = [0]
+    unwound: list[str] = []
+
+    def heart() -> None:
+        try:
+            while True:
+                kernel.point("beat")
+                beats[0] += 1
+                victim.tasks.sleep(1)
+        finally:
+            unwound.append("heart")
+
+    def main() -> int:
+        chaos.tasks.sleep(10)
+        kernel.kill(victim)
+        beats_at_death = beats[0]
+        for _ in range(10):
+            chaos.tasks.sleep(1)
+        return beats_at_death
+
+    victim.tasks.spawn("heart", heart)
+    beats_at_death = kernel.run(chaos, main, time_limit_ns=LIMIT_NS)
+    assert not victim.alive
+    return beats_at_death, beats[0], unwound
+
+
+def test_killing_another_machine_stops_it_before_it_takes_another_step(
+    policy_of: Callable[[int], Policy],
+) -> None:
+    for seed in range(20):
+        beats_at_death, beats_at_the_end, unwound = kill_a_beating_heart(policy_of(seed))
+
+        assert beats_at_death == beats_at_the_end > 0
+        assert unwound == ["heart"]
+
+
+def test_a_living_task_that_calls_a_dead_machine_fails() -> None:
+    kernel, machine = make()
+    dead = kernel.machine("dead")
+    kernel.kill(dead)
+
+    with pytest.raises(TaskFailedError, match=r"broker/main failed: .*machine dead is off"):
+        kernel.run(machine, dead.clock.now_ms, time_limit_ns=0)
+
+
+def test_a_joiner_on_another_machine_sees_a_task_die() -> None:
+    kernel, machine = make()
+    victim = kernel.machine("victim")
+    sleeper = victim.tasks.spawn("sleeper", lambda: victim.tasks.sleep(10_000))
+
+    def main() -> bool:
+        machine.tasks.spawn("killer", lambda: kernel.kill(victim))
+        return sleeper.join(None)
+
+    assert kernel.run(machine, main, time_limit_ns=LIMIT_NS) is True
+
+
+def test_a_kill_between_runs_unwinds_at_once() -> None:
+    kernel, machine = make()
+    server = kernel.machine("server")
+    unwound: list[str] = []
+
+    def serve() -> None:
+        try:
+            server.tasks.sleep(10_000)
+        finally:
+            unwound.append("serve")
+
+    server.tasks.spawn("serve", serve)
+    kernel.run(machine, lambda: machine.tasks.sleep(1), time_limit_ns=LIMIT_NS)
+    kernel.kill(server)
+
+    assert unwound == ["serve"]
+
+
+def test_a_dead_machine_starts_nothing() -> None:
+    kernel, machine = make()
+    kernel.kill(machine)
+
+    with pytest.raises(MachineDied):
+        kernel.run(machine, lambda: None, time_limit_ns=0)
+    with pytest.raises(MachineDied):
+        machine.tasks.spawn("x", lambda: None)

@@ -1,0 +1,312 @@
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.sim.choices import Choices
+from tornlog.sim.errors import TaskFailedError
+from tornlog.sim.kernel import Kernel, Waiting
+from tornlog.sim.machine import Machine
+from tornlog.sim.policies import Policy
+from tornlog.sim.policies.random_walk import RandomWalk
+
+SECOND_NS = 1_000_000_000
+
+
+def walk(seed: int = 1, mean: int = 4) -> RandomWalk:
+    return RandomWalk(Choices(str(seed)).stream("policy"), mean)
+
+
+def count_together(machine: Machine, tasks: int, rounds: int) -> list[str]:
+    """Let tasks add to one cell; return the order in which they did."""
+    order: list[str] = []
+    cell = machine.tasks.cell("count")
+
+    def body(name: str) -> None:
+        for _ in range(rounds):
+            cell.add(1)
+            order.append(name)
+
+    running = [machine.tasks.spawn(name, lambda name=name: body(name)) for name in "abcdef"[:tasks]]
+    for task in running:
+        assert task.join(None)
+    return order
+
+
+def test_run_returns_the_value_of_the_main_task() -> None:
+    kernel = Kernel(walk())
+
+    assert kernel.run(kernel.machine("m"), lambda: 42, time_limit_ns=0) == 42
+
+
+def test_the_schedule_varies_with_the_seed_and_only_with_it() -> None:
+    def order_of(seed: int) -> tuple[str, str]:
+        kernel = Kernel(walk(seed))
+        machine = kernel.machine("m")
+        order = kernel.run(machine, lambda: count_together(machine, 3, 5), time_limit_ns=0)
+        return "".join(order), kernel.digest()
+
+    assert order_of(3) == order_of(3)
+    assert len({order_of(seed) for seed in range(30)}) == 30
+
+
+def test_a_digest_does_not_depend_on_the_hash_seed_of_the_process() -> None:
+    script = """if True:
+        from tornlog.sim.choices import Choices
+        from tornlog.sim.kernel import Kernel
+        from tornlog.sim.policies.random_walk import RandomWalk
+        kernel = Kernel(RandomWalk(Choices("5").stream("policy"), 3))
+        machine = kernel.machine("m")
+        lock, signal = machine.tasks.lock("l"), machine.tasks.signal("s")
+        def service():
+            for _ in range(20):
+                with lock:
+                    signal.wait(3)
+                signal.notify()
+        def main():
+            for task in [machine.tasks.spawn(name, service) for name in ("x", "y", "z")]:
+                task.join(None)
+        kernel.run(machine, main, time_limit_ns=10**12)
+        print(kernel.digest(), kernel.steps, kernel.now_ns)
+    """
+
+    def output_with(hash_seed: str) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        return subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    first = output_with("1")
+    assert first == output_with("2")
+    assert len(first.split()) == 3
+
+
+def test_steps_count_scheduling_points_however_they_are_granted(policy_of: Callable[[int], Policy]) -> None:
+    def steps_at_mean(seed: int) -> int:
+        kernel = Kernel(policy_of(seed))
+        machine = kernel.machine("m")
+        kernel.run(machine, lambda: count_together(machine, 3, 50), time_limit_ns=0)
+        return kernel.steps
+
+    # 3 spawns, 150 adds, 3 joins; nothing else is a point.
+    assert [steps_at_mean(seed) for seed in range(5)] == [156] * 5
+
+
+def test_time_stands_still_while_anything_runs_and_jumps_to_the_next_timer(
+    policy_of: Callable[[int], Policy],
+) -> None:
+    kernel = Kernel(policy_of(1))
+    machine = kernel.machine("m")
+
+    def main() -> list[int]:
+        seen = [machine.clock.monotonic_ns()]
+        count_together(machine, 3, 20)
+        seen.append(machine.clock.monotonic_ns())
+        machine.tasks.sleep(250)
+        seen.append(machine.clock.monotonic_ns())
+        return seen
+
+    assert kernel.run(machine, main, time_limit_ns=SECOND_NS) == [0, 0, 250_000_000]
+
+
+class FirstCome:
+    """Runs whoever became runnable first, until it blocks."""
+
+    name = "first-come"
+    interrupts_on_wake = False
+
+    def choose(self, runnable: object, current: object, label: str, step: int) -> int:
+        return 0
+
+    def stretch(self, chosen: object, step: int) -> int:
+        return 1000
+
+
+def test_timers_fire_by_time_and_those_due_together_in_the_order_they_were_set() -> None:
+    kernel = Kernel(FirstCome())
+    machine = kernel.machine("m")
+    woken: list[str] = []
+
+    def sleeper(name: str, ms: int) -> None:
+        machine.tasks.sleep(ms)
+        woken.append(name)
+
+    def main() -> None:
+        plan = [("late", 9), ("a", 5), ("early", 1), ("b", 5), ("c", 5)]
+        tasks = [machine.tasks.spawn(name, lambda n=name, t=ms: sleeper(n, t)) for name, ms in plan]
+        for task in tasks:
+            task.join(None)
+
+    kernel.run(machine, main, time_limit_ns=SECOND_NS)
+
+    assert woken == ["early", "a", "b", "c", "late"]
+
+
+def test_a_timer_of_an_earlier_park_wakes_nobody() -> None:
+    kernel = Kernel(walk())
+    machine = kernel.machine("m")
+    signal, why = machine.tasks.signal("s"), Waiting("something")
+
+    def main() -> tuple[bool, int]:
+        machine.tasks.spawn("notifier", signal.notify)
+        assert signal.wait(10)
+        woken = kernel.park(why, kernel.now_ns + 50_000_000)
+        return woken, kernel.now_ns
+
+    assert kernel.run(machine, main, time_limit_ns=SECOND_NS) == (False, 50_000_000)
+
+
+def test_waking_a_task_that_is_not_parked_changes_nothing() -> None:
+    kernel = Kernel(walk())
+    machine = kernel.machine("m")
+
+    def main() -> bool:
+        kernel.wake(kernel.current)
+        return kernel.park(Waiting("nothing"), kernel.now_ns + 1)
+
+    assert kernel.run(machine, main, time_limit_ns=SECOND_NS) is False
+
+
+def test_a_task_that_fails_ends_the_run_with_its_name_and_its_cause() -> None:
+    kernel = Kernel(walk())
+    machine = kernel.machine("broker")
+    cleaned: list[str] = []
+
+    def service() -> None:
+        raise ValueError("no such queue")
+
+    def main() -> None:
+        machine.tasks.spawn("dispatch", service)
+        try:
+            machine.tasks.sleep(1000)
+        finally:
+            cleaned.append("main")
+
+    with pytest.raises(TaskFailedError, match="broker/dispatch failed: ValueError: no such queue") as caught:
+        kernel.run(machine, main, time_limit_ns=SECOND_NS * 10)
+
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert cleaned == ["main"]
+    assert not machine.alive
+
+
+def test_a_failure_of_the_main_task_is_reported_the_same_way() -> None:
+    kernel = Kernel(walk())
+
+    def main() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(TaskFailedError, match="m/main failed: KeyError"):
+        kernel.run(kernel.machine("m"), main, time_limit_ns=0)
+
+
+def test_an_interrupt_inside_a_task_leaves_the_run_at_once_and_switches_everything_off() -> None:
+    kernel = Kernel(walk())
+    machine = kernel.machine("m")
+    cleaned: list[str] = []
+
+    def sleeper() -> None:
+        try:
+            machine.tasks.sleep(1000)
+        finally:
+            cleaned.append("sleeper")
+
+    def main() -> None:
+        machine.tasks.spawn("sleeper", sleeper)
+        machine.tasks.sleep(1)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kernel.run(machine, main, time_limit_ns=SECOND_NS)
+
+    assert cleaned == ["sleeper"]
+    assert not machine.live_tasks
+
+
+def test_the_kernel_lives_on_for_the_next_machine() -> None:
+    kernel = Kernel(walk())
+    first, second = kernel.machine("life-1"), kernel.machine("life-2")
+    kernel.run(first, lambda: first.tasks.sleep(5), time_limit_ns=SECOND_NS)
+    digest, steps = kernel.digest(), kernel.steps
+    kernel.run(second, lambda: count_together(second, 2, 5), time_limit_ns=0)
+
+    assert kernel.now_ns == 5_000_000
+    assert kernel.steps == steps + 14
+    assert kernel.digest() != digest
+
+
+def test_tasks_of_another_machine_go_on_in_the_next_run() -> None:
+    seen: list[int] = []
+    with Kernel(walk()) as kernel:
+        server, one, two = kernel.machine("server"), kernel.machine("one"), kernel.machine("two")
+
+        def serve() -> None:
+            while True:
+                server.tasks.sleep(10)
+                seen.append(kernel.now_ns // 1_000_000)
+
+        server.tasks.spawn("serve", serve)
+        kernel.run(one, lambda: one.tasks.sleep(25), time_limit_ns=SECOND_NS)
+        assert seen == [10, 20]
+        kernel.run(two, lambda: two.tasks.sleep(20), time_limit_ns=SECOND_NS)
+        assert seen == [10, 20, 30, 40]
+        assert server.alive
+    assert not server.alive
+    assert not server.live_tasks
+
+
+def test_a_machine_name_is_used_once() -> None:
+    kernel = Kernel(walk())
+    kernel.machine("broker")
+
+    with pytest.raises(ValueError, match="machine broker"):
+        kernel.machine("broker")
+
+
+def test_a_kernel_does_not_run_inside_itself() -> None:
+    kernel = Kernel(walk())
+    inner = kernel.machine("inner")
+
+    with pytest.raises(TaskFailedError, match="running already"):
+        kernel.run(
+            kernel.machine("outer"),
+            lambda: kernel.run(inner, lambda: None, time_limit_ns=0),
+            time_limit_ns=0,
+        )
+
+
+def test_outside_of_any_task_points_pass_and_blocking_is_an_error() -> None:
+    kernel = Kernel(walk())
+    tasks = kernel.machine("m").tasks
+    cell, lock = tasks.cell("c"), tasks.lock("l")
+
+    for _ in range(3):
+        cell.add(2)
+    with lock:
+        pass
+    assert cell.get() == 6
+    assert kernel.steps == 0
+    with pytest.raises(RuntimeError, match="sleep: would block, outside of any task"):
+        tasks.sleep(1)
+
+
+def test_the_schedule_lists_points_label_and_task_of_each_choice() -> None:
+    kernel = Kernel(FirstCome())
+    machine = kernel.machine("m")
+    lock = machine.tasks.lock("l")
+
+    def holder() -> None:
+        with lock:
+            machine.tasks.sleep(1)
+
+    def main() -> None:
+        tasks = [machine.tasks.spawn(name, holder) for name in "ab"]
+        for task in tasks:
+            task.join(None)
+
+    kernel.run(machine, main, time_limit_ns=SECOND_NS)
+
+    # spawn, spawn, join | a: lock | b: lock, sleeping a has nobody beside it | a: unlock wakes b
+    assert kernel.schedule == [[3, "~join m/a", "m/a"], [3, "~end", "m/b"]]

@@ -1,0 +1,64 @@
+import pytest
+
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel, MachineDied
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.trace import Trace
+
+
+def make_traced() -> tuple[Kernel, Trace]:
+    trace = Trace()
+    return Kernel(RandomWalk(Choices("1").stream("policy"), 4), trace=trace), trace
+
+
+def test_the_trace_tells_starts_switches_ends_and_kills_with_time_and_task() -> None:
+    kernel, trace = make_traced()
+    machine = kernel.machine("m")
+
+    def main() -> None:
+        machine.tasks.spawn("a", lambda: machine.tasks.sleep(3)).join(None)
+        trace.add("write", "commitlog/0 [0, 512)")
+        kernel.kill(machine)
+
+    with pytest.raises(MachineDied):
+        kernel.run(machine, main, time_limit_ns=10_000_000)
+
+    story = [(event.now_ns, event.task, event.kind, event.text) for event in trace]
+    assert [entry for entry in story if entry[2] != "switch"] == [
+        (0, "m/main", "start", "m/main"),
+        (0, "m/a", "start", "m/a"),
+        (3_000_000, "m/a", "end", "m/a"),
+        (3_000_000, "m/main", "write", "commitlog/0 [0, 512)"),
+        (3_000_000, "m/main", "kill", "m"),
+        (3_000_000, "m/main", "end", "m/main"),
+    ]
+    assert (0, "m/main", "switch", "m/a") in story
+    assert len(trace) == len(story)
+
+
+def test_the_last_events_come_oldest_first_and_print_as_lines() -> None:
+    kernel, trace = make_traced()
+    for number in range(5):
+        trace.add("mark", str(number))
+
+    assert [event.text for event in trace.last(2)] == ["3", "4"]
+    assert trace.last(0) == []
+    assert str(trace.last(1)[0]).split() == ["0.000000", "ms", "step", "0", "outside", "mark", "4"]
+    assert kernel.trace is trace
+
+
+def test_a_trace_does_not_change_the_run() -> None:
+    def digest_with(trace: Trace | None) -> str:
+        kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
+        machine = kernel.machine("m")
+        cell = machine.tasks.cell("c")
+
+        def main() -> None:
+            tasks = [machine.tasks.spawn(name, lambda: [cell.add(1) for _ in range(20)]) for name in "ab"]
+            for task in tasks:
+                task.join(None)
+
+        kernel.run(machine, main, time_limit_ns=0)
+        return kernel.digest()
+
+    assert digest_with(None) == digest_with(Trace())

@@ -1,0 +1,46 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tornlog.store.formats.host import Host
+
+HOSTS = st.builds(
+    Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535)
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "127.0.0.1|40001",
+        "192.168.255.254|10911",
+        "2001:db8:0:0:0:0:0:1|40001",
+        "fe80:0:0:0:1234:5678:9abc:def0|65535",
+        "0:0:0:0:0:0:0:1|0",
+    ],
+)
+def test_a_host_reads_and_writes_the_text_java_prints(text: str) -> None:
+    assert str(Host.parse(text)) == text
+
+
+def test_a_short_ipv6_spelling_is_the_same_host_as_the_long_one() -> None:
+    assert Host.parse("::1|7") == Host.parse("0:0:0:0:0:0:0:1|7") == Host(bytes(15) + b"\x01", 7)
+
+
+def test_only_sixteen_address_bytes_make_an_ipv6_host() -> None:
+    assert Host.parse("::1|7").is_ipv6
+    assert not Host.parse("10.0.0.1|7").is_ipv6
+
+
+@pytest.mark.parametrize(
+    "text", ["", "127.0.0.1", "127.0.0.1|", "127.0.0.1|65536", "127.0.0.1|-1", "127.0.0|1", "host|1", "|1"]
+)
+def test_what_is_no_host_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"host|address"):
+        Host.parse(text)
+
+
+@settings(max_examples=50, deadline=None)
+@given(HOSTS)
+def test_every_host_survives_its_text(host: Host) -> None:
+    assert Host.parse(str(host)) == host

@@ -1,0 +1,45 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tornlog.store.formats.java_hash import index_hash, java_hash
+
+
+@pytest.mark.parametrize(
+    ("text", "hashed", "in_index", "slot"),
+    [
+        ("A", 65, 65, 65),
+        ("TagA", 2598919, 2598919, 2598919),
+        ("T1#k1", 79072524, 79072524, 4072524),
+        ("TopicTest#key", 85128477, 85128477, 128477),
+        ("polygenelubricants", -(2**31), 0, 0),
+        ("中文#键", 621223909, 621223909, 1223909),
+    ],
+)
+def test_the_vectors_of_the_specification_hold(text: str, hashed: int, in_index: int, slot: int) -> None:
+    assert java_hash(text) == hashed
+    assert index_hash(text) == in_index
+    assert index_hash(text) % 5_000_000 == slot
+
+
+def test_the_index_keeps_the_absolute_value_of_a_negative_hash() -> None:
+    assert (java_hash("single"), index_hash("single")) == (-902265784, 902265784)
+
+
+def test_a_character_outside_the_basic_plane_counts_as_its_two_surrogates() -> None:
+    assert java_hash("\U0001f600") == 31 * 0xD83D + 0xDE00 == java_hash("\ud83d\ude00")
+
+
+def test_equal_hashes_of_different_texts_stay_equal() -> None:
+    assert java_hash("Aa") == java_hash("BB")
+    assert java_hash("") == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(), max_size=200))
+def test_the_hash_is_the_sum_javas_documentation_gives(text: str) -> None:
+    raw = text.encode("utf-16-be", "surrogatepass")
+    units = [int.from_bytes(raw[at : at + 2]) for at in range(0, len(raw), 2)]
+    total = sum(unit * 31 ** (len(units) - 1 - place) for place, unit in enumerate(units))
+
+    assert java_hash(text) == (total + 2**31) % 2**32 - 2**31

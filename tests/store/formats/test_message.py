@@ -1,0 +1,286 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tornlog.store.errors import CorruptFileError, InvalidMessageError
+from tornlog.store.formats.host import Host
+from tornlog.store.formats.message import (
+    BORN_HOST_V6,
+    MESSAGE_MAGIC,
+    MESSAGE_MAGIC_V2,
+    STORE_HOST_V6,
+    MessageRecord,
+    body_crc,
+    decode_record,
+    encode_blank,
+    encode_message_record,
+    encode_record,
+    place_record,
+)
+
+MakeRecord = Callable[..., bytearray]
+IPV4 = Host.parse("10.0.0.1|10911")
+IPV6 = Host.parse("2001:db8::1|40001")
+I64 = st.integers(-(2**63), 2**63 - 1)
+I32 = st.integers(-(2**31), 2**31 - 1)
+HOSTS = st.builds(Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), I32)
+TEXT = st.text(st.characters(blacklist_categories=["Cs"]), max_size=30)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> MessageRecord:
+    """Draw a record whose sizes, CRC and host bits are true and whose other fields are anything."""
+    born_host, store_host = draw(HOSTS), draw(HOSTS)
+    magic = draw(st.sampled_from([MESSAGE_MAGIC, MESSAGE_MAGIC_V2]))
+    body, topic, properties = draw(st.binary(max_size=60)), draw(TEXT.filter(bool)), draw(TEXT)
+    sys_flag = draw(I32) & ~(BORN_HOST_V6 | STORE_HOST_V6)
+    sys_flag |= BORN_HOST_V6 * born_host.is_ipv6 | STORE_HOST_V6 * store_host.is_ipv6
+    size_bytes = 91 + 12 * born_host.is_ipv6 + 12 * store_host.is_ipv6 + (magic == MESSAGE_MAGIC_V2)
+    size_bytes += len(body) + len(topic.encode()) + len(properties.encode())
+    return MessageRecord(
+        size_bytes,
+        magic,
+        body_crc(body),
+        draw(I32),
+        draw(I32),
+        draw(I64),
+        draw(I64),
+        sys_flag,
+        draw(I64),
+        born_host,
+        draw(I64),
+        store_host,
+        draw(I32),
+        draw(I64),
+        body,
+        topic,
+        properties,
+    )
+
+
+def patched(raw: bytes | bytearray, at: int, data: bytes) -> bytes:
+    return bytes(raw[:at]) + data + bytes(raw[at + len(data) :])
+
+
+def test_the_record_of_the_specification_comes_out_byte_for_byte(
+    vector: bytes, make_record: MakeRecord
+) -> None:
+    assert make_record() == vector
+
+
+def test_the_record_of_the_specification_decodes_field_by_field(vector: bytes) -> None:
+    record = decode_record(vector, 0, file="commitlog/0")
+
+    assert record == MessageRecord(
+        size_bytes=112,
+        magic=MESSAGE_MAGIC,
+        body_crc=0x3610A686,
+        queue_id=3,
+        flag=0,
+        queue_offset=7,
+        physical_offset=4096,
+        sys_flag=0,
+        born_timestamp_ms=1_600_000_000_000,
+        born_host=Host.parse("127.0.0.1|50000"),
+        store_timestamp_ms=1_600_000_000_123,
+        store_host=Host.parse("10.0.0.1|10911"),
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=b"hello",
+        topic="T1",
+        properties="TAGS\x01A\x02KEYS\x01k1",
+    )
+
+
+def test_the_blank_of_the_specification_comes_out_byte_for_byte() -> None:
+    assert encode_blank(100).hex() == "00000064cbd43194"
+
+
+@pytest.mark.parametrize(
+    ("born_host", "store_host", "sys_flag", "extra"),
+    [(IPV4, IPV4, 0, 0), (IPV6, IPV4, 0x10, 12), (IPV4, IPV6, 0x20, 12), (IPV6, IPV6, 0x30, 24)],
+)
+def test_each_ipv6_host_makes_a_record_twelve_bytes_longer(
+    make_record: MakeRecord, born_host: Host, store_host: Host, sys_flag: int, extra: int
+) -> None:
+    raw = make_record(born_host=born_host, store_host=store_host, sys_flag=sys_flag)
+    record = decode_record(raw, 0, file="f")
+
+    assert len(raw) == record.size_bytes == 112 + extra
+    assert (record.born_host, record.store_host) == (born_host, store_host)
+
+
+@pytest.mark.parametrize(("born_host", "sys_flag"), [(IPV4, 0), (IPV6, 0x10)])
+def test_placing_a_record_changes_the_three_fields_known_late_and_no_other(
+    make_record: MakeRecord, born_host: Host, sys_flag: int
+) -> None:
+    raw = make_record(born_host=born_host, sys_flag=sys_flag)
+    before = decode_record(raw, 0, file="f")
+    buffer = bytearray(b"before") + raw + b"after"
+    place_record(
+        buffer,
+        6,
+        queue_offset=99,
+        physical_offset=2**40,
+        store_timestamp_ms=5,
+        born_host_v6=born_host.is_ipv6,
+    )
+
+    assert decode_record(buffer, 6, file="f") == replace(
+        before, queue_offset=99, physical_offset=2**40, store_timestamp_ms=5
+    )
+    assert buffer.startswith(b"before")
+    assert buffer.endswith(b"after")
+
+
+def test_an_empty_body_has_the_checksum_zero(make_record: MakeRecord) -> None:
+    raw = make_record(body=b"", properties=b"")
+
+    assert len(raw) == 93
+    assert raw[8:12] == bytes(4)
+    assert decode_record(raw, 0, file="f").body == b""
+
+
+def test_the_sign_bit_of_a_checksum_is_dropped() -> None:
+    assert body_crc(b"123456789") == 0xCBF43926 & 0x7FFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"topic": b"t" * 128}, "topic: expected 1 to 127 bytes, found 128"),
+        ({"topic": ("中" * 50).encode()}, "topic: expected 1 to 127 bytes, found 150"),
+        ({"topic": b""}, "topic: expected 1 to 127 bytes, found 0"),
+        ({"properties": bytes(32768)}, "properties: expected at most 32767 bytes, found 32768"),
+    ],
+)
+def test_what_a_length_field_cannot_say_is_refused(
+    make_record: MakeRecord, changes: dict[str, bytes], text: str
+) -> None:
+    with pytest.raises(InvalidMessageError, match=text):
+        make_record(**changes)
+
+
+def test_the_longest_topic_and_properties_are_stored(make_record: MakeRecord) -> None:
+    record = decode_record(make_record(topic=b"t" * 127, properties=b"p" * 32767), 0, file="f")
+
+    assert (len(record.topic), len(record.properties)) == (127, 32767)
+
+
+def test_a_v2_record_holds_a_topic_longer_than_127_bytes(vector: bytes) -> None:
+    record = decode_record(vector, 0, file="f")
+    long = replace(record, magic=MESSAGE_MAGIC_V2, topic="t" * 300, size_bytes=112 + 1 + 298)
+
+    assert decode_record(encode_message_record(long), 0, file="f") == long
+
+
+def test_properties_that_are_not_utf8_are_kept_as_they_stand(make_record: MakeRecord) -> None:
+    raw = bytes(make_record(properties=b"TAGS\x01\xff\xfe"))
+
+    assert encode_message_record(decode_record(raw, 0, file="f")) == raw
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "field", "offset"),
+    [
+        (4, "cbd43194", "magicCode", 4),
+        (4, "00000000", "magicCode", 4),
+        (0, "7fffffff", "totalSize", 0),
+        (0, "00000071", "totalSize", 0),
+        (0, "0000006f", "propertiesLength", 96),
+        (0, "00000000", "totalSize", 0),
+        (0, "ffffffff", "totalSize", 0),
+        (0, "0000005b", "bodyLength", 84),
+        (8, "3610a687", "bodyCRC", 8),
+        (8, "b610a686", "bodyCRC", 8),
+        (88, "69", "bodyCRC", 8),
+        (36, "00000030", "totalSize", 0),
+        (84, "7fffffff", "bodyLength", 84),
+        (84, "ffffffff", "bodyLength", 84),
+        (93, "00", "topicLength", 93),
+        (93, "80", "topicLength", 93),
+        (93, "7f", "topicLength", 93),
+        (94, "ff", "topic", 94),
+        (96, "ffff", "propertiesLength", 96),
+        (96, "000d", "totalSize", 0),
+        (96, "000f", "propertiesLength", 96),
+    ],
+)
+def test_a_broken_field_is_named_with_its_place(
+    vector: bytes, at: int, data: str, field: str, offset: int
+) -> None:
+    with pytest.raises(CorruptFileError) as caught:
+        decode_record(
+            bytes(10) + patched(vector, at, bytes.fromhex(data)), 10, file="commitlog/0", file_offset=1000
+        )
+
+    assert (caught.value.file, caught.value.field, caught.value.offset) == (
+        "commitlog/0",
+        field,
+        1010 + offset,
+    )
+
+
+@pytest.mark.parametrize("kept", [0, 1, 7, 8, 40, 90, 111])
+def test_a_cut_record_is_corrupt_wherever_the_cut_is(vector: bytes, kept: int) -> None:
+    with pytest.raises(CorruptFileError) as caught:
+        decode_record(vector[:kept], 0, file="f")
+
+    assert (caught.value.field, caught.value.offset) == ("totalSize", 0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(records())
+def test_every_record_survives_encoding_and_decoding(record: MessageRecord) -> None:
+    raw = encode_message_record(record)
+
+    assert decode_record(memoryview(raw), 0, file="f") == record
+    assert encode_message_record(decode_record(raw, 0, file="f")) == raw
+
+
+@settings(max_examples=50, deadline=None)
+@given(records().filter(lambda record: record.magic == MESSAGE_MAGIC))
+def test_both_encoders_write_the_same_v1_record(record: MessageRecord) -> None:
+    assert encode_message_record(record) == encode_record(
+        topic=record.topic.encode(),
+        properties=record.properties.encode(),
+        body=record.body,
+        queue_id=record.queue_id,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=record.born_host,
+        store_timestamp_ms=record.store_timestamp_ms,
+        store_host=record.store_host,
+        reconsume_times=record.reconsume_times,
+        prepared_transaction_offset=record.prepared_transaction_offset,
+        queue_offset=record.queue_offset,
+        physical_offset=record.physical_offset,
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(records(), st.lists(st.tuples(st.integers(0, 200), st.binary(min_size=1, max_size=4)), max_size=4))
+def test_a_damaged_record_is_corrupt_or_decodes_to_its_own_bytes(
+    record: MessageRecord, damage: list[tuple[int, bytes]]
+) -> None:
+    raw = encode_message_record(record)
+    for at, data in damage:
+        raw = patched(raw, at % len(raw), data)
+    try:
+        decoded = decode_record(raw, 0, file="f")
+    except CorruptFileError as error:
+        place = error.offset
+    else:
+        place = raw.index(encode_message_record(decoded))
+    assert 0 <= place < len(raw)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=300))
+def test_random_bytes_are_no_record(raw: bytes) -> None:
+    with pytest.raises(CorruptFileError):
+        decode_record(raw, 0, file="f")

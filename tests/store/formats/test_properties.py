@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tornlog.store.formats.properties import (
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
+    decode_properties,
+    encode_properties,
+    find_property,
+)
+
+WORDS = st.text(
+    st.characters(blacklist_characters="\x01\x02", blacklist_categories=["Cs"]), min_size=1, max_size=6
+)
+PIECES = st.text(st.sampled_from("AB\x01\x02é\x00"), max_size=24)
+
+
+def test_the_default_dialect_separates_and_the_other_terminates() -> None:
+    properties = {PROPERTY_TAGS: "A", PROPERTY_KEYS: "k1"}
+
+    assert encode_properties(properties) == "TAGS\x01A\x02KEYS\x01k1"
+    assert encode_properties(properties, trailing_separator=True) == "TAGS\x01A\x02KEYS\x01k1\x02"
+
+
+def test_no_properties_are_an_empty_string_in_both_dialects() -> None:
+    assert encode_properties({}) == encode_properties({}, trailing_separator=True) == ""
+    assert decode_properties("") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "properties"),
+    [
+        ("TAGS\x01A\x02KEYS\x01k1", {"TAGS": "A", "KEYS": "k1"}),
+        ("TAGS\x01A\x02KEYS\x01k1\x02", {"TAGS": "A", "KEYS": "k1"}),
+        ("a\x01b\x01c", {"a": "b\x01c"}),
+        ("a\x01\x01", {"a": "\x01"}),
+        ("a\x01", {}),
+        ("\x01b", {}),
+        ("\x01b\x01c", {}),
+        ("abc", {}),
+        ("\x02\x02a\x01b\x02\x02", {"a": "b"}),
+        ("a\x01b\x02a\x01c", {"a": "c"}),
+        ("a\x01b\x02a\x01", {"a": "b"}),
+    ],
+)
+def test_the_reader_keeps_just_the_entries_with_a_name_and_a_value(
+    text: str, properties: dict[str, str]
+) -> None:
+    assert decode_properties(text) == properties
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        (b"TAGS\x01A", b"A"),
+        (b"WAIT\x01true\x02TAGS\x01A\x02", b"A"),
+        (b"XTAGS\x01A", None),
+        (b"XTAGS\x01A\x02TAGS\x01B\x02YTAGS\x01C", b"B"),
+        (b"TAGS\x01A\x02TAGS\x01B", b"B"),
+        (b"TAGS\x01A\x02TAGS\x01", b"A"),
+        (b"TAGS\x01A\x02TAGS\x01\x02", b"A"),
+        (b"KEYS\x01TAGS\x01A", None),
+        (b"TAGS", None),
+        (b"TAGS\x01", None),
+        (b"TAGS\x01A\x01B", b"A\x01B"),
+        (b"", None),
+    ],
+)
+def test_one_property_is_found_by_the_readers_rules(raw: bytes, value: bytes | None) -> None:
+    assert find_property(raw, b"TAGS") == value
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(WORDS, WORDS, max_size=6), st.booleans())
+def test_properties_survive_either_dialect(properties: dict[str, str], trailing: bool) -> None:
+    assert decode_properties(encode_properties(properties, trailing_separator=trailing)) == properties
+
+
+@settings(max_examples=100, deadline=None)
+@given(PIECES, st.sampled_from(["A", "B", "AA", "AB", "é"]))
+def test_finding_one_property_agrees_with_decoding_all(text: str, name: str) -> None:
+    found = find_property(text.encode(), name.encode())
+
+    assert decode_properties(text).get(name) == (None if found is None else found.decode())

@@ -1,0 +1,347 @@
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats import scan
+from tornlog.store.formats.host import Host
+from tornlog.store.formats.message import (
+    MESSAGE_MAGIC_V2,
+    decode_record,
+    encode_blank,
+    encode_message_record,
+    encode_record,
+)
+from tornlog.store.formats.scan import ScannedRecord, scan_records, torn_properties
+
+MakeRecord = Callable[..., bytearray]
+BASE = 4096  # of the file in the log
+
+
+def scanned(raw: bytes | bytearray, *, end: int | None = None, check_crc: bool = True) -> list[ScannedRecord]:
+    view = memoryview(bytes(raw))
+    end = len(view) if end is None else end
+    return list(scan_records(view, 0, end, file="commitlog/4096", base_offset=BASE, check_crc=check_crc))
+
+
+def flaw(raw: bytes | bytearray, *, check_crc: bool = True) -> tuple[str, int]:
+    """Return field and offset of what is wrong with raw, after scanning it cold and warm (topics known)."""
+    with pytest.raises(CorruptFileError) as cold:
+        scanned(raw, check_crc=check_crc)
+    with pytest.raises(CorruptFileError) as warm:
+        scanned(raw, check_crc=check_crc)
+    assert str(cold.value) == str(warm.value)
+    return cold.value.field, cold.value.offset
+
+
+def small_log(make: MakeRecord, *all_changes: dict[str, Any]) -> bytearray:
+    """Encode records one after the other, each at its own physical offset."""
+    log = bytearray()
+    for number, changes in enumerate(all_changes):
+        log += make(**{"physical_offset": BASE + len(log), "queue_offset": number} | changes)
+    return log
+
+
+def test_the_record_of_the_specification_is_found_with_what_dispatch_needs(vector: bytes) -> None:
+    assert scanned(vector) == [
+        ScannedRecord(4096, 112, "T1", 3, 7, 0, 1_600_000_000_123, b"TAGS\x01A\x02KEYS\x01k1")
+    ]
+
+
+def test_records_of_every_shape_are_found_one_after_the_other(make_record: MakeRecord) -> None:
+    v6 = Host.parse("::1|1")
+    log = small_log(
+        make_record,
+        {},
+        {"body": b"", "properties": b""},
+        {"born_host": v6, "sys_flag": 0x10, "store_timestamp_ms": 5},
+        {"store_host": v6, "sys_flag": 0x20, "store_timestamp_ms": 6},
+        {"born_host": v6, "store_host": v6, "sys_flag": 0x30, "store_timestamp_ms": 7},
+        {"topic": "主题".encode(), "queue_id": -1},
+        {"properties": b"p" * 32767, "topic": b"t" * 127},
+    )
+    v2 = decode_record(make_record(physical_offset=BASE + len(log), queue_offset=7), 0, file="f")
+    log += encode_message_record(
+        replace(v2, magic=MESSAGE_MAGIC_V2, topic="x" * 200, size_bytes=v2.size_bytes + 1 + 198)
+    )
+    records = scanned(log)
+
+    assert records == scanned(log, check_crc=False)
+    assert [record.queue_offset for record in records] == list(range(8))
+    assert [record.store_timestamp_ms for record in records[2:5]] == [5, 6, 7]
+    assert [record.topic for record in records[5:]] == ["主题", "t" * 127, "x" * 200]
+    assert sum(record.size_bytes for record in records) == len(log)
+
+
+def test_a_known_v2_topic_does_not_make_a_v1_topic_length_above_127_good(make_record: MakeRecord) -> None:
+    record = decode_record(make_record(physical_offset=BASE), 0, file="f")
+    long = replace(record, magic=MESSAGE_MAGIC_V2, topic="y" * 200, size_bytes=112 + 1 + 198)
+    raw = bytearray(encode_message_record(long))
+    assert scanned(raw)[0].topic == "y" * 200
+
+    del raw[93]  # the high byte of the length
+    raw[:8] = (112 + 198).to_bytes(4) + bytes.fromhex("daa320a7")
+    assert flaw(raw) == ("topicLength", 93)
+
+
+def test_equal_topics_are_one_string(make_record: MakeRecord) -> None:
+    first, second, third = scanned(small_log(make_record, {}, {}, {}))
+
+    assert first.topic is second.topic is third.topic
+
+
+def test_forgetting_topics_when_there_are_too_many_loses_no_record(
+    make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "_TOPICS_MAX", 2)
+    monkeypatch.setattr(scan, "_topics", {})
+    names = [f"topic-{number % 5}" for number in range(20)]
+    log = small_log(make_record, *({"topic": name.encode()} for name in names))
+
+    assert [record.topic for record in scanned(log)] == names
+    assert len(scan._topics) <= 2
+
+
+def test_a_blank_ends_the_scan_whatever_its_size_says(make_record: MakeRecord) -> None:
+    log = small_log(make_record, {}, {})
+
+    assert len(scanned(log + encode_blank(8))) == 2
+    assert len(scanned(log + bytes.fromhex("ffffffff cbd43194") + b"stale" * 99)) == 2
+    assert scanned(encode_blank(100).ljust(100, b"\0")) == []
+
+
+def test_an_empty_range_holds_no_records(vector: bytes) -> None:
+    assert scanned(vector, end=0) == []
+
+
+def test_a_scan_starts_where_it_is_told_and_measures_from_the_files_beginning(
+    make_record: MakeRecord,
+) -> None:
+    log = small_log(make_record, {}, {})
+    view = memoryview(bytes(log))
+    found = list(scan_records(view, 112, 224, file="f", base_offset=BASE, check_crc=True))
+
+    assert [record.physical_offset for record in found] == [BASE + 112]
+
+
+def test_records_before_a_flaw_are_yielded(make_record: MakeRecord) -> None:
+    log = small_log(make_record, {}, {}) + bytes(4096)
+    found = scan_records(memoryview(log), 0, len(log), file="f", base_offset=BASE, check_crc=True)
+
+    assert [next(found).queue_offset, next(found).queue_offset] == [0, 1]
+    with pytest.raises(
+        CorruptFileError, match="f @ 228: magicCode: expected daa320a7 or daa320ab, found 00000000"
+    ):
+        next(found)
+
+
+@pytest.mark.parametrize("left", [1, 7, 8, 90])
+def test_a_rest_too_short_for_a_record_is_corrupt(make_record: MakeRecord, left: int) -> None:
+    log = small_log(make_record, {})
+
+    assert flaw(log + log[:left]) == ("totalSize", 112)
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "field", "offset"),
+    [
+        (0, "7fffffff", "totalSize", 0),
+        (0, "80000000", "totalSize", 0),
+        (0, "00000071", "totalSize", 0),
+        (0, "0000006f", "propertiesLength", 96),
+        (4, "daa320a8", "magicCode", 4),
+        (8, "00000000", "bodyCRC", 8),
+        (28, "0000000000001001", "physicalOffset", 28),
+        (28, "ffffffffffffffff", "physicalOffset", 28),
+        (36, "00000010", "bodyLength", 96),
+        (84, "00ffffff", "bodyLength", 84),
+        (84, "ffffffff", "bodyLength", 84),
+        (93, "00", "topicLength", 93),
+        (93, "81", "topicLength", 93),
+        (94, "ff", "topic", 94),
+        (96, "ffff", "propertiesLength", 96),
+        (96, "000d", "totalSize", 0),
+    ],
+)
+def test_a_broken_field_is_named_with_its_place(
+    make_record: MakeRecord, at: int, data: str, field: str, offset: int
+) -> None:
+    log = small_log(make_record, {}, {}, {})
+    raw = bytes.fromhex(data)
+    log[112 + at : 112 + at + len(raw)] = raw
+
+    assert flaw(log) == (field, 112 + offset)
+
+
+def test_a_record_reaching_past_the_end_of_the_scan_is_corrupt_though_the_file_goes_on(
+    make_record: MakeRecord,
+) -> None:
+    log = small_log(make_record, {}, {})
+
+    with pytest.raises(CorruptFileError, match="4096 @ 112: totalSize: expected 91 to 100, found 112"):
+        scanned(log, end=212)
+
+
+def test_a_topic_cut_to_one_that_is_known_is_still_cut(make_record: MakeRecord) -> None:
+    log = small_log(make_record, {}, {"body": b"", "topic": b"T1x", "properties": b""})
+    del log[112 + 91 :]
+    log[112:116] = (91).to_bytes(4)
+
+    assert flaw(log) == ("topicLength", 112 + 88)
+
+
+def test_a_negative_body_length_is_corrupt_where_header_bytes_would_pass_for_a_topic(
+    make_record: MakeRecord,
+) -> None:
+    log = small_log(make_record, {}, {"body": b"", "properties": b""})
+    log[112 + 68 : 112 + 88] = (
+        b"\x02T1\x00" + bytes([len(log) - 112 - 73]) + b"v" * 11 + (-20).to_bytes(4, signed=True)
+    )
+    log[112 + 88 :] = b"v" * 5
+
+    assert flaw(log, check_crc=False) == ("bodyLength", 112 + 84)
+
+
+def test_a_wrong_body_passes_only_when_the_checksum_is_not_asked_for(make_record: MakeRecord) -> None:
+    log = small_log(make_record, {}, {})
+    log[112 + 90] ^= 1
+
+    assert flaw(log) == ("bodyCRC", 112 + 8)
+    assert len(scanned(log, check_crc=False)) == 2
+
+
+def test_a_topic_with_a_zeroed_byte_is_torn(make_record: MakeRecord) -> None:
+    assert flaw(small_log(make_record, {}, {"topic": b"T\x00"})) == ("topic", 112 + 94)
+
+
+def test_properties_ending_in_a_zeroed_byte_are_torn(make_record: MakeRecord) -> None:
+    assert flaw(small_log(make_record, {}, {"properties": b"TAGS\x01A\x00"})) == ("properties", 112 + 98)
+
+
+def test_a_lone_zero_byte_inside_properties_is_the_users_own(make_record: MakeRecord) -> None:
+    log = small_log(make_record, {"properties": b"a\x01\x00b\x02TAGS\x01A"}, {})
+
+    assert scanned(log)[0].properties == b"a\x01\x00b\x02TAGS\x01A"
+
+
+@pytest.mark.parametrize("lost", range(1, 4))
+def test_a_zeroed_sector_of_properties_is_torn_wherever_it_lies(make_record: MakeRecord, lost: int) -> None:
+    log = small_log(make_record, {"properties": b"a\x01" + b"v" * 2000})
+    log[lost * 512 : lost * 512 + 512] = bytes(512)
+
+    assert flaw(log) == ("properties", 98)
+
+
+def test_most_of_a_sector_zeroed_is_not_yet_torn(make_record: MakeRecord) -> None:
+    log = small_log(make_record, {"properties": b"a\x01" + b"v" * 2000})
+    log[512 : 512 + 511] = bytes(511)
+
+    assert len(scanned(log)) == 1
+
+
+@pytest.mark.parametrize("lost_sector", range(5))
+def test_a_record_that_lost_any_sector_of_its_own_is_corrupt(
+    make_record: MakeRecord, lost_sector: int
+) -> None:
+    log = small_log(
+        make_record, {"body": b"b" * 600, "properties": b"a\x01" + b"v" * 1400, "topic": b"t" * 100}
+    )
+    assert len(scanned(log)) == 1
+    log[lost_sector * 512 : lost_sector * 512 + 512] = bytes(min(512, len(log) - lost_sector * 512))
+
+    flaw(log)
+
+
+def test_the_torn_rule_names_the_field_and_counts_sectors_from_the_file() -> None:
+    assert torn_properties(b"T", b"abc", 0) is None
+    assert torn_properties(b"T\0", b"abc", 0) == "topic"
+    assert torn_properties(b"T", b"abc\0", 0) == "properties"
+    assert torn_properties(b"T", b"\0abc", 0) is None
+    assert torn_properties(b"T", b"\0abc", 511) == "properties"
+    assert torn_properties(b"T", b"\0abc", 512) is None
+
+
+def test_the_torn_rule_can_be_replaced_and_put_back(
+    make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = small_log(make_record, {"topic": b"Q\x00"}, {"properties": b"TAGS\x01A\x00"})
+    with monkeypatch.context() as patch:
+        patch.setattr(scan, "torn_properties", lambda topic, properties, properties_at: None)
+        assert [record.topic for record in scanned(log)] == ["Q\x00", "T1"]
+
+    assert flaw(log) == ("topic", 94)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.binary(max_size=40), st.sampled_from(["a", "bb", "主题"]), st.binary(max_size=40)),
+        max_size=5,
+    ),
+    st.lists(st.tuples(st.integers(0, 2**16), st.binary(min_size=1, max_size=4)), max_size=3),
+)
+def test_a_damaged_log_yields_sound_records_and_then_ends_or_is_corrupt(
+    messages: list[tuple[bytes, str, bytes]], damage: list[tuple[int, bytes]]
+) -> None:
+    log = bytearray()
+    for body, topic, properties in messages:
+        log += encode_record(
+            topic=topic.encode(),
+            properties=properties,
+            body=body,
+            queue_id=0,
+            flag=0,
+            sys_flag=0,
+            born_timestamp_ms=0,
+            born_host=Host(bytes(4), 0),
+            store_timestamp_ms=0,
+            store_host=Host(bytes(4), 0),
+            physical_offset=BASE + len(log),
+        )
+    size_bytes = len(log)
+    for at, data in damage:
+        log[at % (size_bytes + 1) : at % (size_bytes + 1) + len(data)] = data
+    at = 0
+    try:
+        for record in scan_records(memoryview(log), 0, len(log), file="f", base_offset=BASE, check_crc=True):
+            decoded = decode_record(log, at, file="f")
+            assert (record.physical_offset, record.size_bytes) == (BASE + at, decoded.size_bytes)
+            assert (record.topic, record.queue_id, record.queue_offset, record.sys_flag) == (
+                decoded.topic,
+                decoded.queue_id,
+                decoded.queue_offset,
+                decoded.sys_flag,
+            )
+            assert record.properties.decode(errors="surrogateescape") == decoded.properties
+            at += record.size_bytes
+    except CorruptFileError as error:
+        place = error.offset
+    else:
+        place = at
+    assert at <= place <= len(log)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(min_size=1, max_size=300))
+def test_random_bytes_are_corrupt_at_once(raw: bytes) -> None:
+    flaw(raw)
+
+
+def test_a_lying_size_allocates_nothing(make_record: MakeRecord) -> None:
+    log = small_log(make_record, {}) + bytes(1_000_000)
+    log[0:4] = len(log).to_bytes(4)
+    view = memoryview(log)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptFileError, match="totalSize: expected 112, found 1000112"):
+            next(scan_records(view, 0, len(view), file="f", base_offset=BASE, check_crc=True))
+        with pytest.raises(CorruptFileError, match="totalSize: expected 112, found 1000112"):
+            decode_record(view, 0, file="f")
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()

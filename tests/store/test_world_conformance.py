@@ -1,0 +1,532 @@
+"""Every world keeps the promises of store/world.py.
+
+A world joins by an entry in WORLDS: given a test's own directory, it says which World to use, below which
+existing directory, and how to execute code that may call it.
+"""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tornlog.store.real.world import overlay_world, real_world
+from tornlog.store.world import World
+
+Body = Callable[[], None]
+
+
+class Habitat(NamedTuple):
+    """A world, an empty directory in it, and what runs a body inside it and passes its errors on."""
+
+    world: World
+    root: str
+    run: Callable[[Body], None]
+
+
+def _call(body: Body) -> None:
+    body()
+
+
+WORLDS: dict[str, Callable[[Path], Habitat]] = {
+    "real": lambda directory: Habitat(real_world(), str(directory), _call),
+    "overlay": lambda directory: Habitat(overlay_world(), str(directory), _call),
+}
+
+
+@pytest.fixture(params=sorted(WORLDS))
+def habitat(request: pytest.FixtureRequest, tmp_path: Path) -> Habitat:
+    return WORLDS[request.param](tmp_path)
+
+
+@pytest.fixture
+def world(habitat: Habitat) -> World:
+    return habitat.world
+
+
+@pytest.fixture
+def root(habitat: Habitat) -> str:
+    return habitat.root
+
+
+@pytest.fixture
+def run(habitat: Habitat) -> Callable[[Body], None]:
+    return habitat.run
+
+
+Run = Callable[[Body], None]
+
+
+# Files: maps
+
+
+def test_a_map_of_a_new_file_is_zeros_of_the_asked_size(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/new", 10_000)
+
+        assert (file.path, file.size_bytes) == (f"{root}/new", 10_000)
+        assert bytes(file.view(0, 10_000)) == bytes(10_000)
+        status = world.files.status(f"{root}/new")
+        assert status is not None
+        assert status.size_bytes == 10_000
+        assert not status.is_directory
+
+    run(body)
+
+
+def test_a_map_extends_a_shorter_file_with_zeros(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        world.files.write(f"{root}/short", b"head")
+        file = world.files.map(f"{root}/short", 5000)
+
+        assert bytes(file.view(0, 5000)) == b"head" + bytes(4996)
+        assert world.files.read(f"{root}/short") == b"head" + bytes(4996)
+
+    run(body)
+
+
+def test_what_is_stored_shows_in_views_in_other_maps_and_in_reads(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/log", 4096)
+        earlier = file.view(100, 105)
+        other = world.files.map(f"{root}/log", 4096)
+        file.store(100, b"hello")
+
+        assert bytes(earlier) == b"hello"
+        assert bytes(other.view(99, 106)) == b"\0hello\0"
+        assert world.files.read(f"{root}/log")[100:105] == b"hello"
+
+    run(body)
+
+
+def test_a_map_stores_any_kind_of_bytes_up_to_its_last_one(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/log", 12)
+        file.store(0, b"abcd")
+        file.store(4, bytearray(b"efgh"))
+        file.store(8, memoryview(b"--ijkl--")[2:6])
+
+        assert bytes(file.view(0, 12)) == b"abcdefghijkl"
+
+    run(body)
+
+
+def test_what_is_written_through_the_descriptor_shows_in_the_map(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/log", 4096)
+        data = b"through the descriptor"
+        done = 0
+        while done < len(data):
+            done += file.pwrite(1000 + done, data[done:])
+
+        assert bytes(file.view(999, 1023)) == b"\0" + data + b"\0"
+
+    run(body)
+
+
+def test_a_view_is_read_only_and_outlives_its_map(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/log", 4096)
+        file.store(7, b"kept")
+        view = file.view(7, 11)
+        file.close()
+
+        assert view.readonly
+        assert bytes(view) == b"kept"
+
+    run(body)
+
+
+def test_a_closed_file_is_found_as_it_was_left(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/log", 4096)
+        file.store(4000, b"left")
+        file.close()
+
+        assert bytes(world.files.map(f"{root}/log", 4096).view(4000, 4004)) == b"left"
+
+    run(body)
+
+
+def test_syncs_of_a_map_return_and_change_nothing(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/log", 20_000)
+        file.store(5000, b"durable")
+        file.msync(5000, 5007)
+        file.msync(0, 20_000)
+        file.msync(20_000, 20_000)
+        file.fdatasync()
+        world.files.sync(f"{root}/log")
+        world.files.sync_directory(root)
+
+        assert bytes(file.view(4999, 5008)) == b"\0durable\0"
+
+    run(body)
+
+
+# Files: names
+
+
+def test_a_small_file_reads_back_what_was_written_last(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        world.files.write(f"{root}/abort", b"a longer first content")
+        world.files.write(f"{root}/abort", b"second")
+
+        assert world.files.read(f"{root}/abort") == b"second"
+        status = world.files.status(f"{root}/abort")
+        assert status is not None
+        assert status.size_bytes == 6
+
+    run(body)
+
+
+def test_a_status_dates_a_file_by_the_wall_clock(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        before_ms = world.clock.now_ms()
+        world.files.write(f"{root}/dated", b"now")
+        status = world.files.status(f"{root}/dated")
+
+        assert status is not None
+        # The kernel stamps files with the time of its last tick, which may be some ms old.
+        assert before_ms - 20 <= status.mtime_ms <= world.clock.now_ms()
+
+    run(body)
+
+
+def test_directories_are_made_with_those_above_them_and_may_exist(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        world.files.make_directories(f"{root}/consumequeue/topic/0")
+        world.files.make_directories(f"{root}/consumequeue/topic/0")
+
+        for path in (f"{root}/consumequeue", f"{root}/consumequeue/topic/0"):
+            status = world.files.status(path)
+            assert status is not None
+            assert status.is_directory
+        assert world.files.list_directory(f"{root}/consumequeue") == ["topic"]
+
+    run(body)
+
+
+def test_a_directory_lists_its_names_sorted(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        for name in ("b", "00000000001073741824", "a", "00000000000000000000"):
+            world.files.write(f"{root}/{name}", b"")
+        world.files.make_directories(f"{root}/aa/deeper")
+
+        assert world.files.list_directory(root) == [
+            "00000000000000000000",
+            "00000000001073741824",
+            "a",
+            "aa",
+            "b",
+        ]
+        assert world.files.list_directory(f"{root}/aa/deeper") == []
+
+    run(body)
+
+
+def test_a_rename_replaces_what_had_the_name(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        world.files.write(f"{root}/config.json", b"old")
+        world.files.write(f"{root}/config.json.tmp", b"new")
+        world.files.rename(f"{root}/config.json.tmp", f"{root}/config.json")
+
+        assert world.files.read(f"{root}/config.json") == b"new"
+        assert world.files.list_directory(root) == ["config.json"]
+
+    run(body)
+
+
+def test_a_map_follows_its_file_through_a_rename(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/old", 4096)
+        world.files.rename(f"{root}/old", f"{root}/new")
+        file.store(0, b"still here")
+
+        assert world.files.read(f"{root}/new")[:10] == b"still here"
+        assert world.files.status(f"{root}/old") is None
+
+    run(body)
+
+
+def test_a_map_of_an_unlinked_file_stays_usable(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/expired", 4096)
+        file.store(0, b"before")
+        world.files.unlink(f"{root}/expired")
+        file.store(6, b" after")
+        file.msync(0, 4096)
+
+        assert bytes(file.view(0, 12)) == b"before after"
+        assert world.files.status(f"{root}/expired") is None
+        assert world.files.list_directory(root) == []
+
+    run(body)
+
+
+def test_a_name_used_again_is_a_new_file(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        old = world.files.map(f"{root}/log", 4096)
+        old.store(0, b"old")
+        world.files.unlink(f"{root}/log")
+        new = world.files.map(f"{root}/log", 4096)
+        new.store(8, b"new")
+
+        assert bytes(new.view(0, 11)) == bytes(8) + b"new"
+        assert bytes(old.view(0, 11)) == b"old" + bytes(8)
+
+    run(body)
+
+
+def test_an_emptied_directory_can_be_removed_and_made_again(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        world.files.make_directories(f"{root}/topic")
+        world.files.write(f"{root}/topic/file", b"x")
+        world.files.unlink(f"{root}/topic/file")
+        world.files.remove_directory(f"{root}/topic")
+        assert world.files.status(f"{root}/topic") is None
+        assert world.files.list_directory(root) == []
+
+        world.files.make_directories(f"{root}/topic")
+        assert world.files.list_directory(f"{root}/topic") == []
+
+    run(body)
+
+
+def test_nothing_is_found_where_nothing_is(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        world.files.write(f"{root}/file", b"")
+
+        assert world.files.status(f"{root}/none") is None
+        assert world.files.status(f"{root}/none/below") is None
+        assert world.files.status(f"{root}/file/below") is None
+
+    run(body)
+
+
+REFUSED: dict[str, tuple[int, Callable[[World, str], object]]] = {
+    "read a missing file": (errno.ENOENT, lambda w, d: w.files.read(f"{d}/none")),
+    "write below a missing directory": (errno.ENOENT, lambda w, d: w.files.write(f"{d}/none/x", b"")),
+    "map below a missing directory": (errno.ENOENT, lambda w, d: w.files.map(f"{d}/none/x", 1)),
+    "lock below a missing directory": (errno.ENOENT, lambda w, d: w.files.lock(f"{d}/none/x")),
+    "list a missing directory": (errno.ENOENT, lambda w, d: w.files.list_directory(f"{d}/none")),
+    "sync a missing file": (errno.ENOENT, lambda w, d: w.files.sync(f"{d}/none")),
+    "sync a missing directory": (errno.ENOENT, lambda w, d: w.files.sync_directory(f"{d}/none")),
+    "rename a missing file": (errno.ENOENT, lambda w, d: w.files.rename(f"{d}/none", f"{d}/x")),
+    "rename into a missing directory": (
+        errno.ENOENT,
+        lambda w, d: w.files.rename(f"{d}/file", f"{d}/none/x"),
+    ),
+    "unlink a missing file": (errno.ENOENT, lambda w, d: w.files.unlink(f"{d}/none")),
+    "remove a missing directory": (errno.ENOENT, lambda w, d: w.files.remove_directory(f"{d}/none")),
+    "remove a directory in use": (errno.ENOTEMPTY, lambda w, d: w.files.remove_directory(f"{d}/full")),
+    "remove a file as a directory": (errno.ENOTDIR, lambda w, d: w.files.remove_directory(f"{d}/file")),
+    "list a file": (errno.ENOTDIR, lambda w, d: w.files.list_directory(f"{d}/file")),
+    "make a directory over a file": (errno.EEXIST, lambda w, d: w.files.make_directories(f"{d}/file")),
+    "make a directory below a file": (errno.ENOTDIR, lambda w, d: w.files.make_directories(f"{d}/file/x")),
+    "unlink a directory": (errno.EISDIR, lambda w, d: w.files.unlink(f"{d}/full")),
+    "map a directory": (errno.EISDIR, lambda w, d: w.files.map(f"{d}/full", 1)),
+    "rename a file over a directory": (errno.EISDIR, lambda w, d: w.files.rename(f"{d}/file", f"{d}/full")),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSED)
+def test_what_cannot_be_done_is_refused_with_its_errno(
+    refusal: str, world: World, root: str, run: Run
+) -> None:
+    code, attempt = REFUSED[refusal]
+
+    def body() -> None:
+        world.files.write(f"{root}/file", b"unharmed")
+        world.files.make_directories(f"{root}/full")
+        world.files.write(f"{root}/full/file", b"unharmed")
+        with pytest.raises(OSError, match=rf"\[Errno {code}\]"):
+            attempt(world, root)
+
+        assert world.files.list_directory(root) == ["file", "full"]
+        assert world.files.read(f"{root}/file") == b"unharmed"
+        assert world.files.read(f"{root}/full/file") == b"unharmed"
+
+    run(body)
+
+
+def test_a_lock_keeps_others_out_until_it_is_released(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        held = world.files.lock(f"{root}/lock")
+        with pytest.raises(BlockingIOError):
+            world.files.lock(f"{root}/lock")
+        with pytest.raises(BlockingIOError):
+            world.files.lock(f"{root}/lock")
+        held.release()
+
+        world.files.lock(f"{root}/lock").release()
+        assert world.files.list_directory(root) == ["lock"]
+
+    run(body)
+
+
+def test_a_locked_file_can_be_written_synced_and_read_and_stays_locked(
+    world: World, root: str, run: Run
+) -> None:
+    def body() -> None:
+        held = world.files.lock(f"{root}/lock")
+        world.files.write(f"{root}/lock", b"lock")
+        world.files.sync(f"{root}/lock")
+        assert world.files.read(f"{root}/lock") == b"lock"
+
+        with pytest.raises(BlockingIOError):
+            world.files.lock(f"{root}/lock")
+        held.release()
+
+    run(body)
+
+
+# Tasks
+
+
+def test_a_cell_counts_in_steps_and_swaps_only_what_was_expected(world: World, run: Run) -> None:
+    def body() -> None:
+        assert world.tasks.cell("fresh").get() == 0
+        cell = world.tasks.cell("wrote", 40)
+        assert cell.get() == 40
+        assert cell.add(2) == 42
+        assert cell.add(-40) == 2
+        assert not cell.compare_and_set(3, 9)
+        assert cell.get() == 2
+        assert cell.compare_and_set(2, 9)
+        assert cell.get() == 9
+        cell.set(1 << 62)
+        assert cell.get() == 1 << 62
+
+    run(body)
+
+
+def test_adds_of_several_tasks_are_all_counted(world: World, run: Run) -> None:
+    def body() -> None:
+        cell = world.tasks.cell("count")
+
+        def count() -> None:
+            for _ in range(200):
+                cell.add(1)
+
+        tasks = [world.tasks.spawn(f"counter-{number}", count) for number in range(4)]
+        assert all(task.join(None) for task in tasks)
+        assert cell.get() == 800
+
+    run(body)
+
+
+def test_a_notice_before_the_wait_is_remembered_once(world: World, run: Run) -> None:
+    def body() -> None:
+        signal = world.tasks.signal("wake-up")
+        signal.notify()
+        signal.notify()
+
+        assert signal.wait(None)
+        assert not signal.wait(0)
+        signal.notify()
+        assert signal.wait(0)
+
+    run(body)
+
+
+def test_a_wait_without_notice_times_out(world: World, run: Run) -> None:
+    def body() -> None:
+        signal = world.tasks.signal("silence")
+        start_ns = world.clock.monotonic_ns()
+
+        assert not signal.wait(20)
+        assert world.clock.monotonic_ns() - start_ns >= 20_000_000
+
+    run(body)
+
+
+def test_a_notice_wakes_a_waiting_task_each_time(world: World, run: Run) -> None:
+    def body() -> None:
+        ping, pong = world.tasks.signal("ping"), world.tasks.signal("pong")
+        served = world.tasks.cell("served")
+
+        def serve() -> None:
+            for _ in range(50):
+                ping.wait(None)
+                served.add(1)
+                pong.notify()
+
+        server = world.tasks.spawn("server", serve)
+        for number in range(50):
+            ping.notify()
+            assert pong.wait(10_000)
+            assert served.get() == number + 1
+        assert server.join(10_000)
+
+    run(body)
+
+
+def test_a_lock_lets_one_task_in_at_a_time(world: World, run: Run) -> None:
+    def body() -> None:
+        lock = world.tasks.lock("put")
+        inside, most, turns = world.tasks.cell("inside"), world.tasks.cell("most"), world.tasks.cell("turns")
+
+        def work() -> None:
+            for _ in range(3):
+                with lock:
+                    most.set(max(most.get(), inside.add(1)))
+                    seen = turns.get()
+                    world.tasks.sleep(1)
+                    turns.set(seen + 1)
+                    inside.add(-1)
+
+        tasks = [world.tasks.spawn(f"worker-{number}", work) for number in range(4)]
+        assert all(task.join(None) for task in tasks)
+        assert (inside.get(), most.get(), turns.get()) == (0, 1, 12)
+
+    run(body)
+
+
+def test_a_lock_is_free_again_after_an_error_under_it(world: World, run: Run) -> None:
+    def body() -> None:
+        lock = world.tasks.lock("put")
+        with pytest.raises(OSError, match="disk"), lock:
+            raise OSError("disk")
+        entered = world.tasks.cell("entered")
+
+        def enter() -> None:
+            with lock:
+                entered.set(1)
+
+        assert world.tasks.spawn("next", enter).join(10_000)
+        assert entered.get() == 1
+
+    run(body)
+
+
+def test_a_join_waits_for_the_end_or_for_its_timeout(world: World, run: Run) -> None:
+    def body() -> None:
+        gate, done = world.tasks.signal("gate"), world.tasks.cell("done")
+
+        def wait_then_finish() -> None:
+            gate.wait(None)
+            done.set(1)
+
+        task = world.tasks.spawn("service", wait_then_finish)
+        assert task.name == "service"
+        assert not task.join(5)
+        assert done.get() == 0
+        gate.notify()
+        assert task.join(None)
+        assert done.get() == 1
+        assert task.join(0)
+
+    run(body)
+
+
+def test_a_sleep_passes_time_on_both_clocks(world: World, run: Run) -> None:
+    def body() -> None:
+        wall_ms, start_ns = world.clock.now_ms(), world.clock.monotonic_ns()
+        world.tasks.sleep(15)
+
+        assert world.clock.monotonic_ns() - start_ns >= 15_000_000
+        assert world.clock.now_ms() - wall_ms >= 14  # both readings are cut to whole ms
+
+    run(body)
