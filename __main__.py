@@ -1,6 +1,52 @@
-"""The `tornlog` command."""
+"""The `tornlog` command: one application, put together from what each package registers."""
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from . import __version__
+from .scenarios import commands as scenario_commands
+from .store import commands as store_commands
+
+PACKAGES = (scenario_commands, store_commands)
+"""Modules with commands of their own, each with `register(app)`."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tornlog {__version__}")
+        raise typer.Exit
+
+
+def application() -> typer.Typer:
+    """Return the application with every command in it."""
+    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+    @app.callback()
+    def tornlog(
+        version: Annotated[
+            bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        ] = False,
+    ) -> None:
+        """Pull the plug on a message store, thousands of times, and get a seed back."""
+
+    for package in PACKAGES:
+        package.register(app)
+    return app
 
 
 def main() -> None:
     """Run the command line."""
-    raise SystemExit(2)
+    if not __debug__:
+        sys.exit("tornlog: python -O drops the asserts that its results rest on; start it without -O")
+    try:
+        application()()
+    except Exception:
+        traceback.print_exc()
+        sys.exit(3)  # neither a broken promise nor a wrong command line: tornlog itself is at fault
+
+
+if __name__ == "__main__":
+    main()

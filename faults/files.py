@@ -83,10 +83,7 @@ class SimFiles:
             self._end("make directory", number)
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
-        """Map a file, created if need be and extended with zeros to size_bytes if it is shorter.
-
-        A longer file is mapped whole: the map's size_bytes tells.
-        """
+        """Map a file's first size_bytes, created if need be and extended with zeros if it is shorter."""
         self._plug.pause(self._machine, "map")
         inode = self._open(path)
         if inode.size_bytes < size_bytes:
@@ -97,7 +94,7 @@ class SimFiles:
             self._names.extend(number, path, inode, size_bytes, by_write=False)
             self._end("extend", number)
         inode.thaw(0)
-        return SimMappedFile(path, inode, self._machine, self._plug, self._syncs)
+        return SimMappedFile(path, size_bytes, inode, self._machine, self._plug, self._syncs)
 
     def read(self, path: str) -> bytes:
         """Return a small file's whole content."""

@@ -14,7 +14,7 @@ _IDENTITY_MAX = 0xFFFF
 
 
 class SimMappedFile:
-    """A file mapped whole. Positions count from the file's first byte; outside of the map they are a ValueError."""
+    """A file's first size_bytes. Positions count from its first byte; outside of the map they are a ValueError."""
 
     __slots__ = (
         "_fdatasync",
@@ -30,10 +30,13 @@ class SimMappedFile:
         "size_bytes",
     )
 
-    def __init__(self, path: str, inode: Inode, machine: Machine, plug: Plug, syncs: Syncs) -> None:
+    def __init__(
+        self, path: str, size_bytes: int, inode: Inode, machine: Machine, plug: Plug, syncs: Syncs
+    ) -> None:
+        assert size_bytes <= inode.size_bytes, (path, size_bytes, inode.size_bytes)
         self.path = path
-        self.size_bytes = inode.size_bytes
-        self._limit = self.size_bytes  # -1 once closed, so that one comparison finds both mistakes
+        self.size_bytes = size_bytes
+        self._limit = size_bytes  # -1 once closed, so that one comparison finds both mistakes
         self._inode = inode
         self._machine = machine
         self._plug = plug

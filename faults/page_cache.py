@@ -72,11 +72,19 @@ class Inode:
         return not self.pending and not self.stale
 
     def has_durable(self, start: int, end: int) -> bool:
-        """Return whether what readers see of [start, end) is on the platter, whatever becomes of the file's name."""
-        if any(at < end and start < at + len(data) for _, at, data in self.pending):
-            return False
-        page_bytes = self.page_bytes
-        return not any(page * page_bytes < end and start < (page + 1) * page_bytes for page in self.stale)
+        """Return whether what readers see of [start, end) is on the platter, whatever becomes of the file's name.
+
+        Writing again what is there takes nothing away from that.
+        """
+        pending = [write for write in self.pending if write[1] < end and start < write[1] + len(write[2])]
+        if not pending and not self.stale:
+            return True
+        platter = self.platter(self.size_bytes)
+        for _, at, data in pending:
+            first, last = max(at, start), min(at + len(data), end)
+            if data[first - at : last - at] != platter[first:last]:
+                return False
+        return platter[start:end] == self.content()[start:end]
 
     def content(self) -> bytes:
         """Return the bytes as readers see them."""

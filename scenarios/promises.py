@@ -53,8 +53,8 @@ def _is_acknowledged_durable(plan: Plan, put: PutEntry) -> bool:
     return plan.sync_flush and put.wait and put.knowledge is Knowledge.ACKNOWLEDGED
 
 
-def note_recovery(ledger: Ledger, store: RecoveredStore) -> None:
-    """Note what a recovery found, and what it did not: both are final."""
+def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool) -> None:
+    """Note what a recovery found, and what it did not: both are final, if what it found is durable."""
     here = set()
     for found in store.records:
         put = ledger.by_properties.get(found.record.properties)
@@ -62,7 +62,7 @@ def note_recovery(ledger: Ledger, store: RecoveredStore) -> None:
             here.add(put.name)
             put.physical_offset = found.record.physical_offset
             put.queue_offset = found.record.queue_offset
-            put.is_durable = True
+            put.is_durable |= durable
             ledger.promise(put)
     for put in ledger.puts:
         if put.name not in here:

@@ -7,11 +7,11 @@ record. The last two lives heal: no more faults, and recovering twice must end i
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NoReturn
 
 from ..faults.disk import Disk
 from ..faults.image import Image
@@ -20,15 +20,15 @@ from ..faults.timing import SyncFaults, SyncTiming
 from ..sim.choices import Choices, Stream
 from ..sim.errors import LivenessError, MachineDied, TaskFailedError
 from ..sim.kernel import Kernel
+from ..sim.machine import Machine
 from ..sim.policies import Policy
 from ..sim.policies.pct import PCT
 from ..sim.policies.random_walk import RandomWalk
 from ..sim.trace import Trace
 from ..store.message_store import MessageStore
-from ..store.world import World
 from . import promises
 from .evidence import Evidence, Violation
-from .invariants import CHECKERS, live, pos, read
+from .invariants import CHECKERS, ckpt, live, pos, read
 from .ledger import Ledger
 from .machine import config_of, world_of
 from .plan import Life, Plan
@@ -66,6 +66,8 @@ class Run:
     def __init__(
         self, plan: Plan, choices: Choices, policy: Policy | None = None, trace: Trace | None = None
     ) -> None:
+        self.on_image: Callable[[Image], None] = _nobody
+        """Called with each image that a machine is about to find on its disk."""
         self._plan = plan
         self._choices = choices
         self._kernel = Kernel(policy or policy_of(plan, choices), step_limit=_STEP_LIMIT, trace=trace)
@@ -110,22 +112,18 @@ class Run:
         """Recover twice, then use the store, stop it cleanly, and find everything again."""
         if self._disk is not None:
             self._image = self._disk.crash(PROFILES["process-kill"])
-        first = self._recover_only("heal")
-        second = self._recover_only("heal-again")
+        first = self._recover_only("heal", judge=True)
+        second = self._recover_only("heal-again", judge=False)  # the same bytes would be judged the same
         if first != second:
-            self._report(
-                [
-                    Violation(
-                        "IDEMPOTENT", "recovering again changed the store", "", -1, "files", first, second
-                    )
-                ]
-            )
+            self._break("IDEMPOTENT", "recovering again changed the store", "files", first, second)
         disk = self._disk_from_image("healed", faulty=False)
         self._run_life("healed", disk, _HEAL, len(self._plan.lives))
         self._end(disk, _HEAL, crashed=False)
-        self._recover_only("after")
+        self._recover_only("after", judge=True)
 
     def _disk_from_image(self, name: str, *, faulty: bool) -> Disk:
+        if self._image is not None:
+            self.on_image(self._image)
         plan = self._plan
         timing = SyncTiming(
             base_ns_max=plan.sync_ms_max * 1_000_000,
@@ -145,25 +143,22 @@ class Run:
         machine = self._kernel.machine(name)
 
         def body() -> None:
-            store = self._open(disk, world_of(machine, disk))
+            store = self._open(disk, machine)
             traffic = Traffic(
                 self._plan, number, self._kernel, store, disk, self._ledger, self._report, self._streams
             )
             traffic.run(life.messages_each)
             self._catch_up(store, disk)
-            self._report(pos.check(store, disk))
+            self._judge_claims(store, disk)
             if life.ending != "stop":
                 self._kernel.kill(machine)
                 raise MachineDied(name)
-            clean = store.shutdown()
-            if not clean and not disk.fired["failed sync"]:
-                self._report(
-                    [
-                        Violation(
-                            "LIVE", "a stop without a fault was not clean", "", -1, "exit", "clean", "unclean"
-                        )
-                    ]
-                )
+            if not store.shutdown():
+                if not disk.fired["failed sync"]:
+                    self._break("LIVE", "a stop without a fault was not clean", "exit", "clean", "unclean")
+                self._kernel.kill(machine)  # what an unclean stop leaves is judged as what a crash leaves
+                raise MachineDied(name)
+            self._check_all_tasks_ended(machine)
 
         with self._judged_errors():
             try:
@@ -172,31 +167,44 @@ class Run:
                 return True
         return False
 
-    def _open(self, disk: Disk, world: World) -> MessageStore:
+    def _check_all_tasks_ended(self, machine: Machine) -> None:
+        """Find services that a stop has left running."""
+        running = [task.name for task in machine.live_tasks.values() if task is not self._kernel.current]
+        if running:
+            self._break("LIVE", "a stop left tasks running", "tasks", "none", ", ".join(running))
+
+    def _open(self, disk: Disk, machine: Machine) -> MessageStore:
         """Load a store, judge what recovery made of the last life, and start it."""
         self._store = None
-        store = MessageStore(world, config_of(self._plan))
-        self._load(store)
+        store = MessageStore(world_of(machine, disk), config_of(self._plan))
+        self._load(store, disk, machine)
         self._store = store
         self._judge(store, disk)
         store.start()
         return store
 
-    def _load(self, store: MessageStore) -> None:
+    def _load(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
+        """Load a store. One that gives up because the disk failed it may be killed; any other must open."""
         try:
             store.load()
         except Exception as error:
-            self._report([Violation("START", f"the store cannot be opened: {type(error).__name__}: {error}")])
+            if isinstance(error, OSError) and disk.fired["failed sync"]:
+                self._kernel.kill(machine)
+                raise MachineDied(machine.name) from error
+            self._break(
+                "START", f"the store cannot be opened: {type(error).__name__}: {error}", "load", "", ""
+            )
 
-    def _recover_only(self, name: str) -> str:
-        """Load a store, judge it, and return a digest of its files; nothing is started."""
+    def _recover_only(self, name: str, *, judge: bool) -> str:
+        """Load a store and return a digest of its files; nothing is started."""
         disk = self._disk_from_image(name, faulty=False)
         machine = self._kernel.machine(name)
 
         def body() -> str:
             store = MessageStore(world_of(machine, disk), config_of(self._plan))
-            self._load(store)
-            self._judge(store, disk)
+            self._load(store, disk, machine)
+            if judge:
+                self._judge(store, disk)
             return content_digest(store)
 
         with self._judged_errors():
@@ -209,20 +217,8 @@ class Run:
         deadline_ns = self._kernel.now_ns + live.DISPATCH_MS_MAX * 1_000_000
         while store.dispatch.reput_from.get() < store.dispatch.readable_limit():
             if self._kernel.now_ns > deadline_ns:
-                behind = store.dispatch.behind_bytes
-                self._report(
-                    [
-                        Violation(
-                            "LIVE",
-                            "dispatch does not catch up",
-                            "",
-                            -1,
-                            "behind",
-                            "0 bytes",
-                            f"{behind} bytes",
-                        )
-                    ]
-                )
+                behind = f"{store.dispatch.behind_bytes} bytes"
+                self._break("LIVE", "dispatch does not catch up", "behind", "0 bytes", behind)
             store.world.tasks.sleep(5)
         if self._ledger.pulls:
             self._report(read.check(self._ledger, read_store(store)))
@@ -241,7 +237,7 @@ class Run:
             self._outcome.crashes += 1
             flushed_where = 0
             if store is not None:
-                self._report(pos.check(store, disk))
+                self._judge_claims(store, disk)
                 flushed_where = store.log.flushed_where.get()
             promises.note_crash(self._ledger, self._plan, profile, flushed_where)
             if profile.name == "process-kill":
@@ -257,8 +253,14 @@ class Run:
         evidence = Evidence(self._ledger, found)
         for check in CHECKERS.values():
             self._report(check(evidence))
+        self._judge_claims(store, disk)
+        # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
+        promises.note_recovery(self._ledger, found, durable=not disk.fired["failed sync"])
+
+    def _judge_claims(self, store: MessageStore, disk: Disk) -> None:
+        """Ask the disk whether what the store takes for durable is."""
         self._report(pos.check(store, disk))
-        promises.note_recovery(self._ledger, found)
+        self._report(ckpt.check(store, disk))
 
     def _report(self, violations: Iterable[Violation]) -> None:
         """End the run at the first check that yields a violation; the rest of that check's come along."""
@@ -266,6 +268,11 @@ class Run:
         if found:
             self._outcome.violations += found
             raise BrokenPromise(str(found[0]))
+
+    def _break(self, invariant: str, summary: str, field: str, expected: str, found: str) -> NoReturn:
+        """End the run with one violation that has no place in a file."""
+        self._outcome.violations.append(Violation(invariant, summary, "", -1, field, expected, found))
+        raise BrokenPromise(summary)
 
     @contextmanager
     def _judged_errors(self) -> Iterator[None]:
@@ -304,3 +311,7 @@ def content_digest(store: MessageStore) -> str:
             digest.update(segment.file.path.encode())
             digest.update(segment.file.view(0, segment.size_bytes))
     return digest.hexdigest()
+
+
+def _nobody(image: Image) -> None:
+    """Tell no one."""

@@ -6,6 +6,7 @@ from ..faults.disk import Disk
 from ..sim.choices import Stream
 from ..sim.kernel import Kernel
 from ..store.formats.batch import BatchUnit, encode_batch
+from ..store.formats.message import BLANK_BYTES
 from ..store.get_result import GetMessageStatus
 from ..store.message import Message, MessageBatch
 from ..store.message_store import MessageStore
@@ -83,14 +84,16 @@ class Traffic:
         if stream.chance(plan.batch_chance, "batch"):
             names = [f"{name}.{unit}" for unit in range(stream.between(1, _BATCH_UNITS_MAX, "units"))]
             entries = [self._entry(stream, unit, topic, queue_id, wait=wait) for unit in names]
-            legal = legal and sum(entry.record_bytes for entry in entries) + 8 <= plan.commit_log_bytes
             units = encode_batch(BatchUnit(0, entry.body, entry.properties) for entry in entries)
             head = Message(topic, queue_id=queue_id, wait_store_ok=wait)
-            self._answered(entries, self._store.put_messages(MessageBatch(head, units)), legal=legal)
+            result = self._store.put_messages(MessageBatch(head, units))
         else:
             entry = self._entry(stream, name, topic, queue_id, wait=wait)
+            entries = [entry]
             message = Message(topic, entry.body, queue_id, entry.properties.decode(), wait_store_ok=wait)
-            self._answered([entry], self._store.put_message(message), legal=legal)
+            result = self._store.put_message(message)
+        fits = sum(entry.record_bytes for entry in entries) + BLANK_BYTES <= plan.commit_log_bytes
+        self._answered(entries, result, legal=legal and fits)
 
     def _entry(self, stream: Stream, name: str, topic: str, queue_id: int, *, wait: bool) -> PutEntry:
         """Make one message, the only one with its properties, and note that it is asked for."""

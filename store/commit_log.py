@@ -12,6 +12,7 @@ from .errors import CorruptFileError, InvalidMessageError
 from .flush import FlushCommitLogService
 from .formats import message as record_format
 from .formats.batch import decode_batch, join_properties
+from .formats.delay_level import delay_level
 from .formats.host import Host
 from .formats.message import MessageRecord, decode_record, encode_blank, encode_record, place_record
 from .message import Message, MessageBatch
@@ -21,6 +22,7 @@ from .segments.segment import Segment
 from .segments.segment_queue import SegmentQueue
 from .world import World
 
+_QUEUE_ID_MAX = 0x7FFFFFFF
 _UNCOUNTED = (record_format.TRANSACTION_PREPARED, record_format.TRANSACTION_ROLLBACK)
 
 
@@ -72,9 +74,9 @@ class CommitLog:
         if isinstance(encoded, PutMessageStatus):
             return PutMessageResult(encoded)
         result = self.append(encoded)
+        self.on_appended()  # whatever came of it: a blank record may be in the log by now
         if isinstance(result, PutMessageStatus):
             return PutMessageResult(result)
-        self.on_appended()
         head = message.head if isinstance(message, MessageBatch) else message
         status = self.flush_service.wait_durable(
             result.wrote_offset + result.wrote_bytes, wait=head.wait_store_ok
@@ -100,10 +102,12 @@ class CommitLog:
     def _encode_batch(self, batch: MessageBatch) -> EncodedPut | PutMessageStatus:
         head = batch.head
         sys_flag = _host_flags(head)
-        if sys_flag & record_format.TRANSACTION_MASK or len(batch.units) > self._config.max_message_size:
+        shared = head.properties.encode()
+        if sys_flag & record_format.TRANSACTION_MASK or delay_level(shared) > 0:
+            return PutMessageStatus.MESSAGE_ILLEGAL
+        if len(batch.units) > self._config.max_message_size:
             return PutMessageStatus.MESSAGE_ILLEGAL
         buffer, starts = bytearray(), []
-        shared = head.properties.encode()
         try:
             for unit in decode_batch(batch.units):
                 starts.append(len(buffer))
@@ -227,9 +231,9 @@ def _host_flags(message: Message) -> int:
 
 def _encode_one(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
     topic = head.topic.encode()
-    if not is_storable_topic(head.topic) or b"\0" in properties:
+    if not is_storable_topic(head.topic) or not 0 <= head.queue_id <= _QUEUE_ID_MAX or b"\0" in properties:
         raise InvalidMessageError(
-            f"topic {head.topic!r}: no path or record can hold it, or a property has a NUL"
+            f"topic {head.topic!r}, queue {head.queue_id}: no path or record can hold it, or a property has a NUL"
         )
     return encode_record(
         topic=topic,

@@ -92,8 +92,10 @@ class ConsumeQueue:
             self.min_logic_offset = logic_offset
         self.append_entries(BLANK_ENTRY_BYTES * (queue_offset - self.max_offset))
 
-    def place(self, queue_offset: int, raw: bytes | bytearray) -> int:
+    def place(self, queue_offset: int, raw: bytes | bytearray, *, write_again: bool = False) -> int:
         """Make the entries from queue_offset on be raw, for recovery; return how many were not already.
+
+        write_again: write also what is there already, so that the next sync does not take it for clean.
 
         Positions are not looked at: `recovered` sets them. queue_offset follows what is there or lies in it.
         """
@@ -103,8 +105,10 @@ class ConsumeQueue:
             segment = self._segment_for(logic_offset)
             position = logic_offset - segment.base_offset
             piece = raw[: segment.size_bytes - position]
-            if bytes(segment.file.view(position, position + len(piece))) != piece:
+            differs = bytes(segment.file.view(position, position + len(piece))) != piece
+            if differs or write_again:
                 segment.file.store(position, piece)
+            if differs:
                 changed += len(piece) // ENTRY_BYTES
             raw = raw[len(piece) :]
             queue_offset += len(piece) // ENTRY_BYTES

@@ -26,7 +26,11 @@ _RETRIES_MAX = 30
 
 def is_queued(record: ScannedRecord) -> bool:
     """Return whether a record belongs in a consume queue."""
-    return record.sys_flag & TRANSACTION_MASK not in UNDISPATCHED and is_storable_topic(record.topic)
+    return (
+        record.sys_flag & TRANSACTION_MASK not in UNDISPATCHED
+        and record.queue_id >= 0
+        and is_storable_topic(record.topic)
+    )
 
 
 class DispatchService(Service):

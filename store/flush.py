@@ -70,6 +70,7 @@ class FlushCommitLogService(Service):
             return False
         if moved:
             self.checkpoint.log_is_durable_to(store_timestamp_ms)
+            self.on_flushed()
         return moved
 
     def finish(self) -> None:
@@ -99,7 +100,6 @@ class FlushRealTimeService(FlushCommitLogService):
             self._thorough_ns = now_ns
             least_pages = 0
         self.flush_to(self.queue.max_offset, least_pages)
-        self.on_flushed()
 
 
 class GroupCommitRequest:
@@ -169,7 +169,6 @@ class GroupCommitService(FlushCommitLogService):
     def commit(self, requests: list[GroupCommitRequest]) -> None:
         """Sync for all requests, then answer each by what is durable now."""
         self.flush_to(self.queue.max_offset)
-        self.on_flushed()
         for request in requests:
             request.complete(self.flush_to(request.end_offset))
 

@@ -5,7 +5,8 @@ level with its delivery time beside it. Where too little is there to tell, Rocke
 """
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from .config import GIB, MIB, StoreConfig
 from .errors import CorruptFileError
@@ -13,7 +14,7 @@ from .formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from .formats.delay_level import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, parse_delay_levels
 from .formats.message import RECORD_BYTES_MIN, decode_record
 from .segments.segment import segment_name
-from .world import Files
+from .world import Files, FileStatus
 
 _MAX_MESSAGE_BYTES = 4 * MIB
 
@@ -27,22 +28,29 @@ class Geometry:
     max_message_bytes: int | None = None
     delay_levels: str | None = None
 
+    @classmethod
+    def of_broker_conf(cls, text: str) -> "Geometry":
+        """Read what a RocketMQ broker.conf (`name=value` lines) says. ValueError names a value that is no size."""
+        values = {}
+        for line in text.splitlines():
+            name, equals, value = line.partition("=")
+            if equals and not name.lstrip().startswith("#"):
+                values[name.strip().replace("maped", "mapped")] = value.strip()
+        return cls(
+            _size_of(values, "mappedFileSizeCommitLog"),
+            _size_of(values, "mappedFileSizeConsumeQueue"),
+            _size_of(values, "maxMessageSize"),
+            values.get("messageDelayLevel"),
+        )
 
-@dataclass(slots=True)
-class _Sizes:
-    """How often each file length occurs below a directory of segments."""
 
-    seen: Counter[int] = field(default_factory=Counter)
-
-    def add_directory(self, files: Files, directory: str) -> None:
-        for name in files.list_directory(directory):
-            status = files.status(f"{directory}/{name}")
-            if status is not None and not status.is_directory and is_segment_name(name):
-                self.seen[status.size_bytes] += status.size_bytes > 0
-
-    def most_common(self) -> int | None:
-        """Return the length most files have, the longer one of two equally common; None without files."""
-        return max(((count, size) for size, count in self.seen.items() if count), default=(0, None))[1]
+def _size_of(values: Mapping[str, str], name: str) -> int | None:
+    text = values.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal()) or int(text) == 0:
+        raise ValueError(f"{name}: expected a number of bytes, found {text!r}")
+    return int(text)
 
 
 def is_segment_name(name: str) -> bool:
@@ -81,17 +89,37 @@ def require_store(files: Files, root: str) -> None:
 
 
 def _commit_log_bytes(files: Files, root: str) -> int | None:
-    sizes = _Sizes()
-    sizes.add_directory(files, f"{root}/commitlog")
-    return sizes.most_common()
+    return _most_common_size(_statuses_in(files, f"{root}/commitlog"))
 
 
 def _consume_queue_bytes(files: Files, root: str) -> int | None:
-    sizes = _Sizes()
+    return _most_common_size(_queue_statuses(files, root))
+
+
+def segment_statuses(files: Files, root: str) -> dict[str, FileStatus]:
+    """Return what the directories know of every segment of log and queues, by path."""
+    return dict(_statuses_in(files, f"{root}/commitlog")) | dict(_queue_statuses(files, root))
+
+
+def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
+    """Return the length most files have, the longer one of two equally common; None without bytes."""
+    seen = Counter(status.size_bytes for _, status in statuses if status.size_bytes)
+    return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
+
+
+def _queue_statuses(files: Files, root: str) -> Iterator[tuple[str, FileStatus]]:
     for topic in _directories(files, f"{root}/consumequeue"):
         for queue in _directories(files, topic):
-            sizes.add_directory(files, queue)
-    return sizes.most_common()
+            yield from _statuses_in(files, queue)
+
+
+def _statuses_in(files: Files, directory: str) -> Iterator[tuple[str, FileStatus]]:
+    """Yield path and status of every file in a directory that can be a segment by its name."""
+    for name in files.list_directory(directory):
+        path = f"{directory}/{name}"
+        status = files.status(path)
+        if status is not None and not status.is_directory and is_segment_name(name):
+            yield path, status
 
 
 def _directories(files: Files, path: str) -> list[str]:
@@ -119,11 +147,8 @@ def _delay_levels(files: Files, config: StoreConfig) -> str:
 
 def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
     """Return how long after its store time the first message of a level's queue is due, None if that is no delay."""
-    for name in files.list_directory(queue):
-        status = files.status(f"{queue}/{name}")
-        if status is None or status.is_directory or not is_segment_name(name):
-            continue
-        view = files.map(f"{queue}/{name}", status.size_bytes).view(0, status.size_bytes)
+    for path, status in _statuses_in(files, queue):
+        view = files.map(path, status.size_bytes).view(0, status.size_bytes)
         for at in range(0, len(view) - ENTRY_BYTES + 1, ENTRY_BYTES):
             entry = decode_entry(view, at)
             if is_valid(entry):

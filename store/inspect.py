@@ -1,4 +1,6 @@
-"""Opens a store directory as the store itself would, recovery included, and tells what is in it; nothing on disk changes.
+"""Opens a store directory as the store itself would, recovery included, and tells what is in it.
+
+Recovery works on an overlay: nothing on disk changes.
 
 JSON contract, `tornlog-inspect/1`:
 
@@ -19,17 +21,18 @@ JSON contract, `tornlog-inspect/1`:
 Fields may be added under the same format; a change of meaning makes it `/2`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from .config import StoreConfig
 from .errors import CorruptFileError, StoreError
-from .geometry import Geometry, config_of_directory
+from .geometry import Geometry, config_of_directory, segment_statuses
 from .message_store import MessageStore
 from .observed import Fields, entries_of, observe, records_of
 from .recovery import RecoveryReport
-from .world import World
+from .segments.segment import segment_name
+from .world import FileStatus, World
 
 FORMAT = "tornlog-inspect/1"
 
@@ -39,6 +42,8 @@ class Inspection:
     """A store that was opened and recovered in memory, or why it could not be."""
 
     root: str
+    segments: dict[str, FileStatus] = field(default_factory=dict)
+    """Every segment as it is on disk, by path."""
     findings: list[CorruptFileError] = field(default_factory=list)
     config: StoreConfig | None = None
     store: MessageStore | None = None
@@ -67,7 +72,9 @@ class Inspection:
             "maxMessageSize": config.max_message_size,
             "messageDelayLevel": config.message_delay_level,
         }
-        return fields | observe(self.store, report)
+        return fields | observe(
+            self.store, report, {path: status.mtime_ms for path, status in self.segments.items()}
+        )
 
     def everything(self) -> Fields:
         """Return the summary with all entries and records in it."""
@@ -90,6 +97,7 @@ def inspect_directory(world: World, root: str, told: Geometry) -> Inspection:
     found = Inspection(root)
     try:
         found.config = config_of_directory(world.files, root, told)
+        found.segments = segment_statuses(world.files, root)
         store = MessageStore(world, found.config)
         found.report = store.load()
     except CorruptFileError as error:
@@ -99,7 +107,24 @@ def inspect_directory(world: World, root: str, told: Geometry) -> Inspection:
     else:
         found.store = store
         found.findings += found.report.findings
+        if found.report.clean_exit:
+            found.findings += _irregular(found.segments, store.config)
     return found
+
+
+def _irregular(segments: Mapping[str, FileStatus], config: StoreConfig) -> Iterator[CorruptFileError]:
+    """Yield wrong sizes and gaps that recovery mends: a crash can leave them behind, a clean exit does not."""
+    last_directory, expected = "", 0
+    for path, status in segments.items():
+        directory, _, name = path.rpartition("/")
+        in_log = directory == config.commit_log_directory
+        size_bytes = config.mapped_file_size_commit_log if in_log else config.mapped_file_size_consume_queue
+        if status.size_bytes != size_bytes:
+            yield CorruptFileError(path, 0, "file size", size_bytes, status.size_bytes)
+        if directory == last_directory and int(name) != expected:
+            next_name = f"the next segment, {segment_name(expected)}"
+            yield CorruptFileError(path, 0, "base offset", next_name, name)
+        last_directory, expected = directory, int(name) + size_bytes
 
 
 def as_finding(error: Exception, root: str) -> CorruptFileError:

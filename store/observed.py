@@ -4,7 +4,7 @@ Fields and meanings are those of `inspect.observed` in the manifests of the gold
 around them. Offsets and sizes are bytes, queue offsets are indexes, times are ms since 1970, -1 means none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from struct import Struct
 from typing import Any
@@ -34,8 +34,11 @@ _HEAD = Struct(">ii")
 _RECORD_FILE = "commitlog"
 
 
-def observe(store: MessageStore, report: RecoveryReport) -> Fields:
-    """Return all but the records of the log and the entries of the queues, which may be many."""
+def observe(store: MessageStore, report: RecoveryReport, mtimes_ms: Mapping[str, int]) -> Fields:
+    """Return all but the records of the log and the entries of the queues, which may be many.
+
+    mtimes_ms: when each queue file was last changed; one that recovery made in memory is not among them.
+    """
     return {
         "minPhyOffset": store.min_phy_offset,
         "maxPhyOffset": store.max_phy_offset,
@@ -44,7 +47,7 @@ def observe(store: MessageStore, report: RecoveryReport) -> Fields:
         "earliestMessageTime": _earliest_message_time(store),
         "checkpoint": _checkpoint(store, report),
         "commitLogFiles": [_file(segment) for segment in store.log.segments],
-        "queues": [_queue(store, queue) for queue in store.queues.all() if queue.queue.segments],
+        "queues": [_queue(store, queue, mtimes_ms) for queue in store.queues.all() if queue.queue.segments],
         "topicQueueTable": {
             f"{topic}-{queue_id}": offset
             for (topic, queue_id), offset in sorted(store.commit_log.topic_queue_table.items())
@@ -90,7 +93,7 @@ def _file(segment: Segment) -> Fields:
 # -- queues ----------------------------------------------------------------------------------------
 
 
-def _queue(store: MessageStore, queue: ConsumeQueue) -> Fields:
+def _queue(store: MessageStore, queue: ConsumeQueue, mtimes_ms: Mapping[str, int]) -> Fields:
     first = queue.entry(queue.min_offset)
     earliest_ms = -1
     if first is not None and is_valid(first) and queue.min_offset < queue.max_offset:
@@ -106,7 +109,8 @@ def _queue(store: MessageStore, queue: ConsumeQueue) -> Fields:
         "messageTotal": queue.max_offset - queue.min_offset,
         "earliestMessageTime": earliest_ms,
         "files": [
-            _file(segment) | {"mtimeMs": _mtime_ms(store, segment)} for segment in queue.queue.segments
+            _file(segment) | {"mtimeMs": mtimes_ms.get(segment.file.path, -1)}
+            for segment in queue.queue.segments
         ],
     }
 
@@ -115,11 +119,6 @@ def _last_offset(queue: ConsumeQueue) -> int:
     """Return the log offset behind the record of the last entry."""
     last = queue.entry(queue.max_offset - 1)
     return -1 if last is None or not is_valid(last) else last.physical_offset + last.size_bytes
-
-
-def _mtime_ms(store: MessageStore, segment: Segment) -> int:
-    status = store.world.files.status(segment.file.path)
-    return -1 if status is None else status.mtime_ms
 
 
 def entries_of(queue: ConsumeQueue) -> Iterator[list[int]]:

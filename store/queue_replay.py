@@ -9,6 +9,7 @@ from .formats.consume_queue import (
     is_blank,
     is_valid,
 )
+from .formats.message import RECORD_BYTES_MIN
 from .formats.scan import ScannedRecord
 
 _CHUNK_BYTES = 4096 * ENTRY_BYTES
@@ -35,15 +36,35 @@ class SkippedRanges:
         return any(start <= entry.physical_offset < end for start, end in self._ranges)
 
 
+def can_be_first(record: ScannedRecord) -> bool:
+    """Return whether the log before a record has room for as many records of its queue as its queueOffset says."""
+    return 0 <= record.queue_offset <= 1 + _records_in(record.physical_offset)
+
+
+def _records_in(log_bytes: int) -> int:
+    """Return how many records a stretch of the log can have held, at the most."""
+    return log_bytes // RECORD_BYTES_MIN
+
+
 class QueueReplay:
     """The records of one queue, in log order, laid over the queue's entries."""
 
     def __init__(
-        self, queue: ConsumeQueue, first: ScannedRecord, *, whole_log: bool, skipped: SkippedRanges
+        self,
+        queue: ConsumeQueue,
+        first: ScannedRecord,
+        *,
+        whole_log: bool,
+        write_again: bool,
+        skipped: SkippedRanges,
     ) -> None:
-        """Begin at the first record scanned. Raises EarlierEntriesMissing unless the scan saw the whole log."""
+        """Begin at the first record scanned. Raises EarlierEntriesMissing unless the scan saw the whole log.
+
+        write_again: what is in the page cache already may not be on the disk, whatever the kernel says.
+        """
         self.queue = queue
         self.changed = 0
+        self._write_again = write_again
         self._skipped = skipped
         self._pending = bytearray()
         self._pending_at = first.queue_offset
@@ -53,6 +74,7 @@ class QueueReplay:
             self._bridge_from_the_front(first.queue_offset)
         self.first = first.queue_offset
         self.next = first.queue_offset
+        self._log_offset = first.physical_offset
 
     def _is_continued_by(self, first: ScannedRecord) -> bool:
         """Return whether the entries in front of the first record's place are there."""
@@ -74,14 +96,16 @@ class QueueReplay:
             hole = min(queue_offset, segments[-1].end_offset // ENTRY_BYTES)
             while hole > segments[0].base_offset // ENTRY_BYTES and not _is_there(self.queue.entry(hole - 1)):
                 hole -= 1
-        self.changed += self.queue.place(hole, BLANK_ENTRY_BYTES * (queue_offset - hole))
+        self._place(hole, BLANK_ENTRY_BYTES * (queue_offset - hole))
 
     def add(self, record: ScannedRecord, tags_code: int) -> bool:
-        """Take the next record; False if its place is taken by an earlier one."""
-        if record.queue_offset != self.next:
-            if record.queue_offset < self.next:
+        """Take the next record; False if its place is taken by an earlier one, or too far away to be its own."""
+        missing = record.queue_offset - self.next
+        if missing:
+            if missing < 0 or missing > 1 + _records_in(record.physical_offset - self._log_offset):
                 return False
             self._bridge(record.queue_offset)
+        self._log_offset = record.physical_offset + record.size_bytes
         self._pending += encode_entry(record.physical_offset, record.size_bytes, tags_code)
         self.next += 1
         if len(self._pending) >= _CHUNK_BYTES:
@@ -93,13 +117,16 @@ class QueueReplay:
         self._write()
         for index in range(self.next, queue_offset):
             if not self._skipped.hold(self.queue.entry(index)):
-                self.changed += self.queue.place(index, BLANK_ENTRY_BYTES)
+                self._place(index, BLANK_ENTRY_BYTES)
         self.next = self._pending_at = queue_offset
 
     def _write(self) -> None:
-        self.changed += self.queue.place(self._pending_at, self._pending)
+        self._place(self._pending_at, self._pending)
         self._pending_at = self.next
         self._pending = bytearray()
+
+    def _place(self, queue_offset: int, raw: bytes | bytearray) -> None:
+        self.changed += self.queue.place(queue_offset, raw, write_again=self._write_again)
 
     def end(self) -> None:
         """Write the rest, and forget every entry behind the last record."""

@@ -15,10 +15,17 @@ from .dispatch import is_queued
 from .errors import CorruptFileError
 from .formats.delay_level import record_tags_code
 from .formats.scan import ScannedRecord, scan_records
-from .queue_replay import EarlierEntriesMissing, QueueReplay, SkippedRanges, keep_trusted_entries
+from .queue_replay import (
+    EarlierEntriesMissing,
+    QueueReplay,
+    SkippedRanges,
+    can_be_first,
+    keep_trusted_entries,
+)
 from .segments.segment import Segment
 from .segments.segment_queue import SegmentQueue
 
+_NOWHERE = 1 << 63
 _SEGMENTS_AFTER_CLEAN_EXIT = 3
 """How many segments at the end a clean exit does not vouch for: another system may have written the marker."""
 
@@ -62,6 +69,8 @@ class Recovery:
         self._report = RecoveryReport(clean_exit)
         self._replays: dict[tuple[str, int], QueueReplay] = {}
         self._skipped = SkippedRanges()
+        self._unvouched_offset = _NOWHERE
+        """Log offset of the first record that neither checkpoint nor clean exit calls durable."""
 
     def run(self) -> RecoveryReport:
         """Recover, durably. Raises OSError if the disk fails, and may then be run again in a new process."""
@@ -74,6 +83,8 @@ class Recovery:
         if self.cut_log(report.end_offset) and stopped_by is not None:
             report.findings.append(stopped_by)
         self._set_log_positions(trusted)
+        if not self._clean_exit:
+            self.write_again()
         self.finish_queues()
         self._log.make_durable(trusted)
         return report
@@ -113,6 +124,7 @@ class Recovery:
         self._report = RecoveryReport(self._clean_exit)
         self._replays = {}
         self._skipped = SkippedRanges()
+        self._unvouched_offset = _NOWHERE
         segments = self._log.segments
         if not segments:
             return None
@@ -131,31 +143,38 @@ class Recovery:
 
     def _scan_segment(self, segment: Segment, *, whole_log: bool) -> None:
         report, replays, delays_ms = self._report, self._replays, self._delays_ms
+        durable_ms = self._checkpoint.recovery_timestamp_ms
         for record in self._records(segment):
             if is_queued(record):
                 replay = replays.get((record.topic, record.queue_id))
-                if replay is None:
+                if replay is None and can_be_first(record):
                     replay = self._begin(record, whole_log=whole_log)
-                if not replay.add(record, record_tags_code(record, delays_ms)):
-                    self._report_taken(segment, record)
+                if replay is None or not replay.add(record, record_tags_code(record, delays_ms)):
+                    self._report_queue_offset(segment, record, replay)
             report.records += 1
             report.end_offset = record.physical_offset + record.size_bytes
             report.last_store_timestamp_ms = record.store_timestamp_ms
+            if record.store_timestamp_ms > durable_ms and self._unvouched_offset == _NOWHERE:
+                self._unvouched_offset = record.physical_offset
 
     def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay:
         queue = self._queues.find_or_create(record.topic, record.queue_id)
-        replay = QueueReplay(queue, record, whole_log=whole_log, skipped=self._skipped)
+        replay = QueueReplay(
+            queue, record, whole_log=whole_log, write_again=not self._clean_exit, skipped=self._skipped
+        )
         self._replays[record.topic, record.queue_id] = replay
         return replay
 
-    def _report_taken(self, segment: Segment, record: ScannedRecord) -> None:
+    def _report_queue_offset(
+        self, segment: Segment, record: ScannedRecord, replay: QueueReplay | None
+    ) -> None:
         at = record.physical_offset - segment.base_offset
         self._report.findings.append(
             CorruptFileError(
                 segment.file.path,
                 at + 20,
                 "queueOffset",
-                "one that no earlier record has",
+                "one that fits the log before it" if replay is None else replay.next,
                 record.queue_offset,
             )
         )
@@ -177,6 +196,16 @@ class Recovery:
             segment.set_positions(wrote, wrote if number < trusted else 0)
         if segments:
             self._log.flushed_where.set(segments[min(trusted, len(segments) - 1)].base_offset)
+
+    def write_again(self) -> None:
+        """Write what may not be durable over itself, so that the sync to come has something to do.
+
+        After a sync that failed, the kernel holds pages it calls clean and the disk does not have. The process may
+        have died of just that, and this one would take a sync of nothing for the promise it needs.
+        """
+        for segment in self._log.segments:
+            start = max(self._unvouched_offset - segment.base_offset, 0)
+            segment.write_again(start, segment.wrote.get())
 
     def finish_queues(self) -> None:
         """Write what the queues lack, cut what they have too much, and set their positions."""

@@ -48,7 +48,8 @@ class QueuedRecords:
         "tags_codes",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, first: int | None = None) -> None:
+        """Begin without records; first is the queueOffset the first one has to have, None if any will do."""
         self.queue_offsets = array("q")
         self.physical_offsets = array("q")
         self.sizes = array("i")
@@ -56,7 +57,7 @@ class QueuedRecords:
         self.stored_ms = array("q")
         self.damaged: set[int] = set()
         """Positions of records whose body is not what its checksum says."""
-        self._next: int | None = None
+        self._next = first
         self._also_next: int | None = None
 
     def __len__(self) -> int:
@@ -162,7 +163,8 @@ class LogVerifier:
         key = (record.topic, record.queue_id)
         queue = self.facts.queues.get(key)
         if queue is None:
-            queue = self.facts.queues[key] = QueuedRecords()
+            first = None if self.facts.min_offset else 0  # nothing has expired from a log that begins at 0
+            queue = self.facts.queues[key] = QueuedRecords(first)
         expected = queue.add(record, record_tags_code(record, self._delays_ms), damaged=damaged)
         if expected is not None:
             at = record.physical_offset - segment.base_offset + _QUEUE_OFFSET_AT

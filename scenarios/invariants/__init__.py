@@ -1,7 +1,7 @@
 """Invariants, one checker a file. A checker reads, yields every violation, and changes nothing.
 
-CHECKERS judge a store after each recovery. `pos` and `status` ask the simulated disk as the run goes, `live` and `read`
-judge what users met; START, IDEMPOTENT and what the kernel reports under LIVE are in scenarios.run.
+CHECKERS judge a store after each recovery. `pos`, `ckpt` and `status` ask the simulated disk as the run goes, `live`
+and `read` judge what users met; START, IDEMPOTENT and what the kernel reports under LIVE are in scenarios.run.
 """
 
 from ..evidence import Invariant
@@ -24,6 +24,7 @@ INVARIANTS: dict[str, str] = {
     "CQ-VALID": "every entry points at a record of its queue, with the right size and tag",
     "QOFF": "queue offsets are unique, gapless and as answered",
     "POS": "flushed <= wrote <= size, and what counts as flushed is durable",
+    "CKPT": "the checkpoint never claims more than is durable",
     "STATUS": "every answer is truthful at the moment it is given",
     "START": "every crash image can be opened",
     "LIVE": "while nothing is broken, puts are answered and records become visible in time",

@@ -35,6 +35,17 @@ def check(store: MessageStore, disk: Disk) -> Iterator[Violation]:
                 "a durable position",
                 str(flushed),
             )
+        below = min(store.log.flushed_where.get() - segment.base_offset, wrote)
+        if flushed < below and not disk.is_durable(file, 0, below):
+            yield Violation(
+                "POS",
+                "bytes below flushedWhere that are not durable",
+                file,
+                flushed,
+                "flushedWhere",
+                f"<= {segment.base_offset + flushed}",
+                str(segment.base_offset + below),
+            )
         if expected_base not in (None, segment.base_offset):
             yield Violation(
                 "POS", "a gap between segments", file, 0, "base", str(expected_base), str(segment.base_offset)

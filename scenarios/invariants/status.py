@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from ...faults.disk import Disk
 from ...store.message_store import MessageStore
 from ...store.put_result import PutMessageResult, PutMessageStatus
+from ...store.segments.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ..evidence import Violation
 from ..ledger import PutEntry
 from ..plan import Plan
@@ -35,15 +36,24 @@ def check(
                 "before it",
             )
     elif status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
-        assert put.answered_ns is not None
-        waited_ms = (put.answered_ns - put.asked_ns) // 1_000_000
+        waited_ms = _waited_ms(put)
         if waited_ms < plan.sync_flush_timeout_ms and not disk.fired["failed sync"]:
             yield _lie(put, f"timed out after {waited_ms} ms", f"{plan.sync_flush_timeout_ms} ms", status)
     elif status is PutMessageStatus.MESSAGE_ILLEGAL:
         if legal:
             yield _lie(put, "a good message was refused", "PUT_OK", status)
-    elif status is not PutMessageStatus.SERVICE_NOT_AVAILABLE or not disk.fired["failed sync"]:
+    elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and disk.fired["slow sync"]:
+        if _waited_ms(put) < ALLOCATE_WAIT_MS:
+            yield _lie(put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status)
+    elif status is PutMessageStatus.OS_PAGECACHE_BUSY and disk.fired["slow sync"]:
+        return  # a put before it waits for a segment that the slow disk does not make
+    elif not disk.fired["failed sync"]:
         yield _lie(put, "refused without a reason", "PUT_OK", status)
+
+
+def _waited_ms(put: PutEntry) -> int:
+    assert put.answered_ns is not None, put.name
+    return (put.answered_ns - put.asked_ns) // 1_000_000
 
 
 def _is_durable(store: MessageStore, disk: Disk, result: PutMessageResult) -> bool:

@@ -53,6 +53,12 @@ def delivery_tags_code(delay: bytes, store_timestamp_ms: int, delays: Mapping[in
     return (deliver_at_ms + (1 << 63)) % (1 << 64) - (1 << 63)  # an i64, however far off the record's time is
 
 
+def delay_level(properties: bytes) -> int:
+    """Return the level that a DELAY property asks for, 0 if there is none or its value is no number."""
+    delay = find_property(properties, _DELAY)
+    return 0 if delay is None else _java_int(delay)
+
+
 def record_tags_code(record: ScannedRecord, delays: Mapping[int, int]) -> int:
     """Return the tagsCode of a record's consume queue entry. delays: level -> ms, see parse_delay_levels."""
     properties = record.properties

@@ -10,7 +10,8 @@ from ..world import Signal, World
 from .segment import Segment
 from .segment_queue import SegmentQueue
 
-_WAIT_MS = 5_000
+WAIT_MS = 5_000
+"""How long a put waits for its segment."""
 
 
 class _Request:
@@ -44,7 +45,7 @@ class AllocateMappedFileService(Service):
             self._register(base_offset + self._queue.segment_bytes)
         self.signal.notify()
         if request.segment is None and request.error is None:
-            request.done.wait(_WAIT_MS)
+            request.done.wait(WAIT_MS)
         if request.segment is None and request.error is None:
             return None
         with self._lock:

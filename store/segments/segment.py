@@ -69,6 +69,11 @@ class Segment:
         self.wrote.set(wrote)
         self.flushed.set(flushed)
 
+    def write_again(self, start: int, end: int) -> None:
+        """Write the bytes [start, end) over themselves: their pages are dirty again."""
+        for at in range(start, end, _CHUNK_BYTES):
+            self.file.store(at, bytes(self.file.view(at, min(at + _CHUNK_BYTES, end))))
+
     def clear_from(self, position: int) -> bool:
         """Zero the file from position on, durably; return whether anything but zeros was there.
 
@@ -78,20 +83,20 @@ class Segment:
         if dirty is None:
             return False
         start = position + dirty
-        for at in range(start, self.size_bytes, _ZEROS_BYTES):
-            self.file.store(at, _ZEROS[: min(_ZEROS_BYTES, self.size_bytes - at)])
+        for at in range(start, self.size_bytes, _CHUNK_BYTES):
+            self.file.store(at, _ZEROS[: min(_CHUNK_BYTES, self.size_bytes - at)])
         self.file.msync(position, self.size_bytes)
         return True
 
 
-_ZEROS_BYTES = 1 << 16
-_ZEROS = bytes(_ZEROS_BYTES)
+_CHUNK_BYTES = 1 << 16
+_ZEROS = bytes(_CHUNK_BYTES)
 
 
 def first_nonzero(view: memoryview) -> int | None:
     """Return the position of the first byte of view that is not zero, None if all are."""
-    for at in range(0, len(view), _ZEROS_BYTES):
-        chunk = bytes(view[at : at + _ZEROS_BYTES])
+    for at in range(0, len(view), _CHUNK_BYTES):
+        chunk = bytes(view[at : at + _CHUNK_BYTES])
         if chunk.count(0) != len(chunk):
             return at + len(chunk) - len(chunk.lstrip(b"\0"))
     return None

@@ -152,7 +152,10 @@ class SegmentQueue:
                     self.path(base), 0, "base offset", f"the next segment, {expected}", segment_name(base)
                 )
             status = self._world.files.status(self.path(base))
-            assert status is not None
+            if status is None:  # a symbolic link to nowhere
+                return index, CorruptFileError(
+                    self.path(base), 0, "file", "a file", "nothing behind the name"
+                )
             if status.is_directory or status.size_bytes != self.segment_bytes:
                 found = "a directory" if status.is_directory else status.size_bytes
                 return index, CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, found)
@@ -162,8 +165,7 @@ class SegmentQueue:
         """Return whether a file holds nothing: it is not too long, and all zero."""
         path = self.path(base_offset)
         status = self._world.files.status(path)
-        assert status is not None
-        if status.is_directory or status.size_bytes > self.segment_bytes:
+        if status is None or status.is_directory or status.size_bytes > self.segment_bytes:
             return False
         if status.size_bytes == 0:
             return True

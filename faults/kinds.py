@@ -1,0 +1,18 @@
+"""Every kind of fault the simulated disk has, by the name it is counted under: what it means when it fired."""
+
+FAULTS: dict[str, str] = {
+    "page kept": "a page that was not synced is on the platter all the same, as it was last written",
+    "page lost": "a page that was not synced is on the platter as its last sync left it",
+    "page at a middle moment": "a page that was not synced is as it was at some moment in between",
+    "torn page": "sectors of one page are from two different moments",
+    "name lost": "a file whose directory was not synced is gone",
+    "directory lost": "a directory whose parent was not synced is gone, with all that is in it",
+    "size lost": "a file that was extended and not synced has its old length",
+    "emptying undone": "a file that was emptied and written anew has its old content",
+    "unlink undone": "a file that was removed is back",
+    "rename undone": "a file that was renamed has its old name",
+    "removal undone": "a directory that was removed is back",
+    "slow sync": "a sync took far longer than its like",
+    "failed sync": "a sync failed once, and the kernel forgot the pages it was to write",
+}
+"""Beside these, `crash <profile>` counts how lives ended and `crash <moment> <operation>` what the plug hit."""

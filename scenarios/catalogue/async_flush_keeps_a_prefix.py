@@ -1,0 +1,15 @@
+"""The plug is pulled under ASYNC_FLUSH."""
+
+from ..plan import Ranges
+from ..scenario import Scenario
+
+SCENARIO = Scenario(
+    "async-flush-keeps-a-prefix",
+    "after a power cut under async flush, what is left is a prefix, and nothing that was flushed is missing",
+    Ranges(
+        sync_flush=(False,),
+        profile=("ext4-ordered", "strict-posix"),
+        endings=("crash in traffic", "crash at rest"),
+        consumers=(0,),
+    ),
+)

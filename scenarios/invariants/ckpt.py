@@ -1,0 +1,78 @@
+"""CKPT: the checkpoint never claims more than is durable: no record and no queue entry older than what it says.
+
+The times in memory are judged, for they may reach the disk at any moment. The disk is asked about bytes, not about
+the names of their files; records of the very millisecond that is claimed are left out, as recovery does with its
+margin of seconds.
+"""
+
+from collections.abc import Iterator
+
+from ...faults.disk import Disk
+from ...store.errors import CorruptFileError
+from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry
+from ...store.formats.scan import scan_records
+from ...store.message_store import MessageStore
+from ...store.segments.segment import Segment
+from ..evidence import Violation
+
+
+def check(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+    """Yield every time in the checkpoint that is ahead of the disk."""
+    claimed = store.checkpoint.values
+    log_end = _end_of_records_before(store, disk, claimed.physic_msg_timestamp_ms)
+    for segment in store.log.segments:
+        end = min(log_end - segment.base_offset, segment.size_bytes)
+        if end > 0 and not disk.is_durable(segment.file.path, 0, end):
+            yield _ahead("physicMsgTimestamp", segment.file.path, end, claimed.physic_msg_timestamp_ms)
+    log_end = _end_of_records_before(store, disk, claimed.logics_msg_timestamp_ms)
+    if log_end == store.log.min_offset:
+        return
+    for queue in store.queues.all():
+        for segment in queue.queue.segments:
+            end = _end_of_entries_below(segment, disk, log_end)
+            if end and not disk.is_durable(segment.file.path, 0, end):
+                yield _ahead("logicsMsgTimestamp", segment.file.path, end, claimed.logics_msg_timestamp_ms)
+
+
+def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -> int:
+    """Return the log offset behind the last record stored before a time; store times never fall along the log."""
+    end = store.log.min_offset
+    if timestamp_ms <= 0:
+        return end
+    for segment in store.log.segments:
+        try:
+            for record in scan_records(
+                memoryview(disk.content(segment.file.path)),
+                0,
+                segment.wrote.get(),
+                file=segment.file.path,
+                base_offset=segment.base_offset,
+                check_crc=False,
+            ):
+                if record.store_timestamp_ms >= timestamp_ms:
+                    return end
+                end = record.physical_offset + record.size_bytes
+        except CorruptFileError:
+            return end  # PREFIX says what is wrong there
+    return end
+
+
+def _end_of_entries_below(segment: Segment, disk: Disk, log_end: int) -> int:
+    """Return the position behind a queue segment's last entry for a record below log_end."""
+    raw = disk.content(segment.file.path)[: segment.wrote.get()]
+    end = 0
+    while end < len(raw) and decode_entry(raw, end).physical_offset < log_end:
+        end += ENTRY_BYTES
+    return end
+
+
+def _ahead(field: str, file: str, end: int, timestamp_ms: int) -> Violation:
+    return Violation(
+        "CKPT",
+        "the checkpoint speaks for bytes that are not durable",
+        file,
+        end,
+        field,
+        "a time before theirs",
+        str(timestamp_ms),
+    )

@@ -1,0 +1,38 @@
+"""#1 flush-advance-on-io-error: the file's flush catches the sync's error and moves its position all the same.
+
+Group commit compares positions only, so a failed sync looks to it like a good one.
+"""
+
+from dataclasses import replace
+
+from ...store.segments.segment import Segment
+from ..plan import Ranges
+from .mutant import Mutant, Patch
+
+
+def _flush(self: Segment, least_pages: int) -> int:
+    wrote = self.wrote.get()
+    flushed = self.flushed.get()
+    if least_pages and wrote < self.size_bytes:
+        return flushed
+    if wrote > flushed:
+        try:
+            self.file.msync(flushed, wrote)
+        except OSError:
+            pass
+        self.flushed.set(wrote)
+    return wrote
+
+
+def _narrow(ranges: Ranges) -> Ranges:
+    return replace(ranges, failed_sync_chance=(0.1,))
+
+
+MUTANT = Mutant(
+    "flush-advance-on-io-error",
+    "mapped file / flush",
+    "a sync that fails moves the flushed position as if it had succeeded",
+    (Patch(Segment, "flush", _flush),),
+    _narrow,
+    ("POS", "STATUS", "DUR"),
+)

@@ -1,0 +1,57 @@
+"""A mutant: a known bug, put back into the store for as long as a `with` block lasts.
+
+The store itself stays clean: a mutant replaces attributes of its classes and modules, which is global to the process.
+So one mutant is applied at a time, and nothing else runs beside it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ..plan import Ranges
+
+_applied: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One attribute and what stands in its place; name must be owner's own, so that a method that moves is missed."""
+
+    owner: type | ModuleType
+    name: str
+    replacement: Callable[..., Any] | property
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One entry of the bug catalogue as patches of the store."""
+
+    id: str
+    component: str
+    summary: str
+    """What the bug is, in one sentence."""
+    patches: tuple[Patch, ...]
+    narrow: Callable[[Ranges], Ranges] | None
+    """Gives a run what the bug needs to show; None if any run may show it."""
+    expected: tuple[str, ...]
+    """Invariants that may be the first to see it."""
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Put the bug in, and take it out again whatever happens. RuntimeError if another mutant is in."""
+        if _applied:
+            raise RuntimeError(f"mutant {self.id}: {_applied[0]} is applied already")
+        for patch in self.patches:
+            assert patch.name in vars(patch.owner), f"{self.id}: {patch.owner.__name__} has no {patch.name}"
+        originals = [vars(patch.owner)[patch.name] for patch in self.patches]
+        _applied.append(self.id)
+        try:
+            for patch in self.patches:
+                setattr(patch.owner, patch.name, patch.replacement)
+            yield
+        finally:
+            for patch, original in zip(self.patches, originals, strict=True):
+                setattr(patch.owner, patch.name, original)
+            _applied.remove(self.id)

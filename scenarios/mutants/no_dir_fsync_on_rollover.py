@@ -1,0 +1,25 @@
+"""#38 no-dir-fsync-on-rollover: a new segment's data and size are synced, its name is not."""
+
+from dataclasses import replace
+
+from ...store.segments.allocate import AllocateMappedFileService
+from ..plan import Ranges
+from .mutant import Mutant, Patch
+
+
+def _make_durable(self: AllocateMappedFileService, path: str) -> None:
+    self.world.files.sync(path)
+
+
+def _narrow(ranges: Ranges) -> Ranges:
+    return replace(ranges, profile=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,))
+
+
+MUTANT = Mutant(
+    "no-dir-fsync-on-rollover",
+    "file allocation",
+    "a power cut takes a new segment's name, and everything acknowledged in it",
+    (Patch(AllocateMappedFileService, "make_durable", _make_durable),),
+    _narrow,
+    ("DUR", "START", "PREFIX"),
+)

@@ -1,0 +1,33 @@
+"""A scenario: one claim about the store, and the ranges within which each seed tries to refute it."""
+
+from dataclasses import dataclass, replace
+
+from ..faults.profiles import PROFILES
+from .plan import Ranges
+
+POLICIES = {
+    "random-walk": "every runnable task is as likely as any other, for stretches of random length",
+    "pct": "the task of highest priority runs, and falls below the others at a few random points",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A named claim. `claim` is a sentence that one seed can prove wrong and none can prove right."""
+
+    name: str
+    claim: str
+    ranges: Ranges
+
+    def narrowed(self, *, disk: str | None = None, policy: str | None = None) -> "Scenario":
+        """Return the scenario with one crash profile or one policy only; ValueError if there is no such."""
+        ranges = self.ranges
+        if disk is not None:
+            if disk not in PROFILES:
+                raise ValueError(f"disk: expected one of {', '.join(PROFILES)}, found {disk}")
+            ranges = replace(ranges, profile=(disk,))
+        if policy is not None:
+            if policy not in POLICIES:
+                raise ValueError(f"policy: expected one of {', '.join(POLICIES)}, found {policy}")
+            ranges = replace(ranges, policy=(policy,))
+        return replace(self, ranges=ranges)

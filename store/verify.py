@@ -1,0 +1,156 @@
+"""Checks a store directory as it stands: nothing is recovered first, nothing is changed, every violation is found.
+
+What is checked, by the codes of `violation.Promise`: the segments and every record, blank and zero tail in them;
+queue offsets; every queue entry against its record and every record for its entry; the checkpoint against the log.
+Not checked: the index, side files under `config/`, and bits that no field gives away (only bodies have a checksum).
+
+A directory with an `abort` file was not shut down. There, damage behind the last whole record, entries that point
+there, entries not yet added at a queue's end, and unborn segments are *notes*: the next recovery cuts, adds and removes
+them. They stay violations where a crash does not explain them: when the checkpoint, less RocketMQ's 3 s of margin, says
+that what is missing was durable.
+
+JSON contract, `tornlog-verify/1`:
+
+    format      "tornlog-verify/1"
+    cleanExit   whether there is no `abort` file
+    geometry    {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "messageDelayLevel"} used
+    counts      {"segments", "logBytes", "records", "recordBytes", "blanks", "queues", "entries", "expiredEntries",
+                "blankEntries"}
+    violations  [{"promise", "file", "offset", "field", "expected", "found"}]; file is relative to the directory
+    notes       sentences
+
+Fields may be added under the same format; a change of meaning makes it `/2`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .checkpoint import SAFETY_MARGIN_MS
+from .config import StoreConfig
+from .errors import CorruptFileError
+from .formats.checkpoint import CHECKPOINT_BYTES, CheckpointValues, decode_checkpoint
+from .formats.delay_level import parse_delay_levels
+from .geometry import Geometry, config_of_directory
+from .verify_files import read_segments
+from .verify_log import LogFacts, LogVerifier
+from .verify_queues import QueueVerifier
+from .violation import Findings, Promise
+from .world import Files
+
+FORMAT = "tornlog-verify/1"
+_TIMES = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
+_PROMISES = list(Promise)
+_COUNTS = (
+    *("segments", "logBytes", "records", "recordBytes", "blanks"),
+    *("queues", "entries", "expiredEntries", "blankEntries"),
+)
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was checked, and what was found."""
+
+    findings: Findings
+    config: StoreConfig | None = None
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+
+    def fields(self) -> dict[str, Any]:
+        """Return everything as plain values: see the contract."""
+        fields: dict[str, Any] = {"format": FORMAT, "cleanExit": not self.findings.unclean_exit}
+        if self.config is not None:
+            fields["geometry"] = {
+                "mappedFileSizeCommitLog": self.config.mapped_file_size_commit_log,
+                "mappedFileSizeConsumeQueue": self.config.mapped_file_size_consume_queue,
+                "messageDelayLevel": self.config.message_delay_level,
+            }
+        fields["counts"] = self.counts
+        fields["violations"] = [
+            violation._asdict() | {"promise": violation.promise.value}
+            for violation in self.findings.violations
+        ]
+        fields["notes"] = self.findings.notes
+        return fields
+
+
+def verify_directory(files: Files, root: str, told: Geometry, advance: Callable[[int], None]) -> Verification:
+    """Check the store at root, an absolute path; advance is told of log bytes as they are read.
+
+    files only has to list, map and read: `OverlayFiles` cannot change anything by mistake.
+    """
+    unclean_exit = files.status(f"{root}/abort") is not None
+    findings = Findings(root, unclean_exit)
+    found = Verification(findings)
+    try:
+        found.config = config_of_directory(files, root, told)
+    except CorruptFileError as error:
+        findings.corrupt(Promise.LOG, error)
+        return found
+    except OSError as error:
+        findings.unreadable(Promise.LOG, root, error)
+        return found
+    _verify(files, found, found.config, advance)
+    return found
+
+
+def _verify(files: Files, found: Verification, config: StoreConfig, advance: Callable[[int], None]) -> None:
+    findings, log_bytes = found.findings, config.mapped_file_size_commit_log
+    segments = read_segments(files, config.commit_log_directory, log_bytes, Promise.LOG, findings)
+    facts = LogVerifier(log_bytes, parse_delay_levels(config.message_delay_level), findings).verify(
+        segments, advance
+    )
+    checkpoint = _read_checkpoint(files, config.checkpoint_path, findings)
+    durable_ms = min(checkpoint[:2]) - SAFETY_MARGIN_MS
+    queues = QueueVerifier(
+        files,
+        config.store_path_root_dir,
+        queue_bytes=config.mapped_file_size_consume_queue,
+        log_bytes=log_bytes,
+        facts=facts,
+        durable_ms=durable_ms,
+        findings=findings,
+    )
+    queues.verify()
+    _verify_checkpoint(config, checkpoint, facts, findings)
+    findings.violations.sort(key=lambda violation: _PROMISES.index(violation.promise))
+    found.counts |= {
+        "segments": len(segments),
+        "logBytes": sum(len(segment.view) for segment in segments),
+        "records": facts.records,
+        "recordBytes": facts.record_bytes,
+        "blanks": facts.blanks,
+        "queues": queues.counts.queues,
+        "entries": queues.counts.entries,
+        "expiredEntries": queues.counts.expired,
+        "blankEntries": queues.counts.blanks,
+    }
+
+
+def _read_checkpoint(files: Files, path: str, findings: Findings) -> CheckpointValues:
+    try:
+        status = files.status(path)
+        if status is None:
+            return CheckpointValues(0, 0, 0)
+        raw = files.map(path, status.size_bytes).view(0, status.size_bytes)  # mapping refuses what is no file
+        return decode_checkpoint(bytes(raw[:CHECKPOINT_BYTES]), file=path)
+    except CorruptFileError as error:
+        findings.corrupt(Promise.CKPT, error)
+    except OSError as error:
+        findings.unreadable(Promise.CKPT, path, error)
+    return CheckpointValues(0, 0, 0)
+
+
+def _verify_checkpoint(
+    config: StoreConfig, checkpoint: CheckpointValues, facts: LogFacts, findings: Findings
+) -> None:
+    """No time may be later than the last record's; after an unclean exit, only the two together, less the margin."""
+    expected = f"at most {facts.last_store_timestamp_ms}, the last record's store time"
+    if findings.unclean_exit:
+        if min(checkpoint[:2]) - SAFETY_MARGIN_MS > facts.last_store_timestamp_ms:
+            findings.violated(
+                Promise.CKPT, config.checkpoint_path, 0, _TIMES[0], expected, min(checkpoint[:2])
+            )
+        return
+    for number, (name, time_ms) in enumerate(zip(_TIMES, checkpoint, strict=True)):
+        if time_ms > facts.last_store_timestamp_ms:
+            findings.violated(Promise.CKPT, config.checkpoint_path, number * 8, name, expected, time_ms)

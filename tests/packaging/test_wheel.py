@@ -1,0 +1,115 @@
+"""What a user installs: the packages that pyproject.toml lists, and nothing else."""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+import tornlog
+
+
+def is_installed(requirement: str) -> bool:
+    """Return whether this environment has what a line of `build-system.requires` asks for."""
+    wanted = Requirement(requirement)
+    probe = f"from importlib.metadata import version; print(version({wanted.name!r}))"
+    found = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=False, timeout=60
+    )
+    return found.returncode == 0 and Version(found.stdout.strip()) in wanted.specifier
+
+
+def copy_of(source: Path, target: Path) -> Path:
+    """Copy what a build sees, tests too: a build in place would leave its own traces, and find older ones."""
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "out", "golden")
+    shutil.copytree(source, target, ignore=left_out)
+    return target
+
+
+@pytest.fixture(scope="session")
+def wheel(source: Path, pyproject: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from a copy of the source; without network where the environment has the build's needs."""
+    tree = copy_of(source, tmp_path_factory.mktemp("build") / "tree")
+    offline = all(is_installed(requirement) for requirement in pyproject["build-system"]["requires"])
+    options = ["--no-isolation"] if offline else []
+    target = tree.parent / "wheel"
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", *options, "--outdir", str(target), str(tree)],
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    (built,) = target.glob("*.whl")
+    return built
+
+
+def test_pyproject_lists_exactly_the_packages_on_disk(packages: list[str], source: Path) -> None:
+    roots = {package.split(".")[1] for package in packages[1:]}
+    on_disk = {"tornlog"}
+    for root in roots:
+        on_disk |= {
+            ".".join(("tornlog", *path.parent.relative_to(source).parts))
+            for path in (source / root).rglob("*.py")
+        }
+
+    assert roots == {"store", "sim", "faults", "scenarios", "reports"}
+    assert len(packages) == len(set(packages))
+    assert set(packages) == on_disk
+    for package in packages:
+        assert source.joinpath(*package.split(".")[1:], "__init__.py").is_file(), package
+
+
+def test_a_wheel_holds_the_packages_their_type_marker_and_no_tests(
+    wheel: Path, packages: list[str], source: Path
+) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    shipped = {name for name in names if ".dist-info/" not in name}
+    expected = {"tornlog/py.typed"}
+    for package in packages:
+        below = Path(*package.split(".")[1:])
+        expected |= {f"tornlog/{(below / path.name).as_posix()}" for path in (source / below).glob("*.py")}
+
+    assert shipped == expected
+    assert not [name for name in shipped if "test" in Path(name).parts[1:2]]
+    assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
+
+
+def test_an_unpacked_wheel_is_tornlog_beside_folders_of_the_same_names(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    project = tmp_path / "project"
+    for name in ("store", "sim", "tests"):
+        (project / name).mkdir(parents=True)
+        (project / name / "__init__.py").write_text(f"OWNER = 'the user of {name}'\n")
+    # Without `site` no path of an editable install comes in; dependencies are found where pip has put them.
+    script = f"""
+import sys
+sys.path[:0] = [{str(project)!r}, {str(tmp_path / "site")!r}, {sysconfig.get_paths()["purelib"]!r}]
+import store, sim, tests
+import tornlog, tornlog.__main__
+from tornlog.scenarios.run import Run
+from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import real_world
+print(store.OWNER, sim.OWNER, tests.OWNER, sep="|")
+print(tornlog.__version__, tornlog.__file__, MessageStore.__module__, sep="|")
+"""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script],
+        cwd=project,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    owners, ours = done.stdout.splitlines()
+    assert owners == "the user of store|the user of sim|the user of tests"
+    version, file, module = ours.split("|")
+    assert version == tornlog.__version__
+    assert Path(file) == tmp_path / "site" / "tornlog" / "__init__.py"
+    assert module == "tornlog.store.message_store"

@@ -1,0 +1,345 @@
+"""Whatever is done to a store directory, `inspect` and `verify` say where it is wrong, in time, and change nothing."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tornlog.__main__ import application
+
+LOG_FILES = [f"commitlog/{base:020d}" for base in range(0, 8 * 16384, 16384)]
+QUEUE = "consumequeue/Mix1/1"  # its first record is the log's first
+QUEUE_FILES = [f"{QUEUE}/{base:020d}" for base in range(0, 800, 200)]
+
+Damage = Callable[[Path], None]
+
+
+def flip(file: str, at: int, mask: int = 0x80) -> Damage:
+    def damage(root: Path) -> None:
+        raw = bytearray((root / file).read_bytes())
+        raw[at] ^= mask
+        (root / file).write_bytes(raw)
+
+    return damage
+
+
+def write(file: str, content: bytes, at: int = 0) -> Damage:
+    def damage(root: Path) -> None:
+        raw = bytearray((root / file).read_bytes())
+        raw[at : at + len(content)] = content
+        (root / file).write_bytes(raw)
+
+    return damage
+
+
+def cut(file: str, size_bytes: int) -> Damage:
+    return lambda root: os.truncate(root / file, size_bytes)
+
+
+def remove(file: str) -> Damage:
+    return lambda root: (root / file).unlink()
+
+
+def add(file: str, content: bytes) -> Damage:
+    def damage(root: Path) -> None:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_bytes(content)
+
+    return damage
+
+
+def put_directory(file: str) -> Damage:
+    def damage(root: Path) -> None:
+        (root / file).unlink()
+        (root / file).mkdir()
+
+    return damage
+
+
+def put_fifo(file: str) -> Damage:
+    def damage(root: Path) -> None:
+        (root / file).unlink()
+        os.mkfifo(root / file)
+
+    return damage
+
+
+def put_dangling_link(file: str) -> Damage:
+    def damage(root: Path) -> None:
+        (root / file).unlink()
+        (root / file).symlink_to("nowhere")
+
+    return damage
+
+
+def empty_directory(root: Path) -> None:
+    shutil.rmtree(root)
+    root.mkdir()
+
+
+def foreign_directory(root: Path) -> None:
+    shutil.rmtree(root)
+    (root / "photographs").mkdir(parents=True)
+    (root / "photographs" / "sea.jpeg").write_bytes(b"\xff\xd8")
+
+
+def tags_of_the_first_record(root: Path) -> None:
+    """Change the value of TAGS, which ends the first record's properties or is followed by KEYS."""
+    raw = (root / LOG_FILES[0]).read_bytes()
+    flip(LOG_FILES[0], raw.index(b"TAGS\x01") + 5, 0x01)(root)
+
+
+SAME = "the same"
+OTHER_SIZE = "file size: expected 16384, found"
+CASES: dict[str, tuple[Damage, str | None, str | None]] = {
+    # name: the damage, what inspect says, what verify says; None: nothing, for recovery mends it or cannot see it
+    "a cut log file": (cut(LOG_FILES[1], 8192), f"{LOG_FILES[1]} @ 0: {OTHER_SIZE} 8192", SAME),
+    "a cut last log file": (cut(LOG_FILES[7], 3000), f"{LOG_FILES[7]} @ 0: {OTHER_SIZE} 3000", SAME),
+    "a flipped body": (flip(LOG_FILES[0], 90), f"{LOG_FILES[0]} @ 8: bodyCRC: expected", SAME),
+    "a flipped body at the end": (flip(LOG_FILES[7], 90), f"{LOG_FILES[7]} @ 8: bodyCRC: expected", SAME),
+    "a flipped magic": (
+        flip(LOG_FILES[0], 4),
+        f"{LOG_FILES[0]} @ 4: magicCode: expected daa320a7 or daa320ab, found 5aa320a7",
+        SAME,
+    ),
+    "a flipped queueOffset sign": (
+        flip(LOG_FILES[0], 20),
+        f"{LOG_FILES[0]} @ 20: queueOffset: expected one that fits the log before it, found -9223372036854775808",
+        f"{LOG_FILES[0]} @ 20: queueOffset: expected 0, found -9223372036854775808",
+    ),
+    "a flipped queueOffset": (
+        flip(LOG_FILES[0], 21),
+        f"{LOG_FILES[0]} @ 20: queueOffset: expected one that fits the log before it, found 36028797018963968",
+        f"{LOG_FILES[0]} @ 20: queueOffset: expected 0, found 36028797018963968",
+    ),
+    "a flipped physicalOffset": (
+        flip(LOG_FILES[0], 28),
+        f"{LOG_FILES[0]} @ 28: physicalOffset: expected 0, found -9223372036854775808",
+        SAME,
+    ),
+    "flipped tags": (
+        tags_of_the_first_record,
+        None,
+        f"{QUEUE_FILES[0]} @ 12: tagsCode: expected",
+    ),
+    "a huge totalSize": (
+        write(LOG_FILES[2], b"\x7f\xff\xff\xff"),
+        f"{LOG_FILES[2]} @ 0: totalSize: expected 91 to 16384, found 2147483647",
+        SAME,
+    ),
+    "a negative totalSize": (
+        write(LOG_FILES[2], b"\xff\xff\xff\xff"),
+        f"{LOG_FILES[2]} @ 0: totalSize: expected 91 to 16384, found -1",
+        SAME,
+    ),
+    "an empty directory": (empty_directory, ". @ 0: commitlog: expected a directory", SAME),
+    "a foreign directory": (foreign_directory, ". @ 0: commitlog: expected a directory", SAME),
+    "an emptied last log file": (cut(LOG_FILES[7], 0), f"{LOG_FILES[7]} @ 0: {OTHER_SIZE} 0", SAME),
+    "an emptied log file": (cut(LOG_FILES[3], 0), f"{LOG_FILES[3]} @ 0: {OTHER_SIZE} 0", SAME),
+    "a gap in the log": (
+        remove(LOG_FILES[3]),
+        f"{LOG_FILES[4]} @ 0: base offset: expected the next segment, 00000000000000049152, found",
+        SAME,
+    ),
+    "a foreign name in the log": (
+        add("commitlog/notes.txt", b"remember the milk"),
+        "commitlog/notes.txt @ 0: file name: expected 20 digits, a multiple of 16384, found notes.txt",
+        SAME,
+    ),
+    "an odd base offset": (
+        add("commitlog/00000000000000000007", bytes(16384)),
+        "commitlog/00000000000000000007 @ 0: file name: expected 20 digits, a multiple of 16384",
+        SAME,
+    ),
+    "a directory as log file": (
+        put_directory(LOG_FILES[3]),
+        f"{LOG_FILES[3]} @ 0: file size: expected 16384, found a directory",
+        f"{LOG_FILES[3]} @ 0: file: expected a file, found a directory",
+    ),
+    "a pipe as log file": (
+        put_fifo(LOG_FILES[3]),
+        f"{LOG_FILES[3]} @ 0: {OTHER_SIZE} 0",
+        f"{LOG_FILES[3]} @ 0: file: expected a readable file, found not a regular file",
+    ),
+    "a link to nowhere as log file": (
+        put_dangling_link(LOG_FILES[3]),
+        f"{LOG_FILES[3]} @ 0: file: expected a file, found nothing behind the name",
+        SAME,
+    ),
+    "a file as log": (
+        lambda root: (shutil.rmtree(root / "commitlog"), (root / "commitlog").write_bytes(b"x"))[0],
+        ". @ 0: commitlog: expected a directory of that name: every store has one, found a file",
+        SAME,
+    ),
+    "a negative checkpoint": (
+        write("checkpoint", b"\xff" * 24),
+        "checkpoint @ 0: physicMsgTimestamp: expected 0 or more, found -1",
+        SAME,
+    ),
+    "a short checkpoint": (
+        cut("checkpoint", 10),
+        "checkpoint @ 10: size: expected at least 24 bytes, found 10 bytes",
+        SAME,
+    ),
+    "a checkpoint of the future": (
+        write("checkpoint", b"\x7f", at=8),
+        None,
+        "checkpoint @ 8: logicsMsgTimestamp: expected at most",
+    ),
+    "a directory as checkpoint": (
+        put_directory("checkpoint"),
+        "checkpoint @ 0: file: expected a readable file, found Is a directory",
+        SAME,
+    ),
+    "a pipe as checkpoint": (
+        put_fifo("checkpoint"),
+        "checkpoint @ 0: file: expected a readable file, found not a regular file",
+        SAME,
+    ),
+    "a cut queue file": (
+        cut(QUEUE_FILES[0], 90),
+        f"{QUEUE_FILES[0]} @ 0: file size: expected 200, found 90",
+        SAME,
+    ),
+    "a gap in a queue": (
+        remove(QUEUE_FILES[1]),
+        f"{QUEUE_FILES[2]} @ 0: base offset: expected the next segment, 00000000000000000200, found",
+        SAME,
+    ),
+    "a queue that has no number": (
+        add("consumequeue/Mix1/first/00000000000000000000", bytes(200)),
+        "consumequeue/Mix1/first @ 0: queueId: expected a number, found first",
+        SAME,
+    ),
+    "a file as topic": (
+        add("consumequeue/Mix7", b"x"),
+        "consumequeue/Mix7 @ 0: topic: expected a directory, found a file",
+        SAME,
+    ),
+    "a file as queue": (
+        add("consumequeue/Mix1/7", b"x"),
+        "consumequeue/Mix1/7 @ 0: file: expected a readable file, found Not a directory",
+        "consumequeue/Mix1/7 @ 0: queueId: expected a directory, found a file",
+    ),
+    "an entry of a record that is not there": (
+        flip(QUEUE_FILES[0], 7, 0x01),
+        None,
+        f"{QUEUE_FILES[0]} @ 0: phyOffset: expected where a record of this queue begins, found 1",
+    ),
+    "an entry behind the log": (
+        flip(QUEUE_FILES[0], 4, 0x40),
+        None,
+        f"{QUEUE_FILES[0]} @ 0: phyOffset: expected below 121298, the log's end, found 1073741824",
+    ),
+    "an entry of another size": (
+        flip(QUEUE_FILES[0], 11, 0x01),
+        None,
+        f"{QUEUE_FILES[0]} @ 8: size: expected",
+    ),
+    "an entry of no size": (
+        write(QUEUE_FILES[0], b"\xff\xff", at=8),
+        None,
+        f"{QUEUE_FILES[0]} @ 8: size: expected more than 0, found -",
+    ),
+    "a hole in a queue": (
+        write(QUEUE_FILES[0], bytes(20)),
+        None,
+        f"{QUEUE_FILES[0]} @ 0: entry: expected no hole, as entries follow, found zeros",
+    ),
+    "a blanked entry": (
+        write(QUEUE_FILES[0], bytes(8) + b"\x7f\xff\xff\xff" + bytes(8)),
+        None,
+        f"{LOG_FILES[0]} @ 0: queue entry: expected entry 0 in {QUEUE}, found none",
+    ),
+}
+
+
+@pytest.fixture
+def root(golden: Callable[[str], Any]) -> Path:
+    """Return a store that was shut down: 8 log files, 9 queues of 3 or 4 files, nothing wrong with it."""
+    before: Path = golden("08-clean-shutdown").before
+    return before
+
+
+def run(*arguments: str) -> tuple[int, str, float]:
+    began = time.monotonic()
+    result = CliRunner().invoke(application(), list(arguments))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stderr, time.monotonic() - began
+
+
+def test_nothing_is_wrong_to_begin_with(root: Path) -> None:
+    assert run("inspect", str(root))[:2] == (0, "")
+    assert run("verify", str(root))[:2] == (0, "")
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_damage_is_named_with_its_place_and_nothing_is_changed(
+    root: Path, fingerprint: Callable[[Path], Any], command: str, case: str
+) -> None:
+    damage, by_inspect, by_verify = CASES[case]
+    expected = by_inspect if command == "inspect" or by_verify is SAME else by_verify
+    damage(root)
+    before = fingerprint(root)
+
+    exit_code, stderr, seconds = run(command, str(root))
+
+    assert fingerprint(root) == before
+    assert exit_code == (0 if expected is None else 1), stderr
+    if expected is None:
+        assert stderr == ""
+    else:
+        assert any(line.startswith(expected) for line in stderr.splitlines()), stderr
+    assert seconds < 1
+
+
+def test_a_process_of_its_own_ends_with_the_same_answer(root: Path) -> None:
+    flip(LOG_FILES[0], 90)(root)
+    result = subprocess.run(
+        [sys.executable, "-m", "tornlog", "verify", str(root)], capture_output=True, text=True, check=False
+    )
+
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"{LOG_FILES[0]} @ 8: bodyCRC: expected")
+    assert "violations" in result.stdout
+
+
+def test_an_interpreter_without_asserts_is_refused(root: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-O", "-m", "tornlog", "verify", str(root)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert result.returncode != 0
+    assert "asserts" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect"],
+        ["inspect", "no such directory"],
+        ["verify", "no such directory"],
+        ["verify", ".", "--commit-log-size", "0"],
+        ["inspect", ".", "--config", "no such file"],
+        ["inspect", ".", "--json", "no/such/directory/x.json"],
+        ["explode"],
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert run(*arguments)[0] == 2
