@@ -6,6 +6,8 @@ them alike, so "die during operation 137" means the same each time.
 """
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ..sim.choices import Stream
 from ..sim.kernel import Kernel
@@ -77,6 +79,15 @@ class Disk:
             raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
         self._plug.armed = operation
         self._plug.moment = moment
+
+    @contextmanager
+    def failing_creations(self, chance: float) -> Iterator[None]:
+        """Let each creation of a file fail with a chance, for want of space, inside a `with` block."""
+        self._plug.creation_failure_chance = chance
+        try:
+            yield
+        finally:
+            self._plug.creation_failure_chance = 0.0
 
     def is_durable(self, path: str, start: int, end: int) -> bool:
         """Return whether the bytes [start, end) of a file are surely on the platter. For judges, not for stores."""

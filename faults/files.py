@@ -179,10 +179,18 @@ class SimFiles:
         inode = self._names.current.inode(path)
         if inode is None:
             self._names.check_parent(path)
+            self._find_space(path)
             number = self._begin("create", path)
             inode = self._names.create(number, path, self._plug.wall_ns(self._machine))
             self._end("create", number)
         return inode
+
+    def _find_space(self, path: str) -> None:
+        """Raise OSError(ENOSPC) with the chance that the disk has been given for it."""
+        plug = self._plug
+        if plug.stream.chance(plug.creation_failure_chance, f"no space for {path}"):
+            plug.fired["failed creation"] += 1
+            raise OSError(errno.ENOSPC, "No space left on device", path)
 
     def _fill(self, path: str, inode: Inode, data: bytes) -> None:
         plug = self._plug

@@ -18,10 +18,10 @@ class Plug:
     """What every operation of a disk passes through.
 
     operations: how many have begun. fired: every fault that really happened. armed: the number of the operation to die
-    at, -1 for none.
+    at, -1 for none. creation_failure_chance: that of a file's creation, for want of space.
     """
 
-    __slots__ = ("armed", "fired", "kernel", "moment", "operations", "stream")
+    __slots__ = ("armed", "creation_failure_chance", "fired", "kernel", "moment", "operations", "stream")
 
     def __init__(self, kernel: Kernel, stream: Stream) -> None:
         self.kernel = kernel
@@ -29,6 +29,7 @@ class Plug:
         self.fired: Counter[str] = Counter()
         self.operations = 0
         self.armed = -1
+        self.creation_failure_chance = 0.0
         self.moment = BEFORE
 
     def pause(self, machine: Machine, kind: str) -> None:

@@ -1,14 +1,18 @@
 """The commands that run scenarios: run, list, replay, mutants, bench.
 
 JSON of `run`, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "claim", "seeds", "crash_points",
-"fired", "violations", "digest", "messages", "steps", "seconds"}], "failures": [paths], "seconds"}`; of `mutants`:
-`[{"id", "found", "invariant", "seeds", "seconds", "shrunk"}]`, shrunk being null until failures are shrunk.
+"fired", "violations", "errors", "nondeterministic", "digest", "messages", "steps", "seconds"}], "failures": [paths],
+"seconds"}`; of `mutants`: `[{"id", "found", "invariant", "seeds", "seconds", "shrunk", "clean_violation"}]`, shrunk
+being null until failures are shrunk.
 """
 
 import json
+import shlex
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import nullcontext
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -16,10 +20,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from ..faults.kinds import FAULTS
-from ..faults.profiles import PROFILES, CrashProfile
+from ..faults.profiles import PROFILES
 from ..sim.errors import ReplayDivergedError
 from .bench import run_bench
 from .catalogue import SCENARIOS
@@ -27,8 +30,16 @@ from .failure import Failure, FailureFileError, replay
 from .hunt import hunt
 from .invariants import INVARIANTS
 from .mutants import MUTANTS
-from .plan import MOMENTS
-from .runner import Tally, batches_of, run_batches
+from .present import (
+    bench_table,
+    disk_text,
+    hunts_table,
+    names_table,
+    runs_table,
+    tell_failure,
+    tell_fired,
+)
+from .runner import Batch, Tally, batches_of, run_batches
 from .scenario import POLICIES, Scenario
 
 EXIT_HELD, EXIT_BROKEN, EXIT_USAGE, EXIT_HARNESS, EXIT_NONDETERMINISTIC = 0, 1, 2, 3, 4
@@ -62,15 +73,13 @@ def run(
     disk: Annotated[str | None, typer.Option(help=f"One of {', '.join(PROFILES)}.")] = None,
     mutant: Annotated[str | None, typer.Option(help="Run with a known bug put back; see `list`.")] = None,
     check_determinism: Annotated[bool, typer.Option(help="Run every seed twice and compare.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Leave failures in DIR/failures.")] = None,
+    out: Annotated[Path | None, typer.Option(file_okay=False, help="Leave failures in DIR/failures.")] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Pull the plug on the store, seed after seed, and judge what is left."""
     scenarios = _scenarios(names, disk, policy)
     if mutant is not None and mutant not in MUTANTS:
-        raise typer.BadParameter(
-            f"expected one of {', '.join(MUTANTS)}, found {mutant}", param_hint="--mutant"
-        )
+        raise typer.BadParameter(f"no mutant {mutant}; `tornlog list` names them", param_hint="--mutant")
     wanted = _seeds(seeds, seed)
     seconds = _seconds(time) if time is not None else (None if wanted is not None else 30.0)
     began = perf_counter()
@@ -85,27 +94,32 @@ def run(
     paths = _leave_failures(tallies, out)
     document = {
         "format": "tornlog-run/1",
-        "scenarios": [_tally_json(tally) for tally in tallies.values()],
-        "failures": [str(path) for path in paths],
+        "scenarios": [_tally_json(tally) for tally in tallies],
+        "failures": [str(path) for path in paths.values()],
         "seconds": round(took, 3),
     }
     _write_json(json_file, document)
     if json_file != "-":
-        _out.print(_table(tallies, took))
-        _out.print(_fired_table(tallies))
-    for tally in tallies.values():
-        _tell_failures(tally, paths)
+        _out.print(runs_table(tallies, took))
+        tell_fired(_out, tallies)
+    for tally in tallies:
+        _tell_failures(tally, paths, _options(disk=disk, policy=policy, mutant=mutant))
     raise typer.Exit(_exit_code(tallies))
 
 
 def _run_all(
-    scenarios: list[Scenario], batches: Any, *, total: int | None, seconds: float | None, jobs: int
-) -> dict[str, Tally]:
+    scenarios: list[Scenario],
+    batches: Iterable[Batch],
+    *,
+    total: int | None,
+    seconds: float | None,
+    jobs: int,
+) -> list[Tally]:
     """Run with a progress display on a terminal, silently in a pipe."""
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=None),
         TextColumn("{task.fields[facts]}"),
         TimeElapsedColumn(),
         console=_err,
@@ -121,16 +135,11 @@ def _run_all(
             sums[tally.scenario.name] = tally.violations
             broken = sum(value for name, value in sums.items() if name != "seeds")
             elapsed = perf_counter() - began
-            facts = f"{sums['seeds']} seeds, {sums['seeds'] / elapsed:.0f}/s, {broken} broken"
-            progress.update(
-                bar,
-                completed=elapsed if total is None else sums["seeds"],
-                facts=facts,
-                description=tally.scenario.name,
-            )
+            facts = f"{sums['seeds']:,} seeds, {sums['seeds'] / elapsed:.0f}/s, {broken} broken"
+            progress.update(bar, completed=elapsed if total is None else sums["seeds"], facts=facts)
 
         found = run_batches(batches, jobs=jobs, seconds=seconds, on_progress=on_progress)
-    return {scenario.name: found[scenario.name] for scenario in scenarios if scenario.name in found}
+    return [found[scenario.name] for scenario in scenarios if scenario.name in found]
 
 
 def _scenarios(names: list[str] | None, disk: str | None, policy: str | None) -> list[Scenario]:
@@ -138,13 +147,17 @@ def _scenarios(names: list[str] | None, disk: str | None, policy: str | None) ->
     if unknown:
         raise typer.BadParameter(f"no scenario {', '.join(unknown)}; `tornlog list` names them")
     try:
-        return [SCENARIOS[name].narrowed(disk=disk, policy=policy) for name in names or SCENARIOS]
+        return [
+            SCENARIOS[name].narrowed(disk=disk, policy=policy) for name in dict.fromkeys(names or SCENARIOS)
+        ]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 
 
 def _seeds(seeds: str | None, seed: int | None) -> range | None:
     if seed is not None:
+        if seeds is not None:
+            raise typer.BadParameter("expected --seed or --seeds, found both", param_hint="--seed")
         return range(seed, seed + 1)
     if seeds is None:
         return None
@@ -169,55 +182,9 @@ def _seconds(text: str) -> float:
         raise typer.BadParameter(
             f"expected a time such as 30s or 5m, found {text}", param_hint="--time"
         ) from error
-    if found <= 0:
-        raise typer.BadParameter(f"expected more than 0, found {text}", param_hint="--time")
+    if not (found > 0 and isfinite(found)):
+        raise typer.BadParameter(f"expected more than 0 and an end, found {text}", param_hint="--time")
     return found
-
-
-def _table(tallies: dict[str, Tally], seconds: float) -> Table:
-    seeds = sum(tally.seeds for tally in tallies.values())
-    table = Table(title=f"{seeds} seeds in {seconds:.1f} s", title_justify="left")
-    table.add_column("scenario", no_wrap=True)
-    for name in ("seeds", "crash points", "what fired", "violations"):
-        table.add_column(name, justify="right")
-    for tally in tallies.values():
-        broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
-        fired = _faults(tally.fired)
-        table.add_row(
-            tally.scenario.name,
-            str(tally.seeds),
-            str(tally.crash_points),
-            f"{fired.total()} of {len(fired)} kinds",
-            str(broken),
-            style="red" if broken else "",
-        )
-    return table
-
-
-def _fired_table(tallies: dict[str, Tally]) -> Table:
-    fired: Counter[str] = Counter()
-    for tally in tallies.values():
-        fired += _faults(tally.fired)
-    table = Table(title="what fired", title_justify="left", show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right")
-    for kind, times in fired.most_common():
-        table.add_row(kind, str(times))
-    return table
-
-
-def _faults(fired: Counter[str]) -> Counter[str]:
-    """Return how often each kind of fault fired, with the operations that crashes hit summed up by moment."""
-    summed: Counter[str] = Counter()
-    for kind, times in fired.items():
-        words = kind.split()
-        if words[0] != "crash":
-            summed[kind] += times
-        elif len(words) > 2 and words[1] in MOMENTS:
-            summed[f"died {words[1]} an operation"] += times
-        elif len(words) > 1:
-            summed[f"ended in {kind.removeprefix('crash ')}"] += times
-    return summed
 
 
 def _tally_json(tally: Tally) -> dict[str, Any]:
@@ -228,6 +195,8 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
         "crash_points": tally.crash_points,
         "fired": dict(sorted(tally.fired.items())),
         "violations": tally.violations,
+        "errors": len(tally.errors),
+        "nondeterministic": len(tally.nondeterministic),
         "digest": tally.digest,
         "messages": tally.messages,
         "steps": tally.steps,
@@ -235,55 +204,44 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
     }
 
 
-def _leave_failures(tallies: dict[str, Tally], out: Path | None) -> list[Path]:
-    """Write the first failure of each signature."""
-    if out is None:
-        return []
+def _leave_failures(tallies: list[Tally], out: Path | None) -> dict[str, Path]:
+    """Write the first failure of each signature; return where, by signature."""
     paths: dict[str, Path] = {}
+    if out is None:
+        return paths
     directory = out / "failures"
-    for tally in tallies.values():
-        for failure in tally.failures:
-            if failure.signature not in paths:
-                directory.mkdir(parents=True, exist_ok=True)
-                path = directory / f"{failure.signature}.json"
-                path.write_text(failure.to_json())
-                paths[failure.signature] = path
-    return list(paths.values())
+    for failure in (failure for tally in tallies for failure in tally.failures):
+        if failure.signature not in paths:
+            directory.mkdir(parents=True, exist_ok=True)
+            path = paths[failure.signature] = directory / f"{failure.signature}.json"
+            path.write_text(failure.to_json())
+    return paths
 
 
-def _tell_failures(tally: Tally, paths: list[Path]) -> None:
+def _tell_failures(tally: Tally, paths: dict[str, Path], options: str) -> None:
     """Print the first failure of a scenario, the harness's own errors, and how to see them again."""
     for failure in tally.failures[:1]:
-        _tell(failure)
-        stored = [path for path in paths if path.stem == failure.signature]
-        mutant = f" --mutant {failure.mutant}" if failure.mutant else ""
-        again = (
-            f"tornlog replay {stored[0]}"
-            if stored
-            else f"tornlog run {failure.scenario} --seed {failure.seed}{mutant}"
-        )
-        _err.print(f"  again: [bold]{again}[/bold]", soft_wrap=True)
+        path = paths.get(failure.signature)
+        if path is not None:
+            again = f"tornlog replay {shlex.quote(str(path))}"
+        else:
+            again = f"tornlog run {failure.scenario} --seed {failure.seed}{options}"
+        tell_failure(_err, failure, again)
     for error in [*tally.errors[:1], *tally.nondeterministic[:1]]:
-        _err.print(error, style="red", markup=False)
+        _err.print(error, style="red", markup=False, soft_wrap=True)
 
 
-def _tell(failure: Failure) -> None:
-    """Print one failure: the claim, what broke, the end of the story."""
-    _err.print(
-        f"\n[red]broken[/red] {failure.scenario}, seed {failure.seed}: {failure.claim}", soft_wrap=True
-    )
-    for violation in failure.violations[:3]:
-        _err.print(f"  {violation}", markup=False, soft_wrap=True)
-    for line in failure.story[-10:]:
-        _err.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+def _options(**chosen: str | None) -> str:
+    """Return the options that a seed needs to be the same run again."""
+    return "".join(f" --{name} {value}" for name, value in chosen.items() if value is not None)
 
 
-def _exit_code(tallies: dict[str, Tally]) -> int:
-    if any(tally.errors for tally in tallies.values()):
+def _exit_code(tallies: list[Tally]) -> int:
+    if any(tally.errors for tally in tallies):
         return EXIT_HARNESS
-    if any(tally.nondeterministic for tally in tallies.values()):
+    if any(tally.nondeterministic for tally in tallies):
         return EXIT_NONDETERMINISTIC
-    return EXIT_BROKEN if any(tally.violations for tally in tallies.values()) else EXIT_HELD
+    return EXIT_BROKEN if any(tally.violations for tally in tallies) else EXIT_HELD
 
 
 def _write_json(json_file: str | None, document: Any) -> None:
@@ -299,18 +257,13 @@ def _write_json(json_file: str | None, document: Any) -> None:
 # -- list ----------------------------------------------------------------------------------------------
 
 
-def _disk_text(profile: CrashProfile) -> str:
-    cache = "the page cache survives" if profile.page_cache_survives else "unsynced pages may be lost or torn"
-    return f"{cache}; of names and sizes, {profile.metadata.value}"
-
-
 def list_(json_file: JsonFile = None) -> None:
     """List scenarios, invariants, faults, disks, policies and mutants."""
     groups = {
         "scenarios": {scenario.name: scenario.claim for scenario in SCENARIOS.values()},
         "invariants": INVARIANTS,
         "faults": FAULTS,
-        "disks": {name: _disk_text(profile) for name, profile in PROFILES.items()},
+        "disks": {name: disk_text(profile) for name, profile in PROFILES.items()},
         "policies": POLICIES,
         "mutants": {mutant.id: mutant.summary for mutant in MUTANTS.values()},
     }
@@ -318,12 +271,7 @@ def list_(json_file: JsonFile = None) -> None:
     if json_file == "-":
         return
     for title, members in groups.items():
-        table = Table(title=title, title_justify="left", show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column()
-        for name, text in members.items():
-            table.add_row(name, text)
-        _out.print(table)
+        _out.print(names_table(title, members))
 
 
 # -- replay --------------------------------------------------------------------------------------------
@@ -333,12 +281,7 @@ def replay_(
     file: Annotated[Path, typer.Argument(help="A failure that `run --out` left.")], json_file: JsonFile = None
 ) -> None:
     """Run a stored failure again, decision by decision."""
-    try:
-        failure = Failure.from_json(file.read_text())
-    except (OSError, UnicodeDecodeError, FailureFileError) as error:
-        raise typer.BadParameter(f"{file}: {error}") from error
-    if failure.mutant is not None and failure.mutant not in MUTANTS:
-        raise typer.BadParameter(f"{file}: mutant {failure.mutant}: there is none of that name")
+    failure = _read_failure(file)
     try:
         with MUTANTS[failure.mutant].applied() if failure.mutant is not None else nullcontext():
             outcome = replay(failure)
@@ -356,12 +299,20 @@ def replay_(
     }
     _write_json(json_file, document)
     if json_file != "-":
-        _tell(failure)
-        verdict = "the same digest and the same violation" if same else "something else happened this time"
+        tell_failure(_err, failure)
+        verdict = "the same violation" if same else "something else happened this time"
         _out.print(f"replayed: digest {outcome.digest}, {verdict}", soft_wrap=True)
-    if not same:
-        raise typer.Exit(EXIT_NONDETERMINISTIC)
-    raise typer.Exit(EXIT_BROKEN if outcome.violations else EXIT_HELD)
+    raise typer.Exit(EXIT_BROKEN if same else EXIT_NONDETERMINISTIC)
+
+
+def _read_failure(file: Path) -> Failure:
+    try:
+        failure = Failure.from_json(file.read_text())
+    except (OSError, UnicodeDecodeError, FailureFileError) as error:
+        raise typer.BadParameter(f"{file}: {error}") from error
+    if failure.mutant is not None and failure.mutant not in MUTANTS:
+        raise typer.BadParameter(f"{file}: mutant: there is none named {failure.mutant}")
+    return failure
 
 
 # -- mutants -------------------------------------------------------------------------------------------
@@ -376,10 +327,8 @@ def mutants(
     unknown = [name for name in ids or () if name not in MUTANTS]
     if unknown:
         raise typer.BadParameter(f"no mutant {', '.join(unknown)}; `tornlog list` names them")
-    table = Table(title="mutants", title_justify="left")
-    for name in ("mutant", "found", "by", "seeds", "seconds"):
-        table.add_column(name, justify="right" if name in ("seeds", "seconds") else "left")
-    rows = []
+    wanted = list(dict.fromkeys(ids or MUTANTS))
+    hunts = []
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -387,22 +336,20 @@ def mutants(
         transient=True,
         disable=not _err.is_terminal,
     ) as progress:
-        bar = progress.add_task("", total=len(ids or MUTANTS))
-        for name in ids or MUTANTS:
+        bar = progress.add_task("", total=len(wanted))
+        for name in wanted:
             progress.update(bar, description=name)
-            hunted = hunt(MUTANTS[name], seeds)
+            hunts.append(hunt(MUTANTS[name], seeds))
             progress.advance(bar)
-            rows.append(hunted.to_json())
-            found = "[green]found[/green]" if hunted.found else "[red]not found[/red]"
-            if hunted.clean_violation:
-                found = "[red]the clean store broke too[/red]"
-            table.add_row(name, found, hunted.invariant, str(hunted.seeds), f"{hunted.seconds:.1f}")
-    _write_json(json_file, rows)
+    _write_json(json_file, [hunted.to_json() for hunted in hunts])
     if json_file != "-":
-        _out.print(table)
-    raise typer.Exit(
-        EXIT_HELD if all(row["found"] and not row["clean_violation"] for row in rows) else EXIT_BROKEN
-    )
+        _out.print(hunts_table(hunts))
+    for hunted in hunts:
+        if hunted.clean_violation:
+            text = f"{hunted.id}: without it, too: {hunted.clean_violation}"
+            _err.print(text, style="red", markup=False, soft_wrap=True)
+    all_found = all(hunted.found and not hunted.clean_violation for hunted in hunts)
+    raise typer.Exit(EXIT_HELD if all_found else EXIT_BROKEN)
 
 
 # -- bench ---------------------------------------------------------------------------------------------
@@ -420,20 +367,5 @@ def bench(
         figures = run_bench(rounds, on_begin=lambda name: progress.update(bar, description=name))
     document = {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]}
     _write_json(json_file, document)
-    if json_file == "-":
-        return
-    table = Table(title=f"medians of {rounds}", title_justify="left")
-    for name in ("what", "median", "least", "most", "unit", "floor"):
-        table.add_column(name, justify="left" if name in ("what", "unit") else "right")
-    for figure in figures:
-        style = "" if figure.median >= figure.floor else "red"
-        table.add_row(
-            figure.name,
-            f"{figure.median:,.0f}",
-            f"{min(figure.samples):,.0f}",
-            f"{max(figure.samples):,.0f}",
-            figure.unit,
-            f"{figure.floor:,.0f}",
-            style=style,
-        )
-    _out.print(table)
+    if json_file != "-":
+        _out.print(bench_table(figures, rounds))

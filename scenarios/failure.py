@@ -13,14 +13,17 @@ story       the last things that happened before it
 
 import json
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from types import NoneType
 from typing import Any
 
 from .. import __version__
 from ..sim.choices import Choices
+from ..sim.errors import ReplayDivergedError
 from ..sim.policies.replay import Replay
-from ..sim.trace import Trace
+from ..sim.trace import Trace, TraceEvent
 from .evidence import Violation
+from .machine import ROOT
 from .plan import Plan
 from .run import Outcome, Run
 
@@ -81,35 +84,105 @@ class Failure:
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             found = document.get("format") if isinstance(document, dict) else type(document).__name__
             raise FailureFileError(f"format: expected {FORMAT}, found {found}")
+        _check(document)
         try:
-            return cls(
-                document["scenario"],
-                document["claim"],
-                document["seed"],
-                document["mutant"],
-                Plan.from_json(document["plan"]),
-                document["choices"],
-                document["schedule"],
-                document["digest"],
-                [Violation(**violation) for violation in document["violations"]],
-                document["story"],
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise FailureFileError(f"{type(error).__name__}: {error}") from error
+            plan = Plan.from_json(document["plan"])
+        except ValueError as error:
+            raise FailureFileError(str(error)) from error
+        return cls(
+            document["scenario"],
+            document["claim"],
+            document["seed"],
+            document["mutant"],
+            plan,
+            document["choices"],
+            document["schedule"],
+            document["digest"],
+            [Violation(**violation) for violation in document["violations"]],
+            document["story"],
+        )
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "scenario": (str,),
+    "claim": (str,),
+    "seed": (int,),
+    "mutant": (str, NoneType),
+    "plan": (dict,),
+    "choices": (dict,),
+    "schedule": (list,),
+    "digest": (str,),
+    "violations": (list,),
+    "story": (list,),
+}
+_DRAW = ((str,), (int, float), (int,))
+_SWITCH = ((int,), (str,), (str,))
+_VIOLATION = {field.name: int if field.name == "offset" else str for field in fields(Violation)}
+
+
+def _check(document: dict[str, Any]) -> None:
+    """Raise FailureFileError naming the first field that is not what a replay can work with."""
+    for name, kinds in _KINDS.items():
+        if name not in document:
+            raise FailureFileError(f"{name}: missing")
+        if type(document[name]) not in kinds:
+            raise _wrong(name, " or ".join(kind.__name__ for kind in kinds), document[name])
+    for stream, draws in document["choices"].items():
+        if not isinstance(draws, list):
+            raise _wrong(f"choices.{stream}", "list", draws)
+        _check_rows(f"choices.{stream}", draws, _DRAW, "[label, options, value]")
+    _check_rows("schedule", document["schedule"], _SWITCH, "[points, label, task]")
+    if not document["violations"]:
+        raise FailureFileError("violations: expected at least one, found none")
+    for number, violation in enumerate(document["violations"]):
+        place = f"violations.{number}"
+        if not isinstance(violation, dict) or violation.keys() != _VIOLATION.keys():
+            raise _wrong(place, f"the fields {', '.join(_VIOLATION)}", violation)
+        for name, kind in _VIOLATION.items():
+            if type(violation[name]) is not kind:
+                raise _wrong(f"{place}.{name}", kind.__name__, violation[name])
+    for number, line in enumerate(document["story"]):
+        if not isinstance(line, str):
+            raise _wrong(f"story.{number}", "str", line)
+
+
+def _check_rows(place: str, rows: list[Any], kinds: tuple[tuple[type, ...], ...], shape: str) -> None:
+    for number, row in enumerate(rows):
+        if (
+            not isinstance(row, list)
+            or len(row) != len(kinds)
+            or any(type(value) not in wanted for value, wanted in zip(row, kinds, strict=True))
+        ):
+            raise _wrong(f"{place}.{number}", shape, row)
+
+
+def _wrong(place: str, expected: str, found: object) -> FailureFileError:
+    return FailureFileError(f"{place}: expected {expected}, found {json.dumps(found)[:60]}")
 
 
 def replay(failure: Failure, trace: Trace | None = None) -> Outcome:
-    """Run a failure again, decision by decision. Raises ReplayDivergedError where the record no longer fits."""
-    choices = Choices.replaying(failure.choices)
-    outcome = Run(failure.plan, choices, Replay(failure.schedule), trace).execute()
+    """Run a failure again, decision by decision.
+
+    Raises ReplayDivergedError where the record no longer fits, or where the run ends before its schedule does.
+    """
+    choices, schedule = Choices.replaying(failure.choices), Replay(failure.schedule)
+    outcome = Run(failure.plan, choices, schedule, trace).execute()
     if choices.divergence is not None:
         raise choices.divergence
+    if schedule.left:
+        index = len(failure.schedule) - schedule.left
+        raise ReplayDivergedError("schedule", index, tuple(failure.schedule[index]), "the end of the run")
     return outcome
 
 
 def tell_story(failure: Failure) -> list[str]:
-    """Return the last things that happened, from a replay with its trace on."""
+    """Return the last things that happened, from a replay with its trace on: when, who, what."""
     trace = Trace()
     replay(failure, trace)
-    told = [str(event) for event in trace if event.kind not in _UNTOLD]
+    told = [_told(event) for event in trace if event.kind not in _UNTOLD]
     return told[-STORY_EVENTS:]
+
+
+def _told(event: TraceEvent) -> str:
+    what = event.text.replace(f"{ROOT}/", "")
+    return f"{event.now_ns / 1e6:9.3f} ms  {event.task}: {event.kind} {what}"

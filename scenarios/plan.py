@@ -10,6 +10,7 @@ from typing import Any
 
 from ..sim.choices import Stream
 
+STOPS = ("stop", "stop and damage")
 MOMENTS = ("before", "during", "after")
 
 
@@ -18,14 +19,19 @@ class Life:
     """One life of a store, from power-on to its end."""
 
     ending: str
-    """`crash in load`, `crash in traffic`, `crash at rest`, or `stop`."""
+    """`crash in load`, `crash in traffic`, `crash at rest`, `stop`, or `stop and damage`: then a sector is lost."""
     profile: str
-    """What the crash leaves: a name in faults.profiles. Unused by `stop`."""
+    """What the crash leaves: a name in faults.profiles. Unused by stops."""
     operation: int
     """Number of the disk operation the crash hits, if it comes to that; -1 without one."""
     moment: str
     messages_each: int
     """Messages per producer in this life."""
+
+    @property
+    def is_stop(self) -> bool:
+        """Return whether the store is told to stop."""
+        return self.ending in STOPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,10 @@ class Plan:
     slow_sync_chance: float
     slow_sync_ms_max: int
     failed_sync_chance: float
+    failed_creation_chance: float
+    """Of a file, while there is traffic."""
+    second_start: bool
+    """Whether somebody starts a second store on the directory while there is traffic."""
     policy: str
     """`random-walk` or `pct`."""
     policy_parameter: int
@@ -67,12 +77,24 @@ class Plan:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Plan":
-        """Return the plan that `to_json` gave; ValueError if fields are missing or unknown."""
-        expected = {field.name for field in fields(cls)}
-        if set(values) != expected:
-            raise ValueError(f"plan: expected fields {sorted(expected)}, found {sorted(values)}")
-        lives = tuple(Life(**life) for life in values["lives"])
-        return cls(**{**values, "lives": lives})
+        """Return the plan that `to_json` gave; ValueError naming a field that is missing, unknown or ill-typed."""
+        _check_fields(cls, values, "plan")
+        for number, life in enumerate(values["lives"]):
+            _check_fields(Life, life, f"plan.lives.{number}")
+        return cls(**{**values, "lives": tuple(Life(**life) for life in values["lives"])})
+
+
+def _check_fields(kind: type[Plan] | type[Life], values: object, place: str) -> None:
+    if not isinstance(values, dict):
+        raise ValueError(f"{place}: expected an object, found {type(values).__name__}")
+    expected = {field.name: field.type for field in fields(kind)}
+    for name in sorted(expected.keys() ^ values.keys()):
+        raise ValueError(f"{place}.{name}: {'missing' if name in expected else 'unknown'}")
+    for name, wanted in expected.items():
+        found = type(values[name])
+        wanted = wanted if isinstance(wanted, type) else list  # the lives
+        if found is not wanted and not (wanted is float and found is int):
+            raise ValueError(f"{place}.{name}: expected {wanted.__name__}, found {found.__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +134,8 @@ class Ranges:
     slow_sync_chance: Sequence[float] = (0.0,)
     slow_sync_ms_max: Sequence[int] = (3000,)
     failed_sync_chance: Sequence[float] = (0.0,)
+    failed_creation_chance: Sequence[float] = (0.0,)
+    second_start: Sequence[bool] = (False,)
     policy: Sequence[str] = ("random-walk", "random-walk", "pct")
 
 

@@ -2,6 +2,7 @@
 
     end of life        what must be there afterwards
     clean stop         every put that was stored
+    damage after it    every put in front of the damage
     process kill       every put that was answered: its bytes were in the page cache
     power cut, SYNC    every put answered OK that waited, and all below the flushed position
     power cut, ASYNC   all below the flushed position
@@ -28,6 +29,15 @@ def note_crash(ledger: Ledger, plan: Plan, profile: CrashProfile, flushed_where:
         _keep_everything(ledger)
     else:
         _keep_what_is_durable(ledger, plan, flushed_where)
+
+
+def note_damage(ledger: Ledger, log_offset: int) -> None:
+    """Note that the log may have lost everything from an offset on: the damage is nobody's fault here."""
+    for put in list(ledger.promised.values()):
+        assert put.physical_offset is not None, put.name
+        if put.physical_offset + put.record_bytes > log_offset:
+            del ledger.promised[put.name]
+    ledger.stable = [one for one in ledger.stable if one.put.name in ledger.promised]
 
 
 def _keep_everything(ledger: Ledger) -> None:

@@ -27,6 +27,7 @@ from ..sim.policies.random_walk import RandomWalk
 from ..sim.trace import Trace
 from ..store.message_store import MessageStore
 from . import promises
+from .damage import lose_last_sector
 from .evidence import Evidence, Violation
 from .invariants import CHECKERS, ckpt, live, pos, read
 from .ledger import Ledger
@@ -102,24 +103,25 @@ class Run:
 
     def _live(self, number: int, life: Life) -> None:
         """Live one life on what the last one left."""
-        disk = self._disk or self._disk_from_image(f"disk-{number}", faulty=True)
+        disk = self._disk
+        if disk is None:
+            disk = self._disk_from_image(f"disk-{number}", faulty=True)
+        else:
+            disk.fired["crash process-kill"] += 1  # nobody asks it for an image of that crash
         if life.operation >= 0:
             disk.crash_at(disk.operations + life.operation, life.moment)
         crashed = self._run_life(f"life-{number}", disk, life, number)
         self._end(disk, life, crashed=crashed)
 
     def _heal(self) -> None:
-        """Recover twice, then use the store, stop it cleanly, and find everything again."""
+        """Recover, recover again, use the store, stop it cleanly, and find everything again."""
         if self._disk is not None:
             self._image = self._disk.crash(PROFILES["process-kill"])
-        first = self._recover_only("heal", judge=True)
-        second = self._recover_only("heal-again", judge=False)  # the same bytes would be judged the same
-        if first != second:
-            self._break("IDEMPOTENT", "recovering again changed the store", "files", first, second)
+        recovered = self._recover_only("heal")
         disk = self._disk_from_image("healed", faulty=False)
-        self._run_life("healed", disk, _HEAL, len(self._plan.lives))
+        self._run_life("healed", disk, _HEAL, len(self._plan.lives), recovered=recovered)
         self._end(disk, _HEAL, crashed=False)
-        self._recover_only("after", judge=True)
+        self._recover_only("after")
 
     def _disk_from_image(self, name: str, *, faulty: bool) -> Disk:
         if self._image is not None:
@@ -137,20 +139,26 @@ class Run:
         self._disks.append(disk)
         return disk
 
-    def _run_life(self, name: str, disk: Disk, life: Life, number: int) -> bool:
-        """Run one life to its end; return whether the machine died."""
+    def _run_life(
+        self, name: str, disk: Disk, life: Life, number: int, *, recovered: str | None = None
+    ) -> bool:
+        """Run one life to its end; return whether the machine died.
+
+        recovered: the digest of what a recovery has made of this disk already; recovering again must not change it.
+        """
         self._ledger.begin_life()
         machine = self._kernel.machine(name)
 
         def body() -> None:
-            store = self._open(disk, machine)
+            store = self._open(disk, machine, recovered)
             traffic = Traffic(
                 self._plan, number, self._kernel, store, disk, self._ledger, self._report, self._streams
             )
-            traffic.run(life.messages_each)
+            with disk.failing_creations(0.0 if life is _HEAL else self._plan.failed_creation_chance):
+                traffic.run(life.messages_each)
             self._catch_up(store, disk)
             self._judge_claims(store, disk)
-            if life.ending != "stop":
+            if not life.is_stop:
                 self._kernel.kill(machine)
                 raise MachineDied(name)
             if not store.shutdown():
@@ -158,6 +166,7 @@ class Run:
                     self._break("LIVE", "a stop without a fault was not clean", "exit", "clean", "unclean")
                 self._kernel.kill(machine)  # what an unclean stop leaves is judged as what a crash leaves
                 raise MachineDied(name)
+            self._judge_claims(store, disk)
             self._check_all_tasks_ended(machine)
 
         with self._judged_errors():
@@ -173,13 +182,18 @@ class Run:
         if running:
             self._break("LIVE", "a stop left tasks running", "tasks", "none", ", ".join(running))
 
-    def _open(self, disk: Disk, machine: Machine) -> MessageStore:
+    def _open(self, disk: Disk, machine: Machine, recovered: str | None) -> MessageStore:
         """Load a store, judge what recovery made of the last life, and start it."""
         self._store = None
         store = MessageStore(world_of(machine, disk), config_of(self._plan))
         self._load(store, disk, machine)
         self._store = store
-        self._judge(store, disk)
+        if recovered is None:
+            self._judge(store, disk)
+        else:  # the same bytes would be judged the same
+            again = content_digest(store)
+            if again != recovered:
+                self._break("IDEMPOTENT", "recovering again changed the store", "files", recovered, again)
         store.start()
         return store
 
@@ -195,16 +209,15 @@ class Run:
                 "START", f"the store cannot be opened: {type(error).__name__}: {error}", "load", "", ""
             )
 
-    def _recover_only(self, name: str, *, judge: bool) -> str:
-        """Load a store and return a digest of its files; nothing is started."""
+    def _recover_only(self, name: str) -> str:
+        """Load a store, judge it, and return a digest of its files; nothing is started."""
         disk = self._disk_from_image(name, faulty=False)
         machine = self._kernel.machine(name)
 
         def body() -> str:
             store = MessageStore(world_of(machine, disk), config_of(self._plan))
             self._load(store, disk, machine)
-            if judge:
-                self._judge(store, disk)
+            self._judge(store, disk)
             return content_digest(store)
 
         with self._judged_errors():
@@ -232,6 +245,8 @@ class Run:
         if not crashed:
             promises.note_stop(self._ledger)
             self._image = disk.settle()
+            if life.ending == "stop and damage":
+                self._damage_tail(self._image, disk)
         else:
             store, profile = self._store, PROFILES[life.profile]
             self._outcome.crashes += 1
@@ -242,9 +257,17 @@ class Run:
             promises.note_crash(self._ledger, self._plan, profile, flushed_where)
             if profile.name == "process-kill":
                 self._disk = disk
-                disk.fired["crash process-kill"] += 1
             else:
                 self._image = disk.crash(profile)
+
+    def _damage_tail(self, image: Image, disk: Disk) -> None:
+        """Lose the last sector that the log has written, which nothing may be promised for any more."""
+        assert self._store is not None, "a store that was stopped had been opened"
+        damage = lose_last_sector(image, self._store)
+        if damage is not None:
+            disk.fired["lost sector"] += 1
+            self._image = damage.image
+            promises.note_damage(self._ledger, damage.log_offset)
 
     # -- judging -----------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import count, islice
@@ -79,13 +80,20 @@ class Tally:
 
 
 def run_batch(batch: Batch) -> list[SeedResult]:
-    """Run a batch. Garbage is collected between seeds, not inside them: it is fewer and larger work."""
-    gc.disable()
-    try:
+    """Run a batch."""
+    with garbage_kept():
         return [
             run_seed(batch.scenario, seed, mutant=batch.mutant, check_determinism=batch.check_determinism)
             for seed in range(batch.first, batch.first + batch.count)
         ]
+
+
+@contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Collect garbage once, at the end of a block: a run makes many cycles, and few that are worth a look."""
+    gc.disable()
+    try:
+        yield
     finally:
         gc.enable()
         gc.collect()

@@ -12,12 +12,13 @@ from ..store.message import Message, MessageBatch
 from ..store.message_store import MessageStore
 from ..store.put_result import PutMessageResult
 from .evidence import Violation
-from .invariants import live, status
+from .invariants import iso, live, status
 from .ledger import Ledger, Pull, PutEntry, Seen
 from .plan import Plan
 
 TAGS = ("", "TagA", "TagB", "TagC")
 _BATCH_UNITS_MAX = 4
+_SECOND_START_MS_MAX = 100
 _ILLEGAL_TOPIC = "no/topic"
 
 Report = Callable[[Iterable[Violation]], None]
@@ -58,8 +59,16 @@ class Traffic:
         users += [
             spawn(f"consumer-{number}", self._consumer(number)) for number in range(self._plan.consumers)
         ]
+        if self._plan.second_start:
+            users.append(spawn("operator", self._second_start))
         for user in users:
             user.join(None)
+
+    def _second_start(self) -> None:
+        """Start a second store on the directory, sooner or later, and see what it does."""
+        pause_ms = self._streams(f"life-{self._life}/operator").below(_SECOND_START_MS_MAX, "pause ms")
+        self._store.world.tasks.sleep(pause_ms)
+        self._report(iso.check(self._store))
 
     # -- producing ---------------------------------------------------------------------------------
 

@@ -202,7 +202,7 @@ def _show_inspection(found: Inspection) -> None:
     for queue in fields["queues"][:_ROWS_MAX]:
         names = ("topic", "queueId", "minOffset", "maxOffset", "messageTotal")
         row = [queue[name] for name in names] + [len(queue["files"]), queue["earliestMessageTime"]]
-        table.add_row(*(Text(str(value)) for value in row))
+        table.add_row(*map(_text, row))
     if len(fields["queues"]) > _ROWS_MAX:
         table.add_row(f"... and {len(fields['queues']) - _ROWS_MAX} more")
     console.print(table)
@@ -232,8 +232,13 @@ def _show_verification(found: Verification) -> None:
 def _pairs(title: str, values: dict[str, Any]) -> Table:
     table = Table(title=title, show_header=False)
     for name, value in values.items():
-        table.add_row(name, Text(str(value)))
+        table.add_row(name, _text(value))
     return table
+
+
+def _text(value: object) -> Text:
+    """Return a value as it is to be seen: no markup, and names that are no UTF-8 with their bytes spelled out."""
+    return Text(str(value).encode(errors="backslashreplace").decode())
 
 
 def _spaced(name: str) -> str:

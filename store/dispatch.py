@@ -86,8 +86,15 @@ class DispatchService(Service):
             self._failures += 1
             if self._failures >= _RETRIES_MAX:
                 self._flags.refuse(Refusal.WRITE_LOGICS_QUEUE_ERROR)
-            self.signal.wait(_RETRY_MS)
+            self._pause(_RETRY_MS)
             return True
+
+    def _pause(self, ms: int) -> None:
+        """Let ms pass, however often puts wake this service meanwhile; only being stopped ends it sooner."""
+        clock = self.world.clock
+        due_ns = clock.monotonic_ns() + ms * 1_000_000
+        while not self.is_stopping and (left_ns := due_ns - clock.monotonic_ns()) > 0:
+            self.signal.wait(-(-left_ns // 1_000_000))
 
     def dispatch_available(self) -> bool:
         """Dispatch the records of one segment that may be shown; return whether anything moved."""

@@ -30,12 +30,13 @@ class Geometry:
 
     @classmethod
     def of_broker_conf(cls, text: str) -> "Geometry":
-        """Read what a RocketMQ broker.conf (`name=value` lines) says. ValueError names a value that is no size."""
+        """Read what a RocketMQ broker.conf (`name=value` lines) says. ValueError names a value that is none."""
         values = {}
         for line in text.splitlines():
             name, equals, value = line.partition("=")
             if equals and not name.lstrip().startswith("#"):
                 values[name.strip().replace("maped", "mapped")] = value.strip()
+        parse_delay_levels(values.get("messageDelayLevel", ""))
         return cls(
             _size_of(values, "mappedFileSizeCommitLog"),
             _size_of(values, "mappedFileSizeConsumeQueue"),

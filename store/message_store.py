@@ -88,7 +88,13 @@ class MessageStore:
         self.log.load()
         self.queues.load()
         self.checkpoint.load()
-        report = self.recover(clean_exit=clean_exit)
+        return self.recover(clean_exit=clean_exit)
+
+    def recover(self, *, clean_exit: bool) -> RecoveryReport:
+        """Bring log and queues to one consistent state, and let puts and dispatch go on from there."""
+        report = Recovery(
+            self.config, self.log, self.queues, self.checkpoint, self.delays_ms, clean_exit=clean_exit
+        ).run()
         self.commit_log.last_store_timestamp_ms = report.last_store_timestamp_ms
         self.commit_log.topic_queue_table = {
             (queue.topic, queue.queue_id): queue.max_offset for queue in self.queues.all()
@@ -96,12 +102,6 @@ class MessageStore:
         self.dispatch.reput_from.set(report.end_offset)
         self.dispatch.dispatched_store_timestamp_ms = report.last_store_timestamp_ms
         return report
-
-    def recover(self, *, clean_exit: bool) -> RecoveryReport:
-        """Bring log and queues to one consistent state."""
-        return Recovery(
-            self.config, self.log, self.queues, self.checkpoint, self.delays_ms, clean_exit=clean_exit
-        ).run()
 
     def _lock_directory(self) -> None:
         root, files = self.config.store_path_root_dir, self.world.files

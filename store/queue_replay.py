@@ -55,16 +55,18 @@ class QueueReplay:
         first: ScannedRecord,
         *,
         whole_log: bool,
-        write_again: bool,
+        vouched_ms: int,
         skipped: SkippedRanges,
     ) -> None:
         """Begin at the first record scanned. Raises EarlierEntriesMissing unless the scan saw the whole log.
 
-        write_again: what is in the page cache already may not be on the disk, whatever the kernel says.
+        vouched_ms: store time up to which entries are known to be durable. Later ones are written even where they
+        are in the page cache already: the disk may not have them, whatever the kernel says.
         """
         self.queue = queue
         self.changed = 0
-        self._write_again = write_again
+        self._vouched_ms = vouched_ms
+        self._write_again = False
         self._skipped = skipped
         self._pending = bytearray()
         self._pending_at = first.queue_offset
@@ -100,14 +102,18 @@ class QueueReplay:
 
     def add(self, record: ScannedRecord, tags_code: int) -> bool:
         """Take the next record; False if its place is taken by an earlier one, or too far away to be its own."""
-        missing = record.queue_offset - self.next
+        physical_offset, size_bytes, _, _, queue_offset, _, store_timestamp_ms, _ = record
+        missing = queue_offset - self.next
         if missing:
-            if missing < 0 or missing > 1 + _records_in(record.physical_offset - self._log_offset):
+            if missing < 0 or missing > 1 + _records_in(physical_offset - self._log_offset):
                 return False
-            self._bridge(record.queue_offset)
-        self._log_offset = record.physical_offset + record.size_bytes
-        self._pending += encode_entry(record.physical_offset, record.size_bytes, tags_code)
-        self.next += 1
+            self._bridge(queue_offset)
+        if store_timestamp_ms > self._vouched_ms and not self._write_again:
+            self._write()
+            self._write_again = True
+        self._log_offset = physical_offset + size_bytes
+        self._pending += encode_entry(physical_offset, size_bytes, tags_code)
+        self.next = queue_offset + 1
         if len(self._pending) >= _CHUNK_BYTES:
             self._write()
         return True

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from .checkpoint import StoreCheckpoint
 from .config import StoreConfig
 from .consume_queue import ConsumeQueueTable
-from .dispatch import is_queued
+from .dispatch import UNDISPATCHED, is_queued
 from .errors import CorruptFileError
 from .formats.delay_level import record_tags_code
+from .formats.message import TRANSACTION_MASK
 from .formats.scan import ScannedRecord, scan_records
 from .queue_replay import (
     EarlierEntriesMissing,
@@ -25,7 +26,7 @@ from .queue_replay import (
 from .segments.segment import Segment
 from .segments.segment_queue import SegmentQueue
 
-_NOWHERE = 1 << 63
+_NOWHERE = _NEVER = 1 << 63
 _SEGMENTS_AFTER_CLEAN_EXIT = 3
 """How many segments at the end a clean exit does not vouch for: another system may have written the marker."""
 
@@ -69,8 +70,10 @@ class Recovery:
         self._report = RecoveryReport(clean_exit)
         self._replays: dict[tuple[str, int], QueueReplay] = {}
         self._skipped = SkippedRanges()
+        self._vouched_ms = _NEVER if clean_exit else checkpoint.recovery_timestamp_ms
+        """Store time up to which records and their queue entries are known to be durable."""
         self._unvouched_offset = _NOWHERE
-        """Log offset of the first record that neither checkpoint nor clean exit calls durable."""
+        """Log offset of the first record after that time."""
 
     def run(self) -> RecoveryReport:
         """Recover, durably. Raises OSError if the disk fails, and may then be run again in a new process."""
@@ -83,8 +86,7 @@ class Recovery:
         if self.cut_log(report.end_offset) and stopped_by is not None:
             report.findings.append(stopped_by)
         self._set_log_positions(trusted)
-        if not self._clean_exit:
-            self.write_again()
+        self.write_again()
         self.finish_queues()
         self._log.make_durable(trusted)
         return report
@@ -142,41 +144,43 @@ class Recovery:
         return None
 
     def _scan_segment(self, segment: Segment, *, whole_log: bool) -> None:
-        report, replays, delays_ms = self._report, self._replays, self._delays_ms
-        durable_ms = self._checkpoint.recovery_timestamp_ms
+        """Lay one segment's records over their queues. Raises CorruptFileError at the first that does not check."""
+        report, replays, delays_ms, vouched_ms = (
+            self._report,
+            self._replays,
+            self._delays_ms,
+            self._vouched_ms,
+        )
         for record in self._records(segment):
-            if is_queued(record):
-                replay = replays.get((record.topic, record.queue_id))
-                if replay is None and can_be_first(record):
+            physical_offset, size_bytes, topic, queue_id, _, sys_flag, store_timestamp_ms, _ = record
+            if sys_flag & TRANSACTION_MASK not in UNDISPATCHED:
+                replay = replays.get((topic, queue_id))
+                if replay is None and is_queued(record) and can_be_first(record):
                     replay = self._begin(record, whole_log=whole_log)
                 if replay is None or not replay.add(record, record_tags_code(record, delays_ms)):
-                    self._report_queue_offset(segment, record, replay)
+                    self._report_unqueued(segment, record, replay)
             report.records += 1
-            report.end_offset = record.physical_offset + record.size_bytes
-            report.last_store_timestamp_ms = record.store_timestamp_ms
-            if record.store_timestamp_ms > durable_ms and self._unvouched_offset == _NOWHERE:
-                self._unvouched_offset = record.physical_offset
+            report.end_offset = physical_offset + size_bytes
+            report.last_store_timestamp_ms = store_timestamp_ms
+            if store_timestamp_ms > vouched_ms and self._unvouched_offset == _NOWHERE:
+                self._unvouched_offset = physical_offset
 
     def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay:
         queue = self._queues.find_or_create(record.topic, record.queue_id)
         replay = QueueReplay(
-            queue, record, whole_log=whole_log, write_again=not self._clean_exit, skipped=self._skipped
+            queue, record, whole_log=whole_log, vouched_ms=self._vouched_ms, skipped=self._skipped
         )
         self._replays[record.topic, record.queue_id] = replay
         return replay
 
-    def _report_queue_offset(
-        self, segment: Segment, record: ScannedRecord, replay: QueueReplay | None
-    ) -> None:
+    def _report_unqueued(self, segment: Segment, record: ScannedRecord, replay: QueueReplay | None) -> None:
+        """Report a record that no queue can lead to, unless its topic or queue id already says so."""
+        if not is_queued(record):
+            return
         at = record.physical_offset - segment.base_offset
+        expected = "one that fits the log before it" if replay is None else replay.next
         self._report.findings.append(
-            CorruptFileError(
-                segment.file.path,
-                at + 20,
-                "queueOffset",
-                "one that fits the log before it" if replay is None else replay.next,
-                record.queue_offset,
-            )
+            CorruptFileError(segment.file.path, at + 20, "queueOffset", expected, record.queue_offset)
         )
 
     # -- cutting -----------------------------------------------------------------------------------

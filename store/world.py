@@ -76,7 +76,7 @@ class Tasks(Protocol):
 
 
 class MappedFile(Protocol):
-    """A file of fixed size, mapped whole, shared with the page cache."""
+    """The first size_bytes of a file, mapped and shared with the page cache."""
 
     path: str
     size_bytes: int

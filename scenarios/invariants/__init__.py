@@ -1,7 +1,8 @@
 """Invariants, one checker a file. A checker reads, yields every violation, and changes nothing.
 
 CHECKERS judge a store after each recovery. `pos`, `ckpt` and `status` ask the simulated disk as the run goes, `live`
-and `read` judge what users met; START, IDEMPOTENT and what the kernel reports under LIVE are in scenarios.run.
+and `read` judge what users met, `iso` what a second instance does. START, IDEMPOTENT and what the kernel reports
+under LIVE are in scenarios.run.
 """
 
 from ..evidence import Invariant
@@ -26,6 +27,7 @@ INVARIANTS: dict[str, str] = {
     "POS": "flushed <= wrote <= size, and what counts as flushed is durable",
     "CKPT": "the checkpoint never claims more than is durable",
     "STATUS": "every answer is truthful at the moment it is given",
+    "ISO": "a second instance on the same directory is refused, and changes nothing",
     "START": "every crash image can be opened",
     "LIVE": "while nothing is broken, puts are answered and records become visible in time",
     "READ": "a consumer gets exactly what its subscription matches, in order",

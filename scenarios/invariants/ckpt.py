@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ...faults.disk import Disk
 from ...store.errors import CorruptFileError
-from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry
+from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ...store.formats.scan import scan_records
 from ...store.message_store import MessageStore
 from ...store.segments.segment import Segment
@@ -19,19 +19,30 @@ from ..evidence import Violation
 def check(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     """Yield every time in the checkpoint that is ahead of the disk."""
     claimed = store.checkpoint.values
-    log_end = _end_of_records_before(store, disk, claimed.physic_msg_timestamp_ms)
-    for segment in store.log.segments:
-        end = min(log_end - segment.base_offset, segment.size_bytes)
-        if end > 0 and not disk.is_durable(segment.file.path, 0, end):
-            yield _ahead("physicMsgTimestamp", segment.file.path, end, claimed.physic_msg_timestamp_ms)
-    log_end = _end_of_records_before(store, disk, claimed.logics_msg_timestamp_ms)
-    if log_end == store.log.min_offset:
-        return
-    for queue in store.queues.all():
-        for segment in queue.queue.segments:
+    logs = [segment for segment in store.log.segments if not _is_durable(segment, disk)]
+    if logs:
+        log_end = _end_of_records_before(store, disk, claimed.physic_msg_timestamp_ms)
+        for segment in logs:
+            end = min(log_end - segment.base_offset, segment.size_bytes)
+            if end > 0 and not disk.is_durable(segment.file.path, 0, end):
+                yield _ahead("physicMsgTimestamp", segment.file.path, end, claimed.physic_msg_timestamp_ms)
+    entries = [
+        segment
+        for queue in store.queues.all()
+        for segment in queue.queue.segments
+        if not _is_durable(segment, disk)
+    ]
+    if entries:
+        log_end = _end_of_records_before(store, disk, claimed.logics_msg_timestamp_ms)
+        for segment in entries:
             end = _end_of_entries_below(segment, disk, log_end)
             if end and not disk.is_durable(segment.file.path, 0, end):
                 yield _ahead("logicsMsgTimestamp", segment.file.path, end, claimed.logics_msg_timestamp_ms)
+
+
+def _is_durable(segment: Segment, disk: Disk) -> bool:
+    """Return whether nothing that could be claimed of a segment is wrong: most are, and need no look at the log."""
+    return disk.is_durable(segment.file.path, 0, segment.size_bytes)
 
 
 def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -> int:
@@ -61,7 +72,10 @@ def _end_of_entries_below(segment: Segment, disk: Disk, log_end: int) -> int:
     """Return the position behind a queue segment's last entry for a record below log_end."""
     raw = disk.content(segment.file.path)[: segment.wrote.get()]
     end = 0
-    while end < len(raw) and decode_entry(raw, end).physical_offset < log_end:
+    while end < len(raw):
+        entry = decode_entry(raw, end)
+        if not is_valid(entry) or entry.physical_offset >= log_end:
+            break  # of a blank entry nothing says when it was written; CQ-VALID says that it must not be there
         end += ENTRY_BYTES
     return end
 

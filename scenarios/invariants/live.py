@@ -18,7 +18,7 @@ def answer_ms_max(plan: Plan) -> int | None:
 
     Every put that is ahead in line, and every segment it needs, may cost a few syncs.
     """
-    if plan.slow_sync_chance or plan.failed_sync_chance:
+    if plan.slow_sync_chance or plan.failed_sync_chance or plan.failed_creation_chance:
         return None
     return 20 + plan.sync_ms_max * 8 * (plan.producers + 1)
 

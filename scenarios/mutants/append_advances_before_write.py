@@ -16,7 +16,7 @@ def _append(self: Segment, data: bytes | bytearray) -> None:
 
 
 def _narrow(ranges: Ranges) -> Ranges:
-    return replace(ranges, sync_flush=(True,), producers=(3,), messages_each=(16,))
+    return replace(ranges, sync_flush=(True,), producers=(3,), messages_each=(16,), no_wait_chance=(0.5,))
 
 
 MUTANT = Mutant(

@@ -26,7 +26,12 @@ def _narrow(ranges: Ranges) -> Ranges:
         ranges,
         sync_flush=(False,),
         profile=("ext4-ordered", "strict-posix"),
-        body_bytes_max=(900,),
+        body_bytes_max=(1800,),
+        property_bytes_max=(0,),
+        commit_log_bytes=(8192, 16384),
+        equal_sizes=(True,),
+        pause_chance=(0.0,),
+        lives=(2, 3),
         endings=("crash in traffic", "crash at rest"),
     )
 

@@ -1,4 +1,4 @@
-"""#42 flush-jumps-to-new-file: after a rollover the flusher goes on in the newest segment and takes the last one as done.
+"""#42 flush-jumps-to-new-file: after a rollover the flusher goes on in the newest segment; the one before is done.
 
 The bytes at the end of that were never synced, and lie in front of acknowledged ones.
 """

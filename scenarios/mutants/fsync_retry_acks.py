@@ -22,6 +22,7 @@ def _flush_once(self: FlushCommitLogService, least_pages: int) -> bool:
             continue
         if moved:
             self.checkpoint.log_is_durable_to(store_timestamp_ms)
+            self.on_flushed()
         return moved
     return False
 

@@ -18,7 +18,15 @@ def _step(self: GroupCommitService) -> None:
 
 
 def _narrow(ranges: Ranges) -> Ranges:
-    return replace(ranges, sync_flush=(True,), producers=(3,))
+    return replace(
+        ranges,
+        sync_flush=(True,),
+        producers=(2, 3),
+        messages_each=(3,),
+        pause_chance=(0.0,),
+        lives=(3,),
+        endings=("crash at rest",),
+    )
 
 
 MUTANT = Mutant(

@@ -19,11 +19,8 @@ def _commit(self: GroupCommitService, requests: list[GroupCommitRequest]) -> Non
                 break
             with self._flush_lock:
                 self._flush_once(0)
-        self.on_flushed()
         request.complete(durable)
-    if not requests:
-        self.flush_to(self.queue.max_offset)
-        self.on_flushed()
+    self.flush_to(self.queue.max_offset)
 
 
 def _narrow(ranges: Ranges) -> Ranges:

@@ -1,4 +1,4 @@
-"""#6 group-commit-swap-race: producer and service lock a list, but the one lays hold of it and the other swaps it before.
+"""#6 group-commit-swap-race: both sides lock a list, but one lays hold of it before that, and the other swaps it.
 
 A producer that is overtaken by the swap waits until the walk is over and adds to a list that nobody looks at again.
 """

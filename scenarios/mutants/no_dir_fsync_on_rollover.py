@@ -21,5 +21,5 @@ MUTANT = Mutant(
     "a power cut takes a new segment's name, and everything acknowledged in it",
     (Patch(AllocateMappedFileService, "make_durable", _make_durable),),
     _narrow,
-    ("DUR", "START", "PREFIX"),
+    ("DUR", "START", "PREFIX", "CQ-VALID"),
 )

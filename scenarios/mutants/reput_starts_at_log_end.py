@@ -1,32 +1,35 @@
-"""#17 reput-starts-at-log-end: recovery leaves entries that never reached the disk to the dispatcher.
+"""#17 reput-starts-at-log-end: recovery keeps the queue entries it finds and leaves the missing ones to the dispatcher.
 
 But that begins at the log's end, so what lies between the queues' ends and the log's is in no queue for ever.
 """
 
-from ...store.formats.consume_queue import ENTRY_BYTES
-from ...store.queue_replay import QueueReplay
+from ...store.consume_queue import ConsumeQueue
+from ...store.formats.consume_queue import ENTRY_BYTES, is_valid
+from ...store.recovery import Recovery
 from .mutant import Mutant, Patch
 
 
-def _write(self: QueueReplay) -> None:
-    queue, end = self.queue, self.queue.queue.max_offset // ENTRY_BYTES
-    while self._pending and self._pending_at < end:
-        entry, self._pending = self._pending[:ENTRY_BYTES], self._pending[ENTRY_BYTES:]
-        position = self._pending_at * ENTRY_BYTES
-        segment = queue.queue.find(position)
-        if segment is None or not any(queue.entries_from(self._pending_at)[:ENTRY_BYTES]):
-            break
-        self.changed += queue.place(self._pending_at, entry)
-        self._pending_at += 1
-    self.next = self._pending_at
-    self._pending = bytearray()
+def keep_entries(queue: ConsumeQueue, log_end: int) -> None:
+    """Recover a queue to the run of its own entries that lie below the log's end."""
+    segments = queue.queue.segments
+    end = segments[0].base_offset // ENTRY_BYTES if segments else 0
+    while (entry := queue.entry(end)) is not None and is_valid(entry) and entry.physical_offset < log_end:
+        end += 1
+    queue.truncate(end)
+    queue.recovered(end, 0)
+
+
+def _finish_queues(self: Recovery) -> None:
+    for queue in self._queues.all():
+        keep_entries(queue, self._report.end_offset)
+        queue.correct_min_offset(max(self._log.min_offset, 0))
 
 
 MUTANT = Mutant(
     "reput-starts-at-log-end",
     "startup / dispatch",
     "after a restart, records that were stored and not dispatched are never dispatched",
-    (Patch(QueueReplay, "_write", _write),),
+    (Patch(Recovery, "finish_queues", _finish_queues),),
     None,
-    ("CQ-COMPLETE",),
+    ("CQ-COMPLETE", "CQ-VALID"),
 )

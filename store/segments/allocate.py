@@ -77,13 +77,21 @@ class AllocateMappedFileService(Service):
         return min(waiting, key=lambda request: request.base_offset, default=None)
 
     def make(self, base_offset: int) -> Segment:
-        """Make one segment, zeroed and durable."""
+        """Make one segment, zeroed and durable, or nothing: a half made file goes away before its error is raised."""
         files, path = self.world.files, self._queue.path(base_offset)
         files.make_directories(self._queue.directory)
         if files.status(path) is not None:
             files.unlink(path)  # a leftover's bytes must not become the new segment's
-        file = files.map(path, self._queue.segment_bytes)
-        self.make_durable(path)
+        file = None
+        try:
+            file = files.map(path, self._queue.segment_bytes)
+            self.make_durable(path)
+        except OSError:
+            if file is not None:
+                file.close()
+            if files.status(path) is not None:
+                files.unlink(path)
+            raise
         return Segment(self.world.tasks, file, base_offset, "commitlog")
 
     def make_durable(self, path: str) -> None:
@@ -92,10 +100,13 @@ class AllocateMappedFileService(Service):
         self.world.files.sync_directory(self._queue.directory)
 
     def finish(self) -> None:
-        """Remove segments that were made and never used, the last one first."""
+        """Remove segments that were made and never used, the last one first; one that will not go is harmless."""
         made = [request for request in self._requests.values() if request.segment is not None]
+        self._requests.clear()
         for request in sorted(made, key=lambda request: -request.base_offset):
             assert request.segment is not None
             request.segment.file.close()
-            self._queue.remove_file(request.base_offset)
-        self._requests.clear()
+            try:
+                self._queue.remove_file(request.base_offset)
+            except OSError:
+                return  # removing those in front of it would leave a gap

@@ -97,6 +97,6 @@ def first_nonzero(view: memoryview) -> int | None:
     """Return the position of the first byte of view that is not zero, None if all are."""
     for at in range(0, len(view), _CHUNK_BYTES):
         chunk = bytes(view[at : at + _CHUNK_BYTES])
-        if chunk.count(0) != len(chunk):
+        if chunk != _ZEROS[: len(chunk)]:
             return at + len(chunk) - len(chunk.lstrip(b"\0"))
     return None

@@ -189,16 +189,30 @@ def test_after_any_failures_only_stale_pages_differ_from_what_readers_see(
             assert durable[page * PAGE :][:PAGE] == inode.content()[page * PAGE :][:PAGE]
 
 
-def test_bytes_are_durable_if_no_unsynced_write_and_no_dropped_page_touches_them() -> None:
+def test_bytes_are_durable_if_no_unsynced_write_touches_them_and_the_platter_has_what_readers_see() -> None:
     inode = make_inode()
     inode.write(1, 0, b"dropped", 0)
     inode.drop(2, 0, SIZE)
     inode.write(3, 20, b"pending", 0)
 
-    assert not inode.has_durable(8, 17)
+    assert not inode.has_durable(0, 1)
+    assert inode.has_durable(7, 17), "dropped with the page, but the platter had these bytes before"
     assert inode.has_durable(16, 20)
     assert not inode.has_durable(16, 21)
     assert inode.has_durable(27, SIZE)
 
     inode.make_durable(4, 0, SIZE)
     assert inode.has_durable(16, SIZE)
+
+
+def test_writing_again_what_is_on_the_platter_leaves_it_durable_and_a_detour_does_not() -> None:
+    inode = make_inode()
+    inode.write(1, 0, b"synced", 0)
+    inode.make_durable(2, 0, SIZE)
+    inode.write(3, 0, b"synced", 0)
+    assert inode.has_durable(0, 6)
+
+    inode.write(4, 0, b"S", 0)
+    inode.write(5, 0, b"s", 0)
+    assert not inode.has_durable(0, 6)
+    assert inode.has_durable(1, 6)

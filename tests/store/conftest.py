@@ -1,13 +1,23 @@
-"""Golden stores as fixtures: directories the real RocketMQ 4.9.8 wrote, extracted anew for each test."""
+"""Golden stores: directories the real RocketMQ 4.9.8 wrote, extracted anew. The lab: a disk that fails when told."""
 
+import errno
 import json
+import shutil
 import tarfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tornlog.faults.disk import Disk
+from tornlog.faults.image import FileImage, Image
+from tornlog.faults.timing import SyncTiming
+from tornlog.sim.choices import Choices
+from tornlog.sim.errors import TaskFailedError
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
@@ -16,13 +26,19 @@ from tornlog.store.world import World
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
+@cache
+def manifest_of(name: str) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((GOLDEN / name / "manifest.json").read_text("utf-8"))
+    return manifest
+
+
 class Golden:
     """One case: its manifest, and its trees in a directory of the test's own."""
 
-    def __init__(self, name: str, directory: Path) -> None:
-        self.name = name
-        self.manifest: dict[str, Any] = json.loads((GOLDEN / name / "manifest.json").read_text("utf-8"))
-        self.directory = directory
+    def __init__(self, name: str, extracted: Path, directory: Path) -> None:
+        self.manifest = manifest_of(name)
+        self._extracted = extracted
+        self._directory = directory
 
     @property
     def before(self) -> Path:
@@ -35,12 +51,10 @@ class Golden:
         return self.tree("after")
 
     def tree(self, name: str) -> Path:
-        """Return `before` or `after`, extracted with mtimes kept when it is first asked for."""
-        root = self.directory / name
+        """Return `before` or `after`, copied with mtimes kept when it is first asked for."""
+        root = self._directory / name
         if not root.exists():
-            with tarfile.open(GOLDEN / self.name / "store.tar.gz") as tar:
-                members = [member for member in tar if member.name.split("/")[0] == name]
-                tar.extractall(self.directory, members, filter="data")
+            shutil.copytree(self._extracted / name, root)
         return root
 
     @property
@@ -62,43 +76,70 @@ class Golden:
         )
 
 
+@pytest.fixture(scope="session")
+def extracted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Extract a case once, mtimes kept, for tests to copy from."""
+    root = tmp_path_factory.mktemp("golden")
+
+    def extract(name: str) -> Path:
+        directory = root / name
+        if not directory.exists():
+            with tarfile.open(GOLDEN / name / "store.tar.gz") as tar:
+                tar.extractall(directory, filter="data")
+        return directory
+
+    return extract
+
+
 @pytest.fixture
-def golden(tmp_path: Path) -> Callable[[str], Golden]:
-    """Extract a case."""
-    return lambda name: Golden(name, tmp_path / name)
+def golden(extracted: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Golden]:
+    """Return a case."""
+    return lambda name: Golden(name, extracted(name), tmp_path / name)
+
+
+class OwnedStore(MessageStore):
+    """A store that a fixture ends if its test has not."""
+
+    runs = False
+
+    def start(self) -> None:
+        super().start()
+        self.runs = True
+
+    def shutdown(self) -> bool:
+        self.runs = False
+        return super().shutdown()
 
 
 @pytest.fixture
 def loaded() -> Iterator[Callable[..., MessageStore]]:
-    """Make and load a store in the real world, not started; closed after the test if it still has its lock."""
-    stores: list[MessageStore] = []
+    """Make and load a store, in the real world if no other is named; ended after the test."""
+    stores: list[OwnedStore] = []
 
     def load(config: StoreConfig, world: World | None = None) -> MessageStore:
-        store = MessageStore(world or real_world(), config)
+        store = OwnedStore(world or real_world(), config)
         stores.append(store)
         store.load()
         return store
 
     yield load
     for store in stores:
-        store.close()
+        if store.runs:
+            store.shutdown()
+        else:
+            store.close()
 
 
 @pytest.fixture
-def started(loaded: Callable[..., MessageStore]) -> Iterator[Callable[..., MessageStore]]:
-    """Make, load and start a store in the real world; shut down after the test if it still runs."""
-    stores: list[MessageStore] = []
+def started(loaded: Callable[..., MessageStore]) -> Callable[..., MessageStore]:
+    """Make, load and start a store likewise."""
 
     def start(config: StoreConfig, world: World | None = None) -> MessageStore:
         store = loaded(config, world)
-        stores.append(store)
         store.start()
         return store
 
-    yield start
-    for store in stores:
-        if Path(store.config.abort_path).exists():
-            store.shutdown()
+    return start
 
 
 @pytest.fixture
@@ -115,3 +156,124 @@ def fingerprint() -> Callable[[Path], dict[str, tuple[int, bytes | None]]]:
         }
 
     return of
+
+
+class Failures:
+    """Which calls of a world's files fail: by the method's name and a part of the path."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+        """Every call that could have failed, in order."""
+        self._planned: list[tuple[str, str, int]] = []
+
+    def plan(self, method: str, part: str, times: int = 1) -> None:
+        """Let the next calls of a method fail whose path has that part."""
+        self._planned.append((method, part, times))
+
+    def meet(self, method: str, path: str) -> None:
+        """Raise what was planned for a call."""
+        self.calls.append((method, path))
+        for number, (name, part, times) in enumerate(self._planned):
+            if name == method and part in path:
+                self._planned[number : number + 1] = [(name, part, times - 1)] if times > 1 else []
+                raise OSError(errno.EIO, "Input/output error", path)
+
+
+class FailingMap:
+    """A mapped file whose calls may fail."""
+
+    def __init__(self, file: Any, failures: Failures) -> None:
+        self._file = file
+        self._failures = failures
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("store", "pwrite", "msync", "fdatasync"):
+            return getattr(self._file, name)
+
+        def call(*arguments: Any) -> Any:
+            self._failures.meet(name, self._file.path)
+            return getattr(self._file, name)(*arguments)
+
+        return call
+
+
+class FailingFiles:
+    """Files whose calls may fail."""
+
+    def __init__(self, files: Any, failures: Failures) -> None:
+        self._files = files
+        self._failures = failures
+
+    def __getattr__(self, name: str) -> Any:
+        def call(path: str, *arguments: Any) -> Any:
+            self._failures.meet(name, path)
+            found = getattr(self._files, name)(path, *arguments)
+            return FailingMap(found, self._failures) if name == "map" else found
+
+        return call
+
+
+class Lab:
+    """A simulated machine whose disk fails when told: virtual time, so that waiting costs nothing."""
+
+    def __init__(self, image: Image | None = None, timing: SyncTiming | None = None) -> None:
+        choices = Choices("lab")
+        self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
+        self.machine = self.kernel.machine("lab")
+        self.disk = Disk(self.kernel, choices.stream("disk"), image=image, timing=timing or SyncTiming(0, 0))
+        self.failures = Failures()
+        files = FailingFiles(self.disk.mount(self.machine), self.failures)
+        self.world = World(self.machine.clock, self.machine.tasks, files)
+
+    def run(self, body: Callable[[World], Any]) -> Any:
+        """Return what body returns, run as the machine's one main task; raise what it raises."""
+        try:
+            return self.kernel.run(self.machine, lambda: body(self.world), time_limit_ns=3600 * 10**9)
+        except TaskFailedError as failed:
+            raise failed.__cause__ or failed from None
+
+    def switch_off(self, *, abruptly: bool = False) -> Image:
+        """Return what the disk holds in the end; abruptly: what a killed process leaves, the page cache."""
+        if abruptly:
+            self.kernel.kill(self.machine)
+        return self.disk.settle()
+
+
+@pytest.fixture
+def lab() -> Iterator[Callable[..., Lab]]:
+    """Make labs; whatever still runs in them ends with the test."""
+    labs: list[Lab] = []
+
+    def make(image: Image | None = None, timing: SyncTiming | None = None) -> Lab:
+        labs.append(Lab(image, timing))
+        return labs[-1]
+
+    yield make
+    for each in labs:
+        each.kernel.close()
+
+
+@pytest.fixture
+def small() -> Callable[..., StoreConfig]:
+    """Make settings of a small store: a segment holds a few messages, a queue's file ten entries."""
+
+    def config(**settings: Any) -> StoreConfig:
+        sizes = {"mapped_file_size_commit_log": 1024, "mapped_file_size_consume_queue": 200}
+        return StoreConfig("/store", **{**sizes, **settings})
+
+    return config
+
+
+@pytest.fixture
+def patched() -> Callable[..., Image]:
+    """Return an image with some bytes of one file replaced, or, where data is None, without the file."""
+
+    def patch(image: Image, path: str, at: int, data: bytes | None) -> Image:
+        files = dict(image.files)
+        found = files.pop(path)
+        if data is not None:
+            content = found.content[:at] + data + found.content[at + len(data) :]
+            files[path] = FileImage(content, found.mtime_ms)
+        return Image(files, image.directories)
+
+    return patch

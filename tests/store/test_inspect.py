@@ -1,4 +1,5 @@
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -148,13 +149,28 @@ def test_options_win_over_broker_conf_and_both_over_the_files(root: Path, tmp_pa
     }
 
 
-def test_a_size_that_is_none_is_a_usage_error(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [("maxMessageSize=4MB", "expected a number"), ("messageDelayLevel=1s soon", "expected a number")],
+)
+def test_a_setting_that_makes_no_sense_is_a_usage_error(
+    root: Path, tmp_path: Path, line: str, text: str
+) -> None:
     conf = tmp_path / "broker.conf"
-    conf.write_text("maxMessageSize=4MB\n")
+    conf.write_text(f"{line}\n")
     result = run(str(root), "--config", str(conf))
 
     assert result.exit_code == 2
-    assert "expected a number of bytes" in result.stderr
+    assert text in result.stderr
+
+
+def test_a_path_that_is_not_utf8_is_shown_with_its_bytes_spelled_out(root: Path) -> None:
+    odd = root.with_name(os.fsdecode(b"odd\xff"))
+    root.rename(odd)
+    result = CliRunner(env={"COLUMNS": "400"}).invoke(application(), ["inspect", str(odd)])
+
+    assert result.exit_code == 0
+    assert "odd\\udcff" in result.stdout
 
 
 def test_files_of_another_size_than_was_told_are_damage(root: Path) -> None:

@@ -22,7 +22,7 @@ from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.real.world import real_world
 
 WRITER = Path(__file__).with_name("writer.py")
-KILLS = 16
+KILLS = 12
 
 
 class Told(NamedTuple):

@@ -1,0 +1,185 @@
+"""How results read on a terminal: the tables, and the telling of a failure.
+
+Everything fits 80 columns. In a pipe, prose is not wrapped: lines there are for grep.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..faults.kinds import FAULTS
+from ..faults.profiles import CrashProfile
+from .bench import Figure
+from .evidence import Violation
+from .failure import Failure
+from .hunt import Hunted
+from .plan import MOMENTS
+from .runner import Tally
+
+VIOLATIONS_TOLD, STORY_TOLD = 3, 10
+
+
+def runs_table(tallies: Iterable[Tally], seconds: float) -> Table:
+    """Return one row a scenario: what ran, what was thrown at it, what broke."""
+    rows = list(tallies)
+    seeds = sum(tally.seeds for tally in rows)
+    table = _table(
+        f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {_verdict(rows)}",
+        ("scenario",),
+        ("seeds", "crashes", "faults", "broken"),
+    )
+    for tally in rows:
+        broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
+        table.add_row(
+            tally.scenario.name,
+            f"{tally.seeds:,}",
+            f"{tally.crash_points:,}",
+            f"{_faults(tally.fired).total():,}",
+            f"{broken:,}",
+            style="red" if broken else "",
+        )
+    return table
+
+
+def _verdict(tallies: Sequence[Tally]) -> str:
+    counts = (
+        (sum(tally.violations for tally in tallies), "broken"),
+        (sum(len(tally.nondeterministic) for tally in tallies), "not deterministic"),
+        (sum(len(tally.errors) for tally in tallies), "lost to errors of the harness"),
+    )
+    return ", ".join(f"{count:,} {what}" for count, what in counts if count) or "every promise held"
+
+
+def tell_fired(console: Console, tallies: Iterable[Tally]) -> None:
+    """Print how often each fault and each kind of end came about, and which faults never did."""
+    fired: Counter[str] = Counter()
+    for tally in tallies:
+        fired += tally.fired
+    table = Table(title="what fired", title_justify="left", show_header=False, box=box.SIMPLE)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right")
+    for counts in (_faults(fired), _ends(fired)):
+        for kind, times in counts.most_common():
+            table.add_row(kind, f"{times:,}")
+        table.add_section()
+    never = [kind for kind in FAULTS if not fired[kind]]
+    if fired:
+        console.print(table)
+    if never:
+        _prose(console, 2, f"never: {', '.join(never)}")
+
+
+def _faults(fired: Mapping[str, int]) -> Counter[str]:
+    return Counter({kind: times for kind, times in fired.items() if not kind.startswith("crash")})
+
+
+def _ends(fired: Mapping[str, int]) -> Counter[str]:
+    """Return how machines died: in which operations, summed up by moment, and under which profile."""
+    ends: Counter[str] = Counter()
+    for kind, times in fired.items():
+        crash, _, rest = kind.partition(" ")
+        first, _, operation = rest.partition(" ")
+        if crash == "crash" and rest:
+            in_operation = bool(operation) and first in MOMENTS
+            ends[f"died {first} an operation" if in_operation else f"crash under {rest}"] += times
+    return ends
+
+
+def tell_failure(console: Console, failure: Failure, again: str = "") -> None:
+    """Print one failure: the claim, what was promised and found, the end of the story, how to see it again."""
+    console.print(f"\n[red]broken[/red]: {escape(failure.scenario)}, seed {failure.seed}", soft_wrap=True)
+    _prose(console, 2, f"claim: {failure.claim}")
+    for violation in failure.violations[:VIOLATIONS_TOLD]:
+        _tell_violation(console, violation)
+    more = len(failure.violations) - VIOLATIONS_TOLD
+    if more > 0:
+        _prose(console, 2, f"and {more} more like it")
+    _prose(console, 2, "before it:")
+    for line in failure.story[-STORY_TOLD:]:
+        _prose(console, 2, line, style="dim")
+    if again:
+        console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
+
+
+def _tell_violation(console: Console, violation: Violation) -> None:
+    reason, *waits = violation.summary.splitlines()
+    _prose(console, 2, f"{violation.invariant}: {reason}")
+    for line in waits:
+        _prose(console, 4, line.strip())
+    if violation.file:
+        _prose(console, 4, f"file:     {violation.file} @ {violation.offset}")
+    if violation.expected or violation.found:
+        _prose(console, 4, f"field:    {violation.field}")
+        _prose(console, 4, f"expected: {violation.expected}")
+        _prose(console, 4, f"found:    {violation.found}")
+
+
+def _prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
+    """Print one line, indented, its control characters as dots, and on a terminal wrapped within the indent."""
+    line = "".join(char if char.isprintable() else "·" for char in line)
+    if console.is_terminal:
+        console.print(Padding(Text(line, style), (0, 0, 0, indent)))
+    else:
+        console.print(Text(" " * indent + line, style), soft_wrap=True)
+
+
+def names_table(title: str, members: Mapping[str, str]) -> Table:
+    """Return names beside what they mean."""
+    table = Table(title=title, title_justify="left", show_header=False, box=box.SIMPLE)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, text in members.items():
+        table.add_row(name, text)
+    return table
+
+
+def disk_text(profile: CrashProfile) -> str:
+    """Return what a crash profile takes, in a line."""
+    if profile.page_cache_survives:
+        return "the page cache survives, and with it every write, name and size"
+    return f"unsynced pages may be lost or torn; of unsynced names and sizes survive {profile.metadata.value}"
+
+
+def hunts_table(hunts: Iterable[Hunted]) -> Table:
+    """Return one row a mutant: whether it was found, by what, after how long."""
+    rows = list(hunts)
+    found = sum(hunted.found for hunted in rows)
+    table = _table(f"{found} of {len(rows)} mutants found", ("mutant", "found", "by"), ("seeds", "seconds"))
+    for hunted in rows:
+        verdict = "[green]yes[/green]" if hunted.found else "[red]no[/red]"
+        if hunted.clean_violation:
+            verdict = "[red]clean store broke[/red]"
+        table.add_row(hunted.id, verdict, hunted.invariant, f"{hunted.seeds:,}", f"{hunted.seconds:.1f}")
+    return table
+
+
+def bench_table(figures: Iterable[Figure], rounds: int) -> Table:
+    """Return one row a figure, red below its floor."""
+    table = _table(f"medians of {rounds}", ("what",), ("median", "least", "most", "floor", "unit"))
+    for figure in figures:
+        rates = (figure.median, min(figure.samples), max(figure.samples), figure.floor)
+        style = "" if figure.median >= figure.floor else "red"
+        table.add_row(figure.name, *(f"{rate:,.0f}" for rate in rates), figure.unit, style=style)
+    return table
+
+
+def _table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for name in texts:
+        table.add_column(name, no_wrap=name != "what")
+    for name in figures:
+        table.add_column(name, justify="right")
+    return table

@@ -1,0 +1,88 @@
+"""Evidence to doctor: a sound store of three messages, by hand, and a living one on a simulated disk."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from tornlog.faults.disk import Disk
+from tornlog.faults.image import Image
+from tornlog.scenarios.evidence import Evidence
+from tornlog.scenarios.ledger import Ledger, PutEntry
+from tornlog.scenarios.machine import ROOT, world_of
+from tornlog.scenarios.recovered import FoundQueue, FoundRecord, RecoveredStore
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.formats.consume_queue import tags_code
+from tornlog.store.formats.scan import ScannedRecord
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageStatus
+
+T = TypeVar("T")
+Body = Callable[[MessageStore, Disk], T]
+
+
+def put_of(number: int) -> PutEntry:
+    """Make a put of T0/0 that has not been answered."""
+    name = f"m{number}"
+    body = f"{name} body".encode()
+    properties = f"KEYS\1{name}\2TAGS\1TagA".encode()
+    return PutEntry(name, 0, "T0", 0, "TagA", body, properties, True, asked_ns=0)
+
+
+@pytest.fixture
+def evidence() -> Evidence:
+    """Return a store with three messages m0, m1, m2 in T0/0, each acknowledged, promised and there."""
+    ledger, store = Ledger(), RecoveredStore(min_offset=0)
+    queue = FoundQueue("T0", 0, 0, 0, 3, "/store/consumequeue/T0/0", [])
+    store.queues["T0", 0] = queue
+    at = 0
+    for number in range(3):
+        put = put_of(number)
+        ledger.ask(put)
+        put.answered_ns, put.status = 1_000_000, PutMessageStatus.PUT_OK
+        put.physical_offset, put.queue_offset = at, number
+        ledger.promise(put)
+        record = ScannedRecord(at, put.record_bytes, "T0", 0, number, 0, 1000 + number, put.properties)
+        found = FoundRecord(record, "/store/commitlog/0", at, put.body)
+        store.records.append(found)
+        store.by_offset[at] = found
+        queue.entries.append((at, put.record_bytes, tags_code("TagA")))
+        at += put.record_bytes
+    store.max_offset = at
+    return Evidence(ledger, store)
+
+
+@pytest.fixture
+def unasked() -> Callable[[int], PutEntry]:
+    """Return a maker of puts that the ledger has never heard of."""
+    return put_of
+
+
+@pytest.fixture
+def on_a_store() -> Callable[..., object]:
+    """Return a runner of a body with a store under SYNC_FLUSH that has been started on an empty simulated disk."""
+
+    def run(body: Body[T]) -> T:
+        choices = Choices("judges")
+        kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+        machine = kernel.machine("one")
+        disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
+
+        def main() -> T:
+            config = StoreConfig(
+                ROOT,
+                flush_disk_type=FlushDiskType.SYNC_FLUSH,
+                mapped_file_size_commit_log=2048,
+                mapped_file_size_consume_queue=200,
+            )
+            store = MessageStore(world_of(machine, disk), config)
+            store.load()
+            store.start()
+            return body(store, disk)
+
+        return kernel.run(machine, main, time_limit_ns=60 * 10**9)
+
+    return run

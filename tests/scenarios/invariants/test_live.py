@@ -1,0 +1,45 @@
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.evidence import Evidence
+from tornlog.scenarios.invariants import live
+from tornlog.scenarios.plan import Plan, Ranges, draw_plan
+from tornlog.sim.choices import Choices
+
+
+@pytest.fixture
+def plan() -> Plan:
+    ranges = replace(Ranges(), producers=(2,), sync_ms_max=(10,))
+    return draw_plan(Choices("live").stream("plan"), ranges)
+
+
+def test_a_put_answered_within_a_few_syncs_holds(plan: Plan, evidence: Evidence) -> None:
+    put = evidence.ledger.puts[0]
+    put.answered_ns = 260 * 1_000_000
+
+    assert list(live.check_answer(plan, put)) == []
+
+
+def test_a_put_that_waited_longer_than_a_few_syncs_is_found(plan: Plan, evidence: Evidence) -> None:
+    put = evidence.ledger.puts[0]
+    put.answered_ns = 261 * 1_000_000
+
+    (violation,) = live.check_answer(plan, put)
+
+    assert (violation.expected, violation.found) == ("<= 260 ms", "261 ms")
+
+
+@pytest.mark.parametrize("fault", ["slow_sync_chance", "failed_sync_chance", "failed_creation_chance"])
+def test_a_disk_that_is_slow_or_fails_sets_no_limit(plan: Plan, evidence: Evidence, fault: str) -> None:
+    put = evidence.ledger.puts[0]
+    put.answered_ns = 10**12
+
+    assert list(live.check_answer(replace(plan, **{fault: 0.1}), put)) == []
+
+
+def test_a_put_without_an_answer_is_not_judged(plan: Plan, evidence: Evidence) -> None:
+    put = evidence.ledger.puts[0]
+    put.answered_ns = None
+
+    assert list(live.check_answer(plan, put)) == []

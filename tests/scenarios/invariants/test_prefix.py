@@ -1,0 +1,68 @@
+from collections.abc import Callable
+
+from tornlog.scenarios.evidence import Evidence
+from tornlog.scenarios.invariants import prefix
+from tornlog.scenarios.ledger import PutEntry
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.put_result import PutMessageStatus
+
+
+def summaries(evidence: Evidence) -> list[str]:
+    return [violation.summary for violation in prefix.check(evidence)]
+
+
+def test_a_log_of_what_was_put_holds(evidence: Evidence) -> None:
+    assert summaries(evidence) == []
+
+
+def test_a_missing_tail_is_no_breach_of_a_prefix(evidence: Evidence) -> None:
+    evidence.store.max_offset = evidence.store.records.pop().record.physical_offset
+
+    assert summaries(evidence) == []
+
+
+def test_damage_inside_the_log_is_a_hole(evidence: Evidence) -> None:
+    evidence.store.damage = CorruptFileError("commitlog/0", 200, "magicCode", "daa320a7", "00000000")
+
+    (violation,) = prefix.check(evidence)
+
+    assert (violation.summary, violation.file, violation.offset) == ("the log has a hole", "commitlog/0", 200)
+
+
+def test_a_record_that_nobody_put_is_an_invention(
+    evidence: Evidence, unasked: Callable[[int], PutEntry]
+) -> None:
+    found = evidence.store.records[2]
+    found.record = found.record._replace(properties=unasked(7).properties)
+
+    assert "a record that nobody put" in summaries(evidence)
+
+
+def test_a_record_with_another_body_is_an_invention(evidence: Evidence) -> None:
+    evidence.store.records[1].body = bytes(7)
+
+    assert "a record that nobody put" in summaries(evidence)
+
+
+def test_a_put_that_is_there_twice_is_found(evidence: Evidence) -> None:
+    evidence.store.records.append(evidence.store.records[0])
+
+    assert summaries(evidence) == ["a put that is there twice"]
+
+
+def test_a_record_that_had_gone_must_not_come_back(evidence: Evidence) -> None:
+    evidence.ledger.gone["m1"] = evidence.ledger.puts[1]
+
+    assert summaries(evidence) == ["a record that had been cut came back"]
+
+
+def test_a_refused_put_must_not_be_there(evidence: Evidence) -> None:
+    evidence.ledger.puts[1].status = PutMessageStatus.MESSAGE_ILLEGAL
+
+    assert summaries(evidence) == ["a refused put is there"]
+
+
+def test_an_appended_record_that_others_stand_around_is_a_hole(evidence: Evidence) -> None:
+    del evidence.store.records[1]
+
+    assert summaries(evidence) == ["a hole below the log's end"]

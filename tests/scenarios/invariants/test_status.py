@@ -1,0 +1,116 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk import Disk
+from tornlog.scenarios.invariants import status
+from tornlog.scenarios.ledger import PutEntry
+from tornlog.scenarios.plan import Plan, Ranges, draw_plan
+from tornlog.sim.choices import Choices
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageResult, PutMessageStatus
+
+OnAStore = Callable[..., Any]
+MS = 1_000_000
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return draw_plan(Choices("status").stream("plan"), replace(Ranges(), sync_flush=(True,)))
+
+
+@pytest.fixture
+def judge(on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]) -> Callable[..., list[str]]:
+    """Return a judge of what becomes of one put when its answer, or the world, is doctored."""
+
+    def run(
+        doctor: Callable[[MessageStore, Disk, PutMessageResult], PutMessageResult],
+        *,
+        legal: bool = True,
+        waited_ms: int = 3,
+    ) -> list[str]:
+        def body(store: MessageStore, disk: Disk) -> list[str]:
+            put = unasked(0)
+            result = doctor(store, disk, store.put_message(Message.of("T0", b"body")))
+            put.answered_ns = waited_ms * MS
+            return [found.summary for found in status.check(plan, store, disk, put, result, legal=legal)]
+
+        found: list[str] = on_a_store(body)
+        return found
+
+    return run
+
+
+def answered(
+    with_status: PutMessageStatus, fault: str = ""
+) -> Callable[[MessageStore, Disk, PutMessageResult], PutMessageResult]:
+    def doctor(store: MessageStore, disk: Disk, result: PutMessageResult) -> PutMessageResult:
+        disk.fired[fault] += 1
+        append = result.append if with_status is PutMessageStatus.FLUSH_DISK_TIMEOUT else None
+        return PutMessageResult(with_status, append)
+
+    return doctor
+
+
+def test_an_ok_for_a_durable_message_is_the_truth(judge: Callable[..., list[str]]) -> None:
+    assert judge(lambda store, disk, result: result) == []
+
+
+def test_an_ok_for_bytes_that_are_not_durable_is_a_lie(judge: Callable[..., list[str]]) -> None:
+    def doctor(store: MessageStore, disk: Disk, result: PutMessageResult) -> PutMessageResult:
+        store.log.segments[0].file.store(10, b"not synced")
+        return result
+
+    assert judge(doctor) == ["m0 was answered OK before it was durable"]
+
+
+def test_an_ok_for_an_impossible_message_is_a_lie(judge: Callable[..., list[str]]) -> None:
+    summary = "m0: a message no record can hold was answered OK"
+
+    assert judge(lambda store, disk, result: result, legal=False) == [summary]
+
+
+def test_an_ok_without_a_place_is_a_lie(judge: Callable[..., list[str]]) -> None:
+    assert judge(answered(PutMessageStatus.PUT_OK)) == ["m0: answered OK without a place"]
+
+
+def test_a_time_out_is_a_lie_before_the_time_is_up(judge: Callable[..., list[str]]) -> None:
+    timed_out = answered(PutMessageStatus.FLUSH_DISK_TIMEOUT)
+
+    assert judge(timed_out, waited_ms=4999) == ["m0: timed out after 4999 ms"]
+    assert judge(timed_out, waited_ms=5000) == []
+    assert judge(answered(PutMessageStatus.FLUSH_DISK_TIMEOUT, "failed sync"), waited_ms=3) == []
+
+
+def test_a_good_message_is_not_illegal(judge: Callable[..., list[str]]) -> None:
+    illegal = answered(PutMessageStatus.MESSAGE_ILLEGAL)
+
+    assert judge(illegal) == ["m0: a good message was refused"]
+    assert judge(illegal, legal=False) == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        (PutMessageStatus.SERVICE_NOT_AVAILABLE, "failed sync"),
+        (PutMessageStatus.CREATE_MAPEDFILE_FAILED, "failed creation"),
+        (PutMessageStatus.OS_PAGECACHE_BUSY, "slow sync"),
+    ],
+)
+def test_a_refusal_needs_a_reason(
+    judge: Callable[..., list[str]], refusal: PutMessageStatus, reason: str
+) -> None:
+    assert judge(answered(refusal)) == ["m0: refused without a reason"]
+    assert judge(answered(refusal, reason)) == []
+
+
+def test_a_slow_disk_excuses_a_missing_segment_only_after_the_wait_for_it(
+    judge: Callable[..., list[str]],
+) -> None:
+    no_segment = answered(PutMessageStatus.CREATE_MAPEDFILE_FAILED, "slow sync")
+
+    assert judge(no_segment, waited_ms=4999) == ["m0: no segment after 4999 ms"]
+    assert judge(no_segment, waited_ms=5000) == []

@@ -1,0 +1,420 @@
+"""The command line: what it takes, prints, leaves and exits with."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.faults.kinds import FAULTS
+from tornlog.faults.profiles import PROFILES
+from tornlog.scenarios import commands
+from tornlog.scenarios.bench import Figure
+from tornlog.scenarios.catalogue import SCENARIOS
+from tornlog.scenarios.failure import Failure
+from tornlog.scenarios.hunt import Hunted
+from tornlog.scenarios.invariants import INVARIANTS
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.scenario import POLICIES, Scenario
+
+NAME = "sync-flush-survives-power-loss"
+OTHER = "clean-stop-loses-nothing"
+BUG = "ack-before-flush"
+
+Tornlog = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def tornlog() -> Tornlog:
+    """Run the command line, and let pass what is no exit."""
+    app, runner = application(), CliRunner()
+
+    def run(*arguments: object) -> Result:
+        result = runner.invoke(app, [str(argument) for argument in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture
+def broken_in_catalogue(broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)
+    return broken_scenario.name
+
+
+def document_of(result: Result) -> dict[str, Any]:
+    """Return the JSON on stdout, which holds nothing else."""
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def in_one_line(text: str) -> str:
+    """Return text as it was before boxes and line ends came into it."""
+    return " ".join(text.replace("│", " ").split())
+
+
+# run
+
+
+def test_a_run_that_holds_prints_what_it_did_and_exits_0(tornlog: Tornlog) -> None:
+    result = tornlog("run", NAME, OTHER, "--seeds", 3)
+    assert result.exit_code == 0
+    assert "6 seeds in" in result.stdout
+    assert "every promise held" in result.stdout
+    assert NAME in result.stdout
+    assert OTHER in result.stdout
+    assert "what fired" in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_run_of_everything_fits_80_columns(tornlog: Tornlog) -> None:
+    result = tornlog("run", "--seeds", 1)
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in SCENARIOS)
+    assert all(len(line.rstrip()) <= 80 for line in result.stdout.splitlines())
+    assert "…" not in result.stdout
+
+
+def test_json_of_a_run_has_a_row_for_every_scenario(tornlog: Tornlog) -> None:
+    document = document_of(tornlog("run", NAME, OTHER, "--seeds", 3, "--json", "-"))
+    assert document["format"] == "tornlog-run/1"
+    assert document["failures"] == []
+    assert document["seconds"] > 0
+    assert [row["name"] for row in document["scenarios"]] == [NAME, OTHER]
+    first, second = document["scenarios"]
+    assert first["claim"] == SCENARIOS[NAME].claim
+    assert (first["seeds"], first["violations"], first["errors"], first["nondeterministic"]) == (3, 0, 0, 0)
+    assert first["crash_points"] > 0
+    assert sum(first["fired"].values()) > 0
+    assert list(first["fired"]) == sorted(first["fired"])
+    assert (second["crash_points"], second["fired"]) == (0, {})
+    assert len(first["digest"]) == 32
+    assert first["digest"] != second["digest"]
+
+
+def rows(result: Result) -> dict[str, dict[str, Any]]:
+    """Return the scenarios of a run by name, but for what the clock has a part in."""
+    found = {row["name"]: row for row in document_of(result)["scenarios"]}
+    for row in found.values():
+        del row["seconds"]
+    return found
+
+
+def test_jobs_and_the_order_of_names_change_no_digest(tornlog: Tornlog) -> None:
+    alone = rows(tornlog("run", NAME, OTHER, "--seeds", 4, "--json", "-"))
+    shared = rows(tornlog("run", OTHER, NAME, "--seeds", "0:4", "--jobs", 2, "--json", "-"))
+    assert alone == shared
+
+
+def test_seeds_are_a_number_or_a_range_or_one_alone(tornlog: Tornlog) -> None:
+    def digest(*arguments: object) -> tuple[int, str]:
+        row = rows(tornlog("run", NAME, *arguments, "--json", "-"))[NAME]
+        return row["seeds"], row["digest"]
+
+    assert digest("--seeds", 3) == digest("--seeds", "0:3") == digest("--seeds", ":3")
+    assert digest("--seed", 2) == digest("--seeds", "2:3")
+    assert digest("--seed", 2) != digest("--seed", 3)
+    assert digest("--seeds", "5:9")[0] == 4
+
+
+def test_a_scenario_named_twice_runs_once(tornlog: Tornlog) -> None:
+    assert rows(tornlog("run", NAME, NAME, "--seeds", 2, "--json", "-"))[NAME]["seeds"] == 2
+
+
+def test_time_ends_a_run_without_seeds(tornlog: Tornlog) -> None:
+    document = document_of(tornlog("run", OTHER, "--time", "0.05s", "--json", "-"))
+    assert document["scenarios"][0]["seeds"] > 0
+    assert document["seconds"] < 20
+
+
+def test_without_seeds_or_time_a_run_takes_30_seconds(
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def run_nothing(batches: object, *, seconds: float | None, **_: object) -> dict[str, object]:
+        asked.append(seconds)
+        return {}
+
+    monkeypatch.setattr(commands, "run_batches", run_nothing)
+    for arguments in ((), ("--time", "2m"), ("--seeds", "5"), ("--seeds", "5", "--time", "1.5")):
+        assert tornlog("run", *arguments).exit_code == 0
+    assert asked == [30.0, 120.0, None, 1.5]
+
+
+def test_disk_and_policy_narrow_a_run(tornlog: Tornlog) -> None:
+    row = rows(tornlog("run", NAME, "--seeds", 6, "--disk", "process-kill", "--json", "-"))[NAME]
+    ends = {kind for kind in row["fired"] if kind.removeprefix("crash ") in PROFILES}
+    assert ends == {"crash process-kill"}
+    digests = {
+        rows(tornlog("run", NAME, "--seeds", 2, "--policy", policy, "--json", "-"))[NAME]["digest"]
+        for policy in POLICIES
+    }
+    assert len(digests) == len(POLICIES)
+
+
+def test_checking_determinism_changes_no_digest(tornlog: Tornlog) -> None:
+    once = rows(tornlog("run", NAME, "--seeds", 2, "--json", "-"))
+    assert rows(tornlog("run", NAME, "--seeds", 2, "--check-determinism", "--json", "-")) == once
+
+
+def test_json_goes_to_a_file_beside_the_table(tornlog: Tornlog, tmp_path: Path) -> None:
+    result = tornlog("run", NAME, "--seeds", 1, "--json", tmp_path / "run.json")
+    assert "1 seed in" in result.stdout
+    assert json.loads((tmp_path / "run.json").read_text())["format"] == "tornlog-run/1"
+
+
+# Runs that do not hold
+
+
+@pytest.fixture(scope="module")
+def left(tornlog: Tornlog, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """A run that broke and left its failures, and where."""
+    out = tmp_path_factory.mktemp("out") / "deep" / "er"
+    return tornlog("run", NAME, "--seeds", 3, "--mutant", BUG, "--out", out), out / "failures"
+
+
+def test_a_broken_promise_exits_1_and_is_told(left: tuple[Result, Path]) -> None:
+    result, _ = left
+    assert result.exit_code == 1
+    assert "3 seeds in" in result.stdout
+    assert "3 broken" in result.stdout
+    told = result.stderr
+    assert f"broken: {NAME}, seed 0" in told
+    assert f"claim: {SCENARIOS[NAME].claim}" in told
+    assert "STATUS: " in told
+    assert "expected: after the sync" in told
+    assert "found:    before it" in told
+    assert told.count(" ms  life-0/") == 10
+    assert told.count("broken: ") == 1, "one failure a scenario is enough to read"
+
+
+def test_failures_are_left_by_signature(left: tuple[Result, Path]) -> None:
+    result, directory = left
+    (path,) = directory.iterdir()
+    failure = Failure.from_json(path.read_text())
+    assert path.name == f"{failure.signature}.json" == f"{NAME}-status-answer.json"
+    assert (failure.seed, failure.mutant) == (0, BUG)
+    assert f"again: tornlog replay {path}" in result.stderr
+
+
+def test_json_names_the_failures_that_were_left(tornlog: Tornlog, tmp_path: Path) -> None:
+    result = tornlog("run", NAME, "--seed", 0, "--mutant", BUG, "--out", tmp_path, "--json", "-")
+    document = document_of(result)
+    assert document["scenarios"][0]["violations"] == 1
+    assert document["failures"] == [str(tmp_path / "failures" / f"{NAME}-status-answer.json")]
+
+
+def test_a_failure_that_is_not_left_can_be_had_again_by_its_seed(tornlog: Tornlog) -> None:
+    result = tornlog("run", NAME, "--seed", 3, "--mutant", BUG, "--disk", "strict-posix", "--policy", "pct")
+    again = result.stderr.rpartition("again: tornlog ")[2].split()
+    assert again == [*f"run {NAME} --seed 3 --disk strict-posix --policy pct --mutant {BUG}".split()]
+    assert tornlog(*again).stderr == result.stderr
+
+
+def test_a_run_that_holds_leaves_nothing(tornlog: Tornlog, tmp_path: Path) -> None:
+    tornlog("run", NAME, "--seeds", 1, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_error_of_the_harness_exits_3(tornlog: Tornlog, broken_in_catalogue: str) -> None:
+    result = tornlog("run", broken_in_catalogue, NAME, "--seeds", 2)
+    assert result.exit_code == 3
+    assert "2 lost to errors of the harness" in result.stdout
+    assert f"{broken_in_catalogue} --seed 0: Traceback" in result.stderr
+    rows = document_of(tornlog("run", broken_in_catalogue, "--seeds", 2, "--json", "-"))["scenarios"]
+    assert (rows[0]["errors"], rows[0]["violations"]) == (2, 0)
+
+
+def test_nondeterminism_exits_4(tornlog: Tornlog, impatient_producers: None) -> None:
+    result = tornlog("run", OTHER, "--seeds", 2, "--check-determinism")
+    assert result.exit_code == 4
+    assert "not deterministic" in result.stdout
+    assert f"{OTHER} --seed 0: digests" in result.stderr
+
+
+def test_an_error_of_the_harness_is_worse_than_a_broken_promise(
+    tornlog: Tornlog, broken_in_catalogue: str
+) -> None:
+    assert tornlog("run", broken_in_catalogue, NAME, "--seeds", 1, "--mutant", BUG).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "no-such-claim"), "no scenario no-such-claim"),
+        (("run", NAME, "--disk", "floppy"), "found floppy"),
+        (("run", NAME, "--policy", "fair"), "found fair"),
+        (("run", NAME, "--mutant", "no-such-bug"), "no mutant no-such-bug"),
+        (("run", NAME, "--seeds", "many"), "expected N or A:B, found many"),
+        (("run", NAME, "--seeds", "1:2:3"), "expected N or A:B, found 1:2:3"),
+        (("run", NAME, "--seeds", "0"), "expected at least one seed, found 0"),
+        (("run", NAME, "--seeds", "5:5"), "expected at least one seed, found 5:5"),
+        (("run", NAME, "--seeds", "1", "--seed", "1"), "found both"),
+        (("run", NAME, "--seed", "one"), "--seed"),
+        (("run", NAME, "--time", "soon"), "such as 30s or 5m, found soon"),
+        (("run", NAME, "--time", ""), "such as 30s or 5m"),
+        (("run", NAME, "--time", "0s"), "more than 0 and an end, found 0s"),
+        (("run", NAME, "--time", "-3s"), "more than 0 and an end, found -3s"),
+        (("run", NAME, "--time", "nan"), "more than 0 and an end, found nan"),
+        (("run", NAME, "--time", "infs"), "more than 0 and an end, found infs"),
+        (("run", NAME, "--jobs", "0"), "--jobs"),
+        (("run", NAME, "--out", __file__), "is a file"),
+        (("mutants", "no-such-bug"), "no mutant no-such-bug"),
+        (("mutants", "--seeds", "0"), "--seeds"),
+        (("replay", "/no/such/file.json"), "No such file or directory"),
+        (("bench", "--rounds", "0"), "--rounds"),
+    ],
+)
+def test_a_wrong_command_line_exits_2_and_says_what_is_wrong(
+    tornlog: Tornlog, arguments: tuple[str, ...], message: str
+) -> None:
+    result = tornlog(*arguments)
+    assert result.exit_code == 2
+    assert message in in_one_line(result.stderr)
+    assert result.stdout == ""
+
+
+# list
+
+
+def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
+    document = document_of(tornlog("list", "--json", "-"))
+    assert {title: list(members) for title, members in document.items()} == {
+        "scenarios": list(SCENARIOS),
+        "invariants": list(INVARIANTS),
+        "faults": list(FAULTS),
+        "disks": list(PROFILES),
+        "policies": list(POLICIES),
+        "mutants": list(MUTANTS),
+    }
+    assert all(text for members in document.values() for text in members.values())
+
+
+def test_list_prints_the_same_as_tables(tornlog: Tornlog) -> None:
+    result = tornlog("list")
+    assert result.exit_code == 0
+    for name in (*SCENARIOS, *INVARIANTS, *FAULTS, *PROFILES, *POLICIES, *MUTANTS):
+        assert name in result.stdout
+    assert all(len(line.rstrip()) <= 80 for line in result.stdout.splitlines())
+
+
+# replay
+
+
+@pytest.fixture
+def stored(failure: Failure, tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "failure.json"
+    path.write_text(failure.to_json())
+    return path
+
+
+def test_a_failure_that_comes_back_exits_1(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
+    result = tornlog("replay", stored)
+    assert result.exit_code == 1
+    assert result.stdout == f"replayed: digest {failure.digest}, the same violation\n"
+    assert f"broken: {failure.scenario}, seed {failure.seed}" in result.stderr
+    assert "again:" not in result.stderr
+
+
+def test_json_of_a_replay_says_whether_it_was_the_same(
+    tornlog: Tornlog, stored: Path, failure: Failure
+) -> None:
+    result = tornlog("replay", stored, "--json", "-")
+    assert result.exit_code == 1
+    assert document_of(result) == {
+        "format": "tornlog-replay/1",
+        "scenario": failure.scenario,
+        "seed": failure.seed,
+        "same": True,
+        "digest": failure.digest,
+        "violations": [violation.to_json() for violation in failure.violations],
+    }
+    assert result.stderr == ""
+
+
+def doctor(path: Path, **fields: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def test_a_record_that_no_longer_fits_exits_3_and_names_the_decision(tornlog: Tornlog, stored: Path) -> None:
+    doctor(stored, schedule=[[1, "a label of yore", "life-0/main"]])
+    result = tornlog("replay", stored)
+    assert result.exit_code == 3
+    assert "the record no longer fits: schedule, entry 0: recorded (1, 'a label of yore'" in result.stderr
+
+
+def test_another_digest_exits_4(tornlog: Tornlog, stored: Path) -> None:
+    doctor(stored, digest="0" * 32)
+    result = tornlog("replay", stored)
+    assert result.exit_code == 4
+    assert "something else happened this time" in result.stdout
+
+
+def test_a_failure_of_a_mutant_that_is_gone_exits_2(tornlog: Tornlog, stored: Path) -> None:
+    doctor(stored, mutant="no-such-bug")
+    result = tornlog("replay", stored)
+    assert result.exit_code == 2
+    assert "mutant: there is none named no-such-bug" in in_one_line(result.stderr)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[1]", b'{"format": "tornlog-run/1"}'])
+def test_a_file_that_is_no_failure_exits_2(tornlog: Tornlog, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "garbage.json"
+    path.write_bytes(content)
+    result = tornlog("replay", path)
+    assert result.exit_code == 2
+    assert "garbage.json" in in_one_line(result.stderr).replace(" ", "")
+
+
+# mutants
+
+
+def test_a_mutant_that_is_found_exits_0(tornlog: Tornlog) -> None:
+    result = tornlog("mutants", BUG, "--seeds", 20)
+    assert result.exit_code == 0
+    assert "1 of 1 mutants found" in result.stdout
+    assert "STATUS" in result.stdout
+
+
+def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
+    result = tornlog("mutants", BUG, BUG, "--json", "-")
+    (row,) = json.loads(result.stdout)
+    assert (row["id"], row["found"], row["invariant"], row["shrunk"]) == (BUG, True, "STATUS", None)
+    assert row["seeds"] >= 1
+    assert row["seconds"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("hunted", "told"),
+    [
+        (Hunted(BUG, False, "", 500, 1.0, ""), ""),
+        (Hunted(BUG, True, "DUR", 3, 1.0, "DUR: m1 is gone"), f"{BUG}: without it, too: DUR: m1 is gone"),
+    ],
+)
+def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, hunted: Hunted, told: str
+) -> None:
+    monkeypatch.setattr(commands, "hunt", lambda mutant, seeds: hunted)
+    result = tornlog("mutants", BUG)
+    assert result.exit_code == 1
+    assert result.stderr.strip() == told
+
+
+# bench
+
+
+def test_bench_prints_medians_beside_floors(tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = [Figure("sheep counted", "sheep/s", 100.0, (90.0, 1250.0, 120.0))]
+    monkeypatch.setattr(commands, "run_bench", lambda rounds, on_begin: figures)
+    result = tornlog("bench", "--rounds", 3)
+    assert result.exit_code == 0
+    (line,) = [line for line in result.stdout.splitlines() if "sheep counted" in line]
+    assert line.split() == ["sheep", "counted", "120", "90", "1,250", "100", "sheep/s"]
+    document = document_of(tornlog("bench", "--json", "-"))
+    assert document == {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]}

@@ -1,0 +1,274 @@
+"""A run: silent on a store that keeps its promises, and never more than a violation on one that does not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tornlog.faults.image import Image
+from tornlog.faults.profiles import PROFILES
+from tornlog.scenarios.plan import Life, Plan, Ranges, draw_plan
+from tornlog.scenarios.run import Outcome, Run
+from tornlog.sim.choices import Choices
+from tornlog.sim.policies.replay import Replay
+from tornlog.store.dispatch import DispatchService
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.flush import GroupCommitRequest, GroupCommitService
+from tornlog.store.flush_queues import FlushConsumeQueueService
+from tornlog.store.message_store import MessageStore
+from tornlog.store.queue_replay import QueueReplay
+from tornlog.store.recovery import Recovery
+from tornlog.store.segments.segment import Segment
+
+Execute = Callable[..., Outcome]
+
+
+def only_violation(outcome: Outcome) -> tuple[str, str]:
+    """Return invariant and summary of the first violation, one line each."""
+    assert outcome.violations, "nothing was found"
+    return outcome.violations[0].invariant, outcome.violations[0].summary
+
+
+# A store that keeps its promises
+
+
+def test_a_run_without_faults_holds(quiet_plan: Plan, execute: Execute) -> None:
+    outcome = execute(quiet_plan)
+    assert outcome.violations == []
+    assert outcome.crashes == 0
+    assert not outcome.fired
+    assert outcome.messages == 2 * 6 + 2 * 2, "what the lives put, the one that heals included"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("sync_flush", [True, False])
+def test_a_crash_of_any_kind_holds_and_is_counted(
+    quiet_plan: Plan, execute: Execute, profile: str, sync_flush: bool
+) -> None:
+    lives = (
+        Life("crash at rest", profile, -1, "after", 4),
+        Life("crash in traffic", profile, 30, "during", 4),
+    )
+    outcome = execute(replace(quiet_plan, sync_flush=sync_flush, lives=lives))
+    assert outcome.violations == []
+    assert outcome.crashes == 2
+    assert outcome.fired[f"crash {profile}"] == 2
+    assert sum(times for kind, times in outcome.fired.items() if kind.startswith("crash during")) == 1
+
+
+def test_the_same_choices_give_the_same_outcome(crash_plan: Plan, execute: Execute) -> None:
+    first, second, other = execute(crash_plan), execute(crash_plan), execute(crash_plan, "2")
+    assert first == second
+    assert first.digest != other.digest
+
+
+def test_a_run_can_be_repeated_from_its_record(crash_plan: Plan) -> None:
+    choices = Choices("1")
+    first = Run(crash_plan, choices).execute()
+    replayed = Choices.replaying(choices.recorded())
+    second = Run(crash_plan, replayed, Replay(first.schedule)).execute()
+    assert second == first
+    assert replayed.divergence is None
+
+
+def test_whoever_asks_is_given_every_image_that_a_machine_finds(crash_plan: Plan) -> None:
+    run = Run(crash_plan, Choices("1"))
+    images: list[Image] = []
+    run.on_image = images.append
+    run.execute()
+    assert len(images) == 4  # heal, heal again, healed, after
+    assert all(image.files for image in images)
+
+
+def test_a_crash_that_comes_too_late_for_its_operation_comes_at_rest(
+    quiet_plan: Plan, execute: Execute
+) -> None:
+    late = Life("crash in traffic", "ext4-ordered", 10**6, "before", 3)
+    outcome = execute(replace(quiet_plan, lives=(late,)))
+    assert outcome.violations == []
+    assert outcome.crashes == 1
+    assert outcome.fired["crash ext4-ordered"] == 1
+
+
+# A store that does not
+
+
+@pytest.fixture
+def put(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str, Any], None]:
+    """Put something else in the place of a method of the store."""
+    return monkeypatch.setattr
+
+
+Put = Callable[[type, str, Any], None]
+
+
+def test_an_answer_before_the_sync_is_seen_at_once(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    def commit(self: GroupCommitService, requests: list[GroupCommitRequest]) -> None:
+        for request in requests:
+            request.complete(True)
+        self.flush_to(self.queue.max_offset)
+
+    put(GroupCommitService, "commit", commit)
+    outcome = execute(quiet_plan)
+    assert outcome.violations[0].invariant == "STATUS"
+    assert "before it was durable" in outcome.violations[0].summary
+
+
+def test_a_recovery_that_rebuilds_no_queue_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
+    put(QueueReplay, "add", lambda *_: True)
+    put(QueueReplay, "end", lambda self: None)
+    invariant, summary = only_violation(execute(crash_plan))
+    assert invariant == "CQ-COMPLETE"
+    assert "its queue does not lead to" in summary
+
+
+def test_a_recovery_that_cuts_too_much_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
+    cut_log = Recovery.cut_log
+
+    def cut_all(self: Recovery, end_offset: int) -> bool:
+        self._report.end_offset = 0
+        return cut_log(self, 0)
+
+    put(Recovery, "cut_log", cut_all)
+    assert only_violation(execute(crash_plan))[0] == "DUR"
+
+
+def test_a_service_that_dies_is_named(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    def step(self: DispatchService) -> None:
+        raise ZeroDivisionError("of its own accord")
+
+    put(DispatchService, "step", step)
+    invariant, summary = only_violation(execute(quiet_plan))
+    assert invariant == "LIVE"
+    assert summary == "life-0/dispatch died: ZeroDivisionError: of its own accord"
+
+
+def test_a_dispatch_that_does_nothing_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    put(DispatchService, "dispatch_available", lambda self: False)
+    assert only_violation(execute(quiet_plan)) == ("LIVE", "dispatch does not catch up")
+
+
+def test_a_service_that_hangs_is_named_with_what_it_waits_for(
+    put: Put, quiet_plan: Plan, execute: Execute
+) -> None:
+    def finish(self: FlushConsumeQueueService) -> None:
+        while True:
+            self.signal.wait(None)
+
+    put(FlushConsumeQueueService, "finish", finish)
+    invariant, summary = only_violation(execute(quiet_plan))
+    assert invariant == "LIVE"
+    assert summary.startswith("deadlock")
+    assert "life-0/flush-consume-queue" in summary
+
+
+def test_a_service_that_spins_is_named(
+    put: Put, monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Execute
+) -> None:
+    def finish(self: FlushConsumeQueueService) -> None:
+        while True:
+            self.signal.notify()
+
+    put(FlushConsumeQueueService, "finish", finish)
+    monkeypatch.setattr("tornlog.scenarios.run._STEP_LIMIT", 5_000)
+    invariant, summary = only_violation(execute(quiet_plan))
+    assert invariant == "LIVE"
+    assert summary.startswith("no end in sight")
+
+
+def test_a_put_that_is_never_answered_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    put(GroupCommitService, "commit", lambda self, requests: None)
+    invariant, summary = only_violation(execute(quiet_plan))
+    assert invariant == "LIVE"
+    assert "waited although nothing was wrong" in summary
+
+
+@pytest.mark.parametrize(
+    "error", [CorruptFileError("commitlog/0", 4, "magicCode", "one", "none"), IndexError("out of range")]
+)
+def test_a_store_that_cannot_be_opened_is_seen(
+    put: Put, quiet_plan: Plan, execute: Execute, error: Exception
+) -> None:
+    def load(self: MessageStore) -> None:
+        raise error
+
+    put(MessageStore, "load", load)
+    invariant, summary = only_violation(execute(quiet_plan))
+    assert invariant == "START"
+    assert summary == f"the store cannot be opened: {type(error).__name__}: {error}"
+
+
+def test_a_recovery_that_never_comes_to_rest_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
+    load, loads = MessageStore.load, count(1)
+
+    def load_and_scribble(self: MessageStore) -> object:
+        report = load(self)
+        for segment in self.log.segments[-1:]:
+            segment.file.store(segment.size_bytes - 1, bytes([next(loads)]))
+        return report
+
+    put(MessageStore, "load", load_and_scribble)
+    assert only_violation(execute(crash_plan)) == ("IDEMPOTENT", "recovering again changed the store")
+
+
+def test_a_flushed_position_that_moves_without_a_sync_is_seen(
+    put: Put, quiet_plan: Plan, execute: Execute
+) -> None:
+    def flush(self: Segment, least_pages: int) -> int:
+        wrote = self.wrote.get()
+        self.flushed.set(wrote)
+        return wrote
+
+    put(Segment, "flush", flush)
+    outcome = execute(replace(quiet_plan, sync_flush=False))
+    assert outcome.violations[0].invariant == "POS"
+    assert outcome.violations[0].summary == "flushed bytes that are not durable"
+
+
+def test_a_stop_that_leaves_a_task_running_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    put(FlushConsumeQueueService, "shutdown", lambda self: None)
+    outcome = execute(quiet_plan)
+    assert only_violation(outcome) == ("LIVE", "a stop left tasks running")
+    assert outcome.violations[0].found == "life-0/flush-consume-queue"
+
+
+def test_a_stop_that_is_not_clean_needs_a_fault(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    put(MessageStore, "is_clean", lambda self: False)
+    assert only_violation(execute(quiet_plan)) == ("LIVE", "a stop without a fault was not clean")
+
+
+def test_a_run_that_breaks_ends_there_and_still_has_a_digest(
+    put: Put, quiet_plan: Plan, execute: Execute
+) -> None:
+    put(DispatchService, "dispatch_available", lambda self: False)
+    first, second = execute(quiet_plan), execute(quiet_plan)
+    assert len(first.violations) == 1
+    assert first == second
+    assert first.digest
+
+
+METHODS: list[tuple[type, str]] = [
+    (MessageStore, "put_message"),
+    (MessageStore, "shutdown"),
+    (MessageStore, "start"),
+    (GroupCommitService, "commit"),
+    (DispatchService, "dispatch"),
+    (FlushConsumeQueueService, "step"),
+    (Segment, "append"),
+    (Recovery, "finish_queues"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), METHODS)
+def test_a_store_that_raises_anything_anywhere_breaks_a_promise_and_not_the_run(
+    put: Put, execute: Execute, owner: type, name: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise LookupError("broken")
+
+    put(owner, name, broken)
+    for seed in range(4):
+        plan = draw_plan(Choices(str(seed)).stream("plan"), Ranges(sync_flush=(True,), lives=(2,)))
+        assert execute(plan, str(seed)).violations, plan

@@ -1,0 +1,147 @@
+"""Many seeds: none is lost, none is counted twice, and how they are cut up leaves no trace."""
+
+import gc
+from collections.abc import Sequence
+
+import pytest
+
+from tornlog.scenarios import runner
+from tornlog.scenarios.catalogue import SCENARIOS
+from tornlog.scenarios.runner import (
+    BATCH_SEEDS,
+    FAILURES_KEPT_MAX,
+    Batch,
+    Tally,
+    batches_of,
+    run_batch,
+    run_batches,
+)
+from tornlog.scenarios.scenario import Scenario
+from tornlog.scenarios.seeds import SeedResult
+
+TWO = [SCENARIOS["sync-flush-survives-power-loss"], SCENARIOS["clean-stop-loses-nothing"]]
+
+
+def seeds_of(batches: Sequence[Batch], scenario: Scenario) -> list[int]:
+    return [
+        seed
+        for batch in batches
+        if batch.scenario is scenario
+        for seed in range(batch.first, batch.first + batch.count)
+    ]
+
+
+def sums(tallies: dict[str, Tally]) -> dict[str, tuple[object, ...]]:
+    """Return all of each tally that the clock has no part in."""
+    return {
+        name: (tally.seeds, tally.crash_points, tally.messages, tally.steps, tally.fired, tally.digest)
+        for name, tally in tallies.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(1), range(BATCH_SEEDS), range(BATCH_SEEDS + 1), range(7, 7 + 3 * BATCH_SEEDS), range(-5, 5)],
+)
+def test_batches_cover_exactly_the_seeds_that_were_asked_for(seeds: range) -> None:
+    batches = list(batches_of(TWO, seeds))
+    for scenario in TWO:
+        assert seeds_of(batches, scenario) == list(seeds)
+    assert all(0 < batch.count <= BATCH_SEEDS for batch in batches)
+
+
+def test_without_seeds_batches_go_on_and_scenarios_take_turns() -> None:
+    batches = [batch for batch, _ in zip(batches_of(TWO, None), range(6), strict=False)]
+    assert [batch.scenario for batch in batches] == TWO * 3
+    assert seeds_of(batches, TWO[1]) == list(range(3 * BATCH_SEEDS))
+
+
+def test_every_batch_carries_what_its_seeds_are_run_with() -> None:
+    batches = list(batches_of(TWO, range(60), mutant="ack-before-flush", check_determinism=True))
+    assert all(batch.mutant == "ack-before-flush" and batch.check_determinism for batch in batches)
+
+
+def test_how_a_batch_is_cut_up_changes_neither_sums_nor_digest() -> None:
+    def run(*sizes: int) -> dict[str, tuple[object, ...]]:
+        batches, first = [], 40
+        for size in sizes:
+            batches += [Batch(scenario, first, size) for scenario in TWO]
+            first += size
+        return sums(run_batches(batches))
+
+    whole = run(9)
+    assert run(1, 3, 5) == whole
+    assert run(8, 1) == whole
+    assert run(4, 4) != whole
+
+
+def test_two_processes_give_what_one_gives() -> None:
+    def batches() -> list[Batch]:
+        return [Batch(scenario, first, 3) for first in range(0, 9, 3) for scenario in TWO]
+
+    assert sums(run_batches(batches(), jobs=2)) == sums(run_batches(batches(), jobs=1))
+
+
+def test_the_digest_of_a_tally_depends_on_the_order_of_its_seeds(quiet_scenario: Scenario) -> None:
+    results = [SeedResult("quiet", seed, "held", digest=f"{seed:032x}") for seed in range(2)]
+    there, back = Tally(quiet_scenario), Tally(quiet_scenario)
+    for result in results:
+        there.add(result)
+    for result in reversed(results):
+        back.add(result)
+    assert there.digest != back.digest
+    assert there.digest == there.digest
+
+
+def test_a_deadline_ends_a_run_that_has_no_end_of_its_own(quiet_scenario: Scenario) -> None:
+    tallies = run_batches(batches_of([quiet_scenario], None), seconds=0.05)
+    seeds = tallies["quiet"].seeds
+    assert seeds > 0
+    assert seeds % BATCH_SEEDS == 0, "what is begun is finished"
+
+
+def test_progress_is_told_batch_by_batch(quiet_scenario: Scenario) -> None:
+    told: list[tuple[int, int]] = []
+    run_batches(
+        batches_of([quiet_scenario], range(BATCH_SEEDS + 2)),
+        on_progress=lambda tally, more: told.append((tally.seeds, more)),
+    )
+    assert told == [(BATCH_SEEDS, BATCH_SEEDS), (BATCH_SEEDS + 2, 2)]
+
+
+def test_an_error_of_the_harness_is_counted_and_named(
+    broken_scenario: Scenario, quiet_scenario: Scenario
+) -> None:
+    tallies = run_batches([Batch(broken_scenario, 5, 3), Batch(quiet_scenario, 5, 3)])
+    broken = tallies["broken"]
+    assert broken.seeds == 3
+    assert [error.partition(":")[0] for error in broken.errors] == [
+        f"broken --seed {seed}" for seed in (5, 6, 7)
+    ]
+    assert tallies["quiet"].errors == []
+
+
+def test_nondeterminism_is_counted_and_named(impatient_producers: None, quiet_scenario: Scenario) -> None:
+    tally = run_batches([Batch(quiet_scenario, 1, 2, check_determinism=True)])["quiet"]
+    assert [text.partition(":")[0] for text in tally.nondeterministic] == ["quiet --seed 1", "quiet --seed 2"]
+    assert tally.violations == 0
+
+
+def test_failures_are_all_counted_and_some_are_kept(quiet_scenario: Scenario) -> None:
+    seeds = FAILURES_KEPT_MAX + 5
+    tally = run_batches([Batch(quiet_scenario, 0, seeds, mutant="ack-before-flush")])["quiet"]
+    assert tally.violations == seeds
+    assert [failure.seed for failure in tally.failures] == list(range(FAILURES_KEPT_MAX))
+
+
+def test_garbage_is_collected_again_after_a_batch_whatever_happens(
+    monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario
+) -> None:
+    def run_nothing(*_: object, **__: object) -> SeedResult:
+        assert not gc.isenabled()
+        raise MemoryError
+
+    monkeypatch.setattr(runner, "run_seed", run_nothing)
+    with pytest.raises(MemoryError):
+        run_batch(Batch(quiet_scenario, 0, 1))
+    assert gc.isenabled()

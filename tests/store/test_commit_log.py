@@ -1,0 +1,140 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.config import FlushDiskType
+from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageResult, PutMessageStatus
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+
+def started(world: World, config: Any) -> MessageStore:
+    store = MessageStore(world, config)
+    store.load()
+    store.start()
+    return store
+
+
+@pytest.mark.parametrize("flush", FlushDiskType)
+@pytest.mark.parametrize("after_ms", [0, 1, 5, 20])
+def test_a_stop_in_the_midst_of_traffic_keeps_every_stored_put_and_refuses_the_rest(
+    after_ms: int, flush: FlushDiskType, lab: Make, small: Make
+) -> None:
+    bench = lab()
+    results: list[PutMessageResult] = []
+
+    def body(world: World) -> None:
+        store = started(world, small(flush_disk_type=flush))
+
+        def produce() -> None:
+            while True:
+                result = store.put_message(Message.of("T", bytes(100)))
+                results.append(result)
+                if result.status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
+                    return
+                world.tasks.sleep(1)
+
+        producers = [world.tasks.spawn(f"producer-{number}", produce) for number in range(3)]
+        world.tasks.sleep(after_ms)
+        assert store.shutdown()
+        for producer in producers:
+            producer.join(None)
+
+    bench.run(body)
+    stored = [result.append for result in results if result.append is not None]
+    assert {result.status for result in results} <= {
+        PutMessageStatus.PUT_OK,
+        PutMessageStatus.SERVICE_NOT_AVAILABLE,
+    }
+
+    def again(world: World) -> None:
+        store = MessageStore(world, small())
+        report = store.load()
+        assert report.clean_exit
+        assert report.records == len(stored)
+        assert sorted(append.queue_offset for append in stored) == list(range(len(stored)))
+        for append in stored:
+            record = store.look_message_by_offset(append.wrote_offset)
+            assert record is not None
+            assert record.queue_offset == append.queue_offset
+
+    lab(bench.switch_off()).run(again)
+
+
+def test_a_put_that_got_past_the_door_before_a_stop_is_refused_under_the_lock(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = started(world, small())
+        store.put_message(Message.of("T", b"one"))
+        store.commit_log.close()
+        refused = store.put_message(Message.of("T", b"two"))
+
+        assert refused == PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_store_times_never_step_back_with_the_wall_clock(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, small())
+        times = []
+        for step_ms in (0, 100, -5_000, 1, 9_000):
+            bench.machine.wall_offset_ms += step_ms
+            append = store.put_message(Message.of("T", b"x")).append
+            assert append is not None
+            times.append(append.store_timestamp_ms - times[0] if times else append.store_timestamp_ms)
+        assert times[1:] == [100, 100, 100, 4_101]
+
+    bench.run(body)
+
+
+def test_a_refused_put_burns_no_queue_offset_and_no_byte(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, small())
+        store.put_message(Message.of("T", bytes(700)))
+        end = store.max_phy_offset
+        too_large = store.put_message(Message.of("T", bytes(1_000)))
+        assert too_large.status is PutMessageStatus.MESSAGE_ILLEGAL
+        assert store.max_phy_offset == end
+
+        world.tasks.sleep(1)
+        bench.failures.plan("map", "commitlog", 2)
+        statuses = []
+        for _ in range(4):
+            result = store.put_message(Message.of("T", bytes(700)))
+            statuses.append(result.status)
+            world.tasks.sleep(1)
+        assert statuses.count(PutMessageStatus.PUT_OK) == store.get_max_offset_in_queue("T", 0) - 1 >= 2
+        assert store.shutdown()
+
+    bench.run(body)
+
+
+def test_a_batch_lies_in_one_segment_with_rising_queue_offsets(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = started(world, small())
+        store.put_message(Message.of("T", bytes(500)))
+        units = encode_batch(BatchUnit(0, bytes(200), b"") for _ in range(3))
+        append = store.put_messages(MessageBatch(Message("T"), units)).append
+        assert append is not None
+
+        assert (append.wrote_offset, append.queue_offset, append.message_count) == (1024, 1, 3)
+        for number, start in enumerate(append.record_starts):
+            record = store.look_message_by_offset(append.wrote_offset + start)
+            assert record is not None
+            assert record.queue_offset == 1 + number
+        assert store.look_message_by_offset(append.wrote_offset + 1) is None
+        too_large = encode_batch(BatchUnit(0, bytes(200), b"") for _ in range(4))
+        refused = store.put_messages(MessageBatch(Message("T"), too_large))
+        assert refused.status is PutMessageStatus.MESSAGE_ILLEGAL
+
+    lab().run(body)

@@ -1,0 +1,469 @@
+"""The store as its users meet it, over threads and mapped files."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.errors import StoreLockedError
+from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.host import Host
+from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from tornlog.store.get_result import GetMessageStatus
+from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.real.world import real_world
+from tornlog.store.running_flags import Refusal
+from tornlog.store.tag_filter import TagFilter
+
+Start = Callable[..., MessageStore]
+SEGMENT_BYTES = 4096
+QUEUE_BYTES = 200  # ten entries
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> StoreConfig:
+    return StoreConfig(
+        str(tmp_path / "store"),
+        mapped_file_size_commit_log=SEGMENT_BYTES,
+        mapped_file_size_consume_queue=QUEUE_BYTES,
+        max_message_size=2048,
+    )
+
+
+@pytest.fixture
+def store(config: StoreConfig, started: Start) -> MessageStore:
+    return started(config)
+
+
+def put(store: MessageStore, message: Message) -> int:
+    """Put a message that has to be accepted; return its queue offset."""
+    result = store.put_message(message)
+    assert result.status is PutMessageStatus.PUT_OK
+    assert result.append is not None
+    return result.append.queue_offset
+
+
+def visible(store: MessageStore, topic: str, queue_id: int, count: int) -> None:
+    """Wait until the messages put so far can be pulled."""
+    pause = threading.Event()
+    for _ in range(2_000):
+        if store.get_max_offset_in_queue(topic, queue_id) >= count:
+            return
+        pause.wait(0.001)
+    pytest.fail(f"{topic}/{queue_id} never got {count} entries")
+
+
+def batch(topic: str, *bodies: bytes, properties: str = "", sys_flag: int = 0) -> MessageBatch:
+    units = encode_batch(BatchUnit(number, body, b"TAGS\x01A") for number, body in enumerate(bodies))
+    return MessageBatch(Message(topic, properties=properties, sys_flag=sys_flag), units)
+
+
+# -- putting ---------------------------------------------------------------------------------------
+
+
+def test_queue_offsets_count_up_by_one_in_each_queue(store: MessageStore) -> None:
+    offsets = [put(store, Message.of("T", b"x", queue_id=number % 2)) for number in range(6)]
+
+    assert offsets == [0, 0, 1, 1, 2, 2]
+
+
+def test_what_was_put_is_pulled_as_it_was(store: MessageStore) -> None:
+    sent = Message.of("T", b"body", queue_id=3, tags="A", keys="k1 k2", properties={"more": "värde"})
+    sent = replace(sent, flag=7, born_timestamp_ms=11, born_host=Host.parse("10.1.2.3|99"), reconsume_times=2)
+    result = store.put_message(sent)
+    visible(store, "T", 3, 1)
+    pulled = store.get_message("T", 3, 0)
+
+    assert pulled.status is GetMessageStatus.FOUND
+    assert result.append is not None
+    assert pulled.physical_offsets == [result.append.wrote_offset]
+    record = store.look_message_by_offset(result.append.wrote_offset)
+    assert record is not None
+    assert (record.topic, record.queue_id, record.body, record.flag) == ("T", 3, b"body", 7)
+    assert (record.born_timestamp_ms, str(record.born_host)) == (11, "10.1.2.3|99")
+    assert (record.reconsume_times, record.properties) == (2, sent.properties)
+    assert record.store_timestamp_ms == result.append.store_timestamp_ms
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        (Message("t" * 128), PutMessageStatus.MESSAGE_ILLEGAL),
+        (Message("中" * 50), PutMessageStatus.MESSAGE_ILLEGAL),
+        (Message(""), PutMessageStatus.MESSAGE_ILLEGAL),
+        (Message("a/b"), PutMessageStatus.MESSAGE_ILLEGAL),
+        (Message(".."), PutMessageStatus.MESSAGE_ILLEGAL),
+        (Message("T", queue_id=-1), PutMessageStatus.MESSAGE_ILLEGAL),
+        (Message("T", queue_id=2**31), PutMessageStatus.MESSAGE_ILLEGAL),
+        (Message("T", properties="p" * 32768), PutMessageStatus.MESSAGE_ILLEGAL),
+        (Message("T", properties="中" * 10923), PutMessageStatus.PROPERTIES_SIZE_EXCEEDED),
+        (Message("T", properties="TAGS\x01a\0"), PutMessageStatus.MESSAGE_ILLEGAL),
+        (Message("T", body=bytes(2049)), PutMessageStatus.MESSAGE_ILLEGAL),
+        (Message("T", body=bytes(2048), properties="p" * 2000), PutMessageStatus.MESSAGE_ILLEGAL),
+    ],
+    ids=lambda value: value.value if isinstance(value, PutMessageStatus) else "",
+)
+def test_what_no_record_or_segment_can_hold_is_refused_and_leaves_no_trace(
+    store: MessageStore, message: Message, status: PutMessageStatus
+) -> None:
+    result = store.put_message(message)
+
+    assert (result.status, result.append, result.is_stored) == (status, None, False)
+    assert store.max_phy_offset == 0
+    assert put(store, Message.of("T", b"x")) == 0
+
+
+def test_the_largest_record_that_leaves_room_for_a_blank_one_fits_a_segment(store: MessageStore) -> None:
+    overhead = 91 + len("T")
+    message = Message("T", body=bytes(2048), properties="p" * (SEGMENT_BYTES - 8 - overhead - 2048))
+
+    assert put(store, message) == 0
+    assert store.max_phy_offset == SEGMENT_BYTES - 8
+    assert put(store, message) == 1
+    assert store.max_phy_offset == 2 * SEGMENT_BYTES - 8
+
+
+def test_nothing_is_accepted_before_start_and_after_shutdown(
+    config: StoreConfig, loaded: Callable[..., MessageStore]
+) -> None:
+    store = loaded(config)
+    before = store.put_message(Message.of("T", b"x")).status
+    store.start()
+    put(store, Message.of("T", b"x"))
+    store.shutdown()
+
+    assert before is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert store.put_messages(batch("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+
+
+def test_a_reason_to_refuse_comes_before_a_stall_and_a_stall_before_the_message(store: MessageStore) -> None:
+    bad = Message("t" * 128)
+    answers = [store.put_message(bad).status]
+    store.commit_log.begin_time_in_lock_ms = store.world.clock.now_ms() - 5_000
+    answers.append(store.put_message(bad).status)
+    store.flags.refuse(Refusal.DISK_FULL)
+    answers.append(store.put_message(bad).status)
+    store.commit_log.begin_time_in_lock_ms = 0
+
+    assert answers == [
+        PutMessageStatus.MESSAGE_ILLEGAL,
+        PutMessageStatus.OS_PAGECACHE_BUSY,
+        PutMessageStatus.SERVICE_NOT_AVAILABLE,
+    ]
+
+
+def test_a_lock_held_since_long_ago_is_no_stall(store: MessageStore) -> None:
+    store.commit_log.begin_time_in_lock_ms = 1
+
+    assert not store.is_os_page_cache_busy
+
+
+def test_prepared_and_rolled_back_records_take_no_place_in_a_queue(store: MessageStore) -> None:
+    kinds = [0, TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, 0]
+    offsets = [put(store, replace(Message.of("T", b"x"), sys_flag=kind)) for kind in kinds]
+    visible(store, "T", 0, 3)
+
+    assert offsets == [0, 0, 1, 0, 2]
+    assert len(store.get_message("T", 0, 0).records) == 3
+
+
+def test_store_times_never_run_backwards(store: MessageStore) -> None:
+    store.commit_log.last_store_timestamp_ms = far = store.world.clock.now_ms() + 3_600_000
+    result = store.put_message(Message.of("T", b"x"))
+
+    assert result.append is not None
+    assert result.append.store_timestamp_ms == far
+
+
+def test_ipv6_hosts_make_longer_ids_and_are_read_back(store: MessageStore) -> None:
+    born, stored = Host.parse("2001:db8::1|1"), Host.parse("fe80::2|10911")
+    result = store.put_message(replace(Message.of("T", b"x"), born_host=born, store_host=stored))
+
+    assert result.append is not None
+    assert len(result.append.message_id) == 56
+    record = store.look_message_by_offset(result.append.wrote_offset)
+    assert record is not None
+    assert (record.born_host, record.store_host) == (born, stored)
+
+
+# -- batches ---------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_one_run_of_records_with_an_id_each(store: MessageStore) -> None:
+    put(store, Message.of("T", b"first"))
+    result = store.put_messages(batch("T", b"a", b"bb", b"ccc", properties="CLUSTER\x01c"))
+    visible(store, "T", 0, 4)
+    pulled = store.get_message("T", 0, 1)
+
+    assert result.append is not None
+    assert (result.append.queue_offset, result.append.message_count) == (1, 3)
+    assert len(result.append.message_id.split(",")) == 3
+    records = [store.look_message_by_offset(offset) for offset in pulled.physical_offsets]
+    assert [record.body for record in records if record] == [b"a", b"bb", b"ccc"]
+    assert [record.flag for record in records if record] == [0, 1, 2]
+    assert {record.properties for record in records if record} == {"TAGS\x01A\x02CLUSTER\x01c"}
+
+
+def test_a_batch_that_does_not_fit_the_rest_of_a_segment_goes_whole_into_the_next(
+    store: MessageStore,
+) -> None:
+    put(store, Message.of("T", bytes(2000)))
+    put(store, Message.of("T", bytes(1500)))
+    result = store.put_messages(batch("T", bytes(300), bytes(300)))
+
+    assert result.append is not None
+    assert result.append.wrote_offset == SEGMENT_BYTES
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        batch("T", b"x", sys_flag=TRANSACTION_PREPARED),
+        batch("T", b"x", properties="DELAY\x013"),
+        batch("t" * 128, b"x"),
+        batch("T", bytes(2048)),
+        batch("T"),
+        batch("T", bytes(1000), bytes(1000), properties="p" * 2000),
+        MessageBatch(Message("T"), b"no batch at all"),
+    ],
+    ids=["transaction", "delay", "topic", "size", "empty", "segment", "garbage"],
+)
+def test_a_batch_that_cannot_be_stored_whole_is_refused(store: MessageStore, refused: MessageBatch) -> None:
+    result = store.put_messages(refused)
+
+    assert (result.status, result.append) == (PutMessageStatus.MESSAGE_ILLEGAL, None)
+    assert store.max_phy_offset == 0
+
+
+# -- pulling ---------------------------------------------------------------------------------------
+
+
+def test_a_pull_outside_of_the_queue_says_where_to_go(store: MessageStore) -> None:
+    never_used = store.get_message("T", 0, 5)
+    for _ in range(3):
+        put(store, Message.of("T", b"x"))
+    visible(store, "T", 0, 3)
+    at_end, behind, before = (store.get_message("T", 0, offset) for offset in (3, 9, -1))
+
+    assert (never_used.status, never_used.next_begin_offset) == (GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)
+    assert (at_end.status, at_end.next_begin_offset) == (GetMessageStatus.OFFSET_OVERFLOW_ONE, 3)
+    assert (behind.status, behind.next_begin_offset) == (GetMessageStatus.OFFSET_OVERFLOW_BADLY, 3)
+    assert (before.status, before.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 0)
+    assert (at_end.min_offset, at_end.max_offset) == (0, 3)
+
+
+def test_one_pull_ends_at_the_asked_number_or_the_end_of_a_queue_file(store: MessageStore) -> None:
+    for _ in range(12):
+        put(store, Message.of("T", b"x"))
+    visible(store, "T", 0, 12)
+    some, file_end = store.get_message("T", 0, 2, 3), store.get_message("T", 0, 2)
+
+    assert (some.queue_offsets, some.next_begin_offset) == ([2, 3, 4], 5)
+    assert (file_end.queue_offsets, file_end.next_begin_offset) == (list(range(2, 10)), 10)
+    assert some.buffer_total_bytes == 3 * len(some.records[0])
+
+
+def test_one_pull_ends_at_the_bytes_it_may_return_but_never_before_the_first_record(
+    config: StoreConfig, started: Start
+) -> None:
+    store = started(replace(config, max_transfer_bytes_on_message_in_memory=250))
+    for _ in range(4):
+        put(store, Message.of("T", b"x" * 10))
+    put(store, Message.of("T", b"x" * 1000))
+    visible(store, "T", 0, 5)
+
+    assert store.get_message("T", 0, 0).queue_offsets == [0, 1]
+    assert store.get_message("T", 0, 4).queue_offsets == [4]
+
+
+def test_records_far_behind_the_end_are_returned_in_smaller_portions(
+    config: StoreConfig, started: Start
+) -> None:
+    store = started(
+        replace(config, access_message_in_memory_max_bytes=100, max_transfer_count_on_message_in_disk=2)
+    )
+    for _ in range(6):
+        put(store, Message.of("T", b"x"))
+    visible(store, "T", 0, 6)
+    pulled = store.get_message("T", 0, 0)
+
+    assert pulled.queue_offsets == [0, 1]
+    assert pulled.suggest_pulling_from_slave
+
+
+def test_a_subscription_sees_its_tags_and_skips_the_rest(store: MessageStore) -> None:
+    for tag in ("A", "B", "C", "A", ""):
+        put(store, Message.of("T", b"x", tags=tag))
+    visible(store, "T", 0, 5)
+
+    assert store.get_message("T", 0, 0, tags="A || C").queue_offsets == [0, 2, 3]
+    assert store.get_message("T", 0, 0, tags="*").queue_offsets == [0, 1, 2, 3, 4]
+    assert store.get_message("T", 0, 0, tags=" ").queue_offsets == [0, 1, 2, 3, 4]
+    none = store.get_message("T", 0, 0, tags="D")
+    assert (none.status, none.next_begin_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 5)
+
+
+def test_tags_with_one_hash_cannot_be_told_apart_by_the_store() -> None:
+    assert TagFilter.parse("Aa").matches(2112)
+    assert TagFilter.parse("BB").codes == TagFilter.parse("Aa").codes
+
+
+def test_only_the_first_byte_of_a_record_finds_it(store: MessageStore) -> None:
+    put(store, Message.of("T", b"some body"))
+
+    assert store.look_message_by_offset(0) is not None
+    for offset in (-1, 1, 40, store.max_phy_offset, 10 * SEGMENT_BYTES):
+        assert store.look_message_by_offset(offset) is None
+
+
+def test_the_nearest_message_to_a_time_is_found(store: MessageStore) -> None:
+    times = []
+    for number in range(3):
+        store.commit_log.last_store_timestamp_ms = 4_000_000_000_000 + 100 * number
+        result = store.put_message(Message.of("T", b"x"))
+        assert result.append is not None
+        times.append(result.append.store_timestamp_ms)
+    visible(store, "T", 0, 3)
+
+    def nearest(timestamp_ms: int) -> int:
+        return store.get_offset_in_queue_by_time("T", 0, timestamp_ms)
+
+    assert [nearest(time) for time in times] == [0, 1, 2]
+    assert [nearest(times[0] - 50), nearest(times[0] + 40), nearest(times[0] + 60)] == [0, 0, 1]
+    assert nearest(times[2] + 1_000) == 2
+    assert store.get_offset_in_queue_by_time("never", 0, 0) == 0
+
+
+def test_a_queue_never_seen_begins_nowhere(store: MessageStore) -> None:
+    assert store.get_min_offset_in_queue("never", 0) == -1
+    assert store.get_max_offset_in_queue("never", 0) == 0
+    assert store.get_min_offset_in_queue("never", 0) == 0  # asking for its end made it
+
+
+# -- life ------------------------------------------------------------------------------------------
+
+
+def test_a_directory_in_use_is_refused_and_its_user_goes_on(config: StoreConfig, store: MessageStore) -> None:
+    put(store, Message.of("T", b"x"))
+    visible(store, "T", 0, 1)
+    other = MessageStore(real_world(), config)
+
+    with pytest.raises(StoreLockedError, match="lock"):
+        other.load()
+    assert put(store, Message.of("T", b"x")) == 1
+
+
+def test_the_marker_of_a_running_store_is_gone_after_a_clean_stop(
+    config: StoreConfig, store: MessageStore
+) -> None:
+    running = Path(config.abort_path).exists()
+    put(store, Message.of("T", b"x"))
+    clean = store.shutdown()
+
+    assert (running, clean, Path(config.abort_path).exists()) == (True, True, False)
+    assert sorted(path.name for path in Path(config.commit_log_directory).iterdir()) == [f"{0:020}"]
+
+
+def test_everything_is_there_again_after_a_restart(config: StoreConfig, started: Start) -> None:
+    first = started(config)
+    for number in range(40):
+        put(first, Message.of(f"T{number % 2}", b"%d" % number * 20, tags="A"))
+    first.shutdown()
+    second = started(config)
+    offset = put(second, Message.of("T0", b"one more"))
+    visible(second, "T0", 0, 21)
+    bodies = []
+    at = 0
+    while (pulled := second.get_message("T0", 0, at)).status is GetMessageStatus.FOUND:
+        bodies += pulled.records
+        at = pulled.next_begin_offset
+
+    assert offset == 20
+    assert len(bodies) == 21
+    assert second.get_max_offset_in_queue("T1", 0) == 20
+
+
+def test_a_store_that_only_loaded_closes_without_a_trace(config: StoreConfig, started: Start) -> None:
+    store = started(config)
+    put(store, Message.of("T", b"x"))
+    store.shutdown()
+    again = MessageStore(real_world(), config)
+    report = again.load()
+    again.close()
+
+    assert (report.clean_exit, report.records, report.findings) == (True, 1, [])
+    assert not Path(config.abort_path).exists()
+
+
+# -- flushing --------------------------------------------------------------------------------------
+
+
+def test_under_sync_flush_an_answer_means_that_the_bytes_are_durable(
+    config: StoreConfig, started: Start
+) -> None:
+    store = started(replace(config, flush_disk_type=FlushDiskType.SYNC_FLUSH))
+    for number in range(30):
+        result = store.put_message(Message.of("T", b"x" * 300, queue_id=number % 2))
+        assert result.status is PutMessageStatus.PUT_OK
+        assert result.append is not None
+        assert store.log.flushed_where.get() >= result.append.wrote_offset + result.append.wrote_bytes
+    visible(store, "T", 1, 15)
+    assert store.shutdown()
+
+
+def test_under_sync_flush_many_producers_share_syncs_and_none_is_forgotten(
+    config: StoreConfig, started: Start
+) -> None:
+    store = started(replace(config, flush_disk_type=FlushDiskType.SYNC_FLUSH))
+    statuses: list[PutMessageStatus] = []
+
+    def produce() -> None:
+        statuses.extend(store.put_message(Message.of("T", b"x")).status for _ in range(25))
+
+    producers = [threading.Thread(target=produce) for _ in range(4)]
+    for producer in producers:
+        producer.start()
+    for producer in producers:
+        producer.join()
+    visible(store, "T", 0, 100)
+
+    assert statuses == [PutMessageStatus.PUT_OK] * 100
+
+
+def test_a_message_that_does_not_wait_is_answered_before_it_is_durable_and_flushed_soon(
+    config: StoreConfig, started: Start
+) -> None:
+    store = started(replace(config, flush_disk_type=FlushDiskType.SYNC_FLUSH))
+    result = store.put_message(replace(Message.of("T", b"x"), wait_store_ok=False))
+    visible(store, "T", 0, 1)
+
+    assert result.status is PutMessageStatus.PUT_OK
+    assert store.log.flushed_where.get() == store.max_phy_offset
+
+
+def test_under_async_flush_everything_is_flushed_in_time(config: StoreConfig, started: Start) -> None:
+    store = started(
+        replace(
+            config,
+            flush_interval_commit_log_ms=5,
+            flush_commit_log_thorough_interval_ms=10,
+            flush_interval_consume_queue_ms=5,
+            flush_consume_queue_thorough_interval_ms=10,
+        )
+    )
+    put(store, Message.of("T", b"x"))
+    visible(store, "T", 0, 1)
+    pause = threading.Event()
+    for _ in range(2_000):
+        if store.checkpoint.logics_msg_timestamp_ms and store.checkpoint.physic_msg_timestamp_ms:
+            break
+        pause.wait(0.001)
+
+    assert store.log.flushed_where.get() == store.max_phy_offset
+    assert store.checkpoint.logics_msg_timestamp_ms == store.checkpoint.physic_msg_timestamp_ms > 0

@@ -1,0 +1,73 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+Check = Callable[[MessageStore, int], None]
+
+
+@pytest.fixture
+def timed(lab: Make, small: Make) -> Callable[[Check], None]:
+    """Check a store of 25 messages stored 100 ms apart; the check is given the first one's time."""
+
+    def ask(check: Check) -> None:
+        def body(world: World) -> None:
+            store = MessageStore(world, small())
+            store.load()
+            store.start()
+            first_ms = world.clock.now_ms()
+            for _ in range(25):
+                store.put_message(Message.of("T", bytes(100)))
+                world.tasks.sleep(100)
+            check(store, first_ms)
+            assert store.shutdown()
+
+        lab().run(body)
+
+    return ask
+
+
+def test_a_time_finds_the_message_stored_then_or_the_nearest_one_of_its_file(timed: Make) -> None:
+    def check(store: MessageStore, first_ms: int) -> None:
+        def at(after_ms: int) -> int:
+            return store.get_offset_in_queue_by_time("T", 0, first_ms + after_ms)
+
+        assert [at(number * 100) for number in range(25)] == list(range(25))
+        assert (at(349), at(350), at(351)) == (3, 3, 4)  # of two equally near, the earlier
+        assert at(-5_000) == 0
+        assert at(99_000) == 24
+        assert at(960) == 10  # the first file was last written at 900: the next one answers
+
+    timed(check)
+
+
+def test_a_queue_without_messages_answers_zero(timed: Make) -> None:
+    timed(lambda store, first_ms: answers(store.get_offset_in_queue_by_time("T", 5, first_ms), 0))
+
+
+def test_messages_that_left_the_log_are_not_the_answer(timed: Make) -> None:
+    def check(store: MessageStore, first_ms: int) -> None:
+        segments = store.log.segments
+        store.log.segments = segments[1:]  # as retention would
+        assert store.get_offset_in_queue_by_time("T", 0, first_ms) == 5
+        store.log.segments = segments
+
+    timed(check)
+
+
+def test_an_unreadable_record_ends_the_search_at_zero(timed: Make) -> None:
+    def check(store: MessageStore, first_ms: int) -> None:
+        store.dispatch.readable_limit = lambda: 100
+        assert store.get_offset_in_queue_by_time("T", 0, first_ms + 700) == 0
+        del store.dispatch.readable_limit
+
+    timed(check)
+
+
+def answers(found: int, expected: int) -> None:
+    assert found == expected

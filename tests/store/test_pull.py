@@ -1,0 +1,130 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.config import StoreConfig
+from tornlog.store.get_result import GetMessageResult, GetMessageStatus
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+Check = Callable[[MessageStore], None]
+
+FOUND = GetMessageStatus.FOUND
+
+
+@pytest.fixture
+def asked(lab: Make, small: Make) -> Callable[..., None]:
+    """Check pulls from a store whose queue T/0 holds count messages, alternately tagged A and B."""
+
+    def ask(check: Check, count: int = 25, body_bytes: int = 100, **settings: Any) -> None:
+        config: StoreConfig = small(**settings)
+
+        def body(world: World) -> None:
+            store = MessageStore(world, config)
+            store.load()
+            store.start()
+            for number in range(count):
+                store.put_message(Message.of("T", bytes(body_bytes), tags="AB"[number % 2]))
+            world.tasks.sleep(1)
+            check(store)
+            assert store.shutdown()
+
+        lab().run(body)
+
+    return ask
+
+
+def outcome(result: GetMessageResult) -> tuple[GetMessageStatus, int, list[int]]:
+    return result.status, result.next_begin_offset, result.queue_offsets
+
+
+def test_a_pull_ends_with_its_count_or_with_the_file_of_the_queue(asked: Make) -> None:
+    def check(store: MessageStore) -> None:
+        assert outcome(store.get_message("T", 0, 0, 3)) == (FOUND, 3, [0, 1, 2])
+        assert outcome(store.get_message("T", 0, 3)) == (FOUND, 10, list(range(3, 10)))
+        assert outcome(store.get_message("T", 0, 20)) == (FOUND, 25, list(range(20, 25)))
+        assert outcome(store.get_message("T", 0, 20, 0)) == (FOUND, 21, [20])  # never none at all
+        result = store.get_message("T", 0, 0, 3)
+        assert result.buffer_total_bytes == sum(map(len, result.records)) > 300
+        assert (result.min_offset, result.max_offset) == (0, 25)
+        assert not result.suggest_pulling_from_slave
+
+    asked(check)
+
+
+def test_an_offset_outside_of_the_queue_is_told_where_to_go_on(asked: Make) -> None:
+    def check(store: MessageStore) -> None:
+        status = GetMessageStatus
+        assert outcome(store.get_message("T", 0, 25)) == (status.OFFSET_OVERFLOW_ONE, 25, [])
+        assert outcome(store.get_message("T", 0, 99)) == (status.OFFSET_OVERFLOW_BADLY, 25, [])
+        assert outcome(store.get_message("T", 0, -1)) == (status.OFFSET_TOO_SMALL, 0, [])
+        assert outcome(store.get_message("T", 1, 7)) == (status.NO_MESSAGE_IN_QUEUE, 0, [])
+
+    asked(check)
+
+
+def test_a_subscription_gets_its_tags_and_passes_over_the_rest(asked: Make) -> None:
+    def check(store: MessageStore) -> None:
+        assert outcome(store.get_message("T", 0, 0, tags="B")) == (FOUND, 10, [1, 3, 5, 7, 9])
+        assert outcome(store.get_message("T", 0, 0, 2, tags=" B ||C")) == (FOUND, 4, [1, 3])
+        nothing = GetMessageStatus.NO_MATCHED_MESSAGE
+        assert outcome(store.get_message("T", 0, 10, tags="C")) == (nothing, 20, [])
+
+    asked(check)
+
+
+def test_a_pull_from_memory_ends_before_its_bytes_or_its_count_are_too_many(asked: Make) -> None:
+    def check(store: MessageStore) -> None:
+        assert outcome(store.get_message("T", 0, 0)) == (FOUND, 2, [0, 1])
+
+    record_bytes = 91 + 100 + len("T") + len("TAGS\1A")
+    asked(check, max_transfer_bytes_on_message_in_memory=3 * record_bytes - 1)
+    asked(check, max_transfer_count_on_message_in_memory=2)
+
+
+def test_a_pull_from_far_behind_gets_what_a_disk_can_give_and_is_sent_to_the_slave(asked: Make) -> None:
+    def check(store: MessageStore) -> None:
+        far = store.get_message("T", 0, 0)
+        assert outcome(far) == (FOUND, 2, [0, 1])
+        assert far.suggest_pulling_from_slave
+        near = store.get_message("T", 0, 20)
+        assert outcome(near) == (FOUND, 25, [20, 21, 22, 23, 24])
+        assert not near.suggest_pulling_from_slave
+
+    asked(check, access_message_in_memory_max_bytes=2_000, max_transfer_count_on_message_in_disk=2)
+    record_bytes = 91 + 100 + len("T") + len("TAGS\1A")
+    asked(
+        check,
+        access_message_in_memory_max_bytes=2_000,
+        max_transfer_bytes_on_message_in_disk=2 * record_bytes,
+    )
+
+
+def test_records_that_left_the_log_are_passed_over_a_segment_at_a_time(asked: Make) -> None:
+    def check(store: MessageStore) -> None:
+        segments = store.log.segments
+        store.log.segments = segments[1:]  # as retention would; five records were in the first one
+        assert outcome(store.get_message("T", 0, 0, 2, tags="A")) == (FOUND, 9, [6, 8])
+
+        store.log.segments = segments[2:]
+        removing = GetMessageStatus.MESSAGE_WAS_REMOVING
+        assert outcome(store.get_message("T", 0, 0)) == (removing, 10, [])
+        store.log.segments = segments
+
+    asked(check)
+
+
+def test_a_file_missing_from_the_queue_is_passed_over(asked: Make) -> None:
+    def check(store: MessageStore) -> None:
+        queue = store.queues.find("T", 0)
+        assert queue is not None
+        segments = queue.queue.segments
+        queue.queue.segments = segments[1:]
+        found_null = GetMessageStatus.OFFSET_FOUND_NULL
+        assert outcome(store.get_message("T", 0, 4)) == (found_null, 10, [])
+        queue.queue.segments = segments
+
+    asked(check)

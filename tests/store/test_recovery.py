@@ -1,0 +1,414 @@
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tornlog.faults.image import Image
+from tornlog.store.config import StoreConfig
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.message import decode_record
+from tornlog.store.get_result import GetMessageStatus
+from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import AppendMessageResult
+from tornlog.store.recovery import RecoveryReport
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+BODY_BYTES = 400
+"""Two messages fill a segment of 1024 bytes."""
+BODY_AT = 88
+QUEUE_OFFSET_AT = 20
+PAIR = 1024
+
+
+def body_of(number: int) -> bytes:
+    return f"{number:04d}".encode() * (BODY_BYTES // 4)
+
+
+@dataclass
+class Filled:
+    """A store's disk, and where each message of it is."""
+
+    image: Image
+    puts: list[AppendMessageResult]
+
+    def at(self, number: int) -> int:
+        return self.puts[number].wrote_offset
+
+
+@dataclass
+class Found:
+    """What a load came to: every queue's bodies by queue offset, None where no readable record is behind an entry."""
+
+    report: RecoveryReport
+    log_end: int
+    bodies: dict[str, list[bytes | None]]
+
+    @property
+    def findings(self) -> list[tuple[str, int, str]]:
+        return [(each.file, each.offset, each.field) for each in self.report.findings]
+
+
+@pytest.fixture
+def fill(lab: Make) -> Callable[..., Filled]:
+    """Fill a store with messages of the topics that their numbers give, pause_ms of virtual time apart."""
+
+    def make(
+        config: StoreConfig,
+        count: int,
+        *,
+        abruptly: bool = False,
+        pause_ms: int = 0,
+        topic: Callable[[int], str] = lambda number: "T",
+    ) -> Filled:
+        bench = lab()
+        puts: list[AppendMessageResult] = []
+
+        def body(world: World) -> None:
+            store = MessageStore(world, config)
+            store.load()
+            store.start()
+            for number in range(count):
+                result = store.put_message(Message.of(topic(number), body_of(number), tags="A"))
+                assert result.append is not None
+                puts.append(result.append)
+                world.tasks.sleep(pause_ms + 1)
+            if not abruptly:
+                assert store.shutdown()
+
+        bench.run(body)
+        return Filled(bench.switch_off(abruptly=abruptly), puts)
+
+    return make
+
+
+@pytest.fixture
+def recover(lab: Make) -> Callable[..., Found]:
+    """Load a store twice: what the second load finds must be what the first one left."""
+
+    def once(image: Image, config: StoreConfig) -> tuple[Found, Image]:
+        bench = lab(image)
+
+        def body(world: World) -> Found:
+            store = MessageStore(world, config)
+            report = store.load()
+            return Found(report, store.max_phy_offset, {t: bodies(store, t) for t in ("T", "Old")})
+
+        return bench.run(body), bench.switch_off()
+
+    def load(image: Image, config: StoreConfig) -> Found:
+        first, left = once(image, config)
+        second, again = once(left, config)
+
+        assert second.bodies == first.bodies
+        assert second.log_end == first.log_end
+        assert again.digest() == left.digest()
+        return first
+
+    return load
+
+
+def bodies(store: MessageStore, topic: str) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    for offset in range(store.get_max_offset_in_queue(topic, 0)):
+        pulled = store.get_message(topic, 0, offset, 1)
+        is_there = pulled.status is GetMessageStatus.FOUND and pulled.queue_offsets[0] == offset
+        found.append(readable_body(pulled.records[0]) if is_there else None)
+    return found
+
+
+def readable_body(raw: bytes) -> bytes | None:
+    try:
+        return decode_record(raw, 0, file="pulled").body
+    except CorruptFileError:
+        return None
+
+
+def whole(*numbers: int) -> list[bytes | None]:
+    return [body_of(number) for number in numbers]
+
+
+def log_file(offset: int) -> str:
+    return f"/store/commitlog/{offset // PAIR * PAIR:020d}"
+
+
+# Damage where the log is trusted, and where it is not
+
+
+def test_damage_that_a_clean_exit_vouches_for_is_reported_and_nothing_is_cut(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20)
+    bad = filled.at(4)
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+
+    assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
+    assert found.log_end == filled.puts[-1].wrote_offset + filled.puts[-1].wrote_bytes
+    assert found.report.changed_entries == 0
+    assert found.bodies["T"] == [*whole(0, 1, 2, 3), None, body_of(5), *whole(*range(6, 20))]
+
+
+@pytest.mark.parametrize("abruptly", [False, True])
+def test_damage_that_nobody_vouches_for_ends_the_log(
+    abruptly: bool, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, abruptly=abruptly)
+    bad = filled.at(15)
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+
+    assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
+    assert found.log_end == found.report.end_offset == bad
+    assert found.bodies["T"] == whole(*range(15))
+
+
+def test_without_a_checkpoint_even_early_damage_ends_a_log_that_was_not_closed(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, abruptly=True)
+    bad = filled.at(4)
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+
+    assert found.bodies["T"] == whole(*range(4))
+
+
+@pytest.mark.parametrize("recover_whole_log", [False, True])
+def test_the_checkpoint_vouches_for_what_lies_before_it(
+    recover_whole_log: bool, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(
+        recover_whole_log=recover_whole_log,
+        flush_consume_queue_thorough_interval_ms=1_000,
+        flush_commit_log_thorough_interval_ms=1_000,
+    )
+    filled = fill(config, 20, abruptly=True, pause_ms=1_000)
+    bad = filled.at(4)
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), config)
+
+    assert (found.report.start_offset == 0) == recover_whole_log
+    assert (found.findings != []) == recover_whole_log
+    assert found.log_end == filled.puts[-1].wrote_offset + filled.puts[-1].wrote_bytes
+    assert found.bodies["T"] == [*whole(0, 1, 2, 3), None, body_of(5), *whole(*range(6, 20))]
+
+
+def test_entries_into_trusted_damage_at_the_end_of_a_queue_are_kept(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, topic=lambda number: "Old" if number < 6 else "T")
+    bad = filled.at(4)
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+
+    assert len(found.findings) == 1
+    assert found.bodies["Old"] == [*whole(0, 1, 2, 3), None, body_of(5)]
+    assert found.bodies["T"] == whole(*range(6, 20))
+
+
+def test_entries_lost_together_with_trusted_damage_become_blank(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20)
+    bad = filled.at(2)
+    image = patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?")
+    for file in ("00000000000000000000", "00000000000000000200"):
+        image = patched(image, f"/store/consumequeue/T/0/{file}", 0, None)
+    found = recover(image, small())
+
+    assert found.bodies["T"] == [*whole(0, 1), None, None, *whole(*range(4, 20))]
+
+
+@pytest.mark.parametrize("entries_left", [0, 1, 2])
+def test_entries_in_front_of_the_first_readable_record_are_kept_or_blank(
+    entries_left: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20)
+    image = patched(filled.image, log_file(0), BODY_AT, b"?")
+    lost = bytes((2 - entries_left) * 20)
+    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", entries_left * 20, lost)
+    found = recover(image, small())
+
+    assert found.report.changed_entries == 2 - entries_left
+    kept = [None, body_of(1)][:entries_left]
+    assert found.bodies["T"] == [*kept, *[None] * (2 - entries_left), *whole(*range(2, 20))]
+
+
+# Queues
+
+
+@pytest.mark.parametrize("abruptly", [False, True])
+def test_queues_that_vanished_are_written_anew(
+    abruptly: bool, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 25, abruptly=abruptly)
+    image = filled.image
+    for path in filled.image.files:
+        if "consumequeue" in path:
+            image = patched(image, path, 0, None)
+    found = recover(image, small())
+
+    assert found.report.changed_entries == 25
+    assert found.bodies["T"] == whole(*range(25))
+
+
+def test_entries_missing_before_the_start_of_a_scan_make_it_a_scan_of_the_whole_log(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(recover_whole_log=False)
+    filled = fill(config, 25)
+    kept = recover(filled.image, config)
+    image = patched(filled.image, "/store/consumequeue/T/0/00000000000000000200", 0, None)
+    image = patched(image, "/store/consumequeue/T/0/00000000000000000400", 0, None)
+    rebuilt = recover(image, config)
+
+    assert kept.report.start_offset == filled.puts[-1].wrote_offset // PAIR * PAIR - 2 * PAIR
+    assert kept.report.changed_entries == 0
+    assert rebuilt.report.start_offset == 0
+    assert rebuilt.report.changed_entries == 15
+    assert kept.bodies["T"] == rebuilt.bodies["T"] == whole(*range(25))
+
+
+def test_a_queue_longer_than_a_writing_step_is_rebuilt_whole(
+    lab: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
+    units = encode_batch(BatchUnit(0, b"", b"KEYS\1k") for _ in range(500))
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = MessageStore(world, config)
+        store.load()
+        store.start()
+        for _ in range(10):
+            assert store.put_messages(MessageBatch(Message("Many"), units)).is_stored
+        assert store.shutdown()
+
+    bench.run(body)
+    image = left = bench.switch_off()
+    queue = [path for path in image.files if "consumequeue" in path]
+    for path in queue:
+        image = patched(image, path, 0, None)
+    rebuilt = lab(image)
+    rebuilt.run(lambda world: MessageStore(world, config).load())
+    found = rebuilt.switch_off()
+
+    assert len(queue) == 5
+    assert all(found.files[path].content == left.files[path].content for path in queue)
+
+
+def test_a_queue_without_a_record_in_the_scan_keeps_its_entries_and_loses_those_into_nothing(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(recover_whole_log=False)
+    filled = fill(config, 20, topic=lambda number: "Old" if number < 3 else "T")
+    beyond = filled.puts[-1].wrote_offset
+    entry = beyond.to_bytes(8, "big") + (492).to_bytes(4, "big") + bytes(8)
+    image = patched(filled.image, "/store/consumequeue/Old/0/00000000000000000000", 60, entry)
+    found = recover(image, config)
+
+    assert found.report.start_offset > 0
+    assert found.report.changed_entries == 1
+    assert found.bodies["Old"] == whole(0, 1, 2)
+
+
+def test_entries_behind_the_end_of_the_log_are_cut(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, abruptly=True)
+    image = filled.image
+    for offset in (8 * PAIR, 9 * PAIR):
+        image = patched(image, log_file(offset), 0, bytes(PAIR))
+    found = recover(image, small())
+
+    assert found.log_end == 8 * PAIR
+    assert found.bodies["T"] == whole(*range(16))
+    assert found.report.changed_entries == 1  # one cut
+
+
+def test_a_log_without_its_first_segments_keeps_queue_offsets(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20)
+    image = filled.image
+    for offset in range(0, 4 * PAIR, PAIR):
+        image = patched(image, log_file(offset), 0, None)
+    headless = recover(image, small())
+    for path in filled.image.files:
+        if "consumequeue" in path:
+            image = patched(image, path, 0, None)
+    rebuilt = recover(image, small())
+
+    assert headless.bodies["T"] == rebuilt.bodies["T"] == [None] * 8 + whole(*range(8, 20))
+
+
+def test_a_record_with_a_queue_offset_that_is_taken_is_reported_and_left_out(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 10)
+    bad = filled.at(9)
+    taken = (3).to_bytes(8, "big")
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, taken), small())
+
+    assert found.findings == [(log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["T"] == whole(*range(9))
+
+
+def test_a_record_that_skips_a_queue_offset_has_a_blank_in_front(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 10)
+    bad = filled.at(9)
+    skipping = (10).to_bytes(8, "big")
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, skipping), small())
+
+    assert found.findings == []
+    assert found.bodies["T"] == [*whole(*range(9)), None, body_of(9)]
+
+
+@pytest.mark.parametrize("number", [0, 9])
+def test_a_queue_offset_that_no_log_could_have_reached_is_reported_and_left_out(
+    number: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 10, topic=lambda each: "T" if each == number else "Old")
+    bad = filled.at(number)
+    absurd = (1 << 40).to_bytes(8, "big")
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, absurd), small())
+
+    assert found.findings == [(log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["T"] == []
+    assert len(found.bodies["Old"]) == 9
+
+
+# Positions and files
+
+
+def test_an_empty_directory_is_an_empty_store(recover: Make, small: Make) -> None:
+    found = recover(Image({}, ()), small())
+
+    assert (found.report.records, found.log_end, found.findings) == (0, 0, [])
+
+
+def test_a_recovery_that_the_disk_fails_says_so_and_can_be_repeated(
+    fill: Make, lab: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, abruptly=True)
+    bad = filled.at(15)
+    bench = lab(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"))
+    bench.failures.plan("msync", "commitlog")
+
+    def fail(world: World) -> None:
+        store = MessageStore(world, small())
+        with pytest.raises(OSError, match="Input/output error"):
+            store.load()
+        store.close()
+
+    bench.run(fail)
+    again = lab(bench.switch_off())
+
+    def body(world: World) -> None:
+        store = MessageStore(world, small())
+        store.load()
+        assert bodies(store, "T") == whole(*range(15))
+
+    again.run(body)
