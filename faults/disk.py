@@ -89,6 +89,10 @@ class Disk:
         finally:
             self._plug.creation_failure_chance = 0.0
 
+    def disarm(self) -> None:
+        """Take back what crash_at armed and no operation has met."""
+        self._plug.armed = -1
+
     def is_durable(self, path: str, start: int, end: int) -> bool:
         """Return whether the bytes [start, end) of a file are surely on the platter. For judges, not for stores."""
         inode = self._names.current.inode(path)

@@ -36,7 +36,7 @@ from .plan import Life, Plan
 from .recovered import read_store
 from .traffic import Traffic
 
-_TIME_LIMIT_NS = 3600 * 1_000_000_000
+_TIME_LIMIT_NS = 900 * 1_000_000_000
 _STEP_LIMIT = 400_000
 _HEAL = Life("stop", "nothing-lost", -1, "after", 2)
 _PCT_HORIZON_STEPS = 2_000
@@ -108,6 +108,7 @@ class Run:
             disk = self._disk_from_image(f"disk-{number}", faulty=True)
         else:
             disk.fired["crash process-kill"] += 1  # nobody asks it for an image of that crash
+        disk.disarm()  # the last life may have died of something else first
         if life.operation >= 0:
             disk.crash_at(disk.operations + life.operation, life.moment)
         crashed = self._run_life(f"life-{number}", disk, life, number)

@@ -8,6 +8,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -34,6 +35,11 @@ class Batch:
     count: int
     mutant: str | None = None
     check_determinism: bool = False
+
+    @property
+    def seeds(self) -> range:
+        """Return the batch's seeds."""
+        return range(self.first, self.first + self.count)
 
 
 @dataclass(slots=True)
@@ -84,7 +90,7 @@ def run_batch(batch: Batch) -> list[SeedResult]:
     with garbage_kept():
         return [
             run_seed(batch.scenario, seed, mutant=batch.mutant, check_determinism=batch.check_determinism)
-            for seed in range(batch.first, batch.first + batch.count)
+            for seed in batch.seeds
         ]
 
 
@@ -150,14 +156,33 @@ def _results(
         next_out = 0
         while True:
             for number, batch in islice(numbered, 2 * jobs + 2 - len(pending)):
-                pending[number] = (batch, pool.submit(run_batch, batch))
+                pending[number] = (batch, _submit(pool, batch))
             if not pending:
                 return
             wait([future for _, future in pending.values()], return_when=FIRST_COMPLETED)
             while next_out in pending and pending[next_out][1].done():
                 batch, future = pending.pop(next_out)
                 next_out += 1
-                yield batch, future.result()
+                try:
+                    yield batch, future.result()
+                except BrokenProcessPool as error:
+                    numbered = enumerate(())  # the pool is gone: what is pending is lost, and no more is begun
+                    yield batch, [_lost(batch, seed, error) for seed in batch.seeds]
+
+
+def _submit(pool: ProcessPoolExecutor, batch: Batch) -> Future[list[SeedResult]]:
+    """Submit a batch; to a pool that is broken, as one that failed."""
+    try:
+        return pool.submit(run_batch, batch)
+    except BrokenProcessPool as error:
+        failed: Future[list[SeedResult]] = Future()
+        failed.set_exception(error)
+        return failed
+
+
+def _lost(batch: Batch, seed: int, error: Exception) -> SeedResult:
+    """Return the result of a seed whose worker was killed, or that waited for one."""
+    return SeedResult(batch.scenario.name, seed, "harness-error", error=f"worker process died: {error}")
 
 
 def _until(batches: Iterator[Batch], deadline: float | None) -> Iterator[Batch]:
