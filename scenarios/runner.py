@@ -166,7 +166,9 @@ def _results(
                 try:
                     yield batch, future.result()
                 except BrokenProcessPool as error:
-                    numbered = enumerate(())  # the pool is gone: what is pending is lost, and no more is begun
+                    numbered = enumerate(
+                        ()
+                    )  # the pool is gone: what is pending is lost, and no more is begun
                     yield batch, [_lost(batch, seed, error) for seed in batch.seeds]
 
 

@@ -110,10 +110,15 @@ class Kernel(Scheduler):
             self._cut_stretch()
 
     def close(self) -> None:
-        """Switch off every machine and unwind its tasks, in the order they were made."""
+        """Switch off every machine and unwind its tasks, in the order they were made.
+
+        Timers are dropped with them: the garbage collector takes a suspended greenlet for an atom, stops to track the
+        tuples that hold one, and would later find no way from them back to the kernel they keep alive.
+        """
         for machine in self._machines.values():
             self._unwind(machine)
         self._dying.clear()
+        self._timers.clear()
 
     def spawn(self, machine: Machine, name: str, body: Callable[[], Any]) -> SimTask:
         """Make a task, runnable at once. It is named `machine/name`, then `machine/name#2`, …"""

@@ -47,6 +47,10 @@ class Timers:
                 due.append(task)
         return due
 
+    def clear(self) -> None:
+        """Drop every timer."""
+        self._heap.clear()
+
     def _compact(self) -> None:
         """Drop stale entries: tasks that are always woken in time leave one behind each time."""
         self._heap = [

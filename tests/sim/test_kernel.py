@@ -1,3 +1,4 @@
+import gc
 import os
 import subprocess
 import sys
@@ -310,3 +311,25 @@ def test_the_schedule_lists_points_label_and_task_of_each_choice() -> None:
 
     # spawn, spawn, join | a: lock | b: lock, sleeping a has nobody beside it | a: unlock wakes b
     assert kernel.schedule == [[3, "~join m/a", "m/a"], [3, "~end", "m/b"]]
+
+
+def test_a_closed_kernel_is_garbage_however_often_the_collector_looked_while_its_tasks_slept() -> None:
+    def run_and_forget() -> None:
+        with Kernel(walk(mean=1)) as kernel:
+            machine = kernel.machine("to be forgotten")
+
+            def body() -> None:
+                signal = machine.tasks.signal("never")
+                for number in range(3):
+                    machine.tasks.spawn(f"waiter-{number}", lambda: waited.append(signal.wait(10_000)))
+                machine.tasks.sleep(1)
+                gc.collect()  # takes suspended greenlets for atoms, and stops to track what holds them
+
+            kernel.run(machine, body, time_limit_ns=SECOND_NS)
+
+    waited: list[bool] = []
+    run_and_forget()
+    gc.collect()
+
+    machines = [found for found in gc.get_objects() if isinstance(found, Machine)]
+    assert not any(machine.name == "to be forgotten" for machine in machines)
