@@ -12,7 +12,8 @@ from .formats.consume_queue import (
 from .formats.message import RECORD_BYTES_MIN
 from .formats.scan import ScannedRecord
 
-_CHUNK_BYTES = 4096 * ENTRY_BYTES
+_CHUNK_ENTRIES = 4096
+"""Entries of one queue that are held back, to be compared and written in one piece."""
 
 
 class EarlierEntriesMissing(Exception):
@@ -49,34 +50,47 @@ def _records_in(log_bytes: int) -> int:
 class QueueReplay:
     """The records of one queue, in log order, laid over the queue's entries."""
 
+    __slots__ = (
+        "_first_physical_offset",
+        "_pending",
+        "_pending_at",
+        "_skipped",
+        "changed",
+        "first",
+        "next",
+        "queue",
+        "write_again",
+    )
+
     def __init__(
         self,
         queue: ConsumeQueue,
         first: ScannedRecord,
         *,
         whole_log: bool,
-        vouched_ms: int,
+        write_again: bool,
         skipped: SkippedRanges,
     ) -> None:
-        """Begin at the first record scanned. Raises EarlierEntriesMissing unless the scan saw the whole log.
-
-        vouched_ms: store time up to which entries are known to be durable. Later ones are written even where they
-        are in the page cache already: the disk may not have them, whatever the kernel says.
-        """
+        """Begin at the first record scanned. Raises EarlierEntriesMissing unless the scan saw the whole log."""
         self.queue = queue
         self.changed = 0
-        self._vouched_ms = vouched_ms
-        self._write_again = False
+        self.write_again = write_again
+        """Whether entries are written even where they are in the page cache already: the disk may not have them."""
         self._skipped = skipped
         self._pending = bytearray()
         self._pending_at = first.queue_offset
+        self._first_physical_offset = first.physical_offset
         if not self._is_continued_by(first):
             if not whole_log:
                 raise EarlierEntriesMissing
             self._bridge_from_the_front(first.queue_offset)
         self.first = first.queue_offset
         self.next = first.queue_offset
-        self._log_offset = first.physical_offset
+
+    def vouching_ends(self) -> None:
+        """Write again all that is added from here on: nothing says that the disk has it."""
+        self._write()
+        self.write_again = True
 
     def _is_continued_by(self, first: ScannedRecord) -> bool:
         """Return whether the entries in front of the first record's place are there."""
@@ -100,21 +114,16 @@ class QueueReplay:
                 hole -= 1
         self._place(hole, BLANK_ENTRY_BYTES * (queue_offset - hole))
 
-    def add(self, record: ScannedRecord, tags_code: int) -> bool:
+    def add(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
         """Take the next record; False if its place is taken by an earlier one, or too far away to be its own."""
-        physical_offset, size_bytes, _, _, queue_offset, _, store_timestamp_ms, _ = record
-        missing = queue_offset - self.next
-        if missing:
-            if missing < 0 or missing > 1 + _records_in(physical_offset - self._log_offset):
+        if queue_offset != self.next:
+            room = _records_in(physical_offset - self._first_physical_offset)
+            if not self.next < queue_offset <= self.first + 1 + room:
                 return False
             self._bridge(queue_offset)
-        if store_timestamp_ms > self._vouched_ms and not self._write_again:
-            self._write()
-            self._write_again = True
-        self._log_offset = physical_offset + size_bytes
         self._pending += encode_entry(physical_offset, size_bytes, tags_code)
         self.next = queue_offset + 1
-        if len(self._pending) >= _CHUNK_BYTES:
+        if queue_offset % _CHUNK_ENTRIES == 0:
             self._write()
         return True
 
@@ -132,7 +141,7 @@ class QueueReplay:
         self._pending = bytearray()
 
     def _place(self, queue_offset: int, raw: bytes | bytearray) -> None:
-        self.changed += self.queue.place(queue_offset, raw, write_again=self._write_again)
+        self.changed += self.queue.place(queue_offset, raw, write_again=self.write_again)
 
     def end(self) -> None:
         """Write the rest, and forget every entry behind the last record."""

@@ -151,24 +151,46 @@ class Recovery:
             self._delays_ms,
             self._vouched_ms,
         )
-        for record in self._records(segment):
-            physical_offset, size_bytes, topic, queue_id, _, sys_flag, store_timestamp_ms, _ = record
-            if sys_flag & TRANSACTION_MASK not in UNDISPATCHED:
-                replay = replays.get((topic, queue_id))
-                if replay is None and is_queued(record) and can_be_first(record):
-                    replay = self._begin(record, whole_log=whole_log)
-                if replay is None or not replay.add(record, record_tags_code(record, delays_ms)):
-                    self._report_unqueued(segment, record, replay)
-            report.records += 1
-            report.end_offset = physical_offset + size_bytes
+        records, end_offset, store_timestamp_ms = 0, segment.base_offset, report.last_store_timestamp_ms
+        try:
+            for record in self._records(segment):
+                (
+                    physical_offset,
+                    size_bytes,
+                    topic,
+                    queue_id,
+                    queue_offset,
+                    sys_flag,
+                    store_timestamp_ms,
+                    _,
+                ) = record
+                if store_timestamp_ms > vouched_ms and self._unvouched_offset == _NOWHERE:
+                    self._end_vouching(physical_offset)
+                if sys_flag & TRANSACTION_MASK not in UNDISPATCHED:
+                    replay = replays.get((topic, queue_id))
+                    if replay is None and is_queued(record) and can_be_first(record):
+                        replay = self._begin(record, whole_log=whole_log)
+                    tags_code = record_tags_code(record, delays_ms)
+                    if replay is None or not replay.add(queue_offset, physical_offset, size_bytes, tags_code):
+                        self._report_unqueued(segment, record, replay)
+                records += 1
+                end_offset = physical_offset + size_bytes
+        finally:
+            report.records += records
+            report.end_offset = end_offset
             report.last_store_timestamp_ms = store_timestamp_ms
-            if store_timestamp_ms > vouched_ms and self._unvouched_offset == _NOWHERE:
-                self._unvouched_offset = physical_offset
+
+    def _end_vouching(self, physical_offset: int) -> None:
+        """Note where the log begins of which nobody says that it is durable."""
+        self._unvouched_offset = physical_offset
+        for replay in self._replays.values():
+            replay.vouching_ends()
 
     def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay:
         queue = self._queues.find_or_create(record.topic, record.queue_id)
+        write_again = self._unvouched_offset != _NOWHERE
         replay = QueueReplay(
-            queue, record, whole_log=whole_log, vouched_ms=self._vouched_ms, skipped=self._skipped
+            queue, record, whole_log=whole_log, write_again=write_again, skipped=self._skipped
         )
         self._replays[record.topic, record.queue_id] = replay
         return replay

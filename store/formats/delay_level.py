@@ -8,7 +8,6 @@ CommitLog.checkMessageAndReturnSize.
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 
 from .consume_queue import tags_code
 from .properties import PROPERTY_DELAY, PROPERTY_TAGS, find_property
@@ -22,7 +21,12 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL = re.compile(r"([0-9]+)([smhd])")
 _JAVA_INT = re.compile(rb"[+-]?[0-9]+")
 _TAGS = PROPERTY_TAGS.encode()
+_TAGS_KEY = _TAGS + b"\x01"
+_ENTRY_SEPARATOR = 2
 _DELAY = PROPERTY_DELAY.encode()
+_CODES_MAX = 16_384
+
+_codes: dict[bytes, int] = {}  # of tags seen before
 
 
 def parse_delay_levels(text: str) -> dict[int, int]:
@@ -61,6 +65,7 @@ def delay_level(properties: bytes) -> int:
 
 def record_tags_code(record: ScannedRecord, delays: Mapping[int, int]) -> int:
     """Return the tagsCode of a record's consume queue entry. delays: level -> ms, see parse_delay_levels."""
+    # Asked of every record that is dispatched or recovered: an ordinary TAGS property is found in line.
     properties = record.properties
     if record.topic == SCHEDULE_TOPIC:
         delay = find_property(properties, _DELAY)
@@ -68,13 +73,27 @@ def record_tags_code(record: ScannedRecord, delays: Mapping[int, int]) -> int:
             deliver_at_ms = delivery_tags_code(delay, record.store_timestamp_ms, delays)
             if deliver_at_ms is not None:
                 return deliver_at_ms
-    tags = find_property(properties, _TAGS)
-    return 0 if tags is None else _code_of(tags)
+    at = properties.rfind(_TAGS_KEY)
+    if at < 0:
+        return 0
+    tags: bytes | None = None
+    if at == 0 or properties[at - 1] == _ENTRY_SEPARATOR:
+        start = at + len(_TAGS_KEY)
+        end = properties.find(_ENTRY_SEPARATOR, start)
+        tags = properties[start:] if end < 0 else properties[start:end]
+    if not tags:
+        tags = find_property(properties, _TAGS)
+        if tags is None:
+            return 0
+    code = _codes.get(tags)
+    return _remember_code(tags) if code is None else code
 
 
-@lru_cache(maxsize=16_384)
-def _code_of(tags: bytes) -> int:
-    return tags_code(tags.decode(errors="surrogateescape"))
+def _remember_code(tags: bytes) -> int:
+    if len(_codes) >= _CODES_MAX:
+        _codes.clear()
+    code = _codes[tags] = tags_code(tags.decode(errors="surrogateescape"))
+    return code
 
 
 def _java_int(text: bytes) -> int:
