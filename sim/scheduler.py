@@ -113,7 +113,7 @@ class Scheduler(RollingDigest):
         if due_ns is not None:
             self._timers.push(due_ns, current)
         self._ready.remove(current)
-        chosen = None if self._dying else self._elect(why.forced_label)
+        chosen = None if self._dying else self._elect(f"~{why.label}")  # ~: forced, not chosen
         if chosen is not current:
             self._switch_to(chosen)
         return current.woken

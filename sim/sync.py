@@ -1,9 +1,9 @@
 """What tasks meet at: locks, signals and cells. Every operation is a scheduling point before it takes effect.
 
-A point is written out in place (decrement, test), for these are the hottest lines of a simulation.
+A point is written out in place (decrement, test), for these are the hottest lines of a simulation; its label is built
+only when the point is one where something happens.
 """
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from .task import SimTask, Waiting
@@ -18,14 +18,13 @@ class SimLock(Waiting):
     Invariant: while waiters queue and nobody holds it, one that has been woken is on its way.
     """
 
-    __slots__ = ("_holder", "_kernel", "_unlock_label", "_waiters")
+    __slots__ = ("_holder", "_kernel", "_waiters")
 
     def __init__(self, kernel: "Kernel", name: str) -> None:
         super().__init__(f"lock {name}")
         self._kernel = kernel
-        self._unlock_label = f"unlock {name}"
         self._holder: SimTask | None = None
-        self._waiters: deque[SimTask] = deque()
+        self._waiters: list[SimTask] = []  # a few at most
 
     def __enter__(self) -> None:
         kernel = self._kernel
@@ -44,10 +43,10 @@ class SimLock(Waiting):
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
-            kernel.reschedule(self._unlock_label)
+            kernel.reschedule(f"un{self.label}")
         self._holder = None
         if self._waiters:
-            kernel.wake(self._waiters.popleft())
+            kernel.wake(self._waiters.pop(0))
 
     def describe(self) -> str:
         """Name the lock and its holder."""
@@ -60,26 +59,25 @@ class SimSignal(Waiting):
     Invariant: tasks join the waiters only while the signal is not set; setting it wakes one of them.
     """
 
-    __slots__ = ("_is_set", "_kernel", "_notify_label", "_waiters")
+    __slots__ = ("_is_set", "_kernel", "_waiters")
 
     def __init__(self, kernel: "Kernel", name: str) -> None:
         super().__init__(f"signal {name}")
         self._kernel = kernel
-        self._notify_label = f"notify {name}"
         self._is_set = False
-        self._waiters: deque[SimTask] = deque()
+        self._waiters: list[SimTask] = []
 
     def notify(self) -> None:
         """Wake one waiter, or let the next wait return at once."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
-            kernel.reschedule(self._notify_label)
+            kernel.reschedule(f"notify {self.label}")
         if self._is_set:
             return
         self._is_set = True
         if self._waiters:
-            kernel.wake(self._waiters.popleft())
+            kernel.wake(self._waiters.pop(0))
 
     def wait(self, timeout_ms: int | None) -> bool:
         """Wait until notified (True, and the notice is used up) or for timeout_ms (False). None: for ever."""
@@ -106,22 +104,19 @@ class SimSignal(Waiting):
 class SimCell:
     """An integer several tasks share."""
 
-    __slots__ = ("_add_label", "_cas_label", "_get_label", "_kernel", "_set_label", "_value")
+    __slots__ = ("_kernel", "_name", "_value")
 
     def __init__(self, kernel: "Kernel", name: str, value: int) -> None:
         self._kernel = kernel
+        self._name = name
         self._value = value
-        self._get_label = f"cell {name}.get"
-        self._set_label = f"cell {name}.set"
-        self._add_label = f"cell {name}.add"
-        self._cas_label = f"cell {name}.compare_and_set"
 
     def get(self) -> int:
         """Return the value."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
-            kernel.reschedule(self._get_label)
+            kernel.reschedule(f"cell {self._name}.get")
         return self._value
 
     def set(self, value: int) -> None:
@@ -129,7 +124,7 @@ class SimCell:
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
-            kernel.reschedule(self._set_label)
+            kernel.reschedule(f"cell {self._name}.set")
         self._value = value
 
     def add(self, delta: int) -> int:
@@ -137,7 +132,7 @@ class SimCell:
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
-            kernel.reschedule(self._add_label)
+            kernel.reschedule(f"cell {self._name}.add")
         self._value += delta
         return self._value
 
@@ -146,7 +141,7 @@ class SimCell:
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
-            kernel.reschedule(self._cas_label)
+            kernel.reschedule(f"cell {self._name}.compare_and_set")
         if self._value != expected:
             return False
         self._value = value

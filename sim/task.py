@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 class Waiting:
     """What a parked task waits for. Locks and signals are their own."""
 
-    __slots__ = ("forced_label", "label")
+    __slots__ = ("label",)
 
     def __init__(self, label: str) -> None:
         self.label = label
-        self.forced_label = f"~{label}"
-        """The label in the schedule: a switch that begins with ~ was forced, not chosen."""
 
     def describe(self) -> str:
         """Say what the task waits for, for a message to a reader."""

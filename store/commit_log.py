@@ -150,10 +150,11 @@ class CommitLog:
         self, encoded: EncodedPut, store_timestamp_ms: int
     ) -> AppendMessageResult | PutMessageStatus:
         size_bytes = len(encoded.buffer)
-        segment = self._segment_with_room(size_bytes)
-        if segment is None:
+        place = self._place_for(size_bytes)
+        if place is None:
             return PutMessageStatus.CREATE_MAPEDFILE_FAILED
-        wrote_offset = segment.base_offset + segment.wrote.get()
+        segment, position = place
+        wrote_offset = segment.base_offset + position
         key = (encoded.topic, encoded.queue_id)
         queue_offset = self.topic_queue_table.get(key, 0) if encoded.counted else 0
         for number, start in enumerate(encoded.starts):
@@ -165,7 +166,7 @@ class CommitLog:
                 store_timestamp_ms=store_timestamp_ms,
                 born_host_v6=encoded.born_host_v6,
             )
-        segment.append(encoded.buffer)
+        segment.append(position, encoded.buffer)
         segment.store_timestamp_ms = store_timestamp_ms
         self.last_store_timestamp_ms = store_timestamp_ms
         if encoded.counted:
@@ -174,17 +175,21 @@ class CommitLog:
             wrote_offset, size_bytes, queue_offset, store_timestamp_ms, encoded.store_host, encoded.starts
         )
 
-    def _segment_with_room(self, size_bytes: int) -> Segment | None:
-        """Return a segment with room for size_bytes and a blank record; close the last one if it has none."""
+    def _place_for(self, size_bytes: int) -> tuple[Segment, int] | None:
+        """Return a segment and the position in it that has room for size_bytes and a blank record.
+
+        The last segment is closed if it has none. None: there is no next one to be had.
+        """
         segment = self.queue.last()
         if segment is not None:
-            room = segment.size_bytes - segment.wrote.get()
+            position = segment.wrote.get()
+            room = segment.size_bytes - position
             if size_bytes + record_format.BLANK_BYTES <= room:
-                return segment
+                return segment, position
             if room:
-                segment.close_with(encode_blank(room))
+                segment.close_with(position, encode_blank(room))
         made = self.allocate.take(0 if segment is None else segment.end_offset)
-        return None if made is None else self.queue.add(made)
+        return None if made is None else (self.queue.add(made), 0)
 
     def close(self) -> None:
         """Let the put that holds the lock end, and refuse all later ones."""
@@ -221,7 +226,7 @@ class CommitLog:
 
 def _host_flags(message: Message) -> int:
     """Return sysFlag with the address bits that the hosts ask for, whatever the client claimed."""
-    flags = message.sys_flag & ~(record_format.BORN_HOST_V6 | record_format.STORE_HOST_V6)
+    flags = message.sys_flag & ~record_format.HOST_V6_MASK
     if message.born_host.is_ipv6:
         flags |= record_format.BORN_HOST_V6
     if message.store_host.is_ipv6:

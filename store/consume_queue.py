@@ -53,32 +53,41 @@ class ConsumeQueue:
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int) -> None:
         """Index one record at its queueOffset. One that is indexed already changes nothing."""
-        if physical_offset + size_bytes <= self.max_physical_offset:
+        end = physical_offset + size_bytes
+        if end <= self.max_physical_offset:
             return
-        missing = queue_offset - self.max_offset
-        if missing < 0:
+        entry = encode_entry(physical_offset, size_bytes, tags_code)
+        segment = self.queue.last()
+        position = 0 if segment is None else segment.wrote.get()
+        begin = 0 if segment is None else segment.base_offset + position
+        missing_bytes = queue_offset * ENTRY_BYTES - begin
+        if missing_bytes < 0:
             return
-        if missing:
-            self.fill_blank(queue_offset)
-        self.append_entries(encode_entry(physical_offset, size_bytes, tags_code))
-        self.max_physical_offset = physical_offset + size_bytes
+        if missing_bytes == 0 and segment is not None and position < segment.size_bytes:
+            segment.append(position, entry)
+        else:
+            if missing_bytes:
+                self.fill_blank(queue_offset)
+            self.append_entries(entry)
+        self.max_physical_offset = end
 
     def append_entries(self, raw: bytes | bytearray) -> None:
         """Put whole entries behind the last one, in as many segments as it takes."""
         while raw:
-            segment = self.writable_segment()
-            room = segment.size_bytes - segment.wrote.get()
-            segment.append(raw[:room])
+            segment, position = self._writable_segment()
+            room = segment.size_bytes - position
+            segment.append(position, raw[:room])
             raw = raw[room:]
 
-    def writable_segment(self) -> Segment:
-        """Return the last segment, or a new one if it is full or none is there."""
+    def _writable_segment(self) -> tuple[Segment, int]:
+        """Return the last segment and how far it is written, or a new one if it is full or none is there."""
         segment = self.queue.last()
         if segment is None:
-            return self._create(0)
-        if segment.wrote.get() == segment.size_bytes:
-            return self._create(segment.end_offset)
-        return segment
+            return self._create(0), 0
+        position = segment.wrote.get()
+        if position == segment.size_bytes:
+            return self._create(segment.end_offset), 0
+        return segment, position
 
     def _create(self, base_offset: int) -> Segment:
         self.directory_is_durable = False

@@ -112,18 +112,21 @@ class DispatchService(Service):
     def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
         """Dispatch from log offset start to position end of its segment."""
         at = start
-        for record in scan_records(
+        records = scan_records(
             segment.file.view(0, segment.size_bytes),
             start - segment.base_offset,
             end,
             file=segment.file.path,
             base_offset=segment.base_offset,
             check_crc=False,
-        ):
-            if is_queued(record):
-                self.dispatch(record)
-            self.dispatched_store_timestamp_ms = record.store_timestamp_ms
-            at = record.physical_offset + record.size_bytes
+        )
+        try:
+            for record in records:
+                if is_queued(record):
+                    self.dispatch(record)
+                self.dispatched_store_timestamp_ms = record.store_timestamp_ms
+                at = record.physical_offset + record.size_bytes
+        finally:
             self.reput_from.set(at)
         if at - segment.base_offset < end:
             self.reput_from.set(segment.end_offset)  # a blank record closes the segment

@@ -38,7 +38,8 @@ class FlushCommitLogService(Service):
         self.on_flushed: Callable[[], None] = _nobody
         """Called after the durable part of the log grew."""
         self._flush_lock = world.tasks.lock(f"{self.name} flush")
-        self._sync_failed = world.tasks.cell(f"{self.name} sync failed")
+        self._sync_failed = False
+        """Belongs to whoever holds the flush lock."""
 
     @abstractmethod
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
@@ -58,18 +59,16 @@ class FlushCommitLogService(Service):
         return True
 
     def _flush_once(self, least_pages: int) -> bool:
-        if self._sync_failed.get():
+        if self._sync_failed:
             return False
-        segment = self.queue.find(self.queue.flushed_where.get())
-        store_timestamp_ms = 0 if segment is None else segment.store_timestamp_ms
         try:
             moved = self.queue.flush(least_pages)
         except OSError:
-            self._sync_failed.set(1)
+            self._sync_failed = True
             self.flags.refuse(Refusal.NOT_WRITEABLE)
             return False
         if moved:
-            self.checkpoint.log_is_durable_to(store_timestamp_ms)
+            self.checkpoint.log_is_durable_to(self.queue.flushed_store_timestamp_ms)
             self.on_flushed()
         return moved
 

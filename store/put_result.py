@@ -1,7 +1,7 @@
 """What a producer is told: one answer per put, in RocketMQ's words."""
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from .formats.host import Host
 from .formats.message_id import encode_message_id
@@ -20,8 +20,7 @@ class PutMessageStatus(Enum):
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
 
 
-@dataclass(frozen=True, slots=True)
-class AppendMessageResult:
+class AppendMessageResult(NamedTuple):
     """Where a put's records are: contiguous in one segment, queue offsets counting up by one."""
 
     wrote_offset: int
@@ -45,8 +44,7 @@ class AppendMessageResult:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PutMessageResult:
+class PutMessageResult(NamedTuple):
     """The answer to a put; append is None when nothing was written."""
 
     status: PutMessageStatus

@@ -15,6 +15,10 @@ class Refusal(IntFlag):
     DISK_FULL = 16
 
 
+_NOT_READABLE = int(Refusal.NOT_READABLE)  # plain integers, for every put asks
+_NOT_WRITEABLE = int(~Refusal.NOT_READABLE)
+
+
 class RunningFlags:
     """The reasons in force. Bits are set by several services and cleared by none but DISK_FULL's owner."""
 
@@ -32,14 +36,14 @@ class RunningFlags:
     @property
     def is_writeable(self) -> bool:
         """Return whether puts are accepted."""
-        return self._bits.get() & ~Refusal.NOT_READABLE == 0
+        return self._bits.get() & _NOT_WRITEABLE == 0
 
     @property
     def is_readable(self) -> bool:
         """Return whether reads are answered."""
-        return self._bits.get() & Refusal.NOT_READABLE == 0
+        return self._bits.get() & _NOT_READABLE == 0
 
     def refuse(self, reason: Refusal) -> None:
         """Add a reason."""
         with self._lock:
-            self._bits.set(self._bits.get() | reason)
+            self._bits.set(self._bits.get() | int(reason))

@@ -10,9 +10,9 @@ from ..plan import Ranges
 from .mutant import Mutant, Patch
 
 
-def _append(self: Segment, data: bytes | bytearray) -> None:
-    end = self.wrote.add(len(data))
-    self.file.store(end - len(data), data)
+def _append(self: Segment, position: int, data: bytes | bytearray) -> None:
+    self.wrote.set(position + len(data))
+    self.file.store(position, data)
 
 
 def _narrow(ranges: Ranges) -> Ranges:

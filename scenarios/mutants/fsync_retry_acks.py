@@ -13,15 +13,13 @@ _TRIES = 1_000
 
 
 def _flush_once(self: FlushCommitLogService, least_pages: int) -> bool:
-    segment = self.queue.find(self.queue.flushed_where.get())
-    store_timestamp_ms = 0 if segment is None else segment.store_timestamp_ms
     for _ in range(_TRIES):
         try:
             moved = self.queue.flush(least_pages)
         except OSError:
             continue
         if moved:
-            self.checkpoint.log_is_durable_to(store_timestamp_ms)
+            self.checkpoint.log_is_durable_to(self.queue.flushed_store_timestamp_ms)
             self.on_flushed()
         return moved
     return False

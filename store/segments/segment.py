@@ -34,15 +34,14 @@ class Segment:
         """Return the offset just behind the file."""
         return self.base_offset + self.size_bytes
 
-    def append(self, data: bytes | bytearray) -> None:
-        """Put data behind what is there. The caller has made sure that it fits and that it is the only writer."""
-        position = self.wrote.get()
+    def append(self, position: int, data: bytes | bytearray) -> None:
+        """Put data behind what is there. The caller is the only writer, has read `wrote` and seen that data fits."""
         self.file.store(position, data)
         self.wrote.set(position + len(data))
 
-    def close_with(self, blank: bytes) -> None:
-        """Put the blank record behind what is there and declare the file full."""
-        self.file.store(self.wrote.get(), blank)
+    def close_with(self, position: int, blank: bytes) -> None:
+        """Put the blank record behind what is there, as `append` does, and declare the file full."""
+        self.file.store(position, blank)
         self.wrote.set(self.size_bytes)
 
     def flush(self, least_pages: int) -> int:

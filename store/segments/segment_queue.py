@@ -17,6 +17,8 @@ class SegmentQueue:
         self.segments: tuple[Segment, ...] = ()
         """Replaced, never changed, so that a reader's copy stays whole."""
         self.flushed_where = world.tasks.cell(f"{label}.flushed_where")
+        self.flushed_store_timestamp_ms = 0
+        """Store time of the newest record that the last flush is known to have covered."""
         self._world = world
         self._label = label
 
@@ -85,9 +87,11 @@ class SegmentQueue:
         segment = self.find(where)
         if segment is None:
             return False
+        store_timestamp_ms = segment.store_timestamp_ms
         flushed = segment.base_offset + segment.flush(least_pages)
         if flushed == where:
             return False
+        self.flushed_store_timestamp_ms = store_timestamp_ms
         self.flushed_where.set(flushed)
         return True
 
