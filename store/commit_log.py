@@ -6,6 +6,7 @@ Log order and queue order are then one, and a counter moves only after the bytes
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .config import StoreConfig
 from .errors import CorruptFileError, InvalidMessageError
@@ -256,6 +257,7 @@ def _encode_one(head: Message, sys_flag: int, flag: int, body: bytes, properties
     )
 
 
+@lru_cache(maxsize=4096)
 def is_storable_topic(topic: str) -> bool:
     """Return whether a topic can name a directory, as its queues need."""
     return bool(topic) and "/" not in topic and "\0" not in topic and topic not in (".", "..")

@@ -1,10 +1,13 @@
 """Random walk: every runnable task is as likely as any other, for stretches of random length."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import log
 
 from ..choices import Stream
 from ..task import SimTask
+
+_QUANTILES = 4096
 
 
 class RandomWalk:
@@ -17,8 +20,7 @@ class RandomWalk:
         if mean_stretch < 1:
             raise ValueError(f"mean_stretch: expected at least 1, found {mean_stretch}")
         self._draw = stream.unrecorded
-        # Inverse transform: of a stretch, all points but the one that asks again are free.
-        self._scale = 1.0 / log(1.0 - 1.0 / mean_stretch) if mean_stretch > 1 else 0.0
+        self._stretches = _stretches(mean_stretch)
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return any index."""
@@ -26,4 +28,16 @@ class RandomWalk:
 
     def stretch(self, chosen: SimTask, step: int) -> int:
         """Draw a geometric number, 0 or more, mean_stretch - 1 on average."""
-        return int(log(1.0 - self._draw()) * self._scale)
+        return self._stretches[int(self._draw() * _QUANTILES)]
+
+
+@lru_cache(maxsize=64)
+def _stretches(mean: int) -> tuple[int, ...]:
+    """Return quantiles of a geometric distribution, by inverse transform, at the middle of equal parts.
+
+    Of a stretch, all points but the one that asks again are free, hence the mean of mean - 1.
+    """
+    if mean == 1:
+        return (0,) * _QUANTILES
+    scale = 1.0 / log(1.0 - 1.0 / mean)
+    return tuple(int(log(1.0 - (part + 0.5) / _QUANTILES) * scale) for part in range(_QUANTILES))
