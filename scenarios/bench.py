@@ -142,7 +142,7 @@ def crash_runs() -> float:
 
 
 _LOG_BYTES = 64 * 1024 * 1024
-_PUTS = 30_000
+_PUTS = 57_000  # fills a segment almost to its end
 
 
 class _SteppingClock(RealClock):

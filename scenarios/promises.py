@@ -66,14 +66,16 @@ def _is_acknowledged_durable(plan: Plan, put: PutEntry) -> bool:
 def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool) -> None:
     """Note what a recovery found, and what it did not: both are final, if what it found is durable."""
     here = set()
+    put_of, promised = ledger.by_properties.get, ledger.promised
     for found in store.records:
-        put = ledger.by_properties.get(found.record.properties)
+        physical_offset, _, _, _, queue_offset, _, _, properties = found.record
+        put = put_of(properties)
         if put is not None:
             here.add(put.name)
-            put.physical_offset = found.record.physical_offset
-            put.queue_offset = found.record.queue_offset
+            put.physical_offset = physical_offset
+            put.queue_offset = queue_offset
             put.is_durable |= durable
-            ledger.promise(put)
+            promised[put.name] = put
     for put in ledger.puts:
         if put.name not in here:
             ledger.gone[put.name] = put

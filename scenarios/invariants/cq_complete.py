@@ -3,34 +3,36 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from ...store.dispatch import is_queued
+from ...store.dispatch import UNDISPATCHED
+from ...store.formats.message import TRANSACTION_MASK
 from ..evidence import Evidence, Violation
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield every record without its entry, and every record with more than one."""
     store = evidence.store
+    queues = store.queues
     for found in store.records:
-        record = found.record
-        if not is_queued(record):
+        physical_offset, _, topic, queue_id, index, sys_flag, _, _ = found.record
+        if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
             continue
-        queue = store.queues.get((record.topic, record.queue_id))
-        index = record.queue_offset
-        path = f"{record.topic}/{record.queue_id}"
+        queue = queues.get((topic, queue_id))
         entry = None
         if queue is not None and queue.begin <= index < queue.begin + len(queue.entries):
             entry = queue.entries[index - queue.begin]
-        if entry is None or entry[0] != record.physical_offset:
+        if entry is None or entry[0] != physical_offset:
             yield Violation(
                 "CQ-COMPLETE",
                 "a record that its queue does not lead to",
-                f"consumequeue/{path}",
+                f"consumequeue/{topic}/{queue_id}",
                 index * 20,
                 "entry",
-                f"phyOffset {record.physical_offset}",
+                f"phyOffset {physical_offset}",
                 "none" if entry is None else f"phyOffset {entry[0]}",
             )
-    for (topic, queue_id), queue in store.queues.items():
+    for (topic, queue_id), queue in queues.items():
+        if len({entry[0] for entry in queue.entries}) == len(queue.entries):
+            continue
         counts = Counter(entry[0] for entry in queue.entries if entry[1] != 0x7FFFFFFF and entry[1] > 0)
         for physical_offset, count in counts.items():
             if count > 1:

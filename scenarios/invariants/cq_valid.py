@@ -11,11 +11,12 @@ from ..evidence import Evidence, Violation
 
 def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield every entry that leads nowhere or to the wrong record."""
-    store, ledger = evidence.store, evidence.ledger
+    store = evidence.store
+    found_at, put_of = store.by_offset.get, evidence.ledger.by_properties.get
     for (topic, queue_id), queue in store.queues.items():
         file = f"consumequeue/{topic}/{queue_id}"
         for number, (physical_offset, size_bytes, code) in enumerate(queue.entries, queue.begin):
-            found = store.by_offset.get(physical_offset)
+            found = found_at(physical_offset)
             if found is None:
                 yield Violation(
                     "CQ-VALID",
@@ -27,9 +28,9 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                     str(physical_offset),
                 )
                 continue
-            record = found.record
-            if (record.topic, record.queue_id) != (topic, queue_id):
-                there = f"{record.topic}/{record.queue_id}"
+            _, record_bytes, record_topic, record_queue_id, _, _, _, properties = found.record
+            if record_queue_id != queue_id or record_topic != topic:
+                there = f"{record_topic}/{record_queue_id}"
                 yield Violation(
                     "CQ-VALID",
                     "an entry that leads to another queue's record",
@@ -39,17 +40,17 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                     f"{topic}/{queue_id}",
                     there,
                 )
-            if record.size_bytes != size_bytes:
+            if record_bytes != size_bytes:
                 yield Violation(
                     "CQ-VALID",
                     "an entry of the wrong size",
                     file,
                     number * 20 + 8,
                     "size",
-                    str(record.size_bytes),
+                    str(record_bytes),
                     str(size_bytes),
                 )
-            put = ledger.by_properties.get(record.properties)
+            put = put_of(properties)
             if put is not None and code != tags_code(put.tags):
                 yield Violation(
                     "CQ-VALID",

@@ -5,6 +5,7 @@ Log order of puts that were never answered is unknown; that each is there at mos
 
 from collections.abc import Iterator
 
+from ...store.put_result import PutMessageStatus
 from ..evidence import Evidence, Violation
 from ..ledger import Knowledge, PutEntry
 
@@ -18,17 +19,13 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             "PREFIX", "the log has a hole", error.file, error.offset, error.field, error.expected, error.found
         )
     here: dict[str, PutEntry] = {}
+    put_of, gone = ledger.by_properties.get, ledger.gone
     for found in store.records:
-        record = found.record
-        put = ledger.by_properties.get(record.properties)
-        if (
-            put is None
-            or put.topic != record.topic
-            or put.queue_id != record.queue_id
-            or put.body != found.body
-        ):
+        _, _, topic, queue_id, _, _, _, properties = found.record
+        put = put_of(properties)
+        if put is None or put.body != found.body or put.queue_id != queue_id or put.topic != topic:
             wanted = "one that was put" if put is None else put.name
-            shown = record.properties[:60].decode(errors="replace")
+            shown = properties[:60].decode(errors="replace")
             yield Violation(
                 "PREFIX", "a record that nobody put", found.file, found.position, "record", wanted, shown
             )
@@ -37,7 +34,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             yield Violation(
                 "PREFIX", "a put that is there twice", found.file, found.position, "record", "once", put.name
             )
-        if put.name in ledger.gone:
+        if put.name in gone:
             yield Violation(
                 "PREFIX",
                 "a record that had been cut came back",
@@ -47,7 +44,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 "none",
                 put.name,
             )
-        if put.knowledge is Knowledge.REFUSED:
+        if put.status is not PutMessageStatus.PUT_OK and put.knowledge is Knowledge.REFUSED:
             yield Violation(
                 "PREFIX",
                 "a refused put is there",

