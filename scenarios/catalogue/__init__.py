@@ -10,8 +10,11 @@ from . import (
     crash_in_recovery,
     cut_records_never_return,
     failed_sync_is_never_acknowledged,
+    full_disk_refuses_cleanly,
+    lost_tail_is_cut_with_its_entries,
     process_kill_loses_nothing,
     rollover_at_a_crash,
+    second_start_is_refused,
     slow_sync_times_out_truthfully,
     sync_flush_survives_power_loss,
     tag_filtered_reads_stay_exact,
@@ -35,6 +38,9 @@ SCENARIOS: dict[str, Scenario] = {
         cut_records_never_return,
         checkpoint_never_leads,
         torn_records_are_dropped,
+        lost_tail_is_cut_with_its_entries,
+        full_disk_refuses_cleanly,
+        second_start_is_refused,
     )
 }
 """Every scenario by name, the plainest claim first."""
