@@ -6,9 +6,7 @@ JSON of `run`, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "c
 being null until failures are shrunk.
 """
 
-import json
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -24,6 +22,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from ..faults.kinds import FAULTS
 from ..faults.profiles import PROFILES
 from ..sim.errors import ReplayDivergedError
+from ..store.commands import write_json
 from .bench import run_bench
 from .catalogue import SCENARIOS
 from .failure import Failure, FailureFileError, replay
@@ -98,7 +97,8 @@ def run(
         "failures": [str(path) for path in paths.values()],
         "seconds": round(took, 3),
     }
-    _write_json(json_file, document)
+    if json_file is not None:
+        write_json(json_file, document)
     if json_file != "-":
         _out.print(runs_table(tallies, took))
         tell_fired(_out, tallies)
@@ -244,16 +244,6 @@ def _exit_code(tallies: list[Tally]) -> int:
     return EXIT_BROKEN if any(tally.violations for tally in tallies) else EXIT_HELD
 
 
-def _write_json(json_file: str | None, document: Any) -> None:
-    if json_file is None:
-        return
-    text = json.dumps(document, indent=1) + "\n"
-    if json_file == "-":
-        sys.stdout.write(text)
-    else:
-        Path(json_file).write_text(text)
-
-
 # -- list ----------------------------------------------------------------------------------------------
 
 
@@ -267,7 +257,8 @@ def list_(json_file: JsonFile = None) -> None:
         "policies": POLICIES,
         "mutants": {mutant.id: mutant.summary for mutant in MUTANTS.values()},
     }
-    _write_json(json_file, groups)
+    if json_file is not None:
+        write_json(json_file, groups)
     if json_file == "-":
         return
     for title, members in groups.items():
@@ -297,7 +288,8 @@ def replay_(
         "digest": outcome.digest,
         "violations": [violation.to_json() for violation in outcome.violations],
     }
-    _write_json(json_file, document)
+    if json_file is not None:
+        write_json(json_file, document)
     if json_file != "-":
         tell_failure(_err, failure)
         verdict = "the same violation" if same else "something else happened this time"
@@ -341,7 +333,8 @@ def mutants(
             progress.update(bar, description=name)
             hunts.append(hunt(MUTANTS[name], seeds))
             progress.advance(bar)
-    _write_json(json_file, [hunted.to_json() for hunted in hunts])
+    if json_file is not None:
+        write_json(json_file, [hunted.to_json() for hunted in hunts])
     if json_file != "-":
         _out.print(hunts_table(hunts))
     for hunted in hunts:
@@ -366,6 +359,7 @@ def bench(
         bar = progress.add_task("")
         figures = run_bench(rounds, on_begin=lambda name: progress.update(bar, description=name))
     document = {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]}
-    _write_json(json_file, document)
+    if json_file is not None:
+        write_json(json_file, document)
     if json_file != "-":
         _out.print(bench_table(figures, rounds))

@@ -85,7 +85,7 @@ def inspect(
     told = _told(config, commit_log_size, consume_queue_size)
     found = inspect_directory(overlay_world(), root, told)
     if json_file is not None:
-        _write_json(json_file, found.everything())
+        write_json(json_file, found.everything())
     else:
         _show_inspection(found)
     _complain(
@@ -107,7 +107,7 @@ def verify(
     with _progress(root) as advance:
         found = verify_directory(overlay_world().files, root, told, advance)
     if json_file is not None:
-        _write_json(json_file, found.fields())
+        write_json(json_file, found.fields())
     else:
         _show_verification(found)
     _complain([str(violation) for violation in found.findings.violations])
@@ -128,7 +128,8 @@ def _told(config: Path | None, log_bytes: int | None, queue_bytes: int | None) -
     )
 
 
-def _write_json(file: str, fields: dict[str, Any]) -> None:
+def write_json(file: str, fields: Any) -> None:
+    """Write a result as JSON to a file, - for stdout. A file that cannot be written is a usage error."""
     if file == "-":
         json.dump(fields, sys.stdout)
         sys.stdout.write("\n")

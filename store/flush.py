@@ -82,8 +82,15 @@ class FlushRealTimeService(FlushCommitLogService):
 
     name = "flush-real-time"
 
-    def __init__(self, *services: object) -> None:
-        super().__init__(*services)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        world: World,
+        config: StoreConfig,
+        queue: SegmentQueue,
+        checkpoint: StoreCheckpoint,
+        flags: RunningFlags,
+    ) -> None:
+        super().__init__(world, config, queue, checkpoint, flags)
         self._thorough_ns = self.world.clock.monotonic_ns()
 
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
@@ -128,8 +135,15 @@ class GroupCommitService(FlushCommitLogService):
 
     name = "group-commit"
 
-    def __init__(self, *services: object) -> None:
-        super().__init__(*services)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        world: World,
+        config: StoreConfig,
+        queue: SegmentQueue,
+        checkpoint: StoreCheckpoint,
+        flags: RunningFlags,
+    ) -> None:
+        super().__init__(world, config, queue, checkpoint, flags)
         self._lock = self.world.tasks.lock("group commit requests")
         self._requests: list[GroupCommitRequest] = []
         self._closed = False
