@@ -67,7 +67,16 @@ class Namespace:
             return inode
         if path in self.current.directories:
             raise is_a_directory(path)
-        raise no_such_file(path)
+        raise self.nothing_at(path)
+
+    def nothing_at(self, path: str) -> OSError:
+        """Make the error for a path that is not there: the way to it may lead through a file."""
+        above = parent_of(path)
+        while above != "/" and above not in self.current.directories:
+            if above in self.current.names:
+                return not_a_directory(path)
+            above = parent_of(above)
+        return no_such_file(path)
 
     def children(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
@@ -77,7 +86,7 @@ class Namespace:
     def check_directory(self, path: str) -> None:
         """Raise the OSError that using path as a directory would meet."""
         if path not in self.current.directories:
-            raise not_a_directory(path) if path in self.current.names else no_such_file(path)
+            raise not_a_directory(path) if path in self.current.names else self.nothing_at(path)
 
     def check_parent(self, path: str) -> None:
         """Raise the OSError that creating path would meet because of what is above it, or at it."""
@@ -85,7 +94,7 @@ class Namespace:
             raise is_a_directory(path)
         above = parent_of(path)
         if above not in self.current.directories:
-            raise not_a_directory(above) if above in self.current.names else no_such_file(path)
+            raise self.nothing_at(path)
 
     def create(self, number: int, path: str, mtime_ns: int) -> Inode:
         """Make an empty file."""
