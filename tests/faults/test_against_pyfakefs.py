@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pyfakefs.fake_filesystem import FakeFilesystem, OSType
 from pyfakefs.fake_open import FakeFileOpen
 from pyfakefs.fake_os import FakeOsModule
+
 from tornlog.faults.disk import Disk
 from tornlog.faults.timing import SyncTiming
 from tornlog.sim.choices import Choices
