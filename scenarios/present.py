@@ -32,7 +32,7 @@ def runs_table(tallies: Iterable[Tally], seconds: float) -> Table:
     table = _table(
         f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {_verdict(rows)}",
         ("scenario",),
-        ("seeds", "crashes", "faults", "broken"),
+        ("seeds", "crash\npoints", "fired", "violations"),
     )
     for tally in rows:
         broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
