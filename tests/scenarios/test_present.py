@@ -31,11 +31,11 @@ def lines(printed: StringIO) -> list[str]:
 def test_large_numbers_and_long_names_fit(quiet_scenario: Scenario) -> None:
     scenario = replace(quiet_scenario, name="consumers-never-see-what-can-vanish")
     tally = Tally(scenario, seeds=1_000_000, crash_points=2_500_000, violations=3)
-    tally.fired["torn page"] = 12_345_678
+    tally.fired["torn page"] = 1_234_567
     out, printed = console()
     out.print(runs_table([tally], 3600.0))
     assert lines(printed)[0].startswith("1,000,000 seeds in 3600.0 s: 3 broken")
-    assert lines(printed)[-1].split() == [scenario.name, "1,000,000", "2,500,000", "12,345,678", "3"]
+    assert lines(printed)[-1].split() == [scenario.name, "1,000,000", "2,500,000", "1,234,567", "3"]
 
 
 def test_what_fired_is_summed_up_and_what_never_did_is_named(quiet_scenario: Scenario) -> None:
