@@ -14,5 +14,7 @@ FAULTS: dict[str, str] = {
     "removal undone": "a directory that was removed is back",
     "slow sync": "a sync took far longer than its like",
     "failed sync": "a sync failed once, and the kernel forgot the pages it was to write",
+    "failed creation": "a file could not be made, for want of space",
+    "lost sector": "a sector at the end of the log was zeroed while the store was off",
 }
 """Beside these, `crash <profile>` counts how lives ended and `crash <moment> <operation>` what the plug hit."""

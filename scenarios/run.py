@@ -118,11 +118,11 @@ class Run:
         """Recover, recover again, use the store, stop it cleanly, and find everything again."""
         if self._disk is not None:
             self._image = self._disk.crash(PROFILES["process-kill"])
-        recovered = self._recover_only("heal")
+        recovered = self._recover_and_judge("heal", content_digest)
         disk = self._disk_from_image("healed", faulty=False)
         self._run_life("healed", disk, _HEAL, len(self._plan.lives), recovered=recovered)
         self._end(disk, _HEAL, crashed=False)
-        self._recover_only("after")
+        self._recover_and_judge("after", lambda store: "")
 
     def _disk_from_image(self, name: str, *, faulty: bool) -> Disk:
         if self._image is not None:
@@ -210,8 +210,8 @@ class Run:
                 "START", f"the store cannot be opened: {type(error).__name__}: {error}", "load", "", ""
             )
 
-    def _recover_only(self, name: str) -> str:
-        """Load a store, judge it, and return a digest of its files; nothing is started."""
+    def _recover_and_judge(self, name: str, look: Callable[[MessageStore], str]) -> str:
+        """Load a store, judge it, and return what a look at it gives; nothing is started."""
         disk = self._disk_from_image(name, faulty=False)
         machine = self._kernel.machine(name)
 
@@ -219,12 +219,12 @@ class Run:
             store = MessageStore(world_of(machine, disk), config_of(self._plan))
             self._load(store, disk, machine)
             self._judge(store, disk)
-            return content_digest(store)
+            return look(store)
 
         with self._judged_errors():
-            digest = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
+            seen = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
         self._image = disk.settle()
-        return digest
+        return seen
 
     def _catch_up(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all that is durable is visible, then judge what consumers were given."""

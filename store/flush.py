@@ -81,17 +81,13 @@ class FlushRealTimeService(FlushCommitLogService):
     """ASYNC_FLUSH: flush what has gathered every so often, everything less often."""
 
     name = "flush-real-time"
+    _thorough_ns = 0
+    """When everything was flushed last."""
 
-    def __init__(
-        self,
-        world: World,
-        config: StoreConfig,
-        queue: SegmentQueue,
-        checkpoint: StoreCheckpoint,
-        flags: RunningFlags,
-    ) -> None:
-        super().__init__(world, config, queue, checkpoint, flags)
+    def start(self) -> None:
+        """Begin to flush; the first thorough flush is one interval away."""
         self._thorough_ns = self.world.clock.monotonic_ns()
+        super().start()
 
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
         """Answer at once: nothing was promised but the page cache."""

@@ -97,6 +97,8 @@ class Recovery:
         if self._clean_exit:
             return max(0, count - _SEGMENTS_AFTER_CLEAN_EXIT)
         limit_ms = self._checkpoint.recovery_timestamp_ms
+        if limit_ms == 0:
+            return 0  # it vouches for nothing yet
         for index in reversed(range(count)):
             first = self._first_record(self._log.segments[index])
             if first is not None and 0 < first.store_timestamp_ms <= limit_ms:

@@ -21,12 +21,12 @@ def test_a_name_is_the_offset_of_the_first_byte() -> None:
 def test_what_is_appended_stands_behind_what_was(lab: Make) -> None:
     def body(world: World) -> None:
         segment = segment_of(world, 100)
-        segment.append(b"one")
-        segment.append(bytearray(b"two"))
+        segment.append(segment.wrote.get(), b"one")
+        segment.append(segment.wrote.get(), bytearray(b"two"))
         assert bytes(segment.file.view(0, 8)) == b"onetwo\0\0"
         assert (segment.wrote.get(), segment.flushed.get(), segment.end_offset) == (6, 0, 41_060)
 
-        segment.close_with(b"blank")
+        segment.close_with(segment.wrote.get(), b"blank")
         assert bytes(segment.file.view(6, 12)) == b"blank\0"
         assert segment.wrote.get() == 100
 
@@ -47,7 +47,7 @@ def test_what_is_appended_stands_behind_what_was(lab: Make) -> None:
 def test_a_flush_waits_for_enough_whole_pages(wrote: int, least_pages: int, flushed: int, lab: Make) -> None:
     def body(world: World) -> None:
         segment = segment_of(world)
-        segment.append(b"x" * wrote)
+        segment.append(segment.wrote.get(), b"x" * wrote)
 
         assert segment.flush(least_pages) == segment.flushed.get() == flushed
 
@@ -57,9 +57,9 @@ def test_a_flush_waits_for_enough_whole_pages(wrote: int, least_pages: int, flus
 def test_a_full_segment_is_flushed_however_little_is_left(lab: Make) -> None:
     def body(world: World) -> None:
         segment = segment_of(world)
-        segment.append(bytes(10 * PAGE_BYTES - 1))
+        segment.append(segment.wrote.get(), bytes(10 * PAGE_BYTES - 1))
         segment.flush(0)
-        segment.append(b"x")
+        segment.append(segment.wrote.get(), b"x")
 
         assert segment.flush(4) == 10 * PAGE_BYTES
 
@@ -71,9 +71,9 @@ def test_a_failed_flush_leaves_the_durable_position(lab: Make) -> None:
 
     def body(world: World) -> None:
         segment = segment_of(world)
-        segment.append(b"durable")
+        segment.append(segment.wrote.get(), b"durable")
         segment.flush(0)
-        segment.append(b"not")
+        segment.append(segment.wrote.get(), b"not")
         bench.failures.plan("msync", "/segment")
         with pytest.raises(OSError, match="Input/output error"):
             segment.flush(0)
@@ -88,7 +88,7 @@ def test_clearing_zeroes_what_follows_durably_and_says_if_there_was_any(lab: Mak
 
     def body(world: World) -> None:
         segment = segment_of(world, 200_000)
-        segment.append(b"kept" + bytes(96) + b"x" * 150_000)
+        segment.append(segment.wrote.get(), b"kept" + bytes(96) + b"x" * 150_000)
         assert segment.clear_from(4)
         assert bytes(segment.file.view(0, 200_000)) == b"kept" + bytes(199_996)
         assert bench.failures.calls[-1] == ("msync", "/segment")

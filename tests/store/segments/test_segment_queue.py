@@ -23,7 +23,7 @@ def filled(world: World, count: int, first: int = 0, last_bytes: int = SIZE) -> 
     queue = queue_of(world)
     for number in range(first, first + count):
         segment = queue.create(number * SIZE)
-        segment.append(b"x" * (last_bytes if number == first + count - 1 else SIZE))
+        segment.append(segment.wrote.get(), b"x" * (last_bytes if number == first + count - 1 else SIZE))
     return queue
 
 
