@@ -46,6 +46,7 @@ class Traffic:
         self._ledger = ledger
         self._report = report
         self._streams = streams
+        self._answer_ms_max = live.answer_ms_max(plan)
         self._producing = 0
 
     def run(self, messages_each: int) -> None:
@@ -141,7 +142,7 @@ class Traffic:
                 entry.queue_offset = append.queue_offset + number
         first = entries[0]
         self._report(status.check(self._plan, self._store, self._disk, first, result, legal=legal))
-        self._report(live.check_answer(self._plan, first))
+        self._report(live.check_answer(self._answer_ms_max, first))
 
     # -- consuming ---------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from .config import StoreConfig
 from .consume_queue import ConsumeQueueTable
 from .dispatch import UNDISPATCHED, is_queued
 from .errors import CorruptFileError
-from .formats.delay_level import record_tags_code
+from .formats.delay_level import entry_tags_code
 from .formats.message import TRANSACTION_MASK
 from .formats.scan import ScannedRecord, scan_records
 from .queue_replay import (
@@ -164,7 +164,7 @@ class Recovery:
                     queue_offset,
                     sys_flag,
                     store_timestamp_ms,
-                    _,
+                    properties,
                 ) = record
                 if store_timestamp_ms > vouched_ms and self._unvouched_offset == _NOWHERE:
                     self._end_vouching(physical_offset)
@@ -172,7 +172,7 @@ class Recovery:
                     replay = replays.get((topic, queue_id))
                     if replay is None and is_queued(record) and can_be_first(record):
                         replay = self._begin(record, whole_log=whole_log)
-                    tags_code = record_tags_code(record, delays_ms)
+                    tags_code = entry_tags_code(topic, properties, store_timestamp_ms, delays_ms)
                     if replay is None or not replay.add(queue_offset, physical_offset, size_bytes, tags_code):
                         self._report_unqueued(segment, record, replay)
                 records += 1

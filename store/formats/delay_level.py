@@ -65,12 +65,16 @@ def delay_level(properties: bytes) -> int:
 
 def record_tags_code(record: ScannedRecord, delays: Mapping[int, int]) -> int:
     """Return the tagsCode of a record's consume queue entry. delays: level -> ms, see parse_delay_levels."""
-    # Asked of every record that is dispatched or recovered: an ordinary TAGS property is found in line.
-    properties = record.properties
-    if record.topic == SCHEDULE_TOPIC:
+    return entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, delays)
+
+
+def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
+    """Return what record_tags_code does, for a record in parts: recovery asks this of every record of a log."""
+    # An ordinary TAGS property is found in line; find_property knows the whole rule.
+    if topic == SCHEDULE_TOPIC:
         delay = find_property(properties, _DELAY)
         if delay is not None:
-            deliver_at_ms = delivery_tags_code(delay, record.store_timestamp_ms, delays)
+            deliver_at_ms = delivery_tags_code(delay, store_timestamp_ms, delays)
             if deliver_at_ms is not None:
                 return deliver_at_ms
     at = properties.rfind(_TAGS_KEY)

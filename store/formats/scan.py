@@ -10,10 +10,10 @@ check nor that of physicalOffset. Not seen here: flipped bits outside the body, 
 Source: RocketMQ CommitLog.checkMessageAndReturnSize.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isal.isal_zlib import crc32
 
@@ -36,6 +36,7 @@ from .message import (
 
 SECTOR_BYTES = 512
 _TOPICS_MAX = 10_000
+_PLAIN_TAIL_BYTES_MIN = 1 + 1 + 2
 _PLAIN_TAIL_BYTES_MAX = 1 + 1 + 2 + MAX_PROPERTIES_BYTES  # never too many properties, however short the topic
 
 _PLAIN = Struct(">iiii4xqqi16xq20xi")  # a record with IPv4 hosts, from totalSize to bodyLength
@@ -45,7 +46,11 @@ _TIMESTAMP = Struct(">q")
 _BODY_AT = RECORD_BYTES_MIN - 3
 assert _PLAIN.size == _BODY_AT
 
+_TAILS_MAX = 4096
+
 _topics: dict[bytes, str] = {}  # whole topics seen before, so that equal ones are one string
+_tails: dict[int, Callable[[memoryview, int], tuple[Any, ...]]] = {}
+"""How to unpack fields 16 and 17 of V1 records, by their bytes together << 8 | topicLength."""
 
 
 class ScannedRecord(NamedTuple):
@@ -73,7 +78,7 @@ def scan_records(
     assert 0 <= start <= end <= len(view), (start, end, len(view))
     unpack_plain = _PLAIN.unpack_from
     new = tuple.__new__
-    known_topic = _topics.get
+    known_topic, known_tail = _topics.get, _tails.get
     plain_end = end - RECORD_BYTES_MIN
     at = start
     while at < end:
@@ -97,17 +102,17 @@ def scan_records(
                 and not sys_flag & HOST_V6_MASK
                 and physical_offset == base_offset + at
                 and body_at <= body_end < next_at <= end
-                and next_at - body_end <= _PLAIN_TAIL_BYTES_MAX
+                and _PLAIN_TAIL_BYTES_MIN <= next_at - body_end <= _PLAIN_TAIL_BYTES_MAX
                 and (not check_crc or crc32(view[body_at:body_end]) & CRC_MASK == crc)
             ):
-                tail = view[body_end:next_at].tobytes()
-                properties_at = tail[0] + 3
-                topic = known_topic(tail[1 : properties_at - 2])
-                properties = tail[properties_at:]
+                topic_bytes = view[body_end]
+                shape = next_at - body_end << 8 | topic_bytes
+                unpack_tail = known_tail(shape) or _remember_tail(shape)
+                _, raw_topic, properties_bytes, properties = unpack_tail(view, body_end)
+                topic = known_topic(raw_topic)
                 if (
                     topic is not None
-                    and properties_at <= len(tail)
-                    and tail[properties_at - 2] << 8 | tail[properties_at - 1] == len(properties)
+                    and properties_bytes == next_at - body_end - topic_bytes - 3
                     and 0 not in properties
                 ):
                     yield new(
@@ -186,6 +191,16 @@ def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str 
     if properties[-1] == 0 or any(not piece.strip(b"\0") for piece in pieces):
         return "properties"
     return None
+
+
+def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
+    """Return how to unpack the end of a record: topicLength, topic, propertiesLength, properties, never past it."""
+    if len(_tails) >= _TAILS_MAX:
+        _tails.clear()
+    room_bytes = (shape >> 8) - 3
+    topic_bytes = min(shape & 0xFF, room_bytes)
+    layout = Struct(f">B{topic_bytes}sH{room_bytes - topic_bytes}s")
+    return _tails.setdefault(shape, layout.unpack_from)
 
 
 def _remember(topic: bytes, name: str) -> str:

@@ -345,3 +345,16 @@ def test_a_lying_size_allocates_nothing(make_record: MakeRecord) -> None:
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("tail_bytes", range(4))
+def test_an_end_too_short_for_its_own_lengths_is_an_error_at_the_very_end_of_a_file(
+    make_record: MakeRecord, tail_bytes: int
+) -> None:
+    body = bytes(10)
+    cut = make_record(physical_offset=BASE, body=body)[: 88 + len(body) + tail_bytes]
+    cut[:4] = len(cut).to_bytes(4)
+
+    field, _ = flaw(cut, check_crc=False)
+
+    assert field in ("totalSize", "bodyLength", "topicLength", "propertiesLength")
