@@ -3,7 +3,7 @@
 Under SYNC_FLUSH it stops at what is durable, so that no consumer sees a message that a power cut can still take back.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from .commit_log import CommitLog, is_storable_topic
 from .config import FlushDiskType, StoreConfig
@@ -73,21 +73,18 @@ class DispatchService(Service):
         return self._commit_log.queue.max_offset - self.reput_from.get()
 
     def step(self) -> None:
-        """Dispatch what is there; wait if that is nothing."""
-        if not self._try(self.dispatch_available):
-            self.signal.wait(None)
-
-    def _try(self, work: Callable[[], bool]) -> bool:
-        """Do some work; survive what the disk does to it, and try again later."""
+        """Dispatch what is there, wait if that is nothing; survive what the disk does to it, and try again later."""
         try:
-            return work()
+            moved = self.dispatch_available()
         except (StoreError, OSError) as error:
             self.last_error = error
             self._failures += 1
             if self._failures >= _RETRIES_MAX:
                 self._flags.refuse(Refusal.WRITE_LOGICS_QUEUE_ERROR)
             self._pause(_RETRY_MS)
-            return True
+            return
+        if not moved:
+            self.signal.wait(None)
 
     def _pause(self, ms: int) -> None:
         """Let ms pass, however often puts wake this service meanwhile; only being stopped ends it sooner."""

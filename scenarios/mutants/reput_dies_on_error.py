@@ -1,29 +1,22 @@
 """#18 reput-dies-on-error: one class of errors ends the dispatcher for good, while puts go on being acknowledged."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from ...store.dispatch import DispatchService
+from ...store.errors import StoreError
 from ..plan import Ranges
 from .mutant import Mutant, Patch
 
-try_ = DispatchService._try
 
-
-def _try(self: DispatchService, work: Callable[[], bool]) -> bool:
-    escaped: list[OSError] = []
-
-    def work_or_escape() -> bool:
-        try:
-            return work()
-        except OSError as error:
-            escaped.append(error)
-            return False
-
-    moved = try_(self, work_or_escape)
-    if escaped:
-        raise escaped[0]
-    return moved
+def _step(self: DispatchService) -> None:
+    try:
+        moved = self.dispatch_available()
+    except StoreError as error:
+        self.last_error = error
+        self._pause(1_000)
+        return
+    if not moved:
+        self.signal.wait(None)
 
 
 def _narrow(ranges: Ranges) -> Ranges:
@@ -34,7 +27,7 @@ MUTANT = Mutant(
     "reput-dies-on-error",
     "dispatch thread",
     "a file that cannot be made ends the dispatcher, and nothing becomes visible any more",
-    (Patch(DispatchService, "_try", _try),),
+    (Patch(DispatchService, "step", _step),),
     _narrow,
     ("LIVE",),
 )

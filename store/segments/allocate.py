@@ -62,7 +62,7 @@ class AllocateMappedFileService(Service):
     def step(self) -> None:
         """Make the lowest segment asked for; wait if there is none."""
         request = self._next_request()
-        if request is None or request.error is not None:
+        if request is None:
             self.signal.wait(None)
             return
         try:
