@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from ..sim.choices import Choices
-from ..sim.guard import guard
+from ..sim.determinism import guarded, require_same_digest
+from ..sim.errors import NondeterminismError
 from .failure import Failure, tell_story
 from .mutants import MUTANTS
 from .plan import Plan, draw_plan
@@ -62,10 +63,11 @@ def _run(
     result.virtual_ns = outcome.virtual_ns
     result.fired = outcome.fired
     if check_determinism:
-        _, again = _execute(scenario, seed)
-        if again.digest != outcome.digest:
+        try:
+            require_same_digest(outcome.digest, _execute(scenario, seed)[1].digest)
+        except NondeterminismError as error:
             result.outcome = "nondeterministic"
-            result.error = f"digests {outcome.digest} and {again.digest}"
+            result.error = str(error)
             return
     if outcome.violations:
         result.outcome = "violated"
@@ -73,13 +75,8 @@ def _run(
 
 
 def _execute(scenario: Scenario, seed: int) -> tuple[Choices, Outcome]:
-    choices = Choices(f"{scenario.name}/{seed}")
-    plan = draw_plan(choices.stream("plan"), scenario.ranges)
-    with guard() as leaks:
-        outcome = Run(plan, choices).execute()
-    if leaks:
-        raise leaks[0]
-    return choices, outcome
+    choices, plan = draw(scenario, seed)
+    return choices, guarded(Run(plan, choices).execute)
 
 
 def _failure(
@@ -100,6 +97,7 @@ def _failure(
     return replace(failure, story=tell_story(failure))
 
 
-def draw(scenario: Scenario, seed: int) -> Plan:
-    """Return the plan that a seed of a scenario draws."""
-    return draw_plan(Choices(f"{scenario.name}/{seed}").stream("plan"), scenario.ranges)
+def draw(scenario: Scenario, seed: int) -> tuple[Choices, Plan]:
+    """Return a seed's choices and the plan drawn from them."""
+    choices = Choices(f"{scenario.name}/{seed}")
+    return choices, draw_plan(choices.stream("plan"), scenario.ranges)

@@ -88,7 +88,7 @@ def test_a_scenario_is_silent_on_the_store(name: str, tallies: dict[str, Tally])
 def test_a_scenario_stays_within_its_ranges(name: str) -> None:
     ranges = SCENARIOS[name].ranges
     for seed in range(SEEDS):
-        plan = draw(SCENARIOS[name], seed)
+        _, plan = draw(SCENARIOS[name], seed)
         assert plan.sync_flush in ranges.sync_flush
         assert all(life.profile in ranges.profile for life in plan.lives)
         assert all(life.ending in (*ranges.endings, "crash in traffic") for life in plan.lives)
@@ -135,5 +135,5 @@ def test_every_crash_is_counted_under_its_profile(tallies: dict[str, Tally], fir
 
 
 def test_every_policy_is_drawn() -> None:
-    drawn = {draw(scenario, seed).policy for scenario in SCENARIOS.values() for seed in range(5)}
+    drawn = {draw(scenario, seed)[1].policy for scenario in SCENARIOS.values() for seed in range(5)}
     assert drawn == set(POLICIES)

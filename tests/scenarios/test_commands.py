@@ -238,7 +238,7 @@ def test_nondeterminism_exits_4(tornlog: Tornlog, impatient_producers: None) -> 
     result = tornlog("run", OTHER, "--seeds", 2, "--check-determinism")
     assert result.exit_code == 4
     assert "not deterministic" in result.stdout
-    assert f"{OTHER} --seed 0: digests" in result.stderr
+    assert f"{OTHER} --seed 0: two runs of the same seed differ: digests" in result.stderr
 
 
 def test_an_error_of_the_harness_is_worse_than_a_broken_promise(

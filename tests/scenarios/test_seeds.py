@@ -35,7 +35,7 @@ def test_a_seed_that_breaks_a_promise_leaves_a_failure() -> None:
     assert failure is not None
     assert (failure.scenario, failure.claim) == (scenario.name, scenario.claim)
     assert (failure.seed, failure.mutant) == (0, "ack-before-flush")
-    assert failure.plan == draw(scenario, 0)
+    assert failure.plan == draw(scenario, 0)[1]
     assert failure.digest == result.digest
     assert failure.violations[0].invariant in MUTANTS["ack-before-flush"].expected
     assert failure.story
