@@ -45,6 +45,11 @@ class Entries:
         file = self.names.get(path)
         return None if file is None else self.files[file]
 
+    @property
+    def used_bytes(self) -> int:
+        """Return what the files with a name take, allocated ahead or not."""
+        return sum(self.sizes.get(file, 0) for file in self.names.values())
+
     def prune(self) -> None:
         """Remove what lies in directories that do not exist."""
         for directory in sorted(self.directories - {"/"}):

@@ -11,6 +11,15 @@ from .page_cache import Inode
 from .plug import DURING, Plug
 from .syncs import Syncs, SyncWait
 
+_CAPACITY_BYTES = 1 << 40
+
+
+class DiskSpace(NamedTuple):
+    """How full a disk is."""
+
+    used_bytes: int
+    usable_bytes: int
+
 
 class FileStatus(NamedTuple):
     """What a directory knows of a name. Directories have size and time 0."""
@@ -95,6 +104,20 @@ class SimFiles:
             self._end("extend", number)
         inode.thaw(0)
         return SimMappedFile(path, size_bytes, inode, self._machine, self._plug, self._syncs)
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        """Say when a file was last changed. It is as durable as any time of change here: at once."""
+        self._plug.pause(self._machine, "set mtime")
+        self._names.find(path).mtime_ns = (mtime_ms - self._plug.kernel.wall_start_ms) * 1_000_000
+
+    def space(self, path: str) -> DiskSpace:
+        """Return how full the disk is: what its files take, and what its capacity leaves."""
+        self._plug.pause(self._machine, "space")
+        return DiskSpace(self._names.current.used_bytes, _CAPACITY_BYTES - self._names.current.used_bytes)
+
+    def buffer(self, size_bytes: int) -> memoryview:
+        """Return zeroed memory of the machine, which dies with it."""
+        return memoryview(bytearray(size_bytes))
 
     def read(self, path: str) -> bytes:
         """Return a small file's whole content."""

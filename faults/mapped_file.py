@@ -112,6 +112,18 @@ class SimMappedFile:
             raise self._out_of_bounds(0, self.size_bytes)
         self._syncs.file(self._machine, self._fdatasync, self._inode, 0, self._inode.size_bytes)
 
+    def mlock(self) -> None:
+        """Keep the map's pages in memory: nothing that a program could see, but a scheduling point."""
+        self._plug.pause(self._machine, "mlock")
+
+    def munlock(self) -> None:
+        """Let them be reclaimed again."""
+        self._plug.pause(self._machine, "munlock")
+
+    def advise_will_need(self) -> None:
+        """Take note of nothing."""
+        self._plug.pause(self._machine, "madvise")
+
     def close(self) -> None:
         """Give the map and the descriptor back. Views taken earlier stay readable; closing twice is harmless."""
         self._plug.pause(self._machine, "close")

@@ -35,6 +35,10 @@ class SimClock:
             self._kernel.refuse(self._machine)
         return self._kernel.now_ns
 
+    def utc_offset_ms(self) -> int:
+        """Return 0: simulated machines keep UTC."""
+        return 0
+
 
 class SimTasks:
     """What runs on one machine, and what its tasks meet at."""

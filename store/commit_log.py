@@ -206,7 +206,7 @@ class CommitLog:
             return None
         position = physical_offset - segment.base_offset
         end = position + size_bytes
-        if end > min(segment.wrote.get(), limit - segment.base_offset):
+        if end > min(segment.readable.get(), limit - segment.base_offset):
             return None
         return bytes(segment.file.view(position, end))
 

@@ -3,7 +3,7 @@
 Under SYNC_FLUSH it stops at what is durable, so that no consumer sees a message that a power cut can still take back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from .commit_log import CommitLog, is_storable_topic
 from .config import FlushDiskType, StoreConfig
@@ -33,8 +33,15 @@ def is_queued(record: ScannedRecord) -> bool:
     )
 
 
+Dispatcher = Callable[[ScannedRecord], None]
+"""Makes one record visible in one place: RocketMQ's CommitLogDispatcher. Called in log order, for every record."""
+
+ArrivingListener = Callable[[ScannedRecord], None]
+"""Told of a record that a consumer can pull from now on: RocketMQ's MessageArrivingListener."""
+
+
 class DispatchService(Service):
-    """One task that follows the log."""
+    """One task that follows the log and hands each record to every dispatcher, then to whoever waits for it."""
 
     name = "dispatch"
 
@@ -54,6 +61,10 @@ class DispatchService(Service):
         self.dispatched_store_timestamp_ms = 0
         """Store time of the last record dispatched; its entry is in the page cache when this says so."""
         self.last_error: StoreError | OSError | None = None
+        self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
+        """In order. Each sees every record, those that take no place in a queue too."""
+        self.on_arriving: list[ArrivingListener] = []
+        """Told after all dispatchers, of records that are in a queue."""
         self._commit_log = commit_log
         self._queues = queues
         self._flags = flags
@@ -102,13 +113,14 @@ class DispatchService(Service):
         segment = self._commit_log.queue.find(start)
         if segment is None:
             return False
-        self._dispatch_segment(segment, start, min(segment.wrote.get(), limit - segment.base_offset))
+        self._dispatch_segment(segment, start, min(segment.readable.get(), limit - segment.base_offset))
         self._failures = 0
         return True
 
     def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
         """Dispatch from log offset start to position end of its segment."""
         at = start
+        dispatchers, on_arriving = self.dispatchers, self.on_arriving
         records = scan_records(
             segment.file.view(0, segment.size_bytes),
             start - segment.base_offset,
@@ -119,8 +131,11 @@ class DispatchService(Service):
         )
         try:
             for record in records:
-                if is_queued(record):
-                    self.dispatch(record)
+                for dispatch in dispatchers:
+                    dispatch(record)
+                if on_arriving and is_queued(record):
+                    for listener in on_arriving:
+                        listener(record)
                 self.dispatched_store_timestamp_ms = record.store_timestamp_ms
                 at = record.physical_offset + record.size_bytes
         finally:
@@ -128,8 +143,10 @@ class DispatchService(Service):
         if at - segment.base_offset < end:
             self.reput_from.set(segment.end_offset)  # a blank record closes the segment
 
-    def dispatch(self, record: ScannedRecord) -> None:
-        """Make one record visible."""
+    def dispatch_to_queue(self, record: ScannedRecord) -> None:
+        """Make one record visible to consumers, if it takes a place in a queue."""
+        if not is_queued(record):
+            return
         queue = self._queues.find_or_create(record.topic, record.queue_id)
         queue.put(
             record.physical_offset,

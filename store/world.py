@@ -20,6 +20,9 @@ class Clock(Protocol):
     def monotonic_ns(self) -> int:
         """Return ns since some fixed moment. It never steps back."""
 
+    def utc_offset_ms(self) -> int:
+        """Return how far local time, in which deletion hours and index files are named, is ahead of UTC."""
+
 
 class Cell(Protocol):
     """An integer several tasks share: wrote, committed, flushed, dispatched."""
@@ -96,6 +99,15 @@ class MappedFile(Protocol):
     def fdatasync(self) -> None:
         """Make everything written so far, and the size, durable. After an OSError: as for msync."""
 
+    def mlock(self) -> None:
+        """Keep the map's pages in memory. OSError(ENOMEM, EPERM) if the system will not."""
+
+    def munlock(self) -> None:
+        """Let them be reclaimed again."""
+
+    def advise_will_need(self) -> None:
+        """Tell the system that the whole map will be read soon (MADV_WILLNEED)."""
+
     def close(self) -> None:
         """Give the map and the descriptor back. Views taken earlier stay readable."""
 
@@ -114,6 +126,18 @@ class FileStatus(Protocol):
     @property
     def is_directory(self) -> bool:
         """Return whether it is a directory."""
+
+
+class DiskSpace(Protocol):
+    """How full a file system is."""
+
+    @property
+    def used_bytes(self) -> int:
+        """Return what is taken."""
+
+    @property
+    def usable_bytes(self) -> int:
+        """Return what an ordinary user can still write; less than what is free where some is reserved."""
 
 
 class FileLock(Protocol):
@@ -137,6 +161,15 @@ class Files(Protocol):
 
     def map(self, path: str, size_bytes: int) -> MappedFile:
         """Map a file: open or create it, then extend it with zeros to size_bytes if it is shorter."""
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        """Say when a file was last changed, in ms since 1970."""
+
+    def space(self, path: str) -> DiskSpace:
+        """Return how full the file system is that holds an existing path."""
+
+    def buffer(self, size_bytes: int) -> memoryview:
+        """Return zeroed memory of this process, writable and kept in memory where the system allows it."""
 
     def read(self, path: str) -> bytes:
         """Return a small file's whole content."""

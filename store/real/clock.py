@@ -15,3 +15,7 @@ class RealClock:
     def monotonic_ns(self) -> int:
         """Return ns since some fixed moment. It never steps back."""
         return time.monotonic_ns()
+
+    def utc_offset_ms(self) -> int:
+        """Return how far this process's local time is ahead of UTC now, daylight saving included."""
+        return time.localtime().tm_gmtoff * 1000

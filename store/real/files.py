@@ -5,9 +5,10 @@ import fcntl
 import os
 import stat
 import struct
+from contextlib import suppress
 
-from .pages import map_shared, sync_pages
-from .status import RealFileStatus
+from .pages import buffer_pages, lock_pages, map_shared, sync_pages, unlock_pages, will_need_pages
+from .status import RealDiskSpace, RealFileStatus
 
 _CREATED_MODE = 0o644
 _CLOSED = -1
@@ -54,6 +55,18 @@ class RealMappedFile:
     def fdatasync(self) -> None:
         """Make everything written so far, and the size, durable. Other threads run meanwhile."""
         os.fdatasync(self._descriptor)
+
+    def mlock(self) -> None:
+        """Keep the map's pages in memory. OSError(ENOMEM, EPERM) if the system will not."""
+        lock_pages(self._pages, self.path)
+
+    def munlock(self) -> None:
+        """Let them be reclaimed again."""
+        unlock_pages(self._pages, self.path)
+
+    def advise_will_need(self) -> None:
+        """Tell the system that the whole map will be read soon."""
+        will_need_pages(self._pages, self.path)
 
     def close(self) -> None:
         """Give the descriptor back, and the map once the last view of it is gone."""
@@ -119,6 +132,24 @@ class RealFiles:
             if isinstance(failure, OSError):
                 failure.filename = path
             raise
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        """Say when a file was last changed; its time of access stays."""
+        os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ms * 1_000_000))
+
+    def space(self, path: str) -> RealDiskSpace:
+        """Return how full the file system is that holds path."""
+        found = os.statvfs(path)
+        return RealDiskSpace(
+            (found.f_blocks - found.f_bfree) * found.f_frsize, found.f_bavail * found.f_frsize
+        )
+
+    def buffer(self, size_bytes: int) -> memoryview:
+        """Return zeroed memory of this process; kept out of the swap if the limit of locked memory allows it."""
+        pages = buffer_pages(size_bytes)
+        with suppress(OSError):  # RocketMQ goes on without, too: it is for latency only
+            lock_pages(pages, None)
+        return pages
 
     def read(self, path: str) -> bytes:
         """Return a small file's whole content."""

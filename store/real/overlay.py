@@ -14,7 +14,8 @@ from contextlib import contextmanager
 
 from .files import RealFiles
 from .overlay_file import OverlayContent, OverlayLock, OverlayMappedFile, empty_content, open_content
-from .status import RealFileStatus
+from .pages import buffer_pages
+from .status import RealDiskSpace, RealFileStatus
 
 
 class OverlayFiles:
@@ -59,6 +60,22 @@ class OverlayFiles:
             content = self._content(path, size_bytes, create=True)
             content.extend(size_bytes)
             return OverlayMappedFile(path, size_bytes, content)
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        """Say when a file was last changed, in memory."""
+        with self._located(path) as path:
+            self._content(path, 0, create=False).mtime_ms = mtime_ms
+
+    def space(self, path: str) -> RealDiskSpace:
+        """Return how full the real file system is that holds path, or the nearest directory above it there."""
+        path = _normal(path)
+        while self._disk.status(path) is None:
+            path = os.path.dirname(path)
+        return self._disk.space(path)
+
+    def buffer(self, size_bytes: int) -> memoryview:
+        """Return zeroed memory of this process."""
+        return buffer_pages(size_bytes)
 
     def read(self, path: str) -> bytes:
         """Return a small file's whole content."""

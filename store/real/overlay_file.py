@@ -86,6 +86,15 @@ class OverlayMappedFile:
     def fdatasync(self) -> None:
         """Do nothing: nothing here is to last."""
 
+    def mlock(self) -> None:
+        """Do nothing."""
+
+    def munlock(self) -> None:
+        """Do nothing."""
+
+    def advise_will_need(self) -> None:
+        """Do nothing."""
+
     def close(self) -> None:
         """Do nothing: the overlay keeps what the file has become."""
 

@@ -9,6 +9,7 @@ import ctypes
 import mmap
 import os
 import weakref
+from collections.abc import Callable
 
 PAGE_BYTES = mmap.PAGESIZE
 
@@ -35,6 +36,11 @@ _munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _msync = _libc.msync
 _msync.restype = ctypes.c_int
 _msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_mlock = _libc.mlock
+_munlock = _libc.munlock
+_madvise = _libc.madvise
+_mlock.argtypes = _munlock.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
@@ -69,6 +75,32 @@ def sync_pages(pages: memoryview, start: int, end: int, path: str) -> None:
     first = start - start % PAGE_BYTES
     held = ctypes.c_char.from_buffer(pages[first:end])  # keeps the pages mapped until msync is through
     if _msync(ctypes.addressof(held), end - first, _MS_SYNC) != 0:
+        raise _error(path)
+
+
+def buffer_pages(size_bytes: int) -> memoryview:
+    """Return zeroed memory of this process that no file stands behind."""
+    return _owning_view(_map(None, size_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1), size_bytes)
+
+
+def lock_pages(pages: memoryview, path: str | None) -> None:
+    """Keep pages in memory. OSError(ENOMEM or EPERM) if the limit of locked memory does not allow it."""
+    _on_pages(_mlock, pages, path)
+
+
+def unlock_pages(pages: memoryview, path: str) -> None:
+    """Let pages be reclaimed again."""
+    _on_pages(_munlock, pages, path)
+
+
+def will_need_pages(pages: memoryview, path: str) -> None:
+    """Have pages read ahead."""
+    _on_pages(_madvise, pages, path, mmap.MADV_WILLNEED)
+
+
+def _on_pages(call: Callable[..., int], pages: memoryview, path: str | None, *arguments: int) -> None:
+    held = ctypes.c_char.from_buffer(pages)  # keeps the pages mapped until the call is through
+    if call(ctypes.addressof(held), len(pages), *arguments) != 0:
         raise _error(path)
 
 

@@ -9,3 +9,10 @@ class RealFileStatus(NamedTuple):
     size_bytes: int
     mtime_ms: int
     is_directory: bool
+
+
+class RealDiskSpace(NamedTuple):
+    """How full a file system is."""
+
+    used_bytes: int
+    usable_bytes: int

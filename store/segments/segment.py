@@ -1,8 +1,9 @@
 """One file of a log or queue: RocketMQ's MappedFile, with the positions that make its bytes count.
 
-    0 <= flushed <= wrote <= size_bytes
+    0 <= flushed <= readable <= wrote <= size_bytes
 
-`wrote` ends what readers may see, `flushed` what survives a power cut. Each moves only after the step it stands for.
+`wrote` ends what was put, `readable` what readers may see, `flushed` what survives a power cut. Each moves only after
+the step it stands for. Without a write buffer readable and wrote are one.
 """
 
 from ..world import MappedFile, Tasks
@@ -18,13 +19,14 @@ def segment_name(base_offset: int) -> str:
 class Segment:
     """A mapped file whose first byte has the offset base_offset."""
 
-    __slots__ = ("base_offset", "file", "flushed", "size_bytes", "store_timestamp_ms", "wrote")
+    __slots__ = ("base_offset", "file", "flushed", "readable", "size_bytes", "store_timestamp_ms", "wrote")
 
     def __init__(self, tasks: Tasks, file: MappedFile, base_offset: int, label: str) -> None:
         self.file = file
         self.base_offset = base_offset
         self.size_bytes = file.size_bytes
         self.wrote = tasks.cell(f"{label}.wrote")
+        self.readable = self.wrote
         self.flushed = tasks.cell(f"{label}.flushed")
         self.store_timestamp_ms = 0
         """Store time of the last record. Set after `wrote`, read before it: never newer than what `wrote` covers."""

@@ -47,11 +47,11 @@ class SegmentQueue:
 
     @property
     def max_offset(self) -> int:
-        """Return the offset behind the last byte written, 0 if there is none."""
+        """Return the offset behind the last byte readers may see, 0 if there is none."""
         segments = self.segments
         if not segments:
             return 0
-        return segments[-1].base_offset + segments[-1].wrote.get()
+        return segments[-1].base_offset + segments[-1].readable.get()
 
     # -- growing -----------------------------------------------------------------------------------
 

@@ -254,7 +254,7 @@ METHODS: list[tuple[type, str]] = [
     (MessageStore, "shutdown"),
     (MessageStore, "start"),
     (GroupCommitService, "commit"),
-    (DispatchService, "dispatch"),
+    (DispatchService, "dispatch_to_queue"),
     (FlushConsumeQueueService, "step"),
     (Segment, "append"),
     (Recovery, "finish_queues"),

@@ -8,7 +8,7 @@ from tornlog.store.config import StoreConfig
 )
 @pytest.mark.parametrize("value", [0, -1])
 def test_a_size_that_is_not_positive_is_refused_by_name(name: str, value: int) -> None:
-    with pytest.raises(ValueError, match=f"{name}: expected more than 0, found {value}"):
+    with pytest.raises(ValueError, match=f"{name}: expected 1 or more, found {value}"):
         StoreConfig("/store", **{name: value})
 
 

@@ -285,9 +285,7 @@ def test_one_pull_ends_at_the_bytes_it_may_return_but_never_before_the_first_rec
 def test_records_far_behind_the_end_are_returned_in_smaller_portions(
     config: StoreConfig, started: Start
 ) -> None:
-    store = started(
-        replace(config, access_message_in_memory_max_bytes=100, max_transfer_count_on_message_in_disk=2)
-    )
+    store = started(replace(config, physical_memory_bytes=250, max_transfer_count_on_message_in_disk=2))
     for _ in range(6):
         put(store, Message.of("T", b"x"))
     visible(store, "T", 0, 6)

@@ -94,11 +94,11 @@ def test_a_pull_from_far_behind_gets_what_a_disk_can_give_and_is_sent_to_the_sla
         assert outcome(near) == (FOUND, 25, [20, 21, 22, 23, 24])
         assert not near.suggest_pulling_from_slave
 
-    asked(check, access_message_in_memory_max_bytes=2_000, max_transfer_count_on_message_in_disk=2)
+    asked(check, physical_memory_bytes=5_000, max_transfer_count_on_message_in_disk=2)
     record_bytes = 91 + 100 + len("T") + len("TAGS\1A")
     asked(
         check,
-        access_message_in_memory_max_bytes=2_000,
+        physical_memory_bytes=5_000,
         max_transfer_bytes_on_message_in_disk=2 * record_bytes,
     )
 
