@@ -6,7 +6,18 @@ A put is acknowledged, refused, or unknown: in flight when the machine died, or 
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ..store.formats.delay_level import SCHEDULE_TOPIC
+from ..store.formats.properties import decode_properties
+from ..store.formats.scan import ScannedRecord
 from ..store.put_result import PutMessageStatus
+
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECKED_TOO_OFTEN_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+BOOKKEEPING_TOPICS = (HALF_TOPIC, OP_TOPIC, CHECKED_TOO_OFTEN_TOPIC)
+"""Topics in which the store puts records of its own."""
+
+_REDIRECTION = ("REAL_TOPIC", "REAL_QID")
 
 
 class Knowledge(Enum):
@@ -39,10 +50,23 @@ class PutEntry:
     queue_offset: int | None = None
     is_durable: bool = False
     """Whether even a power cut may not take it any more."""
+    delay_ms: int | None = None
+    """How long after it was stored it is due, if it is to be delivered later."""
+    redirected_to: tuple[str, int] | None = None
+    """Topic and queue where its record waits: for its time, or for its transaction to be decided."""
+    wrote_bytes: int | None = None
+    """Size of its record, once known."""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Return the topic and queue its own record is in."""
+        return self.redirected_to or (self.topic, self.queue_id)
 
     @property
     def record_bytes(self) -> int:
-        """Return the size of its record (IPv4 hosts)."""
+        """Return the size of its record; of one that is not redirected it is known beforehand (IPv4 hosts)."""
+        if self.wrote_bytes is not None:
+            return self.wrote_bytes
         return 91 + len(self.body) + len(self.topic) + len(self.properties)
 
     @property
@@ -94,6 +118,7 @@ class Ledger:
         """What consumers saw in the present life."""
         self.pulls: list[Pull] = []
         """Walks of the present life."""
+        self.by_name: dict[str, PutEntry] = {}
         self._life_begins_at = 0
 
     def begin_life(self) -> None:
@@ -111,6 +136,38 @@ class Ledger:
         self.puts.append(entry)
         assert entry.properties not in self.by_properties, entry.name
         self.by_properties[entry.properties] = entry
+        self.by_name[entry.name] = entry
+
+    def put_of(self, record: ScannedRecord) -> PutEntry | None:
+        """Return the put whose own record this is: as it was put, or redirected with nothing else changed."""
+        put = self.by_properties.get(record.properties)
+        if put is not None or record.topic not in (SCHEDULE_TOPIC, HALF_TOPIC):
+            return put
+        put = self._named(record)
+        return put if put is not None and put.place == (record.topic, record.queue_id) else None
+
+    def copied_by(self, record: ScannedRecord) -> PutEntry | None:
+        """Return the put that the store has carried on to where it was meant to go: delivered, or committed."""
+        if b"REAL_TOPIC\1" not in record.properties:
+            return None
+        put = self._named(record)
+        if put is None or put.redirected_to is None:
+            return None
+        return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
+
+    def seen_in(self, record: ScannedRecord) -> PutEntry | None:
+        """Return the put that a consumer sees in a record: its own, or the one it carries on."""
+        return self.put_of(record) or self.copied_by(record)
+
+    def _named(self, record: ScannedRecord) -> PutEntry | None:
+        """Return the put that a redirected or carried-on record names, if it still has all of its properties."""
+        found = decode_properties(record.properties.decode())
+        put = self.by_name.get(found.get("KEYS", "").strip())
+        if put is None or found.get("REAL_TOPIC") != put.topic or found.get("REAL_QID") != str(put.queue_id):
+            return None
+        asked = decode_properties(put.properties.decode())
+        kept = {name: value for name, value in found.items() if name not in _REDIRECTION}
+        return put if kept == asked else None
 
     def promise(self, entry: PutEntry) -> None:
         """Note that a put must survive from now on."""

@@ -7,6 +7,7 @@ from ..store.world import World
 from .plan import Plan
 
 ROOT = "/store"
+DELAY_LEVELS = "1s 3s 20s"
 
 
 def world_of(machine: Machine, disk: Disk) -> World:
@@ -25,4 +26,13 @@ def config_of(plan: Plan) -> StoreConfig:
         flush_commit_log_thorough_interval_ms=plan.thorough_interval_ms,
         sync_flush_timeout_ms=plan.sync_flush_timeout_ms,
         recover_whole_log=plan.recover_whole_log,
+        message_index_enable=plan.index_slots > 0,
+        max_hash_slot_num=max(plan.index_slots, 1),
+        max_index_num=plan.index_entries,
+        transient_store_pool_enable=plan.transient_pool,
+        transient_store_pool_size=2,
+        warm_mapped_file_enable=plan.warm_files,
+        message_delay_level=DELAY_LEVELS,
+        enable_lmq=plan.light_chance > 0,
+        enable_multi_dispatch=plan.light_chance > 0,
     )

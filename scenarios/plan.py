@@ -65,6 +65,24 @@ class Plan:
     """Of a file, while there is traffic."""
     second_start: bool
     """Whether somebody starts a second store on the directory while there is traffic."""
+    index_slots: int
+    """Hash slots of an index file; 0 leaves the index off."""
+    index_entries: int
+    transient_pool: bool
+    """Whether puts go to a buffer of the process first; counts under ASYNC_FLUSH only."""
+    warm_files: bool
+    delay_chance: float
+    """Of a message, to be delivered later."""
+    transaction_chance: float
+    """Of a message, to be a half message that is decided later or never."""
+    light_chance: float
+    """Of a message, to be in light queues beside its own."""
+    offsets: bool
+    """Whether consumers commit how far they came."""
+    retention: bool
+    """Whether somebody has old segments deleted while there is traffic."""
+    capacity_bytes: int
+    """Of the disk while there is traffic; 0 is more than anyone needs."""
     policy: str
     """`random-walk` or `pct`."""
     policy_parameter: int
@@ -136,6 +154,16 @@ class Ranges:
     failed_sync_chance: Sequence[float] = (0.0,)
     failed_creation_chance: Sequence[float] = (0.0,)
     second_start: Sequence[bool] = (False,)
+    index_slots: Sequence[int] = (0, 5, 40)
+    index_entries: Sequence[int] = (5, 12, 200)
+    transient_pool: Sequence[bool] = (False,)
+    warm_files: Sequence[bool] = (False, False, True)
+    delay_chance: Sequence[float] = (0.0,)
+    transaction_chance: Sequence[float] = (0.0,)
+    light_chance: Sequence[float] = (0.0,)
+    offsets: Sequence[bool] = (False,)
+    retention: Sequence[bool] = (False,)
+    capacity_bytes: Sequence[int] = (0,)
     policy: Sequence[str] = ("random-walk", "random-walk", "pct")
 
 

@@ -68,10 +68,11 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool) -> No
     here = set()
     put_of, promised = ledger.by_properties.get, ledger.promised
     for found in store.records:
-        physical_offset, _, _, _, queue_offset, _, _, properties = found.record
-        put = put_of(properties)
+        physical_offset, size_bytes, _, _, queue_offset, _, _, properties = found.record
+        put = put_of(properties) or ledger.put_of(found.record)
         if put is not None:
             here.add(put.name)
+            put.wrote_bytes = size_bytes
             put.physical_offset = physical_offset
             put.queue_offset = queue_offset
             put.is_durable |= durable

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable
 from ..faults.disk import Disk
 from ..sim.choices import Stream
 from ..sim.kernel import Kernel
+from ..store.errors import CorruptFileError
 from ..store.formats.batch import BatchUnit, encode_batch
-from ..store.formats.message import BLANK_BYTES
+from ..store.formats.message import BLANK_BYTES, PHYSICAL_OFFSET_AT
+from ..store.formats.scan import ScannedRecord, scan_records
 from ..store.get_result import GetMessageStatus
 from ..store.message import Message, MessageBatch
 from ..store.message_store import MessageStore
@@ -176,9 +178,10 @@ class Traffic:
         return found
 
     def _put_of(self, raw: bytes) -> PutEntry | None:
-        """Return the put a record came from, known by its properties, which end the record."""
-        start = raw.rfind(b"KEYS\1")
-        put = self._ledger.by_properties.get(raw[start:])
+        """Return the put a record came from: its own, or one that was carried on."""
+        put = self._ledger.by_properties.get(raw[raw.rfind(b"KEYS\1") :])  # plain properties begin with it
+        if put is None and (record := _scanned(raw)) is not None:
+            put = self._ledger.seen_in(record)
         if put is None:
             shown = raw[-60:].decode(errors="replace")
             self._report(
@@ -195,3 +198,13 @@ class Traffic:
                 ]
             )
         return put
+
+
+def _scanned(raw: bytes) -> ScannedRecord | None:
+    """Return what is in a record that was pulled, None if it is no record."""
+    offset = int.from_bytes(raw[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8], "big")
+    records = scan_records(memoryview(raw), 0, len(raw), file="", base_offset=offset, check_crc=False)
+    try:
+        return next(records, None)
+    except CorruptFileError:
+        return None

@@ -1,6 +1,7 @@
 """CQ-VALID: every entry points at a record of its topic and queue, with the right size and tag.
 
-Nothing expires in these runs, so a blank entry, which stands for a record that is gone, is a violation too.
+Entries in front of the log's first segment lead to what has expired, and blank ones there stand for it; behind it a
+blank entry, which stands for a record that is gone, is a violation too. A delayed message's tag is the time it is due.
 """
 
 from collections.abc import Iterator
@@ -11,12 +12,14 @@ from ..evidence import Evidence, Violation
 
 def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield every entry that leads nowhere or to the wrong record."""
-    store = evidence.store
-    found_at, put_of = store.by_offset.get, evidence.ledger.by_properties.get
+    store, ledger = evidence.store, evidence.ledger
+    found_at, put_of = store.by_offset.get, ledger.by_properties.get
     for (topic, queue_id), queue in store.queues.items():
         file = f"consumequeue/{topic}/{queue_id}"
         for number, (physical_offset, size_bytes, code) in enumerate(queue.entries, queue.begin):
             found = found_at(physical_offset)
+            if found is None and physical_offset < store.min_offset:
+                continue
             if found is None:
                 yield Violation(
                     "CQ-VALID",
@@ -50,14 +53,19 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                     str(record_bytes),
                     str(size_bytes),
                 )
-            put = put_of(properties)
-            if put is not None and code != tags_code(put.tags):
+            put = put_of(properties) or ledger.put_of(found.record)
+            if put is None:
+                continue
+            wanted = tags_code(put.tags)
+            if put.delay_ms is not None:
+                wanted = found.record.store_timestamp_ms + put.delay_ms
+            if code != wanted:
                 yield Violation(
                     "CQ-VALID",
                     "an entry with another tag",
                     file,
                     number * 20 + 12,
                     "tagsCode",
-                    str(tags_code(put.tags)),
+                    str(wanted),
                     str(code),
                 )

@@ -26,7 +26,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 put.name,
                 state,
             )
-        elif found.record.properties != put.properties or found.body != put.body:
+        elif evidence.ledger.put_of(found.record) is not put or found.body != put.body:
             yield Violation(
                 "DUR",
                 f"{put.name} was promised and is not what was put",

@@ -1,13 +1,14 @@
 """PREFIX: the recovered log is a prefix of what was appended: no holes, no inventions, nothing that comes back.
 
-Log order of puts that were never answered is unknown; that each is there at most once and whole is checked.
+Log order of puts that were never answered is unknown; that each is there at most once and whole is checked. Copies that
+the store makes of delayed and of transactional messages, and its bookkeeping of these, are SCHED's and TX's.
 """
 
 from collections.abc import Iterator
 
 from ...store.put_result import PutMessageStatus
 from ..evidence import Evidence, Violation
-from ..ledger import Knowledge, PutEntry
+from ..ledger import BOOKKEEPING_TOPICS, Knowledge, PutEntry
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
@@ -22,8 +23,16 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     put_of, gone = ledger.by_properties.get, ledger.gone
     for found in store.records:
         _, _, topic, queue_id, _, _, _, properties = found.record
-        put = put_of(properties)
-        if put is None or put.body != found.body or put.queue_id != queue_id or put.topic != topic:
+        put = put_of(properties) or ledger.put_of(found.record)
+        if put is None and topic in BOOKKEEPING_TOPICS:
+            continue
+        if (
+            put is None
+            and (copied := ledger.copied_by(found.record)) is not None
+            and copied.body == found.body
+        ):
+            continue
+        if put is None or put.body != found.body or put.place != (topic, queue_id):
             wanted = "one that was put" if put is None else put.name
             shown = properties[:60].decode(errors="replace")
             yield Violation(

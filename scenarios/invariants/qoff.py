@@ -10,7 +10,8 @@ from ..evidence import Evidence, Violation
 def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield every record whose queueOffset does not follow, or is not what its producer was told."""
     expected: dict[tuple[str, int], int] = {}
-    put_of = evidence.ledger.by_properties.get
+    ledger = evidence.ledger
+    put_of = ledger.by_properties.get
     for found in evidence.store.records:
         _, _, topic, queue_id, queue_offset, sys_flag, _, properties = found.record
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
@@ -30,7 +31,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 str(queue_offset),
             )
         expected[key] = queue_offset + 1
-        put = put_of(properties)
+        put = put_of(properties) or ledger.put_of(found.record)
         if put is not None and put.queue_offset != queue_offset and put.queue_offset is not None:
             yield Violation(
                 "QOFF",

@@ -37,7 +37,10 @@ def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
         record = found.record
         if (record.topic, record.queue_id) != (pull.topic, pull.queue_id):
             continue
-        put = ledger.by_properties[record.properties]
+        put = ledger.seen_in(record)
+        assert put is not None, (
+            record
+        )  # PREFIX has seen every record of an earlier life, this one's are all puts
         if pull.begin_offset <= record.queue_offset < pull.end_offset and (tags is None or put.tags in tags):
             names.append(put.name)
     return names

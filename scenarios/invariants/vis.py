@@ -14,7 +14,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         found = None
         if queue is not None and 0 <= index < len(queue.entries):
             found = store.by_offset.get(queue.entries[index][0])
-        if found is None or found.record.properties != seen.put.properties:
+        if found is None or evidence.ledger.seen_in(found.record) is not seen.put:
             other = "nothing" if found is None else found.record.properties.decode(errors="replace")
             yield Violation(
                 "VIS",

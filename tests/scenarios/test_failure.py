@@ -128,7 +128,7 @@ def test_a_switch_to_a_task_that_does_not_exist_is_named(failure: Failure) -> No
 
 def test_a_schedule_that_goes_on_after_the_run_is_named(failure: Failure) -> None:
     doctored = through_json(failure)
-    doctored.schedule.append([1, "point", "life-0/main"])
+    doctored.schedule.append([1_000_000, "point", "life-0/main"])
     with pytest.raises(ReplayDivergedError) as caught:
         replay_with_its_mutant(doctored)
     assert caught.value.index == len(failure.schedule)
