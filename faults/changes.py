@@ -48,7 +48,7 @@ class Entries:
     @property
     def used_bytes(self) -> int:
         """Return what the files with a name take, allocated ahead or not."""
-        return sum(self.sizes.get(file, 0) for file in self.names.values())
+        return sum(self.files[file].size_bytes for file in self.names.values())
 
     def prune(self) -> None:
         """Remove what lies in directories that do not exist."""

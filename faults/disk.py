@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from ..sim.choices import Stream
 from ..sim.kernel import Kernel
 from ..sim.machine import Machine
+from .capacity import Capacity
 from .crash import PowerCut, cache_image, platter_image
 from .files import SimFiles
 from .image import Image
+from .map_faults import MapFaults
 from .namespace import Namespace
 from .plug import MOMENTS, Plug
 from .profiles import CrashProfile
@@ -35,17 +37,20 @@ class Disk:
         page_bytes: int = 4096,
         timing: SyncTiming | None = None,
         sync_faults: SyncFaults | None = None,
+        map_faults: MapFaults | None = None,
+        capacity_bytes: int | None = None,
     ) -> None:
         assert page_bytes % sector_bytes == 0, (page_bytes, sector_bytes)
         self._sector_bytes = sector_bytes
         self._page_bytes = page_bytes
         self._kernel = kernel
         self._stream = stream
-        self._plug = Plug(kernel, stream)
+        self._plug = Plug(kernel, stream, map_faults or MapFaults())
         if image is None:
             self._names = Namespace(page_bytes)
         else:
             self._names = Namespace.load(image, page_bytes, kernel.wall_start_ms)
+        self._capacity = Capacity(self._names, self._plug, capacity_bytes)
         self._syncs = Syncs(self._plug, self._names, timing or SyncTiming(), sync_faults or SyncFaults())
         self._locks: dict[str, Machine] = {}
         self._mounted: list[Machine] = []
@@ -65,7 +70,16 @@ class Disk:
         """Return the disk's files as machine sees them."""
         self._check_unfinished()
         self._mounted.append(machine)
-        return SimFiles(machine, self._names, self._plug, self._syncs, self._locks)
+        return SimFiles(machine, self._names, self._plug, self._syncs, self._locks, self._capacity)
+
+    @property
+    def capacity_bytes(self) -> int | None:
+        """Return how much the disk holds, None if there is no end to it. Less than it holds already is allowed."""
+        return self._capacity.limit_bytes
+
+    @capacity_bytes.setter
+    def capacity_bytes(self, capacity_bytes: int | None) -> None:
+        self._capacity.limit_bytes = capacity_bytes
 
     def crash_at(self, operation: int, moment: str) -> None:
         """Kill the machine that begins the operation of that number: before, during or after its effect.

@@ -4,21 +4,13 @@ import errno
 from typing import NamedTuple
 
 from ..sim.machine import Machine
+from .capacity import Capacity, DiskSpace
 from .changes import parent_of
 from .mapped_file import SimMappedFile
 from .namespace import Namespace, not_a_directory
 from .page_cache import Inode
 from .plug import DURING, Plug
 from .syncs import Syncs, SyncWait
-
-_CAPACITY_BYTES = 1 << 40
-
-
-class DiskSpace(NamedTuple):
-    """How full a disk is."""
-
-    used_bytes: int
-    usable_bytes: int
 
 
 class FileStatus(NamedTuple):
@@ -49,16 +41,23 @@ class SimFiles:
     Failures are the OSErrors a POSIX system would raise, before the operation is counted.
     """
 
-    __slots__ = ("_locks", "_machine", "_names", "_plug", "_syncs")
+    __slots__ = ("_capacity", "_locks", "_machine", "_names", "_plug", "_syncs")
 
     def __init__(
-        self, machine: Machine, names: Namespace, plug: Plug, syncs: Syncs, locks: dict[str, Machine]
+        self,
+        machine: Machine,
+        names: Namespace,
+        plug: Plug,
+        syncs: Syncs,
+        locks: dict[str, Machine],
+        capacity: Capacity,
     ) -> None:
         self._machine = machine
         self._names = names
         self._plug = plug
         self._syncs = syncs
         self._locks = locks
+        self._capacity = capacity
 
     def status(self, path: str) -> FileStatus | None:
         """Return what is at path, None if nothing is."""
@@ -98,6 +97,7 @@ class SimFiles:
         if inode.size_bytes < size_bytes:
             self._plug.pause(self._machine, "extend")
         if inode.size_bytes < size_bytes:
+            self._capacity.check_growth(path, size_bytes - inode.size_bytes)
             number = self._begin("extend", path)
             inode.thaw(size_bytes)
             self._names.extend(number, path, inode, size_bytes, by_write=False)
@@ -113,7 +113,7 @@ class SimFiles:
     def space(self, path: str) -> DiskSpace:
         """Return how full the disk is: what its files take, and what its capacity leaves."""
         self._plug.pause(self._machine, "space")
-        return DiskSpace(self._names.current.used_bytes, _CAPACITY_BYTES - self._names.current.used_bytes)
+        return self._capacity.space()
 
     def buffer(self, size_bytes: int) -> memoryview:
         """Return zeroed memory of the machine, which dies with it."""
@@ -127,7 +127,8 @@ class SimFiles:
     def write(self, path: str, data: bytes) -> None:
         """Create or empty a small file, then write data to it: two operations, one if data is empty.
 
-        A crash during the second leaves a drawn number of the first bytes in the page cache.
+        A crash during the second leaves a drawn number of the first bytes in the page cache; a disk that is full by
+        then takes as many of them as it has room for, and raises OSError(ENOSPC).
         """
         self._plug.pause(self._machine, "write")
         if self._open(path).size_bytes:
@@ -137,7 +138,10 @@ class SimFiles:
         file = self._names.current.names[path]
         if data:
             self._plug.pause(self._machine, "write")
-            self._fill(path, self._names.current.files[file], data)
+            fitting = data[: self._capacity.space().usable_bytes]
+            self._fill(path, self._names.current.files[file], fitting)
+            if len(fitting) < len(data):
+                raise self._capacity.full(path)
 
     def sync(self, path: str) -> None:
         """Make a file's content and size durable, but not its name."""
@@ -209,7 +213,8 @@ class SimFiles:
         return inode
 
     def _find_space(self, path: str) -> None:
-        """Raise OSError(ENOSPC) with the chance that the disk has been given for it."""
+        """Raise OSError(ENOSPC) if the disk is full, or with the chance that it has been given for it."""
+        self._capacity.check_creation(path)
         plug = self._plug
         if plug.stream.chance(plug.creation_failure_chance, f"no space for {path}"):
             plug.fired["failed creation"] += 1

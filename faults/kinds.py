@@ -15,6 +15,7 @@ FAULTS: dict[str, str] = {
     "slow sync": "a sync took far longer than its like",
     "failed sync": "a sync failed once, and the kernel forgot the pages it was to write",
     "failed creation": "a file could not be made, for want of space",
+    "disk full": "a file could not be made or grow, for the disk holds no more",
     "lost sector": "a sector at the end of the log was zeroed while the store was off",
 }
 """Beside these, `crash <profile>` counts how lives ended and `crash <moment> <operation>` what the plug hit."""

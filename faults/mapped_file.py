@@ -1,5 +1,6 @@
 """A mapped file of a simulated disk: loads and stores through the map, writes through the descriptor, syncs."""
 
+import errno
 from zlib import crc32
 
 from ..sim.machine import Machine
@@ -80,14 +81,18 @@ class SimMappedFile:
         inode.pending.append((number, at, data))
 
     def pwrite(self, at: int, data: Buffer) -> int:
-        """Write through the descriptor and return how much was written: all of it."""
+        """Write through the descriptor and return how much was written: all of it, but for a fault that says less."""
         plug = self._plug
         kernel = plug.kernel
         plug.pause(self._machine, "pwrite")
         end = at + len(data)
         if at < 0 or end > self._limit:
             raise self._out_of_bounds(at, end)
-        data = bytes(data)
+        faults = plug.map_faults
+        if faults.draw_failed_write(plug.stream, self.path, plug.fired):
+            raise OSError(errno.EIO, "Input/output error", self.path)
+        data = bytes(data[: faults.draw_written(plug.stream, self.path, len(data), plug.fired)])
+        end = at + len(data)
         number = plug.operations
         plug.operations = number + 1
         if number == plug.armed:
@@ -113,16 +118,31 @@ class SimMappedFile:
         self._syncs.file(self._machine, self._fdatasync, self._inode, 0, self._inode.size_bytes)
 
     def mlock(self) -> None:
-        """Keep the map's pages in memory: nothing that a program could see, but a scheduling point."""
-        self._plug.pause(self._machine, "mlock")
+        """Keep the map's pages in memory, which no program can see. OSError(ENOMEM) if a fault refuses it."""
+        plug = self._plug
+        plug.pause(self._machine, "mlock")
+        if self._limit < 0:
+            raise self._out_of_bounds(0, self.size_bytes)
+        if plug.map_faults.draw_refused_lock(plug.stream, self.path, plug.fired):
+            raise OSError(errno.ENOMEM, "Cannot allocate memory", self.path)
 
     def munlock(self) -> None:
         """Let them be reclaimed again."""
         self._plug.pause(self._machine, "munlock")
+        if self._limit < 0:
+            raise self._out_of_bounds(0, self.size_bytes)
 
     def advise_will_need(self) -> None:
         """Take note of nothing."""
         self._plug.pause(self._machine, "madvise")
+        if self._limit < 0:
+            raise self._out_of_bounds(0, self.size_bytes)
+
+    def advise_dont_need(self, start: int, end: int) -> None:
+        """Take note of nothing."""
+        self._plug.pause(self._machine, "madvise")
+        if not 0 <= start <= end <= self._limit:
+            raise self._out_of_bounds(start, end)
 
     def close(self) -> None:
         """Give the map and the descriptor back. Views taken earlier stay readable; closing twice is harmless."""

@@ -8,6 +8,7 @@ from ..sim.choices import Stream
 from ..sim.errors import MachineDied
 from ..sim.kernel import Kernel
 from ..sim.machine import Machine
+from .map_faults import MapFaults
 
 BEFORE, DURING, AFTER = "before", "during", "after"
 MOMENTS = (BEFORE, DURING, AFTER)
@@ -18,18 +19,29 @@ class Plug:
     """What every operation of a disk passes through.
 
     operations: how many have begun. fired: every fault that really happened. armed: the number of the operation to die
-    at, -1 for none. creation_failure_chance: that of a file's creation, for want of space.
+    at, -1 for none. creation_failure_chance: that of a file's creation, for want of space. map_faults: what mapped
+    files do wrong.
     """
 
-    __slots__ = ("armed", "creation_failure_chance", "fired", "kernel", "moment", "operations", "stream")
+    __slots__ = (
+        "armed",
+        "creation_failure_chance",
+        "fired",
+        "kernel",
+        "map_faults",
+        "moment",
+        "operations",
+        "stream",
+    )
 
-    def __init__(self, kernel: Kernel, stream: Stream) -> None:
+    def __init__(self, kernel: Kernel, stream: Stream, map_faults: MapFaults) -> None:
         self.kernel = kernel
         self.stream = stream
         self.fired: Counter[str] = Counter()
         self.operations = 0
         self.armed = -1
         self.creation_failure_chance = 0.0
+        self.map_faults = map_faults
         self.moment = BEFORE
 
     def pause(self, machine: Machine, kind: str) -> None:

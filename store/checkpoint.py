@@ -24,7 +24,7 @@ class StoreCheckpoint:
         self.logics_msg_timestamp_ms = 0
         """Store time up to which every consume queue is durable."""
         self.index_msg_timestamp_ms = 0
-        """Store time up to which the index is durable."""
+        """Store time up to which full index files are durable."""
 
     def load(self) -> None:
         """Read the file; a missing or unborn one means that nothing is known."""
@@ -53,6 +53,19 @@ class StoreCheckpoint:
     def queues_are_durable_to(self, store_timestamp_ms: int) -> None:
         """Note that every queue entry of records up to this store time is durable."""
         self.logics_msg_timestamp_ms = max(self.logics_msg_timestamp_ms, store_timestamp_ms)
+
+    def index_is_durable_to(self, store_timestamp_ms: int) -> bool:
+        """Note that every full index file that ends no later than this store time is durable; False if that is old."""
+        is_new = store_timestamp_ms > self.index_msg_timestamp_ms
+        if is_new:
+            self.index_msg_timestamp_ms = store_timestamp_ms
+        return is_new
+
+    def index_begins_again_at(self, store_timestamp_ms: int) -> None:
+        """Note, durably, that no index file that ends later than this store time is known to be durable."""
+        if self.index_msg_timestamp_ms > store_timestamp_ms:
+            self.index_msg_timestamp_ms = store_timestamp_ms
+            self.flush()
 
     def flush(self) -> None:
         """Write the values, in one piece smaller than a sector, and make them durable."""

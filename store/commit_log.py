@@ -6,21 +6,25 @@ Log order and queue order are then one, and a counter moves only after the bytes
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 
 from .config import StoreConfig
 from .errors import CorruptFileError, InvalidMessageError
 from .flush import FlushCommitLogService
 from .formats import message as record_format
-from .formats.batch import decode_batch, join_properties
-from .formats.delay_level import delay_level
+from .formats.batch_records import encode_batch_records
+from .formats.delay_level import delay_level, parse_delay_levels
 from .formats.host import Host
-from .formats.message import MessageRecord, decode_record, encode_blank, encode_record, place_record
+from .formats.message import MessageRecord, decode_record, encode_blank, encode_record, place_records
+from .light_queues import LIGHT_MARK, LightPut, light_put, without_offsets
 from .message import Message, MessageBatch
 from .put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
+from .redirect import DELAY_MARK, redirection
 from .segments.allocate import AllocateMappedFileService
 from .segments.segment import Segment
 from .segments.segment_queue import SegmentQueue
+from .stats import TopicTotals
+from .topic_name import is_storable_topic
 from .world import World
 
 _QUEUE_ID_MAX = 0x7FFFFFFF
@@ -39,6 +43,8 @@ class EncodedPut:
     born_host_v6: bool
     counted: bool
     """Whether the records take queue offsets; prepared and rolled back ones do not."""
+    light: LightPut | None = None
+    """The light queues of a single message that has any."""
 
 
 class CommitLog:
@@ -57,6 +63,10 @@ class CommitLog:
         self.flush_service = flush
         self.topic_queue_table: dict[tuple[str, int], int] = {}
         """Next queue offset per (topic, queue id). Belongs to whoever holds the put lock."""
+        self.put_totals: dict[str, TopicTotals] = {}
+        """What was put per topic, as it is stored. Belongs to whoever holds the put lock."""
+        self.puts_failed = 0
+        """Puts that were not refused up front and are not in the log."""
         self.last_store_timestamp_ms = 0
         self.begin_time_in_lock_ms = 0
         """When the put that holds the lock got it, 0 if none does. Read without the lock, to tell a stall."""
@@ -65,6 +75,8 @@ class CommitLog:
         self._world = world
         self._config = config
         self._put_lock = world.tasks.lock("put")
+        self._delay_levels = len(parse_delay_levels(config.message_delay_level))
+        self._multi_dispatch = config.enable_multi_dispatch
         self._closed = False
 
     # -- putting -----------------------------------------------------------------------------------
@@ -73,10 +85,12 @@ class CommitLog:
         """Store one message or one batch and answer as flush_disk_type promises."""
         encoded = self.encode(message)
         if isinstance(encoded, PutMessageStatus):
+            self.puts_failed += 1
             return PutMessageResult(encoded)
         result = self.append(encoded)
         self.on_appended()  # whatever came of it: a blank record may be in the log by now
         if isinstance(result, PutMessageStatus):
+            self.puts_failed += 1
             return PutMessageResult(result)
         head = message.head if isinstance(message, MessageBatch) else message
         status = self.flush_service.wait_durable(
@@ -88,17 +102,55 @@ class CommitLog:
         """Turn what a producer handed in into records, or say why no record can hold it."""
         if isinstance(message, MessageBatch):
             return self._encode_batch(message)
+        if DELAY_MARK in message.properties:
+            return self._encode_delayed(message)
+        return self._encode_single(message)
+
+    def _encode_delayed(self, message: Message) -> EncodedPut | PutMessageStatus:
+        """Encode what waits in a delayed message's place, if the message itself can be stored when it is due."""
+        try:
+            redirected = redirection(message, self._delay_levels)
+        except InvalidMessageError:
+            return PutMessageStatus.MESSAGE_ILLEGAL
+        if redirected is None:
+            return self._encode_single(message)
+        due = self._encode_single(redirected.due)
+        return due if isinstance(due, PutMessageStatus) else self._encode_single(redirected.waiting)
+
+    def _encode_single(self, message: Message) -> EncodedPut | PutMessageStatus:
         properties = message.properties.encode()
         if len(properties) > record_format.MAX_PROPERTIES_BYTES:
             return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
         if len(message.body) > self._config.max_message_size:
             return PutMessageStatus.MESSAGE_ILLEGAL
         sys_flag = _host_flags(message)
+        if self._multi_dispatch and LIGHT_MARK in properties:
+            return self._encode_light(message, sys_flag, without_offsets(properties))
         try:
             buffer = _encode_one(message, sys_flag, message.flag, message.body, properties)
         except InvalidMessageError:
             return PutMessageStatus.MESSAGE_ILLEGAL
         return self._checked(message, buffer, (0,), sys_flag)
+
+    def _encode_light(
+        self, message: Message, sys_flag: int, properties: bytes
+    ) -> EncodedPut | PutMessageStatus:
+        """Encode a message that may name light queues, as long as its record can become."""
+        encode = partial(_encode_one, message, sys_flag, message.flag, message.body)
+        try:
+            light = light_put(
+                message.topic, message.queue_id, properties, encode, lmq=self._config.enable_lmq
+            )
+            if light is not None:
+                properties = light.widest_properties()
+            if len(properties) > record_format.MAX_PROPERTIES_BYTES:
+                return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
+            encoded = self._checked(message, encode(properties), (0,), sys_flag)
+        except InvalidMessageError:
+            return PutMessageStatus.MESSAGE_ILLEGAL
+        if isinstance(encoded, EncodedPut):
+            encoded.light = light
+        return encoded
 
     def _encode_batch(self, batch: MessageBatch) -> EncodedPut | PutMessageStatus:
         head = batch.head
@@ -108,17 +160,26 @@ class CommitLog:
             return PutMessageStatus.MESSAGE_ILLEGAL
         if len(batch.units) > self._config.max_message_size:
             return PutMessageStatus.MESSAGE_ILLEGAL
-        buffer, starts = bytearray(), []
         try:
-            for unit in decode_batch(batch.units):
-                starts.append(len(buffer))
-                properties = join_properties(unit.properties, shared)
-                buffer += _encode_one(head, sys_flag, unit.flag, unit.body, properties)
+            buffer, starts = encode_batch_records(
+                batch.units,
+                topic=_storable_topic(head),
+                shared_properties=shared,
+                queue_id=head.queue_id,
+                sys_flag=sys_flag,
+                born_timestamp_ms=head.born_timestamp_ms,
+                born_host=head.born_host,
+                store_host=head.store_host,
+                reconsume_times=head.reconsume_times,
+                clean=without_offsets
+                if self._multi_dispatch and LIGHT_MARK in shared + batch.units
+                else None,
+            )
         except (CorruptFileError, InvalidMessageError):
             return PutMessageStatus.MESSAGE_ILLEGAL
         if not starts:
             return PutMessageStatus.MESSAGE_ILLEGAL
-        return self._checked(head, buffer, tuple(starts), sys_flag)
+        return self._checked(head, buffer, starts, sys_flag)
 
     def _checked(
         self, head: Message, buffer: bytearray, starts: tuple[int, ...], sys_flag: int
@@ -150,6 +211,13 @@ class CommitLog:
     def _append_locked(
         self, encoded: EncodedPut, store_timestamp_ms: int
     ) -> AppendMessageResult | PutMessageStatus:
+        light = encoded.light
+        if light is not None:
+            if self._config.enable_lmq and light.exceeds(
+                self.topic_queue_table, self._config.max_lmq_consume_queue_num
+            ):
+                return PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+            encoded.buffer = light.take_places(self.topic_queue_table)
         size_bytes = len(encoded.buffer)
         place = self._place_for(size_bytes)
         if place is None:
@@ -158,20 +226,26 @@ class CommitLog:
         wrote_offset = segment.base_offset + position
         key = (encoded.topic, encoded.queue_id)
         queue_offset = self.topic_queue_table.get(key, 0) if encoded.counted else 0
-        for number, start in enumerate(encoded.starts):
-            place_record(
-                encoded.buffer,
-                start,
-                queue_offset=queue_offset + number,
-                physical_offset=wrote_offset + start,
-                store_timestamp_ms=store_timestamp_ms,
-                born_host_v6=encoded.born_host_v6,
-            )
+        place_records(
+            encoded.buffer,
+            encoded.starts,
+            queue_offset=queue_offset,
+            physical_offset=wrote_offset,
+            store_timestamp_ms=store_timestamp_ms,
+            born_host_v6=encoded.born_host_v6,
+        )
         segment.append(position, encoded.buffer)
         segment.store_timestamp_ms = store_timestamp_ms
         self.last_store_timestamp_ms = store_timestamp_ms
         if encoded.counted:
             self.topic_queue_table[key] = queue_offset + len(encoded.starts)
+            if light is not None:
+                light.count(self.topic_queue_table)
+        totals = self.put_totals.get(encoded.topic)
+        if totals is None:
+            totals = self.put_totals[encoded.topic] = TopicTotals()
+        totals.messages += len(encoded.starts)
+        totals.size_bytes += size_bytes
         return AppendMessageResult(
             wrote_offset, size_bytes, queue_offset, store_timestamp_ms, encoded.store_host, encoded.starts
         )
@@ -191,6 +265,19 @@ class CommitLog:
                 segment.close_with(position, encode_blank(room))
         made = self.allocate.take(0 if segment is None else segment.end_offset)
         return None if made is None else (self.queue.add(made), 0)
+
+    def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], None]) -> bool:
+        """Remove a queue that ends at max_offset, and count its messages from 0 again; no put runs meanwhile.
+
+        False, and nothing happens, if a message is on its way to the queue. What remove raises leaves the count.
+        """
+        with self._put_lock:
+            key = (topic, queue_id)
+            if self.topic_queue_table.get(key, max_offset) != max_offset:
+                return False
+            remove()
+            self.topic_queue_table.pop(key, None)
+            return True
 
     def close(self) -> None:
         """Let the put that holds the lock end, and refuse all later ones."""
@@ -236,13 +323,10 @@ def _host_flags(message: Message) -> int:
 
 
 def _encode_one(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
-    topic = head.topic.encode()
-    if not is_storable_topic(head.topic) or not 0 <= head.queue_id <= _QUEUE_ID_MAX or b"\0" in properties:
-        raise InvalidMessageError(
-            f"topic {head.topic!r}, queue {head.queue_id}: no path or record can hold it, or a property has a NUL"
-        )
+    if b"\0" in properties:
+        raise InvalidMessageError("properties: no NUL can be told from a zeroed sector")
     return encode_record(
-        topic=topic,
+        topic=_storable_topic(head),
         properties=properties,
         body=body,
         queue_id=head.queue_id,
@@ -257,10 +341,15 @@ def _encode_one(head: Message, sys_flag: int, flag: int, body: bytes, properties
     )
 
 
-@lru_cache(maxsize=4096)
-def is_storable_topic(topic: str) -> bool:
-    """Return whether a topic can name a directory, as its queues need."""
-    return bool(topic) and "/" not in topic and "\0" not in topic and topic not in (".", "..")
+def _storable_topic(message: Message) -> bytes:
+    """Return a topic's bytes. Raises InvalidMessageError if no path or record can hold it or its queue id."""
+    topic = message.topic.encode()
+    fits = len(topic) <= record_format.MAX_TOPIC_BYTES and 0 <= message.queue_id <= _QUEUE_ID_MAX
+    if not fits or not is_storable_topic(message.topic):
+        raise InvalidMessageError(
+            f"topic {message.topic!r}, queue {message.queue_id}: no path or record can hold it"
+        )
+    return topic
 
 
 def _nobody() -> None:

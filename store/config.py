@@ -1,7 +1,7 @@
 """Every setting of a store, under RocketMQ's names in Python's spelling, with RocketMQ's defaults and units.
 
-Each field knows its RocketMQ key and its range; `broker_conf` reads and names them by key. Sizes are bytes, `_ms` are
-milliseconds, pages are 4096 bytes. Defaults are those of 4.9.8; fields that say so are this store's own.
+Each field knows its RocketMQ key and its range; `broker_conf` reads and names them by key, `config_meanings` says what
+each means. Sizes are bytes, `_ms` are milliseconds, pages are 4096 bytes. Defaults are those of 4.9.8.
 """
 
 from dataclasses import dataclass, field, fields
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from .formats.consume_queue import ENTRY_BYTES
 from .formats.delay_level import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from .formats.index import index_file_bytes
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -35,11 +36,15 @@ class BrokerRole(Enum):
 
 
 class ConfigError(ValueError):
-    """A setting that no store can have: which, what was expected, what was found."""
+    """A setting that no store can have: which, what was expected, what was found, and the line if a file said it."""
 
-    def __init__(self, name: str, expected: str, found: object) -> None:
-        super().__init__(f"{name}: expected {expected}, found {found!r}")
+    def __init__(self, name: str, expected: str, found: object, *, line: int | None = None) -> None:
+        place = "" if line is None else f"line {line}: "
+        super().__init__(f"{place}{name}: expected {expected}, found {found!r}")
         self.name = name
+        self.expected = expected
+        self.found = found
+        self.line = line
 
 
 class Key(NamedTuple):
@@ -53,70 +58,60 @@ class Key(NamedTuple):
     """Whether it is this store's own and RocketMQ would not know it."""
 
 
-def _key(default: Any, name: str, minimum: int = 0, maximum: int = _LONG_MAX, *, own: bool = False) -> Any:
+def _key(default: Any, name: str, minimum: int = 0, maximum: int = _INT_MAX, *, own: bool = False) -> Any:
     return field(default=default, metadata={"key": Key(name, minimum, maximum, own)})
 
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """Settings of one store directory."""
+    """Settings of one store directory. What each means: `config_meanings`."""
 
     store_path_root_dir: str = field(metadata={"key": Key("storePathRootDir", 0, 0, False)})
 
     # -- files -------------------------------------------------------------------------------------
     store_path_commit_log: str = _key("", "storePathCommitLog")
-    """Empty: `commitlog` below the root. Several directories are separated by `,`."""
     read_only_commit_log_store_paths: str = _key("", "readOnlyCommitLogStorePaths")
-    """Directories of the log where no new segment is made, separated by `,`."""
     mapped_file_size_commit_log: int = _key(GIB, "mappedFileSizeCommitLog", 1)
-    mapped_file_size_consume_queue: int = _key(300_000 * ENTRY_BYTES, "mappedFileSizeConsumeQueue", 1)
-    """Rounded up to whole entries."""
+    mapped_file_size_consume_queue: int = _key(
+        300_000 * ENTRY_BYTES, "mappedFileSizeConsumeQueue", 1, _INT_MAX - ENTRY_BYTES
+    )
     enable_consume_queue_ext: bool = _key(False, "enableConsumeQueueExt")
     mapped_file_size_consume_queue_ext: int = _key(48 * MIB, "mappedFileSizeConsumeQueueExt", 64)
-    bit_map_length_consume_queue_ext: int = _key(64, "bitMapLengthConsumeQueueExt", 0, 8 * 32_000)
-    """Bits."""
-    max_hash_slot_num: int = _key(5_000_000, "maxHashSlotNum", 1, _INT_MAX)
-    max_index_num: int = _key(20_000_000, "maxIndexNum", 2, _INT_MAX)
-    max_message_size: int = _key(4 * MIB, "maxMessageSize", 1, _INT_MAX)
-    """Of a body."""
+    bit_map_length_consume_queue_ext: int = _key(64, "bitMapLengthConsumeQueueExt", 0, 8 * 32000)
+    max_hash_slot_num: int = _key(5_000_000, "maxHashSlotNum", 1)
+    max_index_num: int = _key(20_000_000, "maxIndexNum", 2)
+    max_message_size: int = _key(4 * MIB, "maxMessageSize", 1)
 
     # -- putting -----------------------------------------------------------------------------------
     broker_role: BrokerRole = _key(BrokerRole.ASYNC_MASTER, "brokerRole")
     use_reentrant_lock_when_put_message: bool = _key(True, "useReentrantLockWhenPutMessage")
-    """Taken note of only: the world has one kind of lock."""
-    os_page_cache_busy_time_out_ms: int = _key(1_000, "osPageCacheBusyTimeOutMills")
+    os_page_cache_busy_time_out_ms: int = _key(1_000, "osPageCacheBusyTimeOutMills", 0, _LONG_MAX)
     debug_lock_enable: bool = _key(False, "debugLockEnable")
-    """Taken note of only."""
     duplication_enable: bool = _key(False, "duplicationEnable")
-    """Taken note of only: dispatch never goes past what is confirmed to be durable."""
     put_msg_index_hight_water: int = _key(600_000, "putMsgIndexHightWater")
-    """Taken note of only, as in 4.9."""
     message_delay_level: str = _key(DEFAULT_DELAY_LEVELS, "messageDelayLevel")
 
     # -- flushing ----------------------------------------------------------------------------------
     flush_disk_type: FlushDiskType = _key(FlushDiskType.ASYNC_FLUSH, "flushDiskType")
     sync_flush_timeout_ms: int = _key(5_000, "syncFlushTimeout", 1)
     flush_commit_log_timed: bool = _key(True, "flushCommitLogTimed")
-    """Whether flushing keeps to its interval, however often puts would wake it."""
     flush_interval_commit_log_ms: int = _key(500, "flushIntervalCommitLog", 1)
-    flush_commit_log_least_pages: int = _key(4, "flushCommitLogLeastPages", 0, _INT_MAX)
+    flush_commit_log_least_pages: int = _key(4, "flushCommitLogLeastPages")
     flush_commit_log_thorough_interval_ms: int = _key(10_000, "flushCommitLogThoroughInterval")
     commit_interval_commit_log_ms: int = _key(200, "commitIntervalCommitLog", 1)
-    commit_commit_log_least_pages: int = _key(4, "commitCommitLogLeastPages", 0, _INT_MAX)
+    commit_commit_log_least_pages: int = _key(4, "commitCommitLogLeastPages")
     commit_commit_log_thorough_interval_ms: int = _key(200, "commitCommitLogThoroughInterval")
     flush_interval_consume_queue_ms: int = _key(1_000, "flushIntervalConsumeQueue", 1)
-    flush_consume_queue_least_pages: int = _key(2, "flushConsumeQueueLeastPages", 0, _INT_MAX)
+    flush_consume_queue_least_pages: int = _key(2, "flushConsumeQueueLeastPages")
     flush_consume_queue_thorough_interval_ms: int = _key(60_000, "flushConsumeQueueThoroughInterval")
-    flush_delay_offset_interval_ms: int = _key(10_000, "flushDelayOffsetInterval", 1)
+    flush_delay_offset_interval_ms: int = _key(10_000, "flushDelayOffsetInterval", 1, _LONG_MAX)
 
     # -- memory ------------------------------------------------------------------------------------
     transient_store_pool_enable: bool = _key(False, "transientStorePoolEnable")
-    """Effective under ASYNC_FLUSH and not on a slave."""
     transient_store_pool_size: int = _key(5, "transientStorePoolSize", 1, 4096)
-    """Buffers, of one segment each."""
     fast_fail_if_no_buffer_in_store_pool: bool = _key(False, "fastFailIfNoBufferInStorePool")
     warm_mapped_file_enable: bool = _key(False, "warmMapedFileEnable")
-    flush_least_pages_when_warm_mapped_file: int = _key(4096, "flushLeastPagesWhenWarmMapedFile", 1, _INT_MAX)
+    flush_least_pages_when_warm_mapped_file: int = _key(4096, "flushLeastPagesWhenWarmMapedFile", 1)
 
     # -- reading -----------------------------------------------------------------------------------
     max_transfer_bytes_on_message_in_memory: int = _key(256 * KIB, "maxTransferBytesOnMessageInMemory", 1)
@@ -124,31 +119,23 @@ class StoreConfig:
     max_transfer_bytes_on_message_in_disk: int = _key(64 * KIB, "maxTransferBytesOnMessageInDisk", 1)
     max_transfer_count_on_message_in_disk: int = _key(8, "maxTransferCountOnMessageInDisk", 1)
     access_message_in_memory_max_ratio: int = _key(40, "accessMessageInMemoryMaxRatio", 0, 100)
-    """Percent of the machine's memory."""
-    physical_memory_bytes: int = _key(20 * GIB, "physicalMemoryBytes", 0, own=True)
-    """This store's own: what `access_message_in_memory_max_ratio` is a part of. RocketMQ asks the machine."""
+    physical_memory_bytes: int = _key(20 * GIB, "physicalMemoryBytes", 0, _LONG_MAX, own=True)
     disk_fall_recorded: bool = _key(True, "diskFallRecorded")
-    """Whether statistics note how far behind the log's end each pull reads."""
     offset_check_in_slave: bool = _key(False, "offsetCheckInSlave")
+    long_polling_enable: bool = _key(True, "longPollingEnable")
 
     # -- index -------------------------------------------------------------------------------------
     message_index_enable: bool = _key(True, "messageIndexEnable")
     message_index_safe: bool = _key(False, "messageIndexSafe")
-    """Taken note of only: recovery always leaves a whole index."""
     max_msgs_num_batch: int = _key(64, "maxMsgsNumBatch", 1)
-    """The most a query by key gives."""
     default_query_max_num: int = _key(32, "defaultQueryMaxNum", 1)
 
     # -- retention ---------------------------------------------------------------------------------
     file_reserved_time_hours: int = _key(72, "fileReservedTime")
     delete_when: str = _key("04", "deleteWhen")
-    """Hours of the day, local time, separated by `;`."""
     disk_max_used_space_ratio: int = _key(75, "diskMaxUsedSpaceRatio", 0, 100)
-    """Percent; counts as 10 if it is less and as 95 if it is more."""
     disk_space_warning_level_ratio: float = _key(0.90, "diskSpaceWarningLevelRatio")
-    """Above it puts are refused. In RocketMQ a system property."""
     disk_space_clean_forcibly_ratio: float = _key(0.85, "diskSpaceCleanForciblyRatio")
-    """Above it segments are deleted before their time. In RocketMQ a system property."""
     clean_file_forcibly_enable: bool = _key(True, "cleanFileForciblyEnable")
     clean_resource_interval_ms: int = _key(10_000, "cleanResourceInterval", 1)
     delete_commit_log_files_interval_ms: int = _key(100, "deleteCommitLogFilesInterval")
@@ -159,53 +146,63 @@ class StoreConfig:
     # -- delayed delivery --------------------------------------------------------------------------
     enable_schedule_message_stats: bool = _key(True, "enableScheduleMessageStats")
     enable_schedule_async_deliver: bool = _key(False, "enableScheduleAsyncDeliver")
+    """Taken note of only, with its two limits: a delivered copy's put waits for no disk."""
     schedule_async_deliver_max_pending_limit: int = _key(2000, "scheduleAsyncDeliverMaxPendingLimit", 1)
-    schedule_async_deliver_max_resend_num2_blocked: int = _key(
-        3, "scheduleAsyncDeliverMaxResendNum2Blocked", 0
-    )
+    schedule_async_deliver_max_resend_num2_blocked: int = _key(3, "scheduleAsyncDeliverMaxResendNum2Blocked")
 
     # -- light queues ------------------------------------------------------------------------------
     enable_lmq: bool = _key(False, "enableLmq")
     enable_multi_dispatch: bool = _key(False, "enableMultiDispatch")
-    max_lmq_consume_queue_num: int = _key(20_000, "maxLmqConsumeQueueNum", 0)
+    max_lmq_consume_queue_num: int = _key(20_000, "maxLmqConsumeQueueNum")
 
     # -- replication -------------------------------------------------------------------------------
     ha_listen_port: int = _key(10912, "haListenPort", 0, 65535)
     ha_master_address: str = _key("", "haMasterAddress")
     ha_send_heartbeat_interval_ms: int = _key(5_000, "haSendHeartbeatInterval", 1)
     ha_housekeeping_interval_ms: int = _key(20_000, "haHousekeepingInterval", 1)
-    ha_transfer_batch_size: int = _key(32 * KIB, "haTransferBatchSize", 1, _INT_MAX)
+    ha_transfer_batch_size: int = _key(32 * KIB, "haTransferBatchSize", 1)
     ha_slave_fallbehind_max: int = _key(256 * MIB, "haSlaveFallbehindMax", 1)
     slave_timeout_ms: int = _key(3_000, "slaveTimeout", 1)
-
     enable_dleger_commit_log: bool = _key(False, "enableDLegerCommitLog")
-    """Must stay off: this store's log is RocketMQ's own, not DLedger's."""
 
     # -- recovery ----------------------------------------------------------------------------------
     check_crc_on_recover: bool = _key(True, "checkCRCOnRecover")
     recover_whole_log: bool = _key(True, "recoverWholeLog", own=True)
-    """Compare every queue with the whole log on load, not only with what the checkpoint leaves open.
-
-    This store's own: 4.9 always trusts the checkpoint, and so rebuilds less than what a lost queue needs.
-    """
 
     def __post_init__(self) -> None:
         for one in fields(self):
             value, key = getattr(self, one.name), one.metadata["key"]
+            if type(value) is str and "\0" in value:
+                raise ConfigError(one.name, "no zero byte", value)
             if type(value) is int and not key.minimum <= value <= key.maximum:
                 bound = f"{key.minimum} or more" if value < key.minimum else f"{key.maximum} or less"
                 raise ConfigError(one.name, bound, value)
+        if not self.store_path_root_dir:
+            raise ConfigError("store_path_root_dir", "a directory", self.store_path_root_dir)
+        root = self.store_path_root_dir.rstrip("/") or "/"
+        object.__setattr__(self, "store_path_root_dir", root)
         if self.enable_dleger_commit_log:
             raise ConfigError("enable_dleger_commit_log", "false: DLedger logs are not served", True)
+        if not self.writable_commit_log_directories:
+            found = self.read_only_commit_log_store_paths
+            raise ConfigError(
+                "read_only_commit_log_store_paths", "a directory of the log that is not read-only", found
+            )
         for name in ("disk_space_warning_level_ratio", "disk_space_clean_forcibly_ratio"):
             if not 0 < getattr(self, name) <= 1:
                 raise ConfigError(name, "more than 0, up to 1", getattr(self, name))
+        if index_file_bytes(self.max_hash_slot_num, self.max_index_num) > _INT_MAX:
+            expected = f"an index file, with maxHashSlotNum slots, of at most {_INT_MAX} bytes"
+            raise ConfigError("max_index_num", expected, self.max_index_num)
         try:
-            parse_delay_levels(self.message_delay_level)
+            delays_ms = parse_delay_levels(self.message_delay_level)
         except ValueError as error:
-            raise ConfigError("message_delay_level", str(error), self.message_delay_level) from error
+            expected = "a number and one of s m h d for each level"
+            raise ConfigError("message_delay_level", expected, self.message_delay_level) from error
+        if max(delays_ms.values(), default=0) > _LONG_MAX:
+            raise ConfigError("message_delay_level", f"delays up to {_LONG_MAX} ms", self.message_delay_level)
         for hour in self.delete_when.split(";"):
-            if not (hour.isascii() and hour.isdecimal() and int(hour) < 24):
+            if not (hour.isascii() and hour.isdecimal() and len(hour) <= 2 and int(hour) < 24):
                 raise ConfigError("delete_when", "hours from 00 to 23, separated by ;", self.delete_when)
         rounded = -(-self.mapped_file_size_consume_queue // ENTRY_BYTES) * ENTRY_BYTES
         object.__setattr__(self, "mapped_file_size_consume_queue", rounded)
@@ -226,16 +223,19 @@ class StoreConfig:
 
     @property
     def commit_log_directories(self) -> tuple[str, ...]:
-        """Return every directory of the log where segments are made, in order of configuration."""
-        named = tuple(path.strip() for path in self.store_path_commit_log.split(",") if path.strip())
-        return named or (f"{self.store_path_root_dir}/commitlog",)
+        """Return the directories of the log, in order of configuration; segments are made in the writable ones."""
+        return _paths(self.store_path_commit_log) or (f"{self.store_path_root_dir}/commitlog",)
 
     @property
     def read_only_commit_log_directories(self) -> tuple[str, ...]:
         """Return the directories of the log where segments are only read."""
-        return tuple(
-            path.strip() for path in self.read_only_commit_log_store_paths.split(",") if path.strip()
-        )
+        return _paths(self.read_only_commit_log_store_paths)
+
+    @property
+    def writable_commit_log_directories(self) -> tuple[str, ...]:
+        """Return the directories of the log that are not read-only: there is at least one."""
+        read_only = self.read_only_commit_log_directories
+        return tuple(path for path in self.commit_log_directories if path not in read_only)
 
     @property
     def commit_log_directory(self) -> str:
@@ -276,3 +276,9 @@ class StoreConfig:
     def lock_path(self) -> str:
         """Return the file whose lock makes an instance the only one."""
         return f"{self.store_path_root_dir}/lock"
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    """Return paths separated by `,`, each once, however often it ends in `/`."""
+    stripped = (path.strip() for path in text.split(","))
+    return tuple(dict.fromkeys(path.rstrip("/") or path for path in stripped if path))

@@ -1,18 +1,24 @@
 """Consume queues: for each topic and queue id, where its messages are in the log, in queue order.
 
 Entry n lies at logic offset 20 n and stands for the record whose queueOffset is n, always: a hole is filled with blank
-entries, never closed up. One task writes (dispatch, or recovery before it); any task reads.
+entries, never closed up. One task writes (dispatch, or recovery before it); any task reads. A queue with an extension
+holds addresses in it where other queues hold tag codes.
 """
 
+from collections.abc import Iterator
+
+from .consume_queue_ext import ConsumeQueueExt
 from .errors import CorruptFileError
 from .formats.consume_queue import (
     BLANK_ENTRY_BYTES,
     ENTRY_BYTES,
+    TAGS_CODE_AT,
     QueueEntry,
     decode_entry,
     encode_entry,
     is_valid,
 )
+from .formats.consume_queue_ext import ADDRESS_TOP, NO_ADDRESS, ExtUnit, is_ext_address
 from .segments.segment import Segment
 from .segments.segment_queue import SegmentQueue
 from .world import World
@@ -30,7 +36,16 @@ class QueueSegments(SegmentQueue):
 class ConsumeQueue:
     """One queue of one topic."""
 
-    def __init__(self, world: World, directory: str, segment_bytes: int, topic: str, queue_id: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        directory: str,
+        segment_bytes: int,
+        topic: str,
+        queue_id: int,
+        ext: ConsumeQueueExt | None = None,
+    ) -> None:
+        self.ext = ext
         self.topic = topic
         self.queue_id = queue_id
         self.queue = QueueSegments(world, directory, segment_bytes, f"consumequeue {topic}/{queue_id}")
@@ -70,6 +85,15 @@ class ConsumeQueue:
                 self.fill_blank(queue_offset)
             self.append_entries(entry)
         self.max_physical_offset = end
+
+    def put_extended(self, physical_offset: int, size_bytes: int, unit: ExtUnit, queue_offset: int) -> None:
+        """Index one record as `put` does, by a unit of the extension if there is one and it has room."""
+        if physical_offset + size_bytes <= self.max_physical_offset:
+            return
+        code = NO_ADDRESS if self.ext is None else self.ext.put(unit)
+        if code == NO_ADDRESS:
+            code = unit.tags_code
+        self.put(physical_offset, size_bytes, code, queue_offset)
 
     def append_entries(self, raw: bytes | bytearray) -> None:
         """Put whole entries behind the last one, in as many segments as it takes."""
@@ -145,9 +169,42 @@ class ConsumeQueue:
         last = self.entry(end - 1)
         if last is not None and is_valid(last):
             self.max_physical_offset = last.physical_offset + last.size_bytes
+        if self.ext is not None:
+            self.ext.recovered(self._last_ext_address())
+
+    def kept_code(
+        self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool
+    ) -> int:
+        """Return the code for an entry that recovery makes: the address there, if it leads to the record's unit.
+
+        vouched: whether what is there is known to be durable.
+        """
+        if self.ext is None:
+            return entry.tags_code
+        found = self.entry(queue_offset)
+        if (
+            found is not None
+            and is_ext_address(found.tags_code)
+            and found[:2] == entry[:2]
+            and self.ext.kept(found.tags_code, entry.tags_code, store_timestamp_ms, vouched=vouched)
+        ):
+            return found.tags_code
+        return entry.tags_code
+
+    def _last_ext_address(self) -> int | None:
+        """Return the address in the last entry that holds one."""
+        assert self.ext is not None
+        for segment in reversed(self.queue.segments):
+            raw = bytes(segment.file.view(0, segment.wrote.get()))
+            found = raw[TAGS_CODE_AT::ENTRY_BYTES].rfind(ADDRESS_TOP)
+            if found >= 0:
+                return decode_entry(raw, found * ENTRY_BYTES).tags_code
+        return None
 
     def flush(self, least_pages: int) -> None:
-        """Flush what has gathered."""
+        """Flush what has gathered, units before the entries that lead to them."""
+        if self.ext is not None:
+            self.ext.flush(least_pages)
         while self.queue.flush(least_pages):
             pass
 
@@ -160,6 +217,15 @@ class ConsumeQueue:
             return True
         return self.queue.truncate(logic_offset)
 
+    def remove(self) -> None:
+        """Remove every file, the oldest first, durably. Raises OSError; what is left is still a queue.
+
+        No entry may be on its way to the queue, nor come later.
+        """
+        self.queue.remove_in_use()
+        if self.ext is not None:
+            self.ext.queue.remove_in_use()
+
     # -- reading -----------------------------------------------------------------------------------
 
     def entry(self, queue_offset: int) -> QueueEntry | None:
@@ -171,6 +237,10 @@ class ConsumeQueue:
         position = logic_offset - segment.base_offset
         return decode_entry(segment.file.view(position, position + ENTRY_BYTES), 0)
 
+    def unit_at(self, tags_code: int) -> ExtUnit | None:
+        """Return the unit that an entry's tagsCode leads to, None if it leads to none that is there."""
+        return None if self.ext is None or not is_ext_address(tags_code) else self.ext.get(tags_code)
+
     def entries_from(self, queue_offset: int) -> memoryview:
         """Return the raw entries from queue_offset to the end of the one segment that holds it; may be empty."""
         logic_offset = queue_offset * ENTRY_BYTES
@@ -180,27 +250,83 @@ class ConsumeQueue:
         return segment.file.view(logic_offset - segment.base_offset, segment.wrote.get())
 
     def correct_min_offset(self, log_min_offset: int) -> None:
-        """Let the queue begin at the first real entry of its first segment whose record is still in the log."""
+        """Let the queue begin at the first real entry of its first segment whose record is still in the log.
+
+        If it has none: at the end of a queue of one segment. A longer one is left alone, as RocketMQ leaves it, for
+        that segment is to be removed.
+        """
         segments = self.queue.segments
         if not segments:
             return
         first = segments[0]
         raw = first.file.view(0, first.wrote.get())
-        for at in range(0, len(raw), ENTRY_BYTES):
-            entry = decode_entry(raw, at)
-            if is_valid(entry) and entry.physical_offset >= log_min_offset:
-                self.min_logic_offset = first.base_offset + at
-                return
-        self.min_logic_offset = max(self.min_logic_offset, first.base_offset)
+        at = _first_in_log(raw, log_min_offset)
+        if at is not None:
+            self.min_logic_offset = first.base_offset + at
+            if self.ext is not None:
+                self.ext.expire(decode_entry(raw, at).tags_code)
+        elif len(segments) == 1:
+            self.min_logic_offset = first.base_offset + len(raw)
+        else:
+            self.min_logic_offset = max(self.min_logic_offset, first.base_offset)
+
+    def has_expired_segment(self, log_min_offset: int) -> bool:
+        """Return whether there is a segment, but for the last one, whose records have all left the log."""
+        segments = self.queue.segments
+        if len(segments) < 2:
+            return False
+        first = segments[0]
+        last_entry = decode_entry(first.file.view(first.size_bytes - ENTRY_BYTES, first.size_bytes), 0)
+        return last_entry.physical_offset < log_min_offset
+
+    def remove_expired_segments(self, log_min_offset: int) -> int:
+        """Remove the segments whose records have left the log, and begin behind them; return how many there were.
+
+        Raises OSError if one does not go, which then stays the first one.
+        """
+        removed = 0
+        try:
+            while self.has_expired_segment(log_min_offset) and self.queue.remove_first():
+                removed += 1
+        finally:
+            self.correct_min_offset(log_min_offset)
+        return removed
+
+
+def _first_in_log(raw: memoryview, log_min_offset: int) -> int | None:
+    """Return the position of the first real entry at or behind a log offset: they rise, with blanks in between."""
+    low, high, found = 0, len(raw) // ENTRY_BYTES, None
+    while low < high:
+        middle = index = (low + high) // 2
+        while index < high and not is_valid(decode_entry(raw, index * ENTRY_BYTES)):
+            index += 1
+        if index == high or decode_entry(raw, index * ENTRY_BYTES).physical_offset >= log_min_offset:
+            found = found if index == high else index
+            high = middle
+        else:
+            low = index + 1
+    return None if found is None else found * ENTRY_BYTES
 
 
 class ConsumeQueueTable:
     """All queues of a store, made when they are first asked for."""
 
-    def __init__(self, world: World, directory: str, segment_bytes: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        directory: str,
+        segment_bytes: int,
+        ext_directory: str | None = None,
+        ext_segment_bytes: int = 0,
+    ) -> None:
+        """ext_directory is None for queues without an extension."""
         self.directory = directory
+        self.ext_directory = ext_directory
         self._world = world
         self._segment_bytes = segment_bytes
+        self._ext_segment_bytes = ext_segment_bytes
+        self.names_lock = world.tasks.lock("queue directories")
+        """Held while directories of queues are synced, or removed."""
         self._lock = world.tasks.lock("consume queues")
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
 
@@ -220,44 +346,83 @@ class ConsumeQueueTable:
         return queue
 
     def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
-        return ConsumeQueue(
-            self._world, f"{self.directory}/{topic}/{queue_id}", self._segment_bytes, topic, queue_id
-        )
+        ext = None
+        if self.ext_directory is not None:
+            path = f"{self.ext_directory}/{topic}/{queue_id}"
+            ext = ConsumeQueueExt(self._world, path, self._ext_segment_bytes, topic, queue_id)
+        path = f"{self.directory}/{topic}/{queue_id}"
+        return ConsumeQueue(self._world, path, self._segment_bytes, topic, queue_id, ext)
 
     def all(self) -> list[ConsumeQueue]:
         """Return every queue, by topic and number."""
-        return [self._queues[key] for key in sorted(self._queues)]
+        return [queue for _, queue in sorted(self._queues.items())]
 
     def load(self) -> None:
         """Map every queue in the directory. Raises CorruptFileError on a foreign name or a wrong size."""
+        for topic, queue_id in self._named_in(self.directory):
+            self.find_or_create(topic, queue_id).queue.load()
+        if self.ext_directory is not None:
+            for topic, queue_id in self._named_in(self.ext_directory):
+                ext = self.find_or_create(topic, queue_id).ext
+                assert ext is not None
+                ext.load()
+
+    def _named_in(self, directory: str) -> Iterator[tuple[str, int]]:
+        """Yield the topic and number of every queue that a directory has a place for."""
         files = self._world.files
-        if files.status(self.directory) is None:
+        if files.status(directory) is None:
             return
-        for topic in files.list_directory(self.directory):
-            path = f"{self.directory}/{topic}"
+        for topic in files.list_directory(directory):
+            path = f"{directory}/{topic}"
             status = files.status(path)
             if status is None or not status.is_directory:
                 raise CorruptFileError(path, 0, "topic", "a directory", "a file")
             for name in files.list_directory(path):
                 if not (name.isascii() and name.isdecimal()):
                     raise CorruptFileError(f"{path}/{name}", 0, "queueId", "a number", name)
-                self.find_or_create(topic, int(name)).queue.load()
+                yield topic, int(name)
 
     def make_durable(self) -> None:
         """Flush every queue, and sync the directories of those whose files are new."""
-        files = self._world.files
-        new = [queue for queue in self.all() if queue.queue.segments and not queue.directory_is_durable]
-        for queue in self.all():
+        with self.names_lock:
+            self._make_durable()
+
+    def forget(self, queue: ConsumeQueue) -> None:
+        """Forget a queue: whoever asks for it next gets a new one. Its files are gone."""
+        with self._lock:
+            del self._queues[queue.topic, queue.queue_id]
+
+    def remove_directories(self, queue: ConsumeQueue) -> None:
+        """Remove the directories of a queue that is forgotten, and its topic's if they are empty then.
+
+        Raises OSError if one is not empty, which ends it.
+        """
+        with self.names_lock:
+            for row in self._rows([queue]):
+                if self._world.files.status(row.queue.directory) is not None:
+                    self._world.files.remove_directory(row.queue.directory)
+            for row in self._rows([queue]):
+                self._world.files.remove_directory(row.queue.directory.rpartition("/")[0])
+
+    def _make_durable(self) -> None:
+        files, queues = self._world.files, self.all()
+        new = [row for row in self._rows(queues) if row.queue.segments and not row.directory_is_durable]
+        for queue in queues:
             queue.flush(0)
-        for queue in new:
-            queue.directory_is_durable = True
-            files.sync_directory(queue.queue.directory)
-        for topic in sorted({queue.topic for queue in new}):
-            files.sync_directory(f"{self.directory}/{topic}")
-        if new:
-            files.sync_directory(self.directory)
+        for row in new:
+            row.directory_is_durable = True
+            files.sync_directory(row.queue.directory)
+        topics = sorted({row.queue.directory.rpartition("/")[0] for row in new})
+        for topic in topics:
+            files.sync_directory(topic)
+        for root in sorted({topic.rpartition("/")[0] for topic in topics}):
+            files.sync_directory(root)
+
+    def _rows(self, queues: list[ConsumeQueue]) -> list[ConsumeQueue | ConsumeQueueExt]:
+        """Return every row of files of these queues, their extensions' too."""
+        return [*queues, *(queue.ext for queue in queues if queue.ext is not None)]
 
     def close(self) -> None:
         """Give every mapping back."""
-        for queue in self.all():
-            queue.queue.close()
+        for row in self._rows(self.all()):
+            row.queue.close()

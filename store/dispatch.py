@@ -5,16 +5,18 @@ Under SYNC_FLUSH it stops at what is durable, so that no consumer sees a message
 
 from collections.abc import Callable, Mapping
 
-from .commit_log import CommitLog, is_storable_topic
+from .commit_log import CommitLog
 from .config import FlushDiskType, StoreConfig
 from .consume_queue import ConsumeQueueTable
+from .disk_usage import is_disk_full
 from .errors import StoreError
-from .formats.delay_level import record_tags_code
+from .formats.delay_level import SCHEDULE_TOPIC, record_tags_code
 from .formats.message import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from .formats.scan import ScannedRecord, scan_records
 from .running_flags import Refusal, RunningFlags
 from .segments.segment import Segment
 from .service import Service
+from .topic_name import is_storable_topic
 from .world import World
 
 UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
@@ -65,6 +67,10 @@ class DispatchService(Service):
         """In order. Each sees every record, those that take no place in a queue too."""
         self.on_arriving: list[ArrivingListener] = []
         """Told after all dispatchers, of records that are in a queue."""
+        self.waiting_bytes_max = 0
+        """The most of the log that was ever found waiting."""
+        self.on_scheduled: Callable[[], None] = _nobody
+        """Called after all dispatchers for a record that waits in the schedule topic."""
         self._commit_log = commit_log
         self._queues = queues
         self._flags = flags
@@ -89,20 +95,14 @@ class DispatchService(Service):
             moved = self.dispatch_available()
         except (StoreError, OSError) as error:
             self.last_error = error
-            self._failures += 1
+            if not is_disk_full(error):  # what is missing can still be made when space returns
+                self._failures += 1
             if self._failures >= _RETRIES_MAX:
-                self._flags.refuse(Refusal.WRITE_LOGICS_QUEUE_ERROR)
-            self._pause(_RETRY_MS)
+                self._flags.refuse_for_good(Refusal.WRITE_LOGICS_QUEUE_ERROR)
+            self.pause(_RETRY_MS)
             return
         if not moved:
             self.signal.wait(None)
-
-    def _pause(self, ms: int) -> None:
-        """Let ms pass, however often puts wake this service meanwhile; only being stopped ends it sooner."""
-        clock = self.world.clock
-        due_ns = clock.monotonic_ns() + ms * 1_000_000
-        while not self.is_stopping and (left_ns := due_ns - clock.monotonic_ns()) > 0:
-            self.signal.wait(-(-left_ns // 1_000_000))
 
     def dispatch_available(self) -> bool:
         """Dispatch the records of one segment that may be shown; return whether anything moved."""
@@ -110,6 +110,8 @@ class DispatchService(Service):
         limit = self.readable_limit()
         if start >= limit:
             return False
+        if limit - start > self.waiting_bytes_max:
+            self.waiting_bytes_max = limit - start
         segment = self._commit_log.queue.find(start)
         if segment is None:
             return False
@@ -133,6 +135,8 @@ class DispatchService(Service):
             for record in records:
                 for dispatch in dispatchers:
                     dispatch(record)
+                if record.topic == SCHEDULE_TOPIC:
+                    self.on_scheduled()
                 if on_arriving and is_queued(record):
                     for listener in on_arriving:
                         listener(record)
@@ -162,3 +166,7 @@ class DispatchService(Service):
                 pass
         except (StoreError, OSError) as error:
             self.last_error = error
+
+
+def _nobody() -> None:
+    """Tell no one."""

@@ -3,7 +3,9 @@
 StoreError                 anything that keeps the store from its promises
   CorruptFileError         bytes on disk break their format: file @ offset, field, expected, found
   StoreLockedError         another live instance holds the directory
+  StoreNotReadableError    reads are refused: the store is shut down, or was made not readable
   InvalidMessageError      a message that no record can hold
+  FilterExpressionError    an expression that no filter can be made of
 """
 
 
@@ -31,5 +33,17 @@ class StoreLockedError(StoreError):
     """Another live instance holds the directory."""
 
 
+class StoreNotReadableError(StoreError):
+    """Reads are refused: the store is shut down, or was made not readable."""
+
+
 class InvalidMessageError(StoreError):
     """A message that no record can hold; the text names the limit."""
+
+
+class FilterExpressionError(StoreError):
+    """An expression that no filter can be made of: which, where in it, what was expected, what was found."""
+
+    def __init__(self, expression: str, position: int, expected: str, found: str) -> None:
+        super().__init__(f"{expression!r} @ {position}: expected {expected}, found {found}")
+        self.position = position

@@ -15,9 +15,6 @@ from .segments.segment_queue import SegmentQueue
 from .service import Service
 from .world import World
 
-_PENDING, _OK, _TIMEOUT = 0, 1, 2
-_ANSWERS = {_OK: PutMessageStatus.PUT_OK, _TIMEOUT: PutMessageStatus.FLUSH_DISK_TIMEOUT}
-
 
 class FlushCommitLogService(Service):
     """What both ways of flushing share: one flush at a time, and what a failed one means."""
@@ -65,7 +62,7 @@ class FlushCommitLogService(Service):
             moved = self.queue.flush(least_pages)
         except OSError:
             self._sync_failed = True
-            self.flags.refuse(Refusal.NOT_WRITEABLE)
+            self.flags.refuse_for_good(Refusal.NOT_WRITEABLE)
             return False
         if moved:
             self.checkpoint.log_is_durable_to(self.queue.flushed_store_timestamp_ms)
@@ -81,6 +78,8 @@ class FlushRealTimeService(FlushCommitLogService):
     """ASYNC_FLUSH: flush what has gathered every so often, everything less often."""
 
     name = "flush-real-time"
+    woken_by_puts = False
+    """Whether each put has it look for full pages; in RocketMQ's timed mode, and behind a pool, it does not."""
     _thorough_ns = 0
     """When everything was flushed last."""
 
@@ -91,10 +90,12 @@ class FlushRealTimeService(FlushCommitLogService):
 
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
         """Answer at once: nothing was promised but the page cache."""
+        if self.woken_by_puts:
+            self.signal.notify()
         return PutMessageStatus.PUT_OK
 
     def step(self) -> None:
-        """Flush once per interval; RocketMQ's timed mode, which puts do not wake."""
+        """Flush once per interval, or when woken."""
         self.signal.wait(self.config.flush_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
         least_pages = self.config.flush_commit_log_least_pages
@@ -105,25 +106,26 @@ class FlushRealTimeService(FlushCommitLogService):
 
 
 class GroupCommitRequest:
-    """A put that waits. Whoever answers first, the disk or the deadline, answers."""
+    """A put that waits for the disk, or for its deadline."""
 
-    __slots__ = ("_answer", "_done", "end_offset")
+    __slots__ = ("_done", "_durable", "end_offset")
 
     def __init__(self, world: World, end_offset: int) -> None:
         self.end_offset = end_offset
-        self._answer = world.tasks.cell("group commit answer")
         self._done = world.tasks.signal("group commit done")
+        self._durable = False
+        """The answer: set before the signal, read behind it."""
 
     def complete(self, durable: bool) -> None:
-        """Answer."""
-        self._answer.compare_and_set(_PENDING, _OK if durable else _TIMEOUT)
+        """Answer. Nobody listens any more to what comes after the deadline."""
+        self._durable = durable
         self._done.notify()
 
     def wait(self, timeout_ms: int) -> PutMessageStatus:
         """Wait for the answer; after timeout_ms it is FLUSH_DISK_TIMEOUT."""
-        if not self._done.wait(timeout_ms):
-            self._answer.compare_and_set(_PENDING, _TIMEOUT)
-        return _ANSWERS[self._answer.get()]
+        if self._done.wait(timeout_ms) and self._durable:
+            return PutMessageStatus.PUT_OK
+        return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
 
 class GroupCommitService(FlushCommitLogService):
@@ -178,8 +180,9 @@ class GroupCommitService(FlushCommitLogService):
     def commit(self, requests: list[GroupCommitRequest]) -> None:
         """Sync for all requests, then answer each by what is durable now."""
         self.flush_to(self.queue.max_offset)
+        durable_to = self.queue.flushed_where.get()
         for request in requests:
-            request.complete(self.flush_to(request.end_offset))
+            request.complete(durable_to >= request.end_offset or self.flush_to(request.end_offset))
 
     def finish(self) -> None:
         """Answer those that wait; whoever comes later syncs for itself."""

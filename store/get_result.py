@@ -29,6 +29,8 @@ class GetMessageResult:
     queue_offsets: list[int] = field(default_factory=list)
     physical_offsets: list[int] = field(default_factory=list)
     suggest_pulling_from_slave: bool = False
+    fall_behind_bytes: int = -1
+    """How far before the log's end the last message lies that was looked at, -1 if none was."""
 
     @property
     def buffer_total_bytes(self) -> int:

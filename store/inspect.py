@@ -9,12 +9,17 @@ JSON contract, `tornlog-inspect/1`:
     findings      damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the store directory
     recovery      {"cleanExit", "startOffset", "endOffset", "records", "changedEntries"}; the last counts queue entries
                   that recovery wrote or cut
-    geometry      {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxMessageSize", "messageDelayLevel"} used
+    geometry      {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxMessageSize", "messageDelayLevel",
+                  "maxHashSlotNum", "maxIndexNum", "enableConsumeQueueExt"} used
     minPhyOffset maxPhyOffset dispatchBehindBytes runningFlagBits earliestMessageTime checkpoint commitLogFiles queues
-    topicQueueTable
+    topicQueueTable indexFiles delayOffsetTable
                   as `inspect.observed` in the manifests of the golden stores; each queue with its `entries`,
                   [phyOffset, size, tagsCode] from minOffset to maxOffset. In `checkpoint`, logicsMsgTimestamp is
                   what the recovered store has: after an unclean exit, the store time of the last record
+    delayOffsetJson
+                  the same table as `config/delayOffset.json` will have it
+    consumeQueueExtFiles
+                  how many files the queues' extensions have
     commitLogRecords
                   every record as an object, and what is none, marked: see `observed.records_of`
 
@@ -71,10 +76,19 @@ class Inspection:
             "mappedFileSizeConsumeQueue": config.mapped_file_size_consume_queue,
             "maxMessageSize": config.max_message_size,
             "messageDelayLevel": config.message_delay_level,
+            "maxHashSlotNum": config.max_hash_slot_num,
+            "maxIndexNum": config.max_index_num,
+            "enableConsumeQueueExt": config.enable_consume_queue_ext,
         }
+        fields["consumeQueueExtFiles"] = self._ext_files()
         return fields | observe(
             self.store, report, {path: status.mtime_ms for path, status in self.segments.items()}
         )
+
+    def _ext_files(self) -> int:
+        """Return how many files the extensions of all queues have."""
+        assert self.store is not None
+        return sum(len(queue.ext.queue.segments) for queue in self.store.queues.all() if queue.ext is not None)
 
     def everything(self) -> Fields:
         """Return the summary with all entries and records in it."""
@@ -97,7 +111,7 @@ def inspect_directory(world: World, root: str, told: Geometry) -> Inspection:
     found = Inspection(root)
     try:
         found.config = config_of_directory(world.files, root, told)
-        found.segments = segment_statuses(world.files, root)
+        found.segments = segment_statuses(world.files, found.config)
         store = MessageStore(world, found.config)
         found.report = store.load()
     except CorruptFileError as error:
@@ -107,6 +121,8 @@ def inspect_directory(world: World, root: str, told: Geometry) -> Inspection:
     else:
         found.store = store
         found.findings += found.report.findings
+        if store.schedule.file.damage is not None:
+            found.findings.append(store.schedule.file.damage)
         if found.report.clean_exit:
             found.findings += _irregular(found.segments, store.config)
     return found
@@ -114,17 +130,19 @@ def inspect_directory(world: World, root: str, told: Geometry) -> Inspection:
 
 def _irregular(segments: Mapping[str, FileStatus], config: StoreConfig) -> Iterator[CorruptFileError]:
     """Yield wrong sizes and gaps that recovery mends: a crash can leave them behind, a clean exit does not."""
-    last_directory, expected = "", 0
+    log_directories = {*config.commit_log_directories, *config.read_only_commit_log_directories}
+    last_row, expected = "", 0
     for path, status in segments.items():
         directory, _, name = path.rpartition("/")
-        in_log = directory == config.commit_log_directory
+        in_log = directory in log_directories
+        row = config.commit_log_directory if in_log else directory
         size_bytes = config.mapped_file_size_commit_log if in_log else config.mapped_file_size_consume_queue
         if status.size_bytes != size_bytes:
             yield CorruptFileError(path, 0, "file size", size_bytes, status.size_bytes)
-        if directory == last_directory and int(name) != expected:
+        if row == last_row and int(name) != expected:
             next_name = f"the next segment, {segment_name(expected)}"
             yield CorruptFileError(path, 0, "base offset", next_name, name)
-        last_directory, expected = directory, int(name) + size_bytes
+        last_row, expected = row, int(name) + size_bytes
 
 
 def as_finding(error: Exception, root: str) -> CorruptFileError:

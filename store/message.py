@@ -27,6 +27,8 @@ class Message:
     prepared_transaction_offset: int = 0
     wait_store_ok: bool = True
     """Whether the answer waits for the disk under SYNC_FLUSH (RocketMQ's WAIT)."""
+    honour_delay: bool = True
+    """Whether a DELAY property counts. Not that of a copy on delivery, whose properties still have it."""
 
     @classmethod
     def of(

@@ -8,26 +8,43 @@ store.get_message("Orders", 0, 0).records
 store.shutdown()
 """
 
+from .arrival import ArrivalNotifier
 from .checkpoint import StoreCheckpoint
+from .commit import CommitRealTimeService
 from .commit_log import CommitLog
-from .config import FlushDiskType, StoreConfig
+from .config import BrokerRole, FlushDiskType, StoreConfig
 from .consume_queue import ConsumeQueueTable
-from .dispatch import DispatchService
-from .errors import StoreLockedError
+from .dispatch import Dispatcher, DispatchService
+from .dispatch_extended import ExtendedQueueDispatcher
+from .dispatch_light import LightQueueDispatcher
+from .errors import StoreLockedError, StoreNotReadableError
+from .filters.message_filter import MessageFilter
+from .filters.tag_filter import TagFilter
 from .flush import FlushCommitLogService, FlushRealTimeService, GroupCommitService
 from .flush_queues import FlushConsumeQueueService
 from .formats.delay_level import parse_delay_levels
 from .formats.message import MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecord
 from .get_result import GetMessageResult
+from .index.index_recovery import IndexRecovery
+from .index.index_service import IndexService
+from .index.query import QueryMessageResult, query_message
 from .message import Message, MessageBatch
 from .offset_by_time import offset_by_time
 from .pull import Puller
 from .put_result import PutMessageResult, PutMessageStatus
 from .recovery import Recovery, RecoveryReport
+from .retention.service import RetentionService
 from .running_flags import RunningFlags
+from .runtime_info import disk_info, schedule_info, stats_info
+from .schedule import ScheduleMessageService
+from .segment_times import SegmentTimes
 from .segments.allocate import AllocateMappedFileService
+from .segments.buffered_queue import BufferedSegmentQueue
+from .segments.directories import SegmentDirectories
 from .segments.segment_queue import SegmentQueue
-from .tag_filter import TagFilter
+from .segments.transient_pool import TransientStorePool
+from .segments.warm_up import WarmUp
+from .stats import FAST_PUT_NS, StoreStats
 from .world import FileLock, World
 
 _STALL_MS_MAX = 10_000_000
@@ -43,58 +60,138 @@ class MessageStore:
         self.flags = RunningFlags(world.tasks)
         self.delays_ms = parse_delay_levels(config.message_delay_level)
         self.checkpoint = StoreCheckpoint(world, config.checkpoint_path)
-        self.log = SegmentQueue(
-            world, config.commit_log_directory, config.mapped_file_size_commit_log, "commitlog"
-        )
+        self.log_directories = SegmentDirectories.of_commit_log(world.files, config)
+        self.pool: TransientStorePool | None = None
+        self.commit: CommitRealTimeService | None = None
+        self.log = self._make_log()
         self.queues = ConsumeQueueTable(
-            world, config.consume_queue_directory, config.mapped_file_size_consume_queue
+            world,
+            config.consume_queue_directory,
+            config.mapped_file_size_consume_queue,
+            config.consume_queue_ext_directory if config.enable_consume_queue_ext else None,
+            config.mapped_file_size_consume_queue_ext,
         )
-        self.allocate = AllocateMappedFileService(world, self.log)
+        self.allocate = AllocateMappedFileService(
+            world,
+            self.log,
+            pool=self.pool,
+            needs_buffer=config.fast_fail_if_no_buffer_in_store_pool,
+            warm_up=WarmUp(world, config) if config.warm_mapped_file_enable else None,
+        )
         self.flush = self._make_flush()
         self.commit_log = CommitLog(world, config, self.log, self.allocate, self.flush)
         self.dispatch = DispatchService(
             world, config, self.commit_log, self.queues, self.flags, self.delays_ms
         )
+        self.extended: ExtendedQueueDispatcher | None = None
+        """What dispatches into queues with an extension, if they have one."""
+        if config.enable_consume_queue_ext:
+            self.extended = ExtendedQueueDispatcher(self.queues, self.delays_ms)
+            self.dispatch.dispatchers[0] = self.extended.dispatch
+        if config.enable_multi_dispatch:
+            light = LightQueueDispatcher(self.queues, self.delays_ms, lmq=config.enable_lmq)
+            self.dispatch.dispatchers.append(light.dispatch)
         self.flush_queues = FlushConsumeQueueService(
             world, config, self.queues, self.dispatch, self.checkpoint
         )
+        self.index: IndexService | None = None
+        """Leads from keys to messages, if settings ask for it."""
+        if config.message_index_enable:
+            self.index = IndexService(world, config, self.flags)
+            self.dispatch.dispatchers.append(self.index.dispatch)
+            self.flush_queues.index = self.index.table
+        self.stats = StoreStats(world, self.commit_log)
+        self.flush_queues.on_interval = self.stats.sample
+        if config.broker_role is BrokerRole.SLAVE:
+            self.dispatch.dispatchers.append(self.stats.record_dispatched)
+        self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, self.delays_ms)
+        """Whoever wants to be told of each message that can be pulled: `append` a listener."""
+        self.schedule = ScheduleMessageService(
+            world,
+            config,
+            self.commit_log,
+            self.queues,
+            self.dispatch.readable_limit,
+            self.delays_ms,
+            self.put_message,
+        )
+        self.dispatch.on_scheduled = self.schedule.wake
+        self.retention = RetentionService(
+            world, config, self.commit_log, self.queues, self.flags, self.flush_queues
+        )
+        if self.index is not None:
+            self.retention.queues.expirers.append(self.index.delete_expired)
         self._puller = Puller(config, self.commit_log, self.dispatch.readable_limit)
         self._lock: FileLock | None = None
         self._accepting = world.tasks.cell("accepting")
+        self._shut_down = world.tasks.cell("shut down")
+        self._now_ns = world.clock.monotonic_ns
         if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             self.flush.on_flushed = self.dispatch.wake
+        elif self.commit is not None:
+            self.commit_log.on_appended = self.commit.wake
+            self.commit.on_committed = self._on_committed
         else:
             self.commit_log.on_appended = self.dispatch.wake
 
+    def _make_log(self) -> SegmentQueue:
+        """Return the log's row of segments, with the pool and the task behind it if puts go to memory first."""
+        world, config, segment_bytes = self.world, self.config, self.config.mapped_file_size_commit_log
+        place = (world, config.commit_log_directory, segment_bytes, "commitlog", self.log_directories)
+        if not config.is_transient_store_pool_effective:
+            return SegmentQueue(*place)
+        self.pool = TransientStorePool(world, segment_bytes, config.transient_store_pool_size)
+        log = BufferedSegmentQueue(*place)
+        self.commit = CommitRealTimeService(world, config, log, self.flags)
+        return log
+
+    def _on_committed(self) -> None:
+        """Have what reached the files dispatched, and flushed if the flusher does not keep to its interval."""
+        self.dispatch.wake()
+        if not self.config.flush_commit_log_timed:
+            self.flush.wake()
+
     def _make_flush(self) -> FlushCommitLogService:
-        kind = (
-            GroupCommitService
-            if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
-            else FlushRealTimeService
-        )
-        return kind(self.world, self.config, self.log, self.checkpoint, self.flags)
+        services = self.world, self.config, self.log, self.checkpoint, self.flags
+        if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            return GroupCommitService(*services)
+        flush = FlushRealTimeService(*services)
+        flush.woken_by_puts = not self.config.flush_commit_log_timed and self.commit is None
+        return flush
 
     # -- life --------------------------------------------------------------------------------------
 
-    def load(self) -> RecoveryReport:
+    def load(self, *, clean_exit: bool | None = None) -> RecoveryReport:
         """Lock the directory, map what is there, and recover it.
 
+        clean_exit says how the last life ended, where something else than the marker in the directory does.
         Raises StoreLockedError if another instance is alive, CorruptFileError if the directory cannot be a store's,
         OSError if the disk fails. Nothing on disk has changed before the lock is held.
         """
         self._lock_directory()
         files = self.world.files
-        clean_exit = files.status(self.config.abort_path) is None
-        self.log.load()
+        if clean_exit is None:
+            clean_exit = files.status(self.config.abort_path) is None
+        reserved_ms = self.config.file_reserved_time_hours * 3_600_000
+        self.log.load(expired_mtime_ms=self.world.clock.now_ms() - reserved_ms)
         self.queues.load()
         self.checkpoint.load()
-        return self.recover(clean_exit=clean_exit)
+        report = self.recover(clean_exit=clean_exit)
+        self.schedule.load()
+        return report
 
     def recover(self, *, clean_exit: bool) -> RecoveryReport:
         """Bring log and queues to one consistent state, and let puts and dispatch go on from there."""
-        report = Recovery(
+        recovery = Recovery(
             self.config, self.log, self.queues, self.checkpoint, self.delays_ms, clean_exit=clean_exit
-        ).run()
+        )
+        if self.index is not None:
+            recovery.index = IndexRecovery(
+                self.index, self.log, self.checkpoint, self.config, clean_exit=clean_exit
+            )
+        times = SegmentTimes(self.world.files, [self.log, *(queue.queue for queue in self.queues.all())])
+        report = recovery.run()
+        times.put_back(self.commit_log, self.queues.all())
         self.commit_log.last_store_timestamp_ms = report.last_store_timestamp_ms
         self.commit_log.topic_queue_table = {
             (queue.topic, queue.queue_id): queue.max_offset for queue in self.queues.all()
@@ -115,13 +212,23 @@ class MessageStore:
     def start(self) -> None:
         """Start the services and accept puts, once the marker of an unclean exit is durable."""
         files, root = self.world.files, self.config.store_path_root_dir
-        for directory in (self.config.commit_log_directory, self.config.consume_queue_directory):
-            files.make_directories(directory)
+        if self.pool is not None:
+            self.pool.fill()
+        self.log_directories.make(root)
+        files.make_directories(self.config.consume_queue_directory)
+        if self.queues.ext_directory is not None:
+            files.make_directories(self.queues.ext_directory)
         self.mark_running()
         files.sync_directory(root.rpartition("/")[0] or "/")
+        self.schedule.persist_correction()
         for service in (self.allocate, self.flush, self.dispatch, self.flush_queues):
             service.start()
+        if self.commit is not None:
+            self.commit.start()
+        self.retention.start()
         self._accepting.set(1)
+        if self.config.broker_role is not BrokerRole.SLAVE:
+            self.schedule.start()
 
     def mark_running(self) -> None:
         """Create the marker that tells the next start how this one ended."""
@@ -135,11 +242,17 @@ class MessageStore:
         It is not when a sync failed or records are not dispatched: the marker then stays, and the next load recovers.
         """
         self._accepting.set(0)
+        self._shut_down.set(1)
+        self.retention.shutdown()
+        self.schedule.shutdown()
         self.commit_log.close()
+        if self.commit is not None:
+            self.commit.shutdown()  # before the flusher, which is to find all of it
         self.flush.shutdown()
         self.dispatch.shutdown()
         self.flush_queues.shutdown()
         self.allocate.shutdown()
+        self.schedule.try_to_persist()  # now that all copies are durable
         clean = self.is_clean()
         if clean:
             self.world.files.unlink(self.config.abort_path)
@@ -151,7 +264,7 @@ class MessageStore:
         """Return whether everything written is durable and visible."""
         log_end = self.log.max_offset
         return (
-            self.flags.is_writeable
+            not self.flags.has_failed
             and self.log.flushed_where.get() == log_end
             and self.dispatch.behind_bytes == 0
             and self.flush_queues.last_error is None
@@ -160,31 +273,64 @@ class MessageStore:
     def close(self) -> None:
         """Give maps and lock back, without a word to the disk."""
         self.checkpoint.close()
+        if self.pool is not None:
+            self.pool.drain()
         self.log.close()
         self.queues.close()
+        if self.index is not None:
+            self.index.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    # -- expiring ----------------------------------------------------------------------------------
+
+    def execute_delete_files_manually(self) -> None:
+        """Delete segments whose time is over in the next 20 passes, the first of them now, whatever the hour."""
+        self.retention.delete_manually()
+
+    def clean_expired_consumer_queue(self) -> None:
+        """Remove the queues all of whose messages have left the log: RocketMQ's admin command 306.
+
+        The next message in such a queue has queue offset 0 again. Raises OSError if a file does not go.
+        """
+        self.retention.remove_expired_queues()
 
     # -- putting -----------------------------------------------------------------------------------
 
     def put_message(self, message: Message) -> PutMessageResult:
         """Store one message; the answer's status says what is promised."""
+        begin_ns = self._now_ns()
         refused = self._refusal(message)
         if refused is None and len(message.properties) > MAX_PROPERTIES_BYTES:
             refused = PutMessageStatus.MESSAGE_ILLEGAL
-        return PutMessageResult(refused) if refused is not None else self.commit_log.put(message)
+        if refused is not None:
+            return PutMessageResult(refused)
+        result = self.commit_log.put(message)
+        took_ns = self._now_ns() - begin_ns
+        if took_ns >= FAST_PUT_NS:
+            self.stats.put_was_slow(took_ns)
+        return result
 
     def put_messages(self, batch: MessageBatch) -> PutMessageResult:
         """Store a batch: all of it in one segment, or nothing."""
+        begin_ns = self._now_ns()
         refused = self._refusal(batch.head)
-        return PutMessageResult(refused) if refused is not None else self.commit_log.put(batch)
+        if refused is not None:
+            return PutMessageResult(refused)
+        result = self.commit_log.put(batch)
+        if result.append is not None:
+            self.stats.batch_stored(result.append.message_count)
+        took_ns = self._now_ns() - begin_ns
+        if took_ns >= FAST_PUT_NS:
+            self.stats.put_was_slow(took_ns)
+        return result
 
     def _refusal(self, message: Message) -> PutMessageStatus | None:
         """Return why nothing can be put now, in RocketMQ's order of checks."""
         if not self._accepting.get() or not self.flags.is_writeable:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
-        if self.is_os_page_cache_busy:
+        if self.commit_log.begin_time_in_lock_ms and self.is_os_page_cache_busy:
             return PutMessageStatus.OS_PAGECACHE_BUSY
         if len(message.topic) > MAX_TOPIC_BYTES:
             return PutMessageStatus.MESSAGE_ILLEGAL
@@ -199,20 +345,58 @@ class MessageStore:
         held_ms = self.world.clock.now_ms() - begin_ms
         return self.config.os_page_cache_busy_time_out_ms < held_ms < _STALL_MS_MAX
 
+    @property
+    def is_transient_store_pool_deficient(self) -> bool:
+        """Return whether a new segment would find no buffer: a broker then turns producers away."""
+        return self.pool is not None and self.pool.available == 0
+
     # -- reading -----------------------------------------------------------------------------------
 
     def get_message(
-        self, topic: str, queue_id: int, offset: int, max_messages: int = 32, tags: str | None = None
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_messages: int = 32,
+        tags: str | None = None,
+        wanted: MessageFilter | None = None,
     ) -> GetMessageResult:
-        """Pull up to max_messages from a queue offset on; tags is a subscription such as `A || B`."""
+        """Pull up to max_messages from a queue offset on; tags is a subscription such as `A || B`.
+
+        wanted takes its place where tags are not enough: `SqlMessageFilter`.
+        This and all that reads records or queue files raises StoreNotReadableError where RocketMQ answers null.
+        """
+        self._require_readable()
+        begin_ns = self._now_ns()
         queue = self.queues.find_or_create(topic, queue_id)
-        return self._puller.get_message(queue, offset, max_messages, TagFilter.parse(tags))
+        result = self._puller.get_message(queue, offset, max_messages, wanted or TagFilter.parse(tags))
+        self.stats.get_answered(self._now_ns() - begin_ns, result)
+        if result.fall_behind_bytes >= 0 and self.config.disk_fall_recorded:
+            self.stats.fall_behind_bytes[topic, queue_id] = result.fall_behind_bytes
+        return result
+
+    def _require_readable(self) -> None:
+        if self._shut_down.get():
+            raise StoreNotReadableError("the store is shut down")
+        if not self.flags.is_readable:
+            raise StoreNotReadableError(f"the store was made not readable: running flags {self.flags.bits}")
 
     def look_message_by_offset(self, physical_offset: int) -> MessageRecord | None:
         """Return the record that begins at a log offset, None if none does."""
+        self._require_readable()
         if physical_offset < 0:
             return None
         return self.commit_log.record_at(physical_offset, self.dispatch.readable_limit())
+
+    def query_message(
+        self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int
+    ) -> QueryMessageResult:
+        """Return the newest messages of a topic that have a key, stored in [begin_ms, end_ms], the oldest first."""
+        self._require_readable()
+        if self.index is None:
+            return QueryMessageResult()
+        limit = self.dispatch.readable_limit()
+        return query_message(self.index, self.commit_log, limit, topic, key, max_messages, begin_ms, end_ms)
 
     def get_max_offset_in_queue(self, topic: str, queue_id: int) -> int:
         """Return the queue offset behind the last visible message."""
@@ -225,6 +409,7 @@ class MessageStore:
 
     def get_offset_in_queue_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the queue offset of the message stored nearest to a time."""
+        self._require_readable()
         queue = self.queues.find_or_create(topic, queue_id)
         return offset_by_time(
             self.world.files, self.commit_log, queue, timestamp_ms, self.dispatch.readable_limit()
@@ -239,3 +424,26 @@ class MessageStore:
     def min_phy_offset(self) -> int:
         """Return the first log offset, -1 for an empty log."""
         return self.log.min_offset
+
+    # -- watching ----------------------------------------------------------------------------------
+
+    @property
+    def dispatchers(self) -> list[Dispatcher]:
+        """Return what each record is handed to, in order."""
+        return self.dispatch.dispatchers
+
+    @property
+    def dispatch_behind_bytes(self) -> int:
+        """Return how much of the log is not visible yet."""
+        return self.dispatch.behind_bytes
+
+    def runtime_info(self) -> dict[str, str]:
+        """Return what a broker tells of its store, under RocketMQ's names."""
+        self.stats.sample()
+        return {
+            **stats_info(self.stats, self.world.clock.now_ms(), self.dispatch.waiting_bytes_max),
+            **disk_info(self.world.files, self.config),
+            "commitLogMinOffset": str(self.min_phy_offset),
+            "commitLogMaxOffset": str(self.max_phy_offset),
+            **schedule_info(self.schedule.offsets, self.queues),
+        }

@@ -24,8 +24,10 @@ from .formats.message import (
     check_record,
     decode_record,
 )
+from .index.index_file import IndexFile
 from .message_store import MessageStore
 from .recovery import RecoveryReport
+from .schedule import encoded_offsets
 from .segments.segment import Segment, segment_name
 
 Fields = dict[str, Any]
@@ -53,6 +55,9 @@ def observe(store: MessageStore, report: RecoveryReport, mtimes_ms: Mapping[str,
             for (topic, queue_id), offset in sorted(store.commit_log.topic_queue_table.items())
             if offset
         },
+        "indexFiles": [] if store.index is None else [_index_file(file) for file in store.index.table.files],
+        "delayOffsetTable": {str(level): offset for level, offset in sorted(store.schedule.offsets.items())},
+        "delayOffsetJson": encoded_offsets(store.schedule.offsets).decode(),
     }
 
 
@@ -87,6 +92,20 @@ def _file(segment: Segment) -> Fields:
         "name": segment_name(segment.base_offset),
         "size": segment.size_bytes,
         "wrotePosition": segment.wrote.get(),
+    }
+
+
+def _index_file(file: IndexFile) -> Fields:
+    header = file.header
+    return {
+        "name": file.name,
+        "beginTimestamp": header.begin_timestamp_ms,
+        "endTimestamp": header.end_timestamp_ms,
+        "beginPhyOffset": header.begin_physical_offset,
+        "endPhyOffset": header.end_physical_offset,
+        "hashSlotCount": header.used_slots,
+        "indexCount": header.next_entry,
+        "writeFull": file.is_full,
     }
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from .commit_log import CommitLog
 from .config import StoreConfig
 from .consume_queue import ConsumeQueue
+from .filters.message_filter import MessageFilter
 from .formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry
+from .formats.consume_queue_ext import ADDRESS_MAX
 from .get_result import GetMessageResult, GetMessageStatus
-from .tag_filter import TagFilter
 
 _SCAN_BYTES_MIN = 16_000
 
@@ -21,7 +22,7 @@ class Puller:
         self._readable_limit = readable_limit
 
     def get_message(
-        self, queue: ConsumeQueue, offset: int, max_messages: int, wanted: TagFilter
+        self, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
     ) -> GetMessageResult:
         """Return up to max_messages records from a queue offset on."""
         low, high = queue.min_offset, queue.max_offset
@@ -36,15 +37,22 @@ class Puller:
             return GetMessageResult(GetMessageStatus.OFFSET_FOUND_NULL, next_segment, low, high)
         result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
         # Asked after the entries were read: what they point at is below it, however far the log has grown since.
-        self._scan(result, raw, max_messages, wanted, self._readable_limit())
+        self._scan(result, queue, raw, max_messages, wanted, self._readable_limit())
         return result
 
     def _scan(
-        self, result: GetMessageResult, raw: memoryview, max_messages: int, wanted: TagFilter, log_limit: int
+        self,
+        result: GetMessageResult,
+        queue: ConsumeQueue,
+        raw: memoryview,
+        max_messages: int,
+        wanted: MessageFilter,
+        log_limit: int,
     ) -> None:
         """Walk the entries of one segment, at least 800 of them, until the answer is full."""
         in_memory_bytes = self._config.access_message_in_memory_max_bytes
         begin, skip_until, total_bytes, last = result.next_begin_offset, 0, 0, 0
+        matches_queue, reads_records = wanted.matches_queue, wanted.reads_records
         scan_bytes = min(len(raw), max(_SCAN_BYTES_MIN, ENTRY_BYTES * max_messages))
         scanned = 0
         for at in range(0, scan_bytes, ENTRY_BYTES):
@@ -54,13 +62,21 @@ class Puller:
                 in_disk = log_limit - entry.physical_offset > in_memory_bytes
                 if self._is_full(len(result.records), total_bytes, entry, max_messages, in_disk=in_disk):
                     break
-                if wanted.matches(entry.tags_code):
+                tags_code: int | None = entry.tags_code
+                unit = None
+                if entry.tags_code <= ADDRESS_MAX:
+                    unit = queue.unit_at(entry.tags_code)
+                    tags_code = None if unit is None else unit.tags_code
+                if matches_queue(tags_code, unit):
                     record = self._commit_log.record_bytes(entry.physical_offset, entry.size_bytes, log_limit)
                     if record is None:
                         if not result.records:
                             result.status = GetMessageStatus.MESSAGE_WAS_REMOVING
                         segment_bytes = self._commit_log.queue.segment_bytes
                         skip_until = (entry.physical_offset // segment_bytes + 1) * segment_bytes
+                    elif reads_records and not wanted.matches_record(record):
+                        if not result.records:
+                            result.status = GetMessageStatus.NO_MATCHED_MESSAGE
                     else:
                         result.records.append(record)
                         result.queue_offsets.append(begin + at // ENTRY_BYTES)
@@ -72,7 +88,8 @@ class Puller:
                     result.status = GetMessageStatus.NO_MATCHED_MESSAGE
             scanned = at // ENTRY_BYTES + 1
         result.next_begin_offset = begin + scanned
-        result.suggest_pulling_from_slave = log_limit - last > in_memory_bytes
+        result.fall_behind_bytes = log_limit - last
+        result.suggest_pulling_from_slave = result.fall_behind_bytes > in_memory_bytes
 
     def _is_full(
         self, count: int, total_bytes: int, entry: QueueEntry, max_messages: int, *, in_disk: bool

@@ -1,6 +1,6 @@
 """Brings one consume queue to exactly what the log says, writing only what differs."""
 
-from .consume_queue import ConsumeQueue
+from .consume_queue import ConsumeQueue, ConsumeQueueTable
 from .formats.consume_queue import (
     BLANK_ENTRY_BYTES,
     ENTRY_BYTES,
@@ -37,9 +37,15 @@ class SkippedRanges:
         return any(start <= entry.physical_offset < end for start, end in self._ranges)
 
 
-def can_be_first(record: ScannedRecord) -> bool:
-    """Return whether the log before a record has room for as many records of its queue as its queueOffset says."""
-    return 0 <= record.queue_offset <= 1 + _records_in(record.physical_offset)
+def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
+    """Return whether a record's place can be its own: the log before it has room for as many, or its queue reaches it.
+
+    A queue may begin with blank entries that never had records, as one has that was made in the middle.
+    """
+    if 0 <= record.queue_offset <= 1 + _records_in(record.physical_offset):
+        return True
+    queue = queues.find(record.topic, record.queue_id)
+    return queue is not None and record.queue_offset > 0 and _is_there(queue.entry(record.queue_offset - 1))
 
 
 def _records_in(log_bytes: int) -> int:
@@ -126,6 +132,13 @@ class QueueReplay:
         if queue_offset % _CHUNK_ENTRIES == 0:
             self._write()
         return True
+
+    def kept_code(self, record: ScannedRecord, tags_code: int) -> int:
+        """Return the code to add a record with: its tagsCode, or the address of its unit that its entry has already."""
+        entry = QueueEntry(record.physical_offset, record.size_bytes, tags_code)
+        return self.queue.kept_code(
+            record.queue_offset, entry, record.store_timestamp_ms, vouched=not self.write_again
+        )
 
     def _bridge(self, queue_offset: int) -> None:
         """Pass over indexes whose records are unreadable: keep entries into damage, blank the rest."""

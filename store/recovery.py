@@ -14,8 +14,11 @@ from .consume_queue import ConsumeQueueTable
 from .dispatch import UNDISPATCHED, is_queued
 from .errors import CorruptFileError
 from .formats.delay_level import entry_tags_code
+from .formats.index_key import MAYBE_KEYED
 from .formats.message import TRANSACTION_MASK
 from .formats.scan import ScannedRecord, scan_records
+from .index.index_recovery import IndexRecovery
+from .light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
 from .queue_replay import (
     EarlierEntriesMissing,
     QueueReplay,
@@ -70,25 +73,32 @@ class Recovery:
         self._report = RecoveryReport(clean_exit)
         self._replays: dict[tuple[str, int], QueueReplay] = {}
         self._skipped = SkippedRanges()
+        has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all())
+        self._light = config.enable_multi_dispatch or has_light
+        """Whether records may be in light queues: settings say so, or the directory does."""
+        self._lmq = config.enable_lmq or not config.enable_multi_dispatch
         self._vouched_ms = _NEVER if clean_exit else checkpoint.recovery_timestamp_ms
         """Store time up to which records and their queue entries are known to be durable."""
         self._unvouched_offset = _NOWHERE
         """Log offset of the first record after that time."""
+        self.index: IndexRecovery | None = None
+        """What recovers the index from the same scan, if there is an index."""
 
     def run(self) -> RecoveryReport:
         """Recover, durably. Raises OSError if the disk fails, and may then be run again in a new process."""
         trusted = self.trusted_segments()
-        try:
-            stopped_by = self._scan(0 if self._config.recover_whole_log else trusted, trusted)
-        except EarlierEntriesMissing:
-            stopped_by = self._scan(0, trusted)
+        odd_in_index = [] if self.index is None else self.index.begin()
+        stopped_by = self._scan_enough(trusted)
         report = self._report
+        report.findings += odd_in_index
         if self.cut_log(report.end_offset) and stopped_by is not None:
             report.findings.append(stopped_by)
         self._set_log_positions(trusted)
         self.write_again()
         self.finish_queues()
         self._log.make_durable(trusted)
+        if self.index is not None:
+            self.index.end()
         return report
 
     def trusted_segments(self) -> int:
@@ -120,6 +130,25 @@ class Recovery:
             base_offset=segment.base_offset,
             check_crc=self._config.check_crc_on_recover,
         )
+
+    def _scan_enough(self, trusted: int) -> CorruptFileError | None:
+        """Scan as much as queues and index need; return what `_scan` does."""
+        first = 0 if self._config.recover_whole_log else trusted
+        while True:
+            if self.index is not None:
+                first = min(first, self._number_of(self.index.start_offset))
+            try:
+                stopped_by = self._scan(first, trusted)
+            except EarlierEntriesMissing:
+                first = 0
+                continue
+            if self.index is None or not self.index.drop_beyond(self._report.end_offset):
+                return stopped_by
+
+    def _number_of(self, offset: int) -> int:
+        """Return the number of the segment that holds an offset of the log, 0 for one in front of all."""
+        log = self._log
+        return max(offset - max(log.min_offset, 0), 0) // log.segment_bytes
 
     # -- scanning ----------------------------------------------------------------------------------
 
@@ -153,6 +182,10 @@ class Recovery:
             self._delays_ms,
             self._vouched_ms,
         )
+        extended, light = self._queues.ext_directory is not None, self._light
+        index_from, index_record = _NOWHERE, _ignore
+        if self.index is not None:
+            index_from, index_record = self.index.start_offset, self.index.dispatch
         records, end_offset, store_timestamp_ms = 0, segment.base_offset, report.last_store_timestamp_ms
         try:
             for record in self._records(segment):
@@ -168,19 +201,37 @@ class Recovery:
                 ) = record
                 if store_timestamp_ms > vouched_ms and self._unvouched_offset == _NOWHERE:
                     self._end_vouching(physical_offset)
+                if physical_offset >= index_from and MAYBE_KEYED in properties:
+                    index_record(record)
                 if sys_flag & TRANSACTION_MASK not in UNDISPATCHED:
                     replay = replays.get((topic, queue_id))
-                    if replay is None and is_queued(record) and can_be_first(record):
+                    if replay is None and is_queued(record) and can_be_first(record, self._queues):
                         replay = self._begin(record, whole_log=whole_log)
-                    tags_code = entry_tags_code(topic, properties, store_timestamp_ms, delays_ms)
+                    tags_code = plain_code = entry_tags_code(topic, properties, store_timestamp_ms, delays_ms)
+                    if extended and replay is not None:
+                        tags_code = replay.kept_code(record, plain_code)
                     if replay is None or not replay.add(queue_offset, physical_offset, size_bytes, tags_code):
                         self._report_unqueued(segment, record, replay)
+                    if light and LIGHT_MARK in properties and is_queued(record):
+                        self._scan_light(segment, record, plain_code, whole_log=whole_log)
                 records += 1
                 end_offset = physical_offset + size_bytes
         finally:
             report.records += records
             report.end_offset = end_offset
             report.last_store_timestamp_ms = store_timestamp_ms
+
+    def _scan_light(
+        self, segment: Segment, record: ScannedRecord, tags_code: int, *, whole_log: bool
+    ) -> None:
+        """Lay a record over its light queues."""
+        for seen in light_records(record, lmq=self._lmq):
+            replay = self._replays.get((seen.topic, seen.queue_id))
+            if replay is None and can_be_first(seen, self._queues):
+                replay = self._begin(seen, whole_log=whole_log)
+            code = tags_code if replay is None else replay.kept_code(seen, tags_code)
+            if replay is None or not replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code):
+                self._report_unqueued(segment, seen, replay)
 
     def _end_vouching(self, physical_offset: int) -> None:
         """Note where the log begins of which nobody says that it is durable."""
@@ -246,3 +297,7 @@ class Recovery:
                 replay.end()
                 report.changed_entries += replay.changed
             queue.correct_min_offset(max(self._log.min_offset, 0))
+
+
+def _ignore(record: ScannedRecord) -> None:
+    """Index nothing."""

@@ -20,13 +20,15 @@ _NOT_WRITEABLE = int(~Refusal.NOT_READABLE)
 
 
 class RunningFlags:
-    """The reasons in force. Bits are set by several services and cleared by none but DISK_FULL's owner."""
+    """The reasons in force. Each is given and taken back by whoever finds it, those of failed writes never."""
 
-    __slots__ = ("_bits", "_lock")
+    __slots__ = ("_bits", "_lasting", "_lock")
 
     def __init__(self, tasks: Tasks) -> None:
         self._bits = tasks.cell("running flags")
         self._lock = tasks.lock("running flags")
+        self._lasting = 0
+        """Reasons that only a restart ends. Belongs to whoever holds the lock."""
 
     @property
     def bits(self) -> int:
@@ -43,7 +45,43 @@ class RunningFlags:
         """Return whether reads are answered."""
         return self._bits.get() & _NOT_READABLE == 0
 
+    @property
+    def has_failed(self) -> bool:
+        """Return whether there is a reason that only a restart ends."""
+        return self._lasting != 0
+
     def refuse(self, reason: Refusal) -> None:
         """Add a reason."""
         with self._lock:
             self._bits.set(self._bits.get() | int(reason))
+
+    def refuse_for_good(self, reason: Refusal) -> None:
+        """Add a reason that nothing but a restart ends: after a failed write nobody knows what the disk has."""
+        with self._lock:
+            self._lasting |= int(reason)
+            self._bits.set(self._bits.get() | int(reason))
+
+    def allow(self, reason: Refusal) -> None:
+        """Take a reason back, unless it was added for good."""
+        with self._lock:
+            self._bits.set(self._bits.get() & (~int(reason) | self._lasting))
+
+    # -- by hand -----------------------------------------------------------------------------------
+
+    def make_readable(self) -> bool:
+        """Answer reads again; return whether they are."""
+        self.allow(Refusal.NOT_READABLE)
+        return self.is_readable
+
+    def make_not_readable(self) -> None:
+        """Refuse reads."""
+        self.refuse(Refusal.NOT_READABLE)
+
+    def make_writeable(self) -> bool:
+        """Accept puts again as far as it is up to the operator; return whether they are."""
+        self.allow(Refusal.NOT_WRITEABLE)
+        return self.is_writeable
+
+    def make_not_writeable(self) -> None:
+        """Make the store read-only."""
+        self.refuse(Refusal.NOT_WRITEABLE)

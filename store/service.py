@@ -41,6 +41,13 @@ class Service(ABC):
             self.step()
         self.finish()
 
+    def pause(self, ms: int) -> None:
+        """Let ms pass, however often the service is woken meanwhile; only being stopped ends it sooner."""
+        clock = self.world.clock
+        due_ns = clock.monotonic_ns() + ms * 1_000_000
+        while not self.is_stopping and (left_ns := due_ns - clock.monotonic_ns()) > 0:
+            self.signal.wait(-(-left_ns // 1_000_000))
+
     @abstractmethod
     def step(self) -> None:
         """Wait for work, then do it."""

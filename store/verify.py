@@ -1,21 +1,24 @@
 """Checks a store directory as it stands: nothing is recovered first, nothing is changed, every violation is found.
 
 What is checked, by the codes of `violation.Promise`: the segments and every record, blank and zero tail in them;
-queue offsets; every queue entry against its record and every record for its entry; the checkpoint against the log.
-Not checked: the index, side files under `config/`, and bits that no field gives away (only bodies have a checksum).
+queue offsets; every queue entry against its record and every record for its entry; every index entry against its record
+and every key for its entry; the checkpoint against the log. Not checked: side files under `config/`, and bits that no
+field gives away (only bodies have a checksum).
 
 A directory with an `abort` file was not shut down. There, damage behind the last whole record, entries that point
 there, entries not yet added at a queue's end, and unborn segments are *notes*: the next recovery cuts, adds and removes
 them. They stay violations where a crash does not explain them: when the checkpoint, less RocketMQ's 3 s of margin, says
-that what is missing was durable.
+that what is missing was durable. So it is with index files, which recovery builds again from the first one on that the
+checkpoint does not call durable.
 
 JSON contract, `tornlog-verify/1`:
 
     format      "tornlog-verify/1"
     cleanExit   whether there is no `abort` file
-    geometry    {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "messageDelayLevel"} used
+    geometry    {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "messageDelayLevel", "maxHashSlotNum",
+                "maxIndexNum", "enableConsumeQueueExt"} used
     counts      {"segments", "logBytes", "records", "recordBytes", "blanks", "queues", "entries", "expiredEntries",
-                "blankEntries"}
+                "blankEntries", "extFiles", "extUnits", "indexFiles", "indexEntries"}
     violations  [{"promise", "file", "offset", "field", "expected", "found"}]; file is relative to the directory
     notes       sentences
 
@@ -32,7 +35,9 @@ from .errors import CorruptFileError
 from .formats.checkpoint import CHECKPOINT_BYTES, CheckpointValues, decode_checkpoint
 from .formats.delay_level import parse_delay_levels
 from .geometry import Geometry, config_of_directory
+from .segments.directories import SegmentDirectories
 from .verify_files import read_segments
+from .verify_index import IndexVerifier
 from .verify_log import LogFacts, LogVerifier
 from .verify_queues import QueueVerifier
 from .violation import Findings, Promise
@@ -43,7 +48,8 @@ _TIMES = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
 _PROMISES = list(Promise)
 _COUNTS = (
     *("segments", "logBytes", "records", "recordBytes", "blanks"),
-    *("queues", "entries", "expiredEntries", "blankEntries"),
+    *("queues", "entries", "expiredEntries", "blankEntries", "extFiles", "extUnits"),
+    *("indexFiles", "indexEntries"),
 )
 
 
@@ -63,6 +69,9 @@ class Verification:
                 "mappedFileSizeCommitLog": self.config.mapped_file_size_commit_log,
                 "mappedFileSizeConsumeQueue": self.config.mapped_file_size_consume_queue,
                 "messageDelayLevel": self.config.message_delay_level,
+                "maxHashSlotNum": self.config.max_hash_slot_num,
+                "maxIndexNum": self.config.max_index_num,
+                "enableConsumeQueueExt": self.config.enable_consume_queue_ext,
             }
         fields["counts"] = self.counts
         fields["violations"] = [
@@ -95,22 +104,26 @@ def verify_directory(files: Files, root: str, told: Geometry, advance: Callable[
 
 def _verify(files: Files, found: Verification, config: StoreConfig, advance: Callable[[int], None]) -> None:
     findings, log_bytes = found.findings, config.mapped_file_size_commit_log
-    segments = read_segments(files, config.commit_log_directory, log_bytes, Promise.LOG, findings)
-    facts = LogVerifier(log_bytes, parse_delay_levels(config.message_delay_level), findings).verify(
-        segments, advance
-    )
+    log_directories = SegmentDirectories.of_commit_log(files, config)
+    segments = read_segments(files, log_directories.present(), log_bytes, Promise.LOG, findings)
+    delays_ms, topics = parse_delay_levels(config.message_delay_level), _topics(files, config)
+    facts = LogVerifier(log_bytes, delays_ms, findings, topics).verify(segments, advance)
     checkpoint = _read_checkpoint(files, config.checkpoint_path, findings)
     durable_ms = min(checkpoint[:2]) - SAFETY_MARGIN_MS
     queues = QueueVerifier(
         files,
         config.store_path_root_dir,
         queue_bytes=config.mapped_file_size_consume_queue,
+        ext_bytes=config.mapped_file_size_consume_queue_ext,
         log_bytes=log_bytes,
+        log_directories=log_directories,
         facts=facts,
         durable_ms=durable_ms,
         findings=findings,
     )
     queues.verify()
+    index = IndexVerifier(files, config, facts, checkpoint.index_msg_timestamp_ms, findings)
+    index.verify(segments)
     _verify_checkpoint(config, checkpoint, facts, findings)
     findings.violations.sort(key=lambda violation: _PROMISES.index(violation.promise))
     found.counts |= {
@@ -123,7 +136,19 @@ def _verify(files: Files, found: Verification, config: StoreConfig, advance: Cal
         "entries": queues.counts.entries,
         "expiredEntries": queues.counts.expired,
         "blankEntries": queues.counts.blanks,
+        "extFiles": queues.ext.file_count,
+        "extUnits": queues.ext.unit_count,
+        "indexFiles": index.file_count,
+        "indexEntries": index.entry_count,
     }
+
+
+def _topics(files: Files, config: StoreConfig) -> frozenset[str]:
+    """Return the names that queues have a directory for: light queues are told from what merely names them."""
+    try:
+        return frozenset(files.list_directory(config.consume_queue_directory))
+    except OSError:
+        return frozenset()  # the queues' own verification says so
 
 
 def _read_checkpoint(files: Files, path: str, findings: Findings) -> CheckpointValues:

@@ -21,8 +21,9 @@ from .formats.message import (
     PHYSICAL_OFFSET_AT,
     RECORD_BYTES_MIN,
 )
-from .formats.scan import ScannedRecord, scan_records
-from .segments.segment import first_nonzero
+from .formats.properties import PROPERTY_INNER_MULTI_QUEUE_OFFSET
+from .formats.scan import ScannedRecord
+from .light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
 from .verify_files import RawSegment
 from .violation import Findings, Promise, Violation
 
@@ -100,8 +101,17 @@ class LogFacts:
 class LogVerifier:
     """One pass over a log."""
 
-    def __init__(self, segment_bytes: int, delays_ms: Mapping[int, int], findings: Findings) -> None:
+    def __init__(
+        self,
+        segment_bytes: int,
+        delays_ms: Mapping[int, int],
+        findings: Findings,
+        topics: frozenset[str] = frozenset(),
+    ) -> None:
+        """topics: names that there are queues of; a record is in the light queues it names only where these are."""
         self.facts = LogFacts()
+        self._topics = topics
+        self._has_light = any(topic.startswith(LIGHT_PREFIX) for topic in topics)
         self._segment_bytes = segment_bytes
         self._delays_ms = delays_ms
         self._findings = findings
@@ -125,19 +135,17 @@ class LogVerifier:
         return facts
 
     def _read_segment(self, segment: RawSegment) -> None:
-        path, base_offset, view = segment
+        path, base_offset, view, _ = segment
         at: int | None = 0
         while at is not None and at < len(view):
             try:
-                for record in scan_records(
-                    view, at, len(view), file=path, base_offset=base_offset, check_crc=True
-                ):
+                for record in segment.records_from(at, len(view), check_crc=True):
                     at = record.physical_offset - base_offset + record.size_bytes
                     self._take_whole(segment, record)
                 self._take_blank(segment, at)
                 return
             except CorruptFileError as error:
-                if first_nonzero(view[at:]) is None:
+                if segment.zeros_from(at):
                     self._zero_tails.append((path, at))
                     return
                 at = self._take_damage(segment, at, error)
@@ -160,17 +168,35 @@ class LogVerifier:
     def _take_queued(self, segment: RawSegment, record: ScannedRecord, *, damaged: bool) -> None:
         if not is_queued(record):
             return
+        at = record.physical_offset - segment.base_offset
+        tags_code = record_tags_code(record, self._delays_ms)
+        expected = self._queue_of(record).add(record, tags_code, damaged=damaged)
+        if expected is not None:
+            at += _QUEUE_OFFSET_AT
+            self._findings.violated(
+                Promise.QOFF, segment.path, at, "queueOffset", expected, record.queue_offset
+            )
+        if LIGHT_MARK in record.properties:
+            self._take_light(segment, record, tags_code, damaged=damaged)
+
+    def _take_light(
+        self, segment: RawSegment, record: ScannedRecord, tags_code: int, *, damaged: bool
+    ) -> None:
+        for seen in light_records(record, lmq=True):
+            if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX)):
+                expected = self._queue_of(seen).add(seen, tags_code, damaged=damaged)
+                if expected is not None:
+                    at = record.physical_offset - segment.base_offset
+                    name = f"{PROPERTY_INNER_MULTI_QUEUE_OFFSET} for {seen.topic}"
+                    self._findings.violated(Promise.QOFF, segment.path, at, name, expected, seen.queue_offset)
+
+    def _queue_of(self, record: ScannedRecord) -> QueuedRecords:
         key = (record.topic, record.queue_id)
         queue = self.facts.queues.get(key)
         if queue is None:
             first = None if self.facts.min_offset else 0  # nothing has expired from a log that begins at 0
             queue = self.facts.queues[key] = QueuedRecords(first)
-        expected = queue.add(record, record_tags_code(record, self._delays_ms), damaged=damaged)
-        if expected is not None:
-            at = record.physical_offset - segment.base_offset + _QUEUE_OFFSET_AT
-            self._findings.violated(
-                Promise.QOFF, segment.path, at, "queueOffset", expected, record.queue_offset
-            )
+        return queue
 
     def _take_blank(self, segment: RawSegment, at: int) -> None:
         if at == len(segment.view):
@@ -189,7 +215,7 @@ class LogVerifier:
 
     def _take_damage(self, segment: RawSegment, at: int, error: CorruptFileError) -> int | None:
         """Report what is at position at; return where to go on, None if nothing readable follows in the segment."""
-        path, base_offset, view = segment
+        path, base_offset, view, _ = segment
         violation = Violation(
             Promise.LOG,
             self._findings.relative(path),
@@ -209,11 +235,8 @@ class LogVerifier:
 
 def _without_crc(segment: RawSegment, at: int) -> ScannedRecord | None:
     """Return the record at position at if only its body's checksum is wrong."""
-    path, base_offset, view = segment
     try:
-        return next(
-            scan_records(view, at, len(view), file=path, base_offset=base_offset, check_crc=False), None
-        )
+        return next(segment.records_from(at, len(segment.view), check_crc=False), None)
     except CorruptFileError:
         return None
 

@@ -4,7 +4,9 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from .formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_blank, is_valid
-from .segments.segment import segment_name
+from .formats.consume_queue_ext import is_ext_address
+from .segments.directories import SegmentDirectories
+from .verify_ext import ExtFiles, ExtVerifier
 from .verify_files import RawSegment, read_segments
 from .verify_log import LogFacts, QueuedRecords
 from .violation import Findings, Promise, Violation
@@ -33,7 +35,9 @@ class QueueVerifier:
         root: str,
         *,
         queue_bytes: int,
+        ext_bytes: int,
         log_bytes: int,
+        log_directories: SegmentDirectories,
         facts: LogFacts,
         durable_ms: int,
         findings: Findings,
@@ -41,7 +45,10 @@ class QueueVerifier:
         self.counts = QueueCounts()
         self._files = files
         self._directory = f"{root}/consumequeue"
-        self._log_directory = f"{root}/commitlog"
+        self.ext = ExtVerifier(files, f"{root}/consumequeue_ext", ext_bytes, findings)
+        self._ext_files = ExtFiles()
+        """Of the queue that is being verified."""
+        self._log_directories = log_directories
         self._queue_bytes = queue_bytes
         self._log_bytes = log_bytes
         self._facts = facts
@@ -92,7 +99,10 @@ class QueueVerifier:
 
     def _verify_queue(self, topic: str, queue_id: int, directory: str) -> None:
         self.counts.queues += 1
-        segments = read_segments(self._files, directory, self._queue_bytes, Promise.CQ_VALID, self._findings)
+        segments = read_segments(
+            self._files, (directory,), self._queue_bytes, Promise.CQ_VALID, self._findings
+        )
+        self._ext_files = self.ext.read(topic, queue_id)
         records = self._facts.queues.pop((topic, queue_id), None) or QueuedRecords()
         covered = bytearray(len(records))
         end = beyond = 0
@@ -166,8 +176,12 @@ class QueueVerifier:
     ) -> None:
         if entry.size_bytes != records.sizes[position]:
             self._violated(segment.path, at + 8, "size", records.sizes[position], entry.size_bytes)
-        if entry.tags_code != records.tags_codes[position]:
-            self._violated(segment.path, at + 12, "tagsCode", records.tags_codes[position], entry.tags_code)
+        code = records.tags_codes[position]
+        if is_ext_address(entry.tags_code) and entry.tags_code != code:
+            unit = self._ext_files.unit(entry.tags_code)
+            self.ext.compare(segment.path, at + 12, unit, code, records.stored_ms[position])
+        elif entry.tags_code != code:
+            self._violated(segment.path, at + 12, "tagsCode", code, entry.tags_code)
         if index != records.queue_offsets[position]:
             expected = f"the record with queueOffset {index}"
             found = f"{entry.physical_offset}, with queueOffset {records.queue_offsets[position]}"
@@ -200,7 +214,7 @@ class QueueVerifier:
         base_offset = records.physical_offsets[position] - at
         return Violation(
             Promise.CQ_COMPLETE,
-            self._findings.relative(f"{self._log_directory}/{segment_name(base_offset)}"),
+            self._findings.relative(self._log_directories.path(base_offset, self._log_bytes)),
             at,
             "queue entry",
             f"entry {records.queue_offsets[position]} in consumequeue/{topic}/{queue_id}",

@@ -18,6 +18,8 @@ class Promise(Enum):
     """Entry n of a queue points at the record of that queue with queueOffset n, with its size and tagsCode."""
     CQ_COMPLETE = "CQ-COMPLETE"
     """Every record that belongs in a queue has its entry there."""
+    IDX = "IDX"
+    """Every key of every record has one entry in the index, in the order of the log, and nothing else is there."""
     CKPT = "CKPT"
     """The checkpoint claims nothing that is not in the log."""
 

@@ -49,13 +49,17 @@ def decode_batch(body: bytes) -> list[BatchUnit]:
     units = []
     at = 0
     while at < len(body):
-        unit, at = _decode_unit(body, at)
-        units.append(unit)
+        flag, body_at, body_end, properties_at, next_at = decode_unit(body, at)
+        units.append(BatchUnit(flag, body[body_at:body_end], body[properties_at:next_at]))
+        at = next_at
     return units
 
 
-def _decode_unit(body: bytes, at: int) -> tuple[BatchUnit, int]:
-    """Return the unit at position at and where the next one starts."""
+def decode_unit(body: bytes, at: int) -> tuple[int, int, int, int, int]:
+    """Return flag, begin and end of the body, begin and end of the properties of the unit at position at.
+
+    The next unit begins where its properties end. Raises CorruptFileError, placed at the length that does not fit.
+    """
     remaining = len(body) - at
     if remaining < UNIT_BYTES_MIN:
         raise CorruptFileError(
@@ -75,7 +79,7 @@ def _decode_unit(body: bytes, at: int) -> tuple[BatchUnit, int]:
     if properties_bytes != end - properties_at:
         expected = f"{end - properties_at}, the rest of the unit"
         raise CorruptFileError(BATCH_FILE, body_end, "propertiesLength", expected, properties_bytes)
-    return BatchUnit(flag, body[body_at:body_end], body[properties_at:end]), end
+    return flag, body_at, body_end, properties_at, end
 
 
 def join_properties(unit: bytes, batch: bytes) -> bytes:

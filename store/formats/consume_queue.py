@@ -18,6 +18,7 @@ from typing import NamedTuple
 from .java_hash import java_hash
 
 ENTRY_BYTES = 20
+TAGS_CODE_AT = 12
 _LAYOUT = struct.Struct(">qiq")
 assert _LAYOUT.size == ENTRY_BYTES
 

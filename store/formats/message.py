@@ -27,6 +27,7 @@ Source: RocketMQ CommitLog.calMsgLength, MessageExtEncoder and checkMessageAndRe
 V2 from RocketMQ 5 MessageVersion.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
@@ -125,8 +126,13 @@ def body_crc(body: bytes | bytearray | memoryview) -> int:
     return crc32(body) & CRC_MASK
 
 
+def head_layout(sys_flag: int) -> Struct:
+    """Lay out fields 1 to 15 of a record, up to bodyLength."""
+    return _HEADS[sys_flag & HOST_V6_MASK]
+
+
 @lru_cache(maxsize=4096)
-def _tail(topic_bytes: int, properties_bytes: int) -> Struct:
+def tail_layout(topic_bytes: int, properties_bytes: int) -> Struct:
     """Lay out fields 16 and 17 of a V1 record."""
     return Struct(f">B{topic_bytes}sH{properties_bytes}s")
 
@@ -153,7 +159,7 @@ def encode_record(
     queue_offset: int = 0,
     physical_offset: int = 0,
 ) -> bytearray:
-    """Encode a V1 record, to be placed by place_record; sys_flag's IPv6 bits agree with the hosts.
+    """Encode a V1 record, to be placed by place_records; sys_flag's IPv6 bits agree with the hosts.
 
     Raises InvalidMessageError for a topic of 0 or more than 127 bytes, or properties of more than 32767.
     """
@@ -190,7 +196,7 @@ def encode_record(
                 len(body),
             ),
             body,
-            _tail(topic_bytes, properties_bytes).pack(topic_bytes, topic, properties_bytes, properties),
+            tail_layout(topic_bytes, properties_bytes).pack(topic_bytes, topic, properties_bytes, properties),
         )
     )
 
@@ -203,19 +209,25 @@ def _refuse(topic_bytes: int, properties_bytes: int) -> NoReturn:
     )
 
 
-def place_record(
+def place_records(
     buffer: bytearray,
-    at: int,
+    starts: Sequence[int],
     *,
     queue_offset: int,
     physical_offset: int,
     store_timestamp_ms: int,
     born_host_v6: bool,
 ) -> None:
-    """Write what only the put lock can know into the encoded record that starts at position at."""
-    _OFFSETS.pack_into(buffer, at + _QUEUE_OFFSET_AT, queue_offset, physical_offset)
-    stored_at = at + _STORE_TIMESTAMP_AT + _IPV6_EXTRA_BYTES if born_host_v6 else at + _STORE_TIMESTAMP_AT
-    _I64.pack_into(buffer, stored_at, store_timestamp_ms)
+    """Write what only the put lock can know into encoded records that lie back to back, at positions starts.
+
+    queue_offset is that of the first, physical_offset that of the buffer.
+    """
+    place, stamp = _OFFSETS.pack_into, _I64.pack_into
+    stored_at = _STORE_TIMESTAMP_AT + _IPV6_EXTRA_BYTES if born_host_v6 else _STORE_TIMESTAMP_AT
+    for at in starts:
+        place(buffer, at + _QUEUE_OFFSET_AT, queue_offset, physical_offset + at)
+        stamp(buffer, at + stored_at, store_timestamp_ms)
+        queue_offset += 1
 
 
 def encode_message_record(record: MessageRecord) -> bytes:
@@ -239,7 +251,7 @@ def encode_message_record(record: MessageRecord) -> bytes:
         record.prepared_transaction_offset,
         len(record.body),
     )
-    layout = _tail_v2 if record.magic == MESSAGE_MAGIC_V2 else _tail
+    layout = _tail_v2 if record.magic == MESSAGE_MAGIC_V2 else tail_layout
     tail = layout(len(topic), len(properties)).pack(len(topic), topic, len(properties), properties)
     raw = b"".join((head, record.body, tail))
     assert len(raw) == record.size_bytes, (len(raw), record.size_bytes)

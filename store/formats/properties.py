@@ -9,7 +9,9 @@ longer UTF-8 sequence, so the rules hold for the bytes just as for the text. No 
 Source: RocketMQ MessageDecoder.messageProperties2String and string2messageProperties.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from .java_hash import java_hash
 
 NAME_SEPARATOR = "\x01"
 ENTRY_SEPARATOR = "\x02"
@@ -39,6 +41,9 @@ PROPERTY_MAX_OFFSET = "MAX_OFFSET"
 
 KEY_SEPARATOR = " "  # between the keys inside KEYS
 
+_MAP_BUCKETS = 16
+_MAP_BUCKETS_SEEN = (_MAP_BUCKETS, 8, 32, 64, 128)
+
 
 def encode_properties(properties: Mapping[str, str], *, trailing_separator: bool = False) -> str:
     """Join properties in the mapping's order; trailing_separator: as 5.x and <= 4.9.0 write it.
@@ -50,6 +55,33 @@ def encode_properties(properties: Mapping[str, str], *, trailing_separator: bool
     """
     text = ENTRY_SEPARATOR.join([f"{name}{NAME_SEPARATOR}{value}" for name, value in properties.items()])
     return text + ENTRY_SEPARATOR if trailing_separator and properties else text
+
+
+def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKETS) -> str:
+    """Join properties in the order of a Java HashMap, as RocketMQ does where it writes a string anew.
+
+    The map has that many buckets at first and doubles them when it is more than three quarters full; buckets come in
+    ascending order, and in each the entries in order of insertion. Source: Java SE, HashMap.hash and resize.
+    """
+    while 4 * len(properties) > 3 * buckets:
+        buckets *= 2
+    return encode_properties(
+        {name: properties[name] for name in sorted(properties, key=lambda name: _bucket(name, buckets))}
+    )
+
+
+def map_buckets(names: Sequence[str]) -> int:
+    """Return how many buckets the Java map had that gave names in this order; Java's default where none fits."""
+    for buckets in _MAP_BUCKETS_SEEN:
+        order = [_bucket(name, buckets) for name in names]
+        if 4 * len(names) <= 3 * buckets and order == sorted(order):
+            return buckets
+    return _MAP_BUCKETS
+
+
+def _bucket(name: str, buckets: int) -> int:
+    code = java_hash(name) & 0xFFFFFFFF
+    return (code ^ code >> 16) & buckets - 1
 
 
 def decode_properties(text: str) -> dict[str, str]:

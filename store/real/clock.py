@@ -12,9 +12,8 @@ class RealClock:
         """Return the wall clock in ms since 1970. It may step back."""
         return time.time_ns() // 1_000_000
 
-    def monotonic_ns(self) -> int:
-        """Return ns since some fixed moment. It never steps back."""
-        return time.monotonic_ns()
+    monotonic_ns = staticmethod(time.monotonic_ns)
+    """Return ns since some fixed moment. It never steps back. No call of ours around it: every put asks twice."""
 
     def utc_offset_ms(self) -> int:
         """Return how far this process's local time is ahead of UTC now, daylight saving included."""

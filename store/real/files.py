@@ -7,7 +7,15 @@ import stat
 import struct
 from contextlib import suppress
 
-from .pages import buffer_pages, lock_pages, map_shared, sync_pages, unlock_pages, will_need_pages
+from .pages import (
+    buffer_pages,
+    dont_need_pages,
+    lock_pages,
+    map_shared,
+    sync_pages,
+    unlock_pages,
+    will_need_pages,
+)
 from .status import RealDiskSpace, RealFileStatus
 
 _CREATED_MODE = 0o644
@@ -68,6 +76,10 @@ class RealMappedFile:
         """Tell the system that the whole map will be read soon."""
         will_need_pages(self._pages, self.path)
 
+    def advise_dont_need(self, start: int, end: int) -> None:
+        """Let the pages in [start, end) go from this process's memory; the page cache still has them."""
+        dont_need_pages(self._pages, start, end, self.path)
+
     def close(self) -> None:
         """Give the descriptor back, and the map once the last view of it is gone."""
         if self._descriptor == _CLOSED:
@@ -76,6 +88,10 @@ class RealMappedFile:
         self._readable.release()
         self._pages.release()
         os.close(descriptor)
+
+    def __del__(self) -> None:
+        """Give the descriptor back of a file that was removed while others still read it: nobody knows it now."""
+        self.close()
 
 
 class RealFileLock:

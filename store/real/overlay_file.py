@@ -8,7 +8,7 @@ import os
 import stat
 import time
 
-from .pages import map_private
+from .pages import dont_need_pages, map_private
 from .status import RealFileStatus
 
 
@@ -18,10 +18,12 @@ class OverlayContent:
     Invariant: what lies past size_bytes in pages is zero.
     """
 
-    __slots__ = ("locked", "mtime_ms", "pages", "size_bytes")
+    __slots__ = ("locked", "mtime_ms", "pages", "size_bytes", "was_changed")
 
     def __init__(self, pages: memoryview, size_bytes: int, mtime_ms: int) -> None:
         self.pages = pages
+        self.was_changed = False
+        """Whether pages may hold what is nowhere else."""
         self.size_bytes = size_bytes
         self.mtime_ms = mtime_ms
         self.locked = False
@@ -38,17 +40,20 @@ class OverlayContent:
             longer = map_private(-1, 0, size_bytes)
             longer[: self.size_bytes] = self.pages[: self.size_bytes]
             self.pages = longer
+        self.was_changed = True
         self.size_bytes = size_bytes
         self.mtime_ms = _now_ms()
 
     def replace(self, data: bytes) -> None:
         """Make data the whole content. Maps follow."""
         self.pages = memoryview(bytearray(data))
+        self.was_changed = True
         self.size_bytes = len(data)
         self.mtime_ms = _now_ms()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
         """Write data over the bytes from at."""
+        self.was_changed = True
         self.pages[at : at + len(data)] = data
         self.mtime_ms = _now_ms()
 
@@ -94,6 +99,11 @@ class OverlayMappedFile:
 
     def advise_will_need(self) -> None:
         """Do nothing."""
+
+    def advise_dont_need(self, start: int, end: int) -> None:
+        """Let the pages in [start, end) go from this process's memory, if the file has not changed here."""
+        if not self._content.was_changed:
+            dont_need_pages(self._content.pages, start, end, self.path)
 
     def close(self) -> None:
         """Do nothing: the overlay keeps what the file has become."""

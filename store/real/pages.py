@@ -98,6 +98,17 @@ def will_need_pages(pages: memoryview, path: str) -> None:
     _on_pages(_madvise, pages, path, mmap.MADV_WILLNEED)
 
 
+def dont_need_pages(pages: memoryview, start: int, end: int, path: str) -> None:
+    """Let the whole pages within bytes [start, end) go from this process's memory.
+
+    What the map shares with a file, or has not changed of it, comes back when it is next asked for.
+    """
+    first = -(-start // PAGE_BYTES) * PAGE_BYTES
+    last = end if end == len(pages) else end - end % PAGE_BYTES
+    if first < last:
+        _on_pages(_madvise, pages[first:last], path, mmap.MADV_DONTNEED)
+
+
 def _on_pages(call: Callable[..., int], pages: memoryview, path: str | None, *arguments: int) -> None:
     held = ctypes.c_char.from_buffer(pages)  # keeps the pages mapped until the call is through
     if call(ctypes.addressof(held), len(pages), *arguments) != 0:

@@ -6,12 +6,20 @@ it would otherwise vanish with the name.
 """
 
 from ..service import Service
-from ..world import Signal, World
+from ..world import MappedFile, Signal, World
+from .buffered_segment import BufferedSegment
+from .directories import directory_of
 from .segment import Segment
 from .segment_queue import SegmentQueue
+from .transient_pool import TransientStorePool
+from .warm_up import WarmUp
 
 WAIT_MS = 5_000
 """How long a put waits for its segment."""
+
+_LABEL = "commitlog"
+_AT_ONCE = 2
+"""How many segments one call may order: the one that is needed, and the one after it."""
 
 
 class _Request:
@@ -29,9 +37,21 @@ class AllocateMappedFileService(Service):
 
     name = "allocate"
 
-    def __init__(self, world: World, queue: SegmentQueue) -> None:
+    def __init__(
+        self,
+        world: World,
+        queue: SegmentQueue,
+        *,
+        pool: TransientStorePool | None = None,
+        needs_buffer: bool = False,
+        warm_up: WarmUp | None = None,
+    ) -> None:
+        """pool lends its buffers to new segments; with needs_buffer there is no segment without one."""
         super().__init__(world)
         self._queue = queue
+        self._pool = pool
+        self._needs_buffer = needs_buffer
+        self.warm_up = warm_up
         self._lock = world.tasks.lock("allocate requests")
         self._requests: dict[int, _Request] = {}
 
@@ -39,10 +59,16 @@ class AllocateMappedFileService(Service):
         """Return the segment that begins at base_offset, and order the one after it.
 
         None when it could not be made, or not within 5 s; the request then stands, and a later call finds its result.
+        None at once, too, if it needs a buffer and none is to be had. The segment in front of it is full.
         """
+        if self.warm_up is not None:
+            self.warm_up.unlock_later(base_offset - self._queue.segment_bytes)
         with self._lock:
-            request = self._register(base_offset)
-            self._register(base_offset + self._queue.segment_bytes)
+            budget = self._budget()
+            request = self._register(base_offset, budget)
+            if request is None:
+                return None
+            self._register(base_offset + self._queue.segment_bytes, budget - 1)
         self.signal.notify()
         if request.segment is None and request.error is None:
             request.done.wait(WAIT_MS)
@@ -52,18 +78,30 @@ class AllocateMappedFileService(Service):
             del self._requests[base_offset]
         return request.segment
 
-    def _register(self, base_offset: int) -> _Request:
+    def _budget(self) -> int:
+        """Return how many segments may be ordered now. The caller holds the lock."""
+        if self._pool is None or not self._needs_buffer:
+            return _AT_ONCE
+        return self._pool.available - len(self._waiting())
+
+    def _register(self, base_offset: int, budget: int) -> _Request | None:
+        """Return the request for a segment, None if it is a new one and there is no budget for it."""
         request = self._requests.get(base_offset)
         if request is None or request.error is not None:
+            if budget <= 0:
+                return None
             request = _Request(base_offset, self.world.tasks.signal("allocated"))
             self._requests[base_offset] = request
         return request
+
+    def _waiting(self) -> list[_Request]:
+        return [r for r in self._requests.values() if r.segment is None and r.error is None]
 
     def step(self) -> None:
         """Make the lowest segment asked for; wait if there is none."""
         request = self._next_request()
         if request is None:
-            self.signal.wait(None)
+            self.signal.wait(None if self.warm_up is None else self.warm_up.unlock_due())
             return
         try:
             request.segment = self.make(request.base_offset)
@@ -73,31 +111,40 @@ class AllocateMappedFileService(Service):
 
     def _next_request(self) -> _Request | None:
         with self._lock:
-            waiting = [r for r in self._requests.values() if r.segment is None and r.error is None]
+            waiting = self._waiting()
         return min(waiting, key=lambda request: request.base_offset, default=None)
 
     def make(self, base_offset: int) -> Segment:
         """Make one segment, zeroed and durable, or nothing: a half made file goes away before its error is raised."""
         files, path = self.world.files, self._queue.path(base_offset)
-        files.make_directories(self._queue.directory)
+        files.make_directories(directory_of(path))
         if files.status(path) is not None:
             files.unlink(path)  # a leftover's bytes must not become the new segment's
         file = None
         try:
             file = files.map(path, self._queue.segment_bytes)
+            if self.warm_up is not None:
+                self.warm_up.warm(base_offset, file)
             self.make_durable(path)
         except OSError:
             if file is not None:
-                file.close()
+                self._close(base_offset, file)
             if files.status(path) is not None:
                 files.unlink(path)
             raise
-        return Segment(self.world.tasks, file, base_offset, "commitlog")
+        return self._segment(file, base_offset)
+
+    def _segment(self, file: MappedFile, base_offset: int) -> Segment:
+        """Return the segment of a new file, with a buffer if there is a pool and it has one left."""
+        buffer = None if self._pool is None else self._pool.borrow()
+        if self._pool is None or buffer is None:
+            return Segment(self.world.tasks, file, base_offset, _LABEL)
+        return BufferedSegment(self.world.tasks, file, base_offset, _LABEL, pool=self._pool, buffer=buffer)
 
     def make_durable(self, path: str) -> None:
         """Make the new file's size and name survive a power cut."""
         self.world.files.sync(path)
-        self.world.files.sync_directory(self._queue.directory)
+        self.world.files.sync_directory(directory_of(path))
 
     def finish(self) -> None:
         """Remove segments that were made and never used, the last one first; one that will not go is harmless."""
@@ -105,8 +152,13 @@ class AllocateMappedFileService(Service):
         self._requests.clear()
         for request in sorted(made, key=lambda request: -request.base_offset):
             assert request.segment is not None
-            request.segment.file.close()
+            self._close(request.base_offset, request.segment.file)
             try:
                 self._queue.remove_file(request.base_offset)
             except OSError:
                 return  # removing those in front of it would leave a gap
+
+    def _close(self, base_offset: int, file: MappedFile) -> None:
+        if self.warm_up is not None:
+            self.warm_up.forget(base_offset)
+        file.close()

@@ -36,6 +36,11 @@ class Segment:
         """Return the offset just behind the file."""
         return self.base_offset + self.size_bytes
 
+    @property
+    def readable_store_timestamp_ms(self) -> int:
+        """Return a store time that is never newer than what `readable` covers."""
+        return self.store_timestamp_ms
+
     def append(self, position: int, data: bytes | bytearray) -> None:
         """Put data behind what is there. The caller is the only writer, has read `wrote` and seen that data fits."""
         self.file.store(position, data)
@@ -46,24 +51,32 @@ class Segment:
         self.file.store(position, blank)
         self.wrote.set(self.size_bytes)
 
+    def commit(self, least_pages: int) -> int:
+        """Return up to where readers see what was put: without a write buffer, everywhere."""
+        return self.wrote.get()
+
     def flush(self, least_pages: int) -> int:
-        """Make what is written durable if it is least_pages or more, or fills the file; return `flushed`.
+        """Make what readers see durable if it is least_pages or more, or fills the file; return `flushed`.
 
         least_pages 0 means any byte. An OSError leaves `flushed` where it was: nothing new may be assumed durable.
         """
-        wrote = self.wrote.get()
+        readable = self.readable.get()
         flushed = self.flushed.get()
-        if wrote == flushed:
+        if readable == flushed:
             return flushed
         if (
             least_pages
-            and wrote < self.size_bytes
-            and wrote // PAGE_BYTES - flushed // PAGE_BYTES < least_pages
+            and readable < self.size_bytes
+            and readable // PAGE_BYTES - flushed // PAGE_BYTES < least_pages
         ):
             return flushed
-        self.file.msync(flushed, wrote)
-        self.flushed.set(wrote)
-        return wrote
+        self._sync(flushed, readable)
+        self.flushed.set(readable)
+        return readable
+
+    def _sync(self, start: int, end: int) -> None:
+        """Make the bytes [start, end) durable."""
+        self.file.msync(start, end)
 
     def set_positions(self, wrote: int, flushed: int) -> None:
         """Say what recovery found: bytes up to wrote count, those up to flushed are durable."""

@@ -5,20 +5,32 @@ Names are offsets, so a listing in name order is the queue, and a gap between tw
 
 from ..errors import CorruptFileError
 from ..world import World
+from .directories import SegmentDirectories, directory_of, name_of
 from .segment import Segment, first_nonzero, segment_name
 
 
 class SegmentQueue:
-    """The segments of one directory. One task appends; any may read or flush."""
+    """The segments of one row. One task appends, another removes from the front; any may read or flush."""
 
-    def __init__(self, world: World, directory: str, segment_bytes: int, label: str) -> None:
+    def __init__(
+        self,
+        world: World,
+        directory: str,
+        segment_bytes: int,
+        label: str,
+        directories: SegmentDirectories | None = None,
+    ) -> None:
+        """directory is where everything is, unless directories says otherwise."""
         self.directory = directory
+        self._directories = directories or SegmentDirectories(world.files, (directory,))
         self.segment_bytes = segment_bytes
         self.segments: tuple[Segment, ...] = ()
         """Replaced, never changed, so that a reader's copy stays whole."""
         self.flushed_where = world.tasks.cell(f"{label}.flushed_where")
         self.flushed_store_timestamp_ms = 0
         """Store time of the newest record that the last flush is known to have covered."""
+        self._row_lock = world.tasks.lock(f"{label} row")
+        """Held while the row is replaced by one that is longer behind or shorter in front."""
         self._world = world
         self._label = label
 
@@ -56,8 +68,8 @@ class SegmentQueue:
     # -- growing -----------------------------------------------------------------------------------
 
     def path(self, base_offset: int) -> str:
-        """Return the path of the segment that begins at base_offset."""
-        return f"{self.directory}/{segment_name(base_offset)}"
+        """Return the path of the segment that begins at base_offset, or where to make it."""
+        return self._directories.path(base_offset, self.segment_bytes)
 
     def create(self, base_offset: int) -> Segment:
         """Make a segment's file and add it behind the last. Its name is not durable yet."""
@@ -71,10 +83,43 @@ class SegmentQueue:
 
     def add(self, segment: Segment) -> Segment:
         """Add a segment behind the last."""
-        if not self.segments:
-            self.flushed_where.set(segment.base_offset)
-        self.segments = (*self.segments, segment)
+        with self._row_lock:
+            if not self.segments:
+                self.flushed_where.set(segment.base_offset)
+            self.segments = (*self.segments, segment)
         return segment
+
+    # -- expiring ----------------------------------------------------------------------------------
+
+    @property
+    def first_is_removable(self) -> bool:
+        """Return whether the first segment is not the last one, and durable to its end: no flush will ask for it."""
+        segments = self.segments
+        return len(segments) > 1 and self.flushed_where.get() >= segments[0].end_offset
+
+    def remove_first(self) -> bool:
+        """Remove the first segment, durably, and only then begin behind it; False if it is not removable.
+
+        Whoever reads it may go on: its map goes with the last that knows it. Raises OSError, and the row stays as it
+        is, if the file does not go or nobody knows whether it is gone for good; the next call then tries again.
+        """
+        if not self.first_is_removable:
+            return False
+        self._remove_front()
+        return True
+
+    def remove_in_use(self) -> None:
+        """Remove every segment as `remove_first` does one. Nobody may append or flush any more."""
+        while self.segments:
+            self._remove_front()
+
+    def _remove_front(self) -> None:
+        path = self.segments[0].file.path
+        if self._world.files.status(path) is not None:
+            self._world.files.unlink(path)
+        self._world.files.sync_directory(directory_of(path))
+        with self._row_lock:
+            self.segments = self.segments[1:]
 
     # -- flushing ----------------------------------------------------------------------------------
 
@@ -87,7 +132,7 @@ class SegmentQueue:
         segment = self.find(where)
         if segment is None:
             return False
-        store_timestamp_ms = segment.store_timestamp_ms
+        store_timestamp_ms = segment.readable_store_timestamp_ms
         flushed = segment.base_offset + segment.flush(least_pages)
         if flushed == where:
             return False
@@ -109,29 +154,33 @@ class SegmentQueue:
         self.flush_all()
         for segment in self.segments[first:]:
             self._world.files.sync(segment.file.path)
-        if self.segments:
-            self._world.files.sync_directory(self.directory)
+        for directory in sorted({directory_of(segment.file.path) for segment in self.segments}):
+            self._world.files.sync_directory(directory)
 
     # -- opening and cutting -----------------------------------------------------------------------
 
-    def load(self) -> None:
-        """Map what is in the directory; every segment counts as full until recovery says otherwise.
+    def load(self, *, expired_mtime_ms: int = -1) -> None:
+        """Map what is in the directories; every segment counts as full until recovery says otherwise.
 
         Files that a crash left half made, and all behind them, are removed if `is_expendable` says that nothing is
-        lost with them. Raises CorruptFileError on a foreign name, a wrong size, or a gap with data behind it.
+        lost with them. So are those in front of a gap, if all of them were last changed at expired_mtime_ms or
+        before: their time was over, and a crash has brought them back. Raises CorruptFileError on a foreign name, a
+        wrong size, any other gap with data behind it, or data under one name in two directories.
         """
         files = self._world.files
-        if files.status(self.directory) is None:
-            return
-        bases = [self._base_of(name) for name in files.list_directory(self.directory)]
-        irregular = self._first_irregular(bases)
-        if irregular is not None:
+        bases = self._find_bases()
+        while (irregular := self._first_irregular(bases)) is not None:
             index, error = irregular
-            if not all(self.is_expendable(base) for base in bases[index:]):
+            if all(self.is_expendable(base) for base in bases[index:]):
+                for base in reversed(bases[index:]):
+                    self.remove_file(base)
+                del bases[index:]
+            elif self._is_expired_front(bases[: index + 1], expired_mtime_ms):
+                for base in bases[:index]:
+                    self.remove_file(base)
+                del bases[:index]
+            else:
                 raise error
-            for base in reversed(bases[index:]):
-                self.remove_file(base)
-            del bases[index:]
         segments = []
         for base in bases:
             file = files.map(self.path(base), self.segment_bytes)
@@ -140,12 +189,31 @@ class SegmentQueue:
             segments.append(segment)
         self.segments = tuple(segments)
 
-    def _base_of(self, name: str) -> int:
+    def _find_bases(self) -> list[int]:
+        """Return where the segments begin that there are files of, the lowest first."""
+        paths: dict[int, str] = {}
+        for path in self._directories.paths():
+            base = self._base_of(path)
+            twin = paths.get(base)
+            paths[base] = path if twin is None else self._keep_one(twin, path)
+        return list(paths)
+
+    def _base_of(self, path: str) -> int:
+        name = name_of(path)
         if len(name) == 20 and name.isascii() and name.isdecimal() and int(name) % self.segment_bytes == 0:
             return int(name)
-        raise CorruptFileError(
-            f"{self.directory}/{name}", 0, "file name", f"20 digits, a multiple of {self.segment_bytes}", name
-        )
+        raise CorruptFileError(path, 0, "file name", f"20 digits, a multiple of {self.segment_bytes}", name)
+
+    def _keep_one(self, first: str, second: str) -> str:
+        """Remove that one of two files of one name which holds nothing; return the other.
+
+        The making of a segment that failed or was cut short in one directory may have been repeated in another.
+        """
+        for empty, other in ((second, first), (first, second)):
+            if self._holds_nothing(empty):
+                self._remove(empty)
+                return other
+        raise CorruptFileError(second, 0, "file name", "a name that no other directory has", f"{first} too")
 
     def _first_irregular(self, bases: list[int]) -> tuple[int, CorruptFileError] | None:
         """Return the number of the first file with a wrong size or a gap in front of it, and what is wrong."""
@@ -165,9 +233,19 @@ class SegmentQueue:
                 return index, CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, found)
         return None
 
+    def _is_expired_front(self, bases: list[int], expired_mtime_ms: int) -> bool:
+        """Return whether there is a gap in front of the last of some files, and the time of all others is over."""
+        *front, behind = bases
+        if not front or behind == front[-1] + self.segment_bytes:
+            return False
+        statuses = [self._world.files.status(self.path(base)) for base in front]
+        return all(status is not None and status.mtime_ms <= expired_mtime_ms for status in statuses)
+
     def is_expendable(self, base_offset: int) -> bool:
         """Return whether a file holds nothing: it is not too long, and all zero."""
-        path = self.path(base_offset)
+        return self._holds_nothing(self.path(base_offset))
+
+    def _holds_nothing(self, path: str) -> bool:
         status = self._world.files.status(path)
         if status is None or status.is_directory or status.size_bytes > self.segment_bytes:
             return False
@@ -180,8 +258,11 @@ class SegmentQueue:
 
     def remove_file(self, base_offset: int) -> None:
         """Remove one segment's file, durably, so that removals from the end backwards never leave a gap."""
-        self._world.files.unlink(self.path(base_offset))
-        self._world.files.sync_directory(self.directory)
+        self._remove(self.path(base_offset))
+
+    def _remove(self, path: str) -> None:
+        self._world.files.unlink(path)
+        self._world.files.sync_directory(directory_of(path))
 
     def truncate(self, offset: int) -> bool:
         """Forget everything from offset on, durably; return whether anything but zeros went.

@@ -85,9 +85,12 @@ def outcome(act: Act, operation: Operation) -> object:
 
 
 def is_modelled(act: Act, operation: Operation) -> bool:
-    """Return whether the simulated disk claims to do this: it renames files only."""
-    kind, path, _ = operation
-    return kind != "rename" or isinstance(outcome(act, ("list", path, "")), type)
+    """Return whether the simulated disk claims to do this, and pyfakefs does it as Linux does.
+
+    The one renames files only; the other answers ENOTEMPTY where a file is renamed to a directory with something in it.
+    """
+    kind, *paths = operation
+    return kind != "rename" or all(isinstance(outcome(act, ("list", path, "")), type) for path in paths)
 
 
 operations = st.tuples(

@@ -13,6 +13,7 @@ import pytest
 
 from tornlog.faults.disk import Disk
 from tornlog.faults.image import FileImage, Image
+from tornlog.faults.map_faults import MapFaults
 from tornlog.faults.timing import SyncTiming
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import TaskFailedError
@@ -24,6 +25,8 @@ from tornlog.store.real.world import real_world
 from tornlog.store.world import World
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+RESERVED_HOURS = 300_000
+"""34 years: nothing of a golden store expires by itself, whenever the tests run and however full their disk is."""
 
 
 @cache
@@ -73,6 +76,13 @@ class Golden:
             mapped_file_size_consume_queue=values["mappedFileSizeConsumeQueue"],
             max_message_size=values["maxMessageSize"],
             message_delay_level=values["messageDelayLevel"],
+            max_hash_slot_num=values["maxHashSlotNum"],
+            max_index_num=values["maxIndexNum"],
+            file_reserved_time_hours=RESERVED_HOURS,
+            clean_file_forcibly_enable=False,
+            disk_space_warning_level_ratio=1.0,
+            delete_commit_log_files_interval_ms=0,
+            delete_consume_queue_files_interval_ms=0,
         )
 
 
@@ -187,7 +197,7 @@ class FailingMap:
         self._failures = failures
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("store", "pwrite", "msync", "fdatasync"):
+        if name not in ("store", "pwrite", "msync", "fdatasync", "mlock", "munlock", "advise_will_need"):
             return getattr(self._file, name)
 
         def call(*arguments: Any) -> Any:
@@ -216,11 +226,22 @@ class FailingFiles:
 class Lab:
     """A simulated machine whose disk fails when told: virtual time, so that waiting costs nothing."""
 
-    def __init__(self, image: Image | None = None, timing: SyncTiming | None = None) -> None:
+    def __init__(
+        self,
+        image: Image | None = None,
+        timing: SyncTiming | None = None,
+        map_faults: MapFaults | None = None,
+    ) -> None:
         choices = Choices("lab")
         self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
         self.machine = self.kernel.machine("lab")
-        self.disk = Disk(self.kernel, choices.stream("disk"), image=image, timing=timing or SyncTiming(0, 0))
+        self.disk = Disk(
+            self.kernel,
+            choices.stream("disk"),
+            image=image,
+            timing=timing or SyncTiming(0, 0),
+            map_faults=map_faults,
+        )
         self.failures = Failures()
         files = FailingFiles(self.disk.mount(self.machine), self.failures)
         self.world = World(self.machine.clock, self.machine.tasks, files)
@@ -244,8 +265,10 @@ def lab() -> Iterator[Callable[..., Lab]]:
     """Make labs; whatever still runs in them ends with the test."""
     labs: list[Lab] = []
 
-    def make(image: Image | None = None, timing: SyncTiming | None = None) -> Lab:
-        labs.append(Lab(image, timing))
+    def make(
+        image: Image | None = None, timing: SyncTiming | None = None, map_faults: MapFaults | None = None
+    ) -> Lab:
+        labs.append(Lab(image, timing, map_faults))
         return labs[-1]
 
     yield make
@@ -258,7 +281,12 @@ def small() -> Callable[..., StoreConfig]:
     """Make settings of a small store: a segment holds a few messages, a queue's file ten entries."""
 
     def config(**settings: Any) -> StoreConfig:
-        sizes = {"mapped_file_size_commit_log": 1024, "mapped_file_size_consume_queue": 200}
+        sizes = {
+            "mapped_file_size_commit_log": 1024,
+            "mapped_file_size_consume_queue": 200,
+            "max_hash_slot_num": 5,
+            "max_index_num": 12,
+        }
         return StoreConfig("/store", **{**sizes, **settings})
 
     return config

@@ -1,6 +1,90 @@
+from dataclasses import fields
+from typing import Any
+
 import pytest
 
-from tornlog.store.config import StoreConfig
+from tornlog.store.broker_conf import read_broker_conf
+from tornlog.store.config import ConfigError, StoreConfig
+from tornlog.store.config_meanings import MEANINGS
+
+DEFAULTS = """\
+storePathRootDir=/store
+storePathCommitLog=
+readOnlyCommitLogStorePaths=
+mappedFileSizeCommitLog=1073741824
+mappedFileSizeConsumeQueue=6000000
+enableConsumeQueueExt=false
+mappedFileSizeConsumeQueueExt=50331648
+bitMapLengthConsumeQueueExt=64
+flushIntervalCommitLog=500
+commitIntervalCommitLog=200
+useReentrantLockWhenPutMessage=true
+flushCommitLogTimed=true
+flushIntervalConsumeQueue=1000
+cleanResourceInterval=10000
+deleteCommitLogFilesInterval=100
+deleteConsumeQueueFilesInterval=100
+destroyMapedFileIntervalForcibly=120000
+redeleteHangedFileInterval=120000
+deleteWhen=04
+diskMaxUsedSpaceRatio=75
+fileReservedTime=72
+maxMessageSize=4194304
+checkCRCOnRecover=true
+flushCommitLogLeastPages=4
+commitCommitLogLeastPages=4
+flushLeastPagesWhenWarmMapedFile=4096
+flushConsumeQueueLeastPages=2
+flushCommitLogThoroughInterval=10000
+commitCommitLogThoroughInterval=200
+flushConsumeQueueThoroughInterval=60000
+maxTransferBytesOnMessageInMemory=262144
+maxTransferCountOnMessageInMemory=32
+maxTransferBytesOnMessageInDisk=65536
+maxTransferCountOnMessageInDisk=8
+accessMessageInMemoryMaxRatio=40
+messageIndexEnable=true
+maxHashSlotNum=5000000
+maxIndexNum=20000000
+maxMsgsNumBatch=64
+messageIndexSafe=false
+haListenPort=10912
+haSendHeartbeatInterval=5000
+haHousekeepingInterval=20000
+haTransferBatchSize=32768
+haMasterAddress=
+haSlaveFallbehindMax=268435456
+brokerRole=ASYNC_MASTER
+flushDiskType=ASYNC_FLUSH
+syncFlushTimeout=5000
+slaveTimeout=3000
+messageDelayLevel=1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h
+flushDelayOffsetInterval=10000
+cleanFileForciblyEnable=true
+warmMapedFileEnable=false
+offsetCheckInSlave=false
+debugLockEnable=false
+duplicationEnable=false
+diskFallRecorded=true
+osPageCacheBusyTimeOutMills=1000
+defaultQueryMaxNum=32
+transientStorePoolEnable=false
+transientStorePoolSize=5
+fastFailIfNoBufferInStorePool=false
+enableDLegerCommitLog=false
+enableLmq=false
+enableMultiDispatch=false
+maxLmqConsumeQueueNum=20000
+enableScheduleMessageStats=true
+enableScheduleAsyncDeliver=false
+scheduleAsyncDeliverMaxPendingLimit=2000
+scheduleAsyncDeliverMaxResendNum2Blocked=3
+putMsgIndexHightWater=600000
+diskSpaceWarningLevelRatio=0.90
+diskSpaceCleanForciblyRatio=0.85
+longPollingEnable=true
+"""
+"""Every key of RocketMQ 4.9.8's that the store knows, with its default there."""
 
 
 @pytest.mark.parametrize(
@@ -27,3 +111,63 @@ def test_everything_lies_below_the_root_under_rocketmqs_names() -> None:
     assert config.checkpoint_path == "/data/store/checkpoint"
     assert config.abort_path == "/data/store/abort"
     assert config.lock_path == "/data/store/lock"
+
+
+def test_a_directory_may_be_given_with_a_slash_at_its_end() -> None:
+    assert StoreConfig("/data/store//") == StoreConfig("/data/store")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"store_path_root_dir": ""}, "store_path_root_dir: expected a directory, found ''"),
+        ({"store_path_commit_log": "/a\0"}, "store_path_commit_log: expected no zero byte, found"),
+        (
+            {"mapped_file_size_commit_log": 1 << 31},
+            "mapped_file_size_commit_log: expected 2147483647 or less",
+        ),
+        (
+            {"max_index_num": 110_000_000},
+            "max_index_num: expected an index file, with maxHashSlotNum slots, of",
+        ),
+        ({"delete_when": ""}, "delete_when: expected hours from 00 to 23, separated by ;, found ''"),
+        ({"delete_when": "04;24"}, "delete_when: expected hours"),
+        ({"delete_when": "004"}, "delete_when: expected hours"),
+        ({"message_delay_level": "1 s"}, "message_delay_level: expected a number and one of s m h d"),
+        ({"message_delay_level": f"{1 << 62}s"}, "message_delay_level: expected delays up to"),
+        (
+            {"disk_space_clean_forcibly_ratio": float("nan")},
+            "disk_space_clean_forcibly_ratio: expected more than 0",
+        ),
+        ({"enable_dleger_commit_log": True}, "enable_dleger_commit_log: expected false"),
+        (
+            {"read_only_commit_log_store_paths": "/store/commitlog"},
+            "read_only_commit_log_store_paths: expected a d",
+        ),
+    ],
+)
+def test_settings_no_store_can_have_are_refused_by_name(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        StoreConfig(**{"store_path_root_dir": "/store"} | settings)
+
+    assert str(caught.value).startswith(message)
+    assert caught.value.line is None
+
+
+def test_every_setting_has_a_meaning_and_every_meaning_a_setting() -> None:
+    assert [one.metadata["key"].name for one in fields(StoreConfig)] == list(MEANINGS)
+    assert all(meaning.text.endswith(".") for meaning in MEANINGS.values())
+
+
+def test_every_number_has_a_unit_but_for_a_port() -> None:
+    numbers = {one.metadata["key"].name for one in fields(StoreConfig) if one.type in (int, float)}
+
+    assert numbers - {name for name, meaning in MEANINGS.items() if meaning.unit} == {"haListenPort"}
+
+
+def test_defaults_are_those_of_rocketmq() -> None:
+    conf = read_broker_conf(DEFAULTS, "/unused")
+    of_rocketmq = [one.name for one in fields(StoreConfig) if not one.metadata["key"].own]
+
+    assert conf.store == StoreConfig("/store")
+    assert sorted(conf.lines) == sorted(of_rocketmq)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ CASES = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json"))
 PLAIN_COLUMNS = ("offset", "size", "topic", "queueId", "queueOffset", "sysFlag", "storeTimestamp")
 STORE_FIELDS = (
     *("minPhyOffset", "maxPhyOffset", "dispatchBehindBytes", "runningFlagBits", "earliestMessageTime"),
-    *("checkpoint", "commitLogFiles", "topicQueueTable"),
+    *("checkpoint", "commitLogFiles", "delayOffsetTable", "topicQueueTable"),
 )
 NOT_YET: dict[str, str] = json.loads((GOLDEN / "not_yet.json").read_text("utf-8"))[
     "fields of inspect.observed without an answer"
@@ -36,7 +37,8 @@ DELIVERED = "RocketMQ's observer also delivered the delayed messages that were d
 STALE_TAIL = "RocketMQ leaves cut entries in the file, and lastOffset, which reads past the end, finds them"
 EMPTY_FILE = "a queue file whose entries are all cut stays, to be written again; RocketMQ removes it"
 REBUILT_FILES = "files that recovery makes or writes have their mtime from then, and here not from the disk"
-INDEX = "RocketMQ rebuilt its index, and with it the third time"
+INDEX = "index files that are built again are durable again, and so is the third time; RocketMQ keeps them"
+FUTURE = "the checkpoint does not speak for index files that are built again"
 UNREADABLE = (
     "a damaged record has neither topic nor store time here; RocketMQ takes what stands in their place"
 )
@@ -71,15 +73,17 @@ LOST_QUEUE = of_queues(("queueId", "topic", *QUEUE_BEGINS, "maxOffset", "maxPhys
 DIFFERENT: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "05b-delay-abrupt": (
         dict.fromkeys(
-            ("checkpoint", "commitLogFiles", "maxPhyOffset", "record", "topicQueueTable"), DELIVERED
+            ("checkpoint", "commitLogFiles", "delayOffsetTable", "maxPhyOffset", "record", "topicQueueTable"),
+            DELIVERED,
         )
         | of_queues(QUEUE_ENDS, DELIVERED),
         {},
     ),
-    "14-abn-blank-magic-flip": (CUT_FILE, CUT_TAIL),
+    "14-abn-all-commitlog-deleted": ({"checkpoint": INDEX}, {"checkpoint": INDEX}),
+    "14-abn-blank-magic-flip": ({"checkpoint": INDEX} | CUT_FILE, {"checkpoint": INDEX} | CUT_TAIL),
     "14-abn-bodylen-huge": (CUT_TAIL, CUT_TAIL),
-    "14-abn-ckpt-zero": ({"checkpoint": INDEX}, {}),
-    "14-abn-combo": ({"checkpoint": INDEX} | REBUILT, {}),
+    "14-abn-ckpt-future": ({"checkpoint": FUTURE}, {"checkpoint": FUTURE}),
+    "14-abn-combo": (REBUILT, {}),
     "14-abn-cq-deleted": (of_queues(QUEUE_BEGINS, PARTLY_REBUILT), of_queues(QUEUE_BEGINS, PARTLY_REBUILT)),
     "14-abn-cq-mid-zero": (REBUILT, {}),
     "14-abn-early-flip": (
@@ -106,8 +110,8 @@ DIFFERENT: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"record": UNREADABLE, "queue.earliestMessageTime": UNREADABLE},
     ),
     "14-cln-flip-last-body": (CUT_TAIL, CUT_TAIL),
-    "14-cln-last-file-deleted": (CUT_FILE, CUT_TAIL),
-    "14-cln-lost-tail-cq-ahead": (CUT_FILE, CUT_TAIL),
+    "14-cln-last-file-deleted": ({"checkpoint": INDEX} | CUT_FILE, {"checkpoint": INDEX} | CUT_TAIL),
+    "14-cln-lost-tail-cq-ahead": ({"checkpoint": INDEX} | CUT_FILE, {"checkpoint": INDEX} | CUT_TAIL),
 }
 """Case -> what differs in `before/` and in `after/`, on purpose: field -> why. Nothing else may, and all of it must."""
 
@@ -153,11 +157,25 @@ def test_a_golden_store_looks_as_rocketmq_saw_it(golden: Callable[..., Any], cas
     assert different_fields(found.everything(), store.observed) == set(on_purpose)
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case not in NO_LOAD])
+def test_the_progress_of_delayed_delivery_reads_as_rocketmq_writes_it(
+    golden: Callable[..., Any], case: str
+) -> None:
+    store = golden(case)
+    found = inspect_directory(overlay_world(), str(store.after), Geometry()).summary()
+
+    assert found["delayOffsetJson"].encode() == (store.after / "config/delayOffset.json").read_bytes()
+    assert found["delayOffsetJson"] == store.manifest["inspect"]["delayOffsetJson"]
+
+
 def told_about(store: Any, tree: str) -> Geometry:
-    """Tell nothing, unless there is no queue file to take the size from."""
-    if list(store.tree(tree).glob("consumequeue/*/*/*")):
-        return Geometry()
-    return Geometry(consume_queue_bytes=store.manifest["config"]["mappedFileSizeConsumeQueue"])
+    """Tell nothing, unless there is no queue file or index file to take the size from."""
+    told, config = Geometry(), store.manifest["config"]
+    if not list(store.tree(tree).glob("consumequeue/*/*/*")):
+        told = replace(told, consume_queue_bytes=config["mappedFileSizeConsumeQueue"])
+    if not list(store.tree(tree).glob("index/*")):
+        told = replace(told, hash_slots=config["maxHashSlotNum"], index_entries=config["maxIndexNum"])
+    return told
 
 
 @pytest.mark.parametrize("case", CASES)

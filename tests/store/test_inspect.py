@@ -146,12 +146,15 @@ def test_options_win_over_broker_conf_and_both_over_the_files(root: Path, tmp_pa
         "mappedFileSizeConsumeQueue": 200,
         "maxMessageSize": 5000,
         "messageDelayLevel": "1s 2d",
+        "maxHashSlotNum": 100,
+        "maxIndexNum": 400,
+        "enableConsumeQueueExt": False,
     }
 
 
 @pytest.mark.parametrize(
     ("line", "text"),
-    [("maxMessageSize=4MB", "expected a number"), ("messageDelayLevel=1s soon", "expected a number")],
+    [("maxMessageSize=4MB", "expected an integer"), ("messageDelayLevel=1s soon", "expected a number")],
 )
 def test_a_setting_that_makes_no_sense_is_a_usage_error(
     root: Path, tmp_path: Path, line: str, text: str

@@ -183,6 +183,7 @@ def test_the_checkpoint_vouches_for_what_lies_before_it(
         recover_whole_log=recover_whole_log,
         flush_consume_queue_thorough_interval_ms=1_000,
         flush_commit_log_thorough_interval_ms=1_000,
+        message_index_enable=False,
     )
     filled = fill(config, 20, abruptly=True, pause_ms=1_000)
     bad = filled.at(4)
@@ -255,7 +256,7 @@ def test_queues_that_vanished_are_written_anew(
 def test_entries_missing_before_the_start_of_a_scan_make_it_a_scan_of_the_whole_log(
     fill: Make, recover: Make, patched: Make, small: Make
 ) -> None:
-    config = small(recover_whole_log=False)
+    config = small(recover_whole_log=False, message_index_enable=False)
     filled = fill(config, 25)
     kept = recover(filled.image, config)
     image = patched(filled.image, "/store/consumequeue/T/0/00000000000000000200", 0, None)
@@ -300,7 +301,7 @@ def test_a_queue_longer_than_a_writing_step_is_rebuilt_whole(
 def test_a_queue_without_a_record_in_the_scan_keeps_its_entries_and_loses_those_into_nothing(
     fill: Make, recover: Make, patched: Make, small: Make
 ) -> None:
-    config = small(recover_whole_log=False)
+    config = small(recover_whole_log=False, message_index_enable=False)
     filled = fill(config, 20, topic=lambda number: "Old" if number < 3 else "T")
     beyond = filled.puts[-1].wrote_offset
     entry = beyond.to_bytes(8, "big") + (492).to_bytes(4, "big") + bytes(8)

@@ -1,12 +1,27 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from tornlog.store.config import FlushDiskType
+from tornlog.store.errors import StoreNotReadableError
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.real.world import real_world
 from tornlog.store.running_flags import Refusal, RunningFlags
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def flags() -> RunningFlags:
+    return RunningFlags(real_world().tasks)
 
 
 @pytest.mark.parametrize("reason", Refusal)
-def test_each_reason_ends_writing_but_only_one_of_them_reading(reason: Refusal) -> None:
-    flags = RunningFlags(real_world().tasks)
+def test_each_reason_ends_writing_but_only_one_of_them_reading(reason: Refusal, flags: RunningFlags) -> None:
     assert flags.is_readable
     assert flags.is_writeable
 
@@ -16,10 +31,133 @@ def test_each_reason_ends_writing_but_only_one_of_them_reading(reason: Refusal) 
     assert flags.is_writeable == (reason is Refusal.NOT_READABLE)
 
 
-def test_reasons_gather() -> None:
-    flags = RunningFlags(real_world().tasks)
+def test_reasons_gather(flags: RunningFlags) -> None:
     flags.refuse(Refusal.DISK_FULL)
     flags.refuse(Refusal.WRITE_LOGICS_QUEUE_ERROR)
     flags.refuse(Refusal.DISK_FULL)
 
     assert flags.bits == 16 + 4
+
+
+def test_a_reason_that_is_taken_back_leaves_the_others(flags: RunningFlags) -> None:
+    flags.refuse(Refusal.DISK_FULL)
+    flags.refuse(Refusal.NOT_WRITEABLE)
+    flags.allow(Refusal.DISK_FULL)
+
+    assert flags.bits == 2
+    assert not flags.is_writeable
+    flags.allow(Refusal.DISK_FULL)
+    assert flags.make_writeable()
+    assert flags.bits == 0
+
+
+def test_a_reason_for_good_cannot_be_taken_back(flags: RunningFlags) -> None:
+    assert not flags.has_failed
+    flags.refuse(Refusal.DISK_FULL)
+    flags.refuse_for_good(Refusal.NOT_WRITEABLE)
+    assert flags.has_failed
+
+    flags.allow(Refusal.DISK_FULL)
+    assert not flags.make_writeable()
+    assert flags.bits == 2
+
+
+def test_by_hand_a_store_is_made_read_only_or_mute_and_back(flags: RunningFlags) -> None:
+    flags.make_not_writeable()
+    flags.make_not_readable()
+    assert flags.bits == 3
+    assert flags.make_readable()
+    assert not flags.is_writeable
+    assert flags.make_writeable()
+    assert not flags.has_failed
+
+
+def started(world: World, config: Any) -> MessageStore:
+    store = MessageStore(world, config)
+    store.load()
+    store.start()
+    return store
+
+
+def test_a_read_only_store_answers_reads_refuses_puts_and_still_stops_cleanly(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, small())
+        store.put_message(Message.of("T", b"one"))
+        world.tasks.sleep(1)
+        store.flags.make_not_writeable()
+        assert store.put_message(Message.of("T", b"two")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        assert len(store.get_message("T", 0, 0).records) == 1
+        assert store.flags.make_writeable()
+        assert store.put_message(Message.of("T", b"two")).status is PutMessageStatus.PUT_OK
+        store.flags.make_not_writeable()
+        assert store.shutdown()
+
+    bench.run(body)
+    assert "/store/abort" not in bench.switch_off().files
+
+
+def test_after_a_failed_sync_no_hand_makes_a_store_writeable(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
+        bench.failures.plan("msync", "commitlog")
+        assert store.put_message(Message.of("T", b"lost")).status is PutMessageStatus.FLUSH_DISK_TIMEOUT
+        assert not store.flags.make_writeable()
+        assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        assert not store.shutdown()
+
+    bench.run(body)
+
+
+READS: dict[str, Callable[[MessageStore], object]] = {
+    "get_message": lambda store: store.get_message("T", 0, 0),
+    "look_message_by_offset": lambda store: store.look_message_by_offset(0),
+    "query_message": lambda store: store.query_message("T", "k", 1, 0, 1 << 62),
+    "get_offset_in_queue_by_time": lambda store: store.get_offset_in_queue_by_time("T", 0, 0),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_store_made_not_readable_or_shut_down_refuses_every_read(
+    lab: Make, small: Make, read: Callable[[MessageStore], object]
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, small())
+        store.put_message(Message.of("T", b"one"))
+        world.tasks.sleep(1)
+        read(store)
+        store.flags.make_not_readable()
+        with pytest.raises(StoreNotReadableError, match="made not readable: running flags 1"):
+            read(store)
+        assert store.put_message(Message.of("T", b"two")).status is PutMessageStatus.PUT_OK
+        assert store.flags.make_readable()
+        read(store)
+        assert store.shutdown()
+        with pytest.raises(StoreNotReadableError, match="the store is shut down"):
+            read(store)
+        assert store.get_max_offset_in_queue("T", 0) == 2  # positions are no reads, as in RocketMQ
+        assert store.get_min_offset_in_queue("T", 0) == 0
+
+    lab().run(body)
+
+
+def test_a_store_that_is_loaded_but_not_started_is_readable(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def write(world: World) -> None:
+        store = started(world, small())
+        store.put_message(Message.of("T", b"one"))
+        assert store.shutdown()
+
+    bench.run(write)
+
+    def look(world: World) -> None:
+        store = MessageStore(world, small())
+        store.load()
+        assert len(store.get_message("T", 0, 0).records) == 1
+        store.close()
+
+    lab(bench.switch_off()).run(look)

@@ -6,6 +6,7 @@ existing directory, and how to execute code that may call it.
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -226,6 +227,100 @@ def test_syncs_of_a_map_return_and_change_nothing(world: World, root: str, run: 
 
 
 # Files: names
+
+
+def test_writes_through_the_descriptor_continue_each_other(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/written", 9000)
+        data = memoryview(bytearray(range(200)) * 45)
+        at = 0
+        while at < 9000:
+            written = file.pwrite(at, data[at : min(at + 4000, 9000)])
+            assert written > 0
+            at += written
+        file.fdatasync()
+
+        assert bytes(file.view(0, 9000)) == bytes(data)
+
+    run(body)
+
+
+def test_a_map_that_is_locked_advised_and_unlocked_is_what_it_was(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/locked", 8192)
+        file.store(4095, b"xy")
+        with suppress(OSError):  # no more than a limit of the machine's
+            file.mlock()
+        file.advise_will_need()
+        file.munlock()
+
+        assert bytes(file.view(4094, 4098)) == b"\0xy\0"
+
+    run(body)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 12288), (1, 12288), (4096, 8191), (4000, 4100), (0, 0)])
+def test_what_is_not_needed_for_now_is_there_when_it_is_needed_again(
+    world: World, root: str, run: Run, start: int, end: int
+) -> None:
+    def body() -> None:
+        file = world.files.map(f"{root}/given back", 12288)
+        data = bytes(range(256)) * 48
+        file.store(0, data)
+        file.advise_dont_need(start, end)
+
+        assert bytes(file.view(0, 12288)) == data
+
+    run(body)
+
+
+def test_a_buffer_is_zeroed_writable_memory_of_its_own(world: World, run: Run) -> None:
+    def body() -> None:
+        first, second = world.files.buffer(5000), world.files.buffer(5000)
+        assert (len(first), first.readonly, bytes(first)) == (5000, False, bytes(5000))
+        first[4998:5000] = b"xy"
+
+        assert bytes(first[4997:]) == b"\0xy"
+        assert bytes(second) == bytes(5000)
+
+    run(body)
+
+
+def test_what_stands_in_a_buffer_is_in_the_file_after_a_write(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        buffer, file = world.files.buffer(100), world.files.map(f"{root}/committed", 100)
+        buffer[10:13] = b"abc"
+        assert file.pwrite(10, buffer[10:13]) == 3
+        buffer[10:13] = b"xyz"
+
+        assert bytes(file.view(9, 14)) == b"\0abc\0"
+
+    run(body)
+
+
+def test_a_time_of_change_that_was_set_is_the_one_that_is_told(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        world.files.write(f"{root}/dated", b"x")
+        world.files.set_mtime_ms(f"{root}/dated", 1_234_567_890_123)
+        status = world.files.status(f"{root}/dated")
+        assert status is not None
+        assert (status.mtime_ms, status.size_bytes) == (1_234_567_890_123, 1)
+        with pytest.raises(FileNotFoundError):
+            world.files.set_mtime_ms(f"{root}/missing", 0)
+
+    run(body)
+
+
+def test_a_file_system_says_how_full_it_is(world: World, root: str, run: Run) -> None:
+    def body() -> None:
+        world.files.map(f"{root}/file", 1 << 16)
+        space = world.files.space(root)
+        assert space.used_bytes > 0
+        assert space.usable_bytes >= 0
+        below = world.files.space(f"{root}/file")
+        assert below.used_bytes + below.usable_bytes > 1 << 16
+
+    run(body)
 
 
 def test_a_small_file_reads_back_what_was_written_last(world: World, root: str, run: Run) -> None:

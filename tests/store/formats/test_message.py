@@ -18,7 +18,7 @@ from tornlog.store.formats.message import (
     encode_blank,
     encode_message_record,
     encode_record,
-    place_record,
+    place_records,
 )
 
 MakeRecord = Callable[..., bytearray]
@@ -120,11 +120,11 @@ def test_placing_a_record_changes_the_three_fields_known_late_and_no_other(
     raw = make_record(born_host=born_host, sys_flag=sys_flag)
     before = decode_record(raw, 0, file="f")
     buffer = bytearray(b"before") + raw + b"after"
-    place_record(
+    place_records(
         buffer,
-        6,
+        (6,),
         queue_offset=99,
-        physical_offset=2**40,
+        physical_offset=2**40 - 6,
         store_timestamp_ms=5,
         born_host_v6=born_host.is_ipv6,
     )

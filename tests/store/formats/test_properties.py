@@ -8,6 +8,8 @@ from tornlog.store.formats.properties import (
     decode_properties,
     encode_properties,
     find_property,
+    map_buckets,
+    rebuild_properties,
 )
 
 WORDS = st.text(
@@ -83,3 +85,33 @@ def test_finding_one_property_agrees_with_decoding_all(text: str, name: str) -> 
     found = find_property(text.encode(), name.encode())
 
     assert decode_properties(text).get(name) == (None if found is None else found.decode())
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [
+        ("TAGS KEYS DELAY REAL_TOPIC REAL_QID", "REAL_TOPIC KEYS DELAY TAGS REAL_QID"),
+        ("DELAY WAIT PGROUP", "DELAY WAIT PGROUP"),  # one bucket: in order of insertion
+        ("PGROUP WAIT DELAY", "PGROUP WAIT DELAY"),
+        ("", ""),
+    ],
+)
+def test_a_rebuilt_string_has_the_order_of_a_java_map(names: str, order: str) -> None:
+    rebuilt = rebuild_properties(dict.fromkeys(names.split(), "v"))
+    assert rebuilt == encode_properties(dict.fromkeys(order.split(), "v"))
+
+
+def test_a_java_map_has_twice_the_buckets_when_it_is_more_than_three_quarters_full() -> None:
+    names = ["KEYS", "TRAN_MSG", *(f"n{number}" for number in range(10))]
+    twelve = rebuild_properties(dict.fromkeys(names, "v"))
+    thirteen = rebuild_properties(dict.fromkeys([*names, "n10"], "v"))
+    assert twelve.index("KEYS") < twelve.index("TRAN_MSG")  # buckets 7 and 9 of 16
+    assert thirteen.index("TRAN_MSG") < thirteen.index("KEYS")  # buckets 9 and 23 of 32
+
+
+def test_the_order_of_names_tells_how_many_buckets_their_map_had() -> None:
+    assert map_buckets(["KEYS", "DELAY", "TAGS"]) == 16
+    assert map_buckets(["UNIQ_KEY", "DELAY", "TAGS", "KEYS"]) == 8
+    assert map_buckets(["TRAN_MSG", "REAL_TOPIC", "KEYS", "UNIQ_KEY"]) == 32
+    assert map_buckets(["TAGS", "UNIQ_KEY", "KEYS", "DELAY"]) == 16  # no map gave this order
+    assert map_buckets([]) == 16

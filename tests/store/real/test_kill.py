@@ -121,8 +121,9 @@ def recover(
         for record in records:
             assert store.look_message_by_offset(record.physical_offset) == record
     store.close()
-    files = {
-        str(path.relative_to(directory)): blake2b(path.read_bytes()).hexdigest()
+    index = {path: f"index/{number}" for number, path in enumerate(sorted(directory.glob("index/*")))}
+    files = {  # those of the index by number, for a rebuilt one has the time of its making for a name
+        index.get(path, str(path.relative_to(directory))): blake2b(path.read_bytes()).hexdigest()
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }

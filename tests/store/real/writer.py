@@ -32,6 +32,8 @@ def config_of(directory: str, flush: FlushDiskType) -> StoreConfig:
         flush_disk_type=flush,
         mapped_file_size_commit_log=SEGMENT_BYTES,
         mapped_file_size_consume_queue=2_000,
+        max_hash_slot_num=100,
+        max_index_num=400,
         flush_interval_commit_log_ms=20,
         flush_interval_consume_queue_ms=20,
         flush_consume_queue_thorough_interval_ms=100,

@@ -192,3 +192,96 @@ def test_making_durable_syncs_data_sizes_and_names(lab: Make) -> None:
         ]
 
     bench.run(body)
+
+
+def test_removals_from_the_front_are_durable_before_the_queue_begins_behind_them(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        queue = filled(world, 3, first=5, last_bytes=30)
+        assert not queue.remove_first()  # it is not durable, and a flush must not find it gone
+        queue.flush_all()
+        kept = queue.segments[0].file.view(0, SIZE)
+        assert queue.remove_first()
+        assert (queue.min_offset, queue.max_offset, queue.flushed_where.get()) == (600, 730, 730)
+        assert names(world) == [600, 700]
+        assert bytes(kept) == b"x" * SIZE
+
+        assert queue.remove_first()
+        assert not queue.remove_first()  # the last one stays
+        assert names(world) == [700]
+
+    bench.run(body)
+    calls = [call for call in bench.failures.calls if call[0] in ("unlink", "sync_directory")]
+    assert calls[:2] == [("unlink", "/log/" + segment_name(500)), ("sync_directory", "/log")]
+
+
+@pytest.mark.parametrize("method", ["unlink", "sync_directory"])
+def test_a_removal_from_the_front_that_fails_changes_nothing_and_can_be_repeated(
+    lab: Make, method: str
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        queue = filled(world, 3)
+        queue.flush_all()
+        bench.failures.plan(method, "/log")
+        with pytest.raises(OSError, match="Input/output error"):
+            queue.remove_first()
+        assert (queue.min_offset, len(queue.segments)) == (0, 3)
+        assert bytes(queue.segments[0].file.view(0, 3)) == b"xxx"
+
+        assert queue.remove_first()
+        assert names(world) == [100, 200]
+
+    bench.run(body)
+
+
+def test_a_queue_without_its_front_grows_flushes_and_is_cut_as_any_other(lab: Make) -> None:
+    def body(world: World) -> None:
+        queue = filled(world, 3)
+        queue.flush_all()
+        queue.remove_first()
+        segment = queue.create(300)
+        segment.append(0, b"new")
+        assert queue.flush()
+        assert queue.flushed_where.get() == queue.max_offset == 303
+        assert queue.truncate(150)
+        assert (queue.min_offset, queue.max_offset, queue.flushed_where.get()) == (100, 150, 150)
+        assert names(world) == [100]
+
+    lab().run(body)
+
+
+def test_files_in_front_of_a_gap_go_if_their_time_is_over_and_are_damage_if_not(lab: Make) -> None:
+    def body(world: World) -> None:
+        queue = filled(world, 9)
+        for number in (1, 4):
+            world.files.unlink(f"{DIRECTORY}/{segment_name(number * SIZE)}")
+        for number, mtime_ms in ((0, 1000), (2, 1000), (3, 1001)):
+            world.files.set_mtime_ms(f"{DIRECTORY}/{segment_name(number * SIZE)}", mtime_ms)
+
+        for expired_mtime_ms in (-1, 999):
+            with pytest.raises(CorruptFileError, match="base offset: expected the next segment"):
+                queue_of(world).load(expired_mtime_ms=expired_mtime_ms)
+            assert names(world) == [0, 200, 300, 500, 600, 700, 800]
+        with pytest.raises(CorruptFileError, match="base offset: expected the next segment"):
+            queue_of(world).load(expired_mtime_ms=1000)
+        assert names(world) == [200, 300, 500, 600, 700, 800]
+        queue = queue_of(world)
+        queue.load(expired_mtime_ms=1001)
+        assert queue.min_offset == 500
+        assert names(world) == [500, 600, 700, 800]
+
+    lab().run(body)
+
+
+def test_what_is_empty_behind_a_gap_goes_before_what_has_expired_in_front_of_it(lab: Make) -> None:
+    def body(world: World) -> None:
+        filled(world, 2)
+        world.files.map(f"{DIRECTORY}/{segment_name(5 * SIZE)}", SIZE)
+        queue = queue_of(world)
+        queue.load(expired_mtime_ms=1 << 60)
+        assert (queue.min_offset, names(world)) == (0, [0, 100])
+
+    lab().run(body)

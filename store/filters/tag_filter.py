@@ -5,7 +5,8 @@ Two tags with one hash both pass here, as in the broker; the client compares the
 
 from dataclasses import dataclass
 
-from .formats.java_hash import java_hash
+from ..formats.consume_queue_ext import ExtUnit
+from ..formats.java_hash import java_hash
 
 _LOW_32_BITS = 0xFFFF_FFFF
 
@@ -27,6 +28,15 @@ class TagFilter:
             return cls(text, None)
         return cls(text, frozenset(java_hash(tag) & _LOW_32_BITS for tag in tags))
 
-    def matches(self, tags_code: int) -> bool:
+    @property
+    def reads_records(self) -> bool:
+        """Return False: the broker compares no strings."""
+        return False
+
+    def matches_queue(self, tags_code: int | None, unit: ExtUnit | None = None) -> bool:
         """Return whether an entry with this tagsCode may be one of the wanted."""
-        return self.codes is None or tags_code & _LOW_32_BITS in self.codes
+        return self.codes is None or tags_code is None or tags_code & _LOW_32_BITS in self.codes
+
+    def matches_record(self, raw: bytes) -> bool:
+        """Return True: what a queue entry says is all there is to it."""
+        return True

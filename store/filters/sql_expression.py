@@ -1,0 +1,209 @@
+"""The parts of an SQL expression: what each comes to for a message's properties, and what may be joined to it.
+
+A property that a message lacks is unknown (None), and so is what depends on it; only what is True is wanted. The rules
+are RocketMQ's, odd ones included: `5 = a` is False, not unknown, where there is no a, and a property alone never is
+True. Joining what RocketMQ refuses to join raises ValueError, which says why.
+Source: RocketMQ ComparisonExpression, LogicExpression, UnaryExpression, PropertyExpression, ConstantExpression.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from .java_compare import Long, NotComparableError, Value, compare, compare_as_doubles
+
+Properties = Mapping[str, str]
+Evaluate = Callable[[Properties], Value]
+
+
+class PartKind(Enum):
+    """What a part is, as far as it matters to what may be joined."""
+
+    PROPERTY = "a property"
+    CONSTANT = "a value"
+    BOOLEAN_CONSTANT = "TRUE, FALSE or NULL"
+    CONDITION = "a condition"
+    NEGATED = "a negated value"
+
+
+class Part(NamedTuple):
+    """A part of an expression. evaluate may raise NotComparableError."""
+
+    kind: PartKind
+    evaluate: Evaluate
+    depth: int = 1
+    """How deep parts are nested in it, itself included."""
+    value: Value = None
+    """Of a constant."""
+
+
+def constant(value: Value) -> Part:
+    """Return a constant; None is NULL."""
+    kind = PartKind.BOOLEAN_CONSTANT if value is None or isinstance(value, bool) else PartKind.CONSTANT
+    return Part(kind, lambda _: value, value=value)
+
+
+def property_of(name: str) -> Part:
+    """Return the value of a property."""
+    return Part(PartKind.PROPERTY, lambda properties: properties.get(name))
+
+
+def _condition(evaluate: Evaluate, *parts: Part) -> Part:
+    return Part(PartKind.CONDITION, evaluate, 1 + max(part.depth for part in parts))
+
+
+# -- logic -----------------------------------------------------------------------------------------
+
+
+def as_condition(part: Part) -> Part:
+    """Return a part as a condition: a property is one that is False wherever it is known."""
+    if part.kind in (PartKind.CONDITION, PartKind.BOOLEAN_CONSTANT):
+        return part
+    if part.kind is not PartKind.PROPERTY:
+        raise ValueError(f"a condition cannot be {part.kind.value}")
+    evaluate = part.evaluate
+    return _condition(lambda properties: None if evaluate(properties) is None else False, part)
+
+
+def negation(part: Part) -> Part:
+    """Return NOT a part."""
+    evaluate = as_condition(part).evaluate
+
+    def negated(properties: Properties) -> Value:
+        value = evaluate(properties)
+        return None if value is None else not value
+
+    return _condition(negated, part)
+
+
+def conjunction(parts: Sequence[Part]) -> Part:
+    """Return parts joined by AND."""
+    return _joined(parts, decisive=False)
+
+
+def disjunction(parts: Sequence[Part]) -> Part:
+    """Return parts joined by OR."""
+    return _joined(parts, decisive=True)
+
+
+def _joined(parts: Sequence[Part], *, decisive: bool) -> Part:
+    """Join parts of which the first that is decisive settles the matter; else it is unknown if one of them is."""
+    conditions = [as_condition(part).evaluate for part in parts]
+
+    def joined(properties: Properties) -> Value:
+        known = True
+        for evaluate in conditions:
+            value = evaluate(properties)
+            if value is decisive:
+                return decisive
+            known = known and value is not None
+        return not decisive if known else None
+
+    return _condition(joined, *parts)
+
+
+# -- comparisons -----------------------------------------------------------------------------------
+
+
+def equality(left: Part, right: Part) -> Part:
+    """Return left = right."""
+    constants = (PartKind.CONSTANT, PartKind.BOOLEAN_CONSTANT)
+    if any(part.kind is PartKind.BOOLEAN_CONSTANT and part.value is None for part in (left, right)):
+        raise ValueError("NULL cannot be compared: use IS NULL")
+    if left.kind is PartKind.BOOLEAN_CONSTANT and right.kind is PartKind.CONSTANT:
+        raise ValueError(f"{constants[1].value} cannot be compared with {constants[0].value}")
+    return _equal(left, right)
+
+
+def is_null(part: Part) -> Part:
+    """Return part IS NULL."""
+    return _equal(part, constant(None))
+
+
+def _equal(left: Part, right: Part) -> Part:
+    evaluate_left, evaluate_right = left.evaluate, right.evaluate
+
+    def equal(properties: Properties) -> Value:
+        first, second = evaluate_left(properties), evaluate_right(properties)
+        if first is None:
+            return True if second is None else None
+        return second is not None and compare(first, second) == 0
+
+    return _condition(equal, left, right)
+
+
+_ORDERS: Mapping[str, Callable[[int], bool]] = {
+    "<": lambda order: order < 0,
+    "<=": lambda order: order <= 0,
+    ">": lambda order: order > 0,
+    ">=": lambda order: order >= 0,
+}
+
+
+def ordering(left: Part, symbol: str, right: Part) -> Part:
+    """Return left < right, or another of < <= > >=."""
+    for part in (left, right):
+        is_word = part.kind is PartKind.CONSTANT and isinstance(part.value, str)
+        if is_word or part.kind in (PartKind.BOOLEAN_CONSTANT, PartKind.CONDITION):
+            raise ValueError(
+                f"{symbol} compares numbers only, not {'a string' if is_word else part.kind.value}"
+            )
+    evaluate_left, evaluate_right, holds = left.evaluate, right.evaluate, _ORDERS[symbol]
+
+    def ordered(properties: Properties) -> Value:
+        first = evaluate_left(properties)
+        if first is None:
+            return None
+        second = evaluate_right(properties)
+        if second is None:
+            return None
+        if isinstance(first, str) and isinstance(second, str):
+            return holds(compare_as_doubles(first, second))
+        return holds(compare(first, second))
+
+    return _condition(ordered, left, right)
+
+
+def between(part: Part, low: Part, high: Part) -> Part:
+    """Return part BETWEEN low AND high, both included."""
+    if low.value is not None and high.value is not None and _is_above(low.value, high.value):
+        raise ValueError(f"BETWEEN {low.value!r} AND {high.value!r}: the second must not be the lower one")
+    return conjunction([ordering(part, ">=", low), ordering(part, "<=", high)])
+
+
+def _is_above(low: str | bool | int | float, high: str | bool | int | float) -> bool:
+    try:
+        return compare(high, low) < 0
+    except NotComparableError as error:
+        raise ValueError(f"BETWEEN: {error}") from error
+
+
+def not_between(part: Part, low: Part, high: Part) -> Part:
+    """Return part NOT BETWEEN low AND high."""
+    return disjunction([ordering(part, "<", low), ordering(part, ">", high)])
+
+
+def membership(part: Part, words: Sequence[str], *, negated: bool) -> Part:
+    """Return part IN (words), or NOT IN."""
+    if part.kind is not PartKind.PROPERTY:
+        raise ValueError(f"IN asks about a property, not {part.kind.value}")
+    evaluate, wanted = part.evaluate, frozenset(words)
+
+    def is_member(properties: Properties) -> Value:
+        value = evaluate(properties)
+        return None if value is None else (value in wanted) is not negated
+
+    return _condition(is_member, part)
+
+
+def minus(part: Part) -> Part:
+    """Return the negative of a part: unknown unless it is a number."""
+    evaluate = part.evaluate
+
+    def negated(properties: Properties) -> Value:
+        value = evaluate(properties)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return Long(-value) if isinstance(value, Long) else -value
+
+    return Part(PartKind.NEGATED, negated, part.depth + 1)

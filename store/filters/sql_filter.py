@@ -1,0 +1,226 @@
+"""The SQL92 subset of RocketMQ's filters: an expression over a message's properties.
+
+    a > 5 AND (b IS NULL OR c IN ('x', 'y')) AND NOT (d BETWEEN 1 AND 2.5 OR e = TRUE)
+
+From weak to strong: OR; AND; = <> IS [NOT] NULL; > >= < <= [NOT] BETWEEN, [NOT] IN; then + - NOT, which take the next
+value, name or parentheses only, as in RocketMQ. Unlike there, text behind a whole expression is an error, not ignored.
+Source: RocketMQ SelectorParser.jj.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..errors import FilterExpressionError
+from . import sql_expression as sql
+from .java_compare import Long, NotComparableError
+from .sql_expression import Part
+from .sql_lexer import Token, TokenKind, tokens_of
+
+EXPRESSION_CHARACTERS_MAX = 1 << 16
+DEPTH_MAX = 64
+"""How deep parts of an expression may be nested."""
+
+_INT_MAX = (1 << 31) - 1
+_LONG_MAX = (1 << 63) - 1
+_DOUBLE_MIN = 5e-324
+_DOUBLE_MAX = 1.7976931348623157e308
+_ORDERS = ("<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True, slots=True)
+class SqlExpression:
+    """A parsed expression."""
+
+    text: str
+    root: Part
+
+    @classmethod
+    def parse(cls, text: str) -> "SqlExpression":
+        """Parse an expression. Raises FilterExpressionError, which says where it is wrong."""
+        return _parse(text)
+
+    def matches(self, properties: Mapping[str, str]) -> bool:
+        """Return whether the expression is true of a message, not false or unknown."""
+        try:
+            return self.root.evaluate(properties) is True
+        except NotComparableError:
+            return False
+
+
+@lru_cache(maxsize=256)
+def _parse(text: str) -> SqlExpression:
+    if len(text) > EXPRESSION_CHARACTERS_MAX:
+        expected = f"at most {EXPRESSION_CHARACTERS_MAX} characters"
+        raise FilterExpressionError(text[:40], 0, expected, str(len(text)))
+    return SqlExpression(text, _Parser(text).parse())
+
+
+class _Parser:
+    """A descent through the levels of the grammar, one token ahead."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = tokens_of(text)
+        self._next = next(self._tokens)
+        self._level = 0
+
+    def parse(self) -> Part:
+        """Return the whole expression as a condition."""
+        root = self._built(lambda: sql.as_condition(self._either()))
+        if self._next.kind is not TokenKind.END:
+            raise self._unexpected("an operator or the end")
+        return root
+
+    # -- tokens ------------------------------------------------------------------------------------
+
+    def _take(self) -> Token:
+        token = self._next
+        if token.kind is not TokenKind.END:
+            self._next = next(self._tokens)
+        return token
+
+    def _takes(self, *symbols: str) -> str | None:
+        """Take the next token if it is one of these symbols, and return it."""
+        if self._next.kind is TokenKind.SYMBOL and self._next.text in symbols:
+            return self._take().text
+        return None
+
+    def _require(self, symbol: str) -> None:
+        if self._takes(symbol) is None:
+            raise self._unexpected(symbol)
+
+    def _unexpected(self, expected: str) -> FilterExpressionError:
+        return FilterExpressionError(self._text, self._next.position, expected, self._next.text)
+
+    def _built(self, build: Callable[[], Part]) -> Part:
+        """Return what build makes of parts read; what it refuses is an error at the next token."""
+        try:
+            part = build()
+        except ValueError as error:
+            raise FilterExpressionError(
+                self._text, self._next.position, "parts that go together", str(error)
+            ) from error
+        if part.depth > DEPTH_MAX:
+            raise self._too_deep()
+        return part
+
+    def _too_deep(self) -> FilterExpressionError:
+        return FilterExpressionError(
+            self._text, self._next.position, f"parts nested at most {DEPTH_MAX} deep", "more"
+        )
+
+    # -- levels, from weak to strong ---------------------------------------------------------------
+
+    def _either(self) -> Part:
+        parts = [self._both()]
+        while self._takes("OR"):
+            parts.append(self._both())
+        return parts[0] if len(parts) == 1 else self._built(lambda: sql.disjunction(parts))
+
+    def _both(self) -> Part:
+        parts = [self._equality()]
+        while self._takes("AND"):
+            parts.append(self._equality())
+        return parts[0] if len(parts) == 1 else self._built(lambda: sql.conjunction(parts))
+
+    def _equality(self) -> Part:
+        left = self._comparison()
+        while symbol := self._takes("=", "<>", "IS"):
+            left = self._is_null(left) if symbol == "IS" else self._equal(left, symbol)
+        return left
+
+    def _is_null(self, left: Part) -> Part:
+        negated = self._takes("NOT") is not None
+        self._require("NULL")
+        null = sql.is_null(left)
+        return self._built(lambda: sql.negation(null) if negated else null)
+
+    def _equal(self, left: Part, symbol: str) -> Part:
+        right = self._comparison()
+        equal = self._built(lambda: sql.equality(left, right))
+        return self._built(lambda: sql.negation(equal)) if symbol == "<>" else equal
+
+    def _comparison(self) -> Part:
+        left = self._unary()
+        while symbol := self._takes(*_ORDERS, "BETWEEN", "IN", "NOT"):
+            left = self._compared(left, symbol)
+        return left
+
+    def _compared(self, left: Part, symbol: str) -> Part:
+        if symbol in _ORDERS:
+            right = self._unary()
+            return self._built(lambda: sql.ordering(left, symbol, right))
+        negated = symbol == "NOT"
+        if negated:
+            found = self._takes("BETWEEN", "IN")
+            if found is None:
+                raise self._unexpected("BETWEEN or IN")
+            symbol = found
+        if symbol == "IN":
+            words = self._words()
+            return self._built(lambda: sql.membership(left, words, negated=negated))
+        low = self._unary()
+        self._require("AND")
+        high = self._unary()
+        join = sql.not_between if negated else sql.between
+        return self._built(lambda: join(left, low, high))
+
+    def _words(self) -> list[str]:
+        self._require("(")
+        words = [self._word()]
+        while self._takes(","):
+            words.append(self._word())
+        self._require(")")
+        return words
+
+    def _word(self) -> str:
+        if self._next.kind is not TokenKind.STRING:
+            raise self._unexpected(TokenKind.STRING.value)
+        return self._take().text
+
+    def _unary(self) -> Part:
+        self._level += 1
+        if self._level > DEPTH_MAX:
+            raise self._too_deep()
+        symbol = self._takes("+", "-", "NOT")
+        if symbol is None:
+            part = self._primary()
+        else:
+            operand = self._unary()
+            join = {"+": lambda it: it, "-": sql.minus, "NOT": sql.negation}[symbol]
+            part = self._built(lambda: join(operand))
+        self._level -= 1
+        return part
+
+    def _primary(self) -> Part:
+        if self._takes("("):
+            inner = self._either()
+            self._require(")")
+            return inner
+        named = self._takes("TRUE", "FALSE", "NULL")
+        if named is not None:
+            return sql.constant({"TRUE": True, "FALSE": False, "NULL": None}[named])
+        token = self._next
+        if token.kind is TokenKind.NAME:
+            self._take()
+            return sql.property_of(token.text)
+        if token.kind in (TokenKind.STRING, TokenKind.INTEGER, TokenKind.FLOAT):
+            part = self._constant(token)
+            self._take()
+            return part
+        raise self._unexpected("a property, a value or (")
+
+    def _constant(self, token: Token) -> Part:
+        if token.kind is TokenKind.STRING:
+            return sql.constant(token.text)
+        if token.kind is TokenKind.FLOAT:
+            number = float(token.text)
+            if not _DOUBLE_MIN <= number <= _DOUBLE_MAX:
+                raise self._unexpected("a number of Java's double, more than 0")
+            return sql.constant(number)
+        digits = token.text.rstrip("lL")
+        if len(digits) > len(str(_LONG_MAX)) or int(digits) > _LONG_MAX:
+            raise self._unexpected(f"a whole number up to {_LONG_MAX}")
+        whole = int(digits)
+        return sql.constant(whole if whole <= _INT_MAX else Long(whole))

@@ -1,0 +1,100 @@
+"""Index file: a hash table from `topic#key` to records, its entries in the order of the log. Big-endian, signed.
+
+    offset          bytes  field
+    0               8      beginTimestamp  i64, ms     store time of the first record indexed
+    8               8      endTimestamp    i64, ms     of the last
+    16              8      beginPhyOffset  i64         where the first record begins in the log
+    24              8      endPhyOffset    i64         where the last one does
+    32              4      hashSlotCount   i32         slots in use
+    36              4      indexCount      i32         number of the next entry; a new file has 0, which means 1
+    40              4 * S  slots           i32 each    number of the slot's newest entry, 0 for none
+    40 + 4 * S      20     entry 0, never used, as 0 means none
+    ... + 20 * n    20     entry n, up to n = N - 1
+
+    an entry
+    0               4      keyHash         i32         see formats.index_key; its slot is keyHash mod S
+    4               8      phyOffset       i64         where the record begins in the log
+    12              4      timeDiff        i32, s      store time less beginTimestamp, whole seconds
+    16              4      previous        i32         number of the slot's next older entry, 0 for none
+
+S is `maxHashSlotNum`, N is `maxIndexNum`: no file says which, and every file is 40 + 4 S + 20 N bytes long. A file that
+follows a full one begins with both times and both offsets set to the end of that one, until its first entry sets them;
+the timeDiff of this first entry is still counted from there. No checksum of its own: believe an entry only after
+reading back the record it points at.
+Source: RocketMQ IndexHeader.java, IndexFile.putKey.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import NamedTuple
+
+HEADER_BYTES = 40
+SLOT_BYTES = 4
+ENTRY_BYTES = 20
+TIME_DIFF_MAX_S = 0x7FFFFFFF
+HEADER = Struct(">qqqqii")
+SLOT = Struct(">i")
+ENTRY = Struct(">iqii")
+assert (HEADER.size, SLOT.size, ENTRY.size) == (HEADER_BYTES, SLOT_BYTES, ENTRY_BYTES)
+FIELDS_AT = {
+    "beginTimestamp": 0,
+    "endTimestamp": 8,
+    "beginPhyOffset": 16,
+    "endPhyOffset": 24,
+    "hashSlotCount": 32,
+    "indexCount": 36,
+}
+"""Where each field of the header begins."""
+
+
+class IndexHeader(NamedTuple):
+    """What a file says of its entries; times in ms, offsets in the log."""
+
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    begin_physical_offset: int
+    end_physical_offset: int
+    used_slots: int
+    next_entry: int
+    """Number of the next entry; 1 in a file without any."""
+
+
+class IndexEntry(NamedTuple):
+    """One key of one record."""
+
+    key_hash: int
+    physical_offset: int
+    time_diff_s: int
+    previous: int
+
+
+encode_entry: Callable[[int, int, int, int], bytes] = ENTRY.pack
+"""Encode one entry: (key_hash, physical_offset, time_diff_s, previous). Called for every key of every message."""
+
+
+def decode_header(view: memoryview) -> IndexHeader:
+    """Decode the 40 bytes a file begins with. Any bytes are a header: ask index.structure."""
+    header = IndexHeader._make(HEADER.unpack_from(view))
+    return header._replace(next_entry=1) if header.next_entry <= 0 else header
+
+
+def decode_entry(view: memoryview, at: int) -> IndexEntry:
+    """Decode the 20 bytes at position at, which must be there. Any bytes are an entry."""
+    return IndexEntry._make(ENTRY.unpack_from(view, at))
+
+
+def entries_at(slots: int) -> int:
+    """Return where entry 0 begins."""
+    return HEADER_BYTES + SLOT_BYTES * slots
+
+
+def index_file_bytes(slots: int, entries_max: int) -> int:
+    """Return how long a file is."""
+    return entries_at(slots) + ENTRY_BYTES * entries_max
+
+
+def time_diff_s(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:
+    """Return what an entry has for the time of its record."""
+    if begin_timestamp_ms <= 0 or store_timestamp_ms <= begin_timestamp_ms:
+        return 0
+    return min((store_timestamp_ms - begin_timestamp_ms) // 1000, TIME_DIFF_MAX_S)

@@ -1,0 +1,71 @@
+"""Which keys a message has in the index, and their hashes.
+
+A message is found by the value of UNIQ_KEY and by each piece of KEYS between single spaces that is not empty. The hash
+is Java's of `topic#key`, made positive: the absolute value, and 0 for -2^31, which has none in 32 bits.
+Source: RocketMQ IndexService.buildIndex and buildKey, IndexFile.indexKeyHashMethod.
+"""
+
+from operator import mul
+
+from .java_hash import index_hash, java_hash
+from .message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from .properties import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_UNIQ_KEY, find_property
+from .scan import ScannedRecord
+
+MAYBE_KEYED = b"KEY"
+"""Only properties with this somewhere in them can have a key. Asked first, of every record of a log."""
+
+_KEYS = PROPERTY_KEYS.encode()
+_UNIQ_KEY = PROPERTY_UNIQ_KEY.encode()
+_SPACE = KEY_SEPARATOR.encode()
+_TOPICS_MAX = 10_000
+_PLAIN_KEY_BYTES_MAX = 128
+_POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_PLAIN_KEY_BYTES_MAX + 1)]
+_WEIGHTS = [tuple(reversed(_POWERS[:length])) for length in range(_PLAIN_KEY_BYTES_MAX + 1)]
+"""By a key's length: what each of its characters counts in its hash."""
+
+_topics: dict[str, int] = {}  # hash of `topic#`, for topics seen before
+
+
+def may_have_keys(record: ScannedRecord) -> bool:
+    """Return whether a record can be in the index: it may have keys, and is no roll-back."""
+    return MAYBE_KEYED in record.properties and record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
+
+
+def keys_of(properties: bytes) -> list[bytes]:
+    """Return a message's keys in the order they are indexed in, UNIQ_KEY first; one that is there twice, twice."""
+    keys = []
+    unique = find_property(properties, _UNIQ_KEY)
+    if unique is not None:
+        keys.append(unique)
+    user = find_property(properties, _KEYS)
+    if user is not None:
+        if _SPACE not in user:
+            keys.append(user)
+        else:
+            keys += filter(None, user.split(_SPACE))
+    return keys
+
+
+def key_hash(topic: str, key: bytes) -> int:
+    """Return the hash of `topic#key`; undecodable bytes of the key count as surrogate escapes.
+
+    >>> key_hash("T1", b"k1"), key_hash("TopicTest", b"key")
+    (79072524, 85128477)
+    """
+    length = len(key)
+    if length > _PLAIN_KEY_BYTES_MAX or not key.isascii():
+        return index_hash(f"{topic}#{key.decode(errors='surrogateescape')}")
+    prefix = _topics.get(topic)
+    if prefix is None:
+        prefix = _remember_topic(topic)
+    h: int = (prefix * _POWERS[length] + sum(map(mul, key, _WEIGHTS[length]))) & 0xFFFFFFFF
+    if h < 0x8000_0000:
+        return h
+    return 0x1_0000_0000 - h if h > 0x8000_0000 else 0
+
+
+def _remember_topic(topic: str) -> int:
+    if len(_topics) >= _TOPICS_MAX:
+        _topics.clear()
+    return _topics.setdefault(topic, java_hash(f"{topic}#"))

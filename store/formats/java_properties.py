@@ -1,0 +1,93 @@
+r"""Java's .properties text, the form of a broker.conf: a key and a value a line.
+
+    key = value     key: value     key value     the first of = : or a blank ends the key, blanks around it do not count
+    # text          ! text                       a comment; nothing but blanks before it
+    value \                                      a \ at the end of a line: the next one, without its leading blanks,
+      goes on                                    goes on with this one, be it a comment's look-alike
+    \t \n \f \r \uXXXX \:                        escapes; before anything else \ stands for that alone
+
+Lines end in \n, \r or \r\n; blanks are space, \t and \f.
+Source: Java SE, java.util.Properties.load.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_BLANKS = " \t\f"
+_KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
+_SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_CONTROLS = {"t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+
+
+class PropertiesError(ValueError):
+    """An escape that is none: in which line, what was expected, what was found."""
+
+    def __init__(self, line: int, expected: str, found: str) -> None:
+        super().__init__(f"line {line}: expected {expected}, found {found!r}")
+        self.line = line
+        self.expected = expected
+        self.found = found
+
+
+class Property(NamedTuple):
+    """One key and its value, and the number of the line they begin in, from 1."""
+
+    key: str
+    value: str
+    line: int
+
+
+def parse_properties(text: str) -> Iterator[Property]:
+    """Yield every property in order, also those whose key was there before. Raises PropertiesError.
+
+    >>> [list(each) for each in parse_properties("# sizes\\na = 1\\nb:2\\\\\\n  3")]
+    [['a', '1', 2], ['b', '23', 3]]
+    """
+    for number, line in _logical_lines(text):
+        match = _KEY.match(line)
+        assert match is not None, line
+        end = match.end()
+        separator = _SEPARATOR.match(line, end)
+        assert separator is not None, line
+        yield Property(_unescape(line[:end], number), _unescape(line[separator.end() :], number), number)
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield what is neither blank nor a comment, continued lines as one, with the number of the first."""
+    lines = iter(enumerate(_LINE_END.split(text), start=1))
+    for number, line in lines:
+        line = line.lstrip(_BLANKS)
+        if line.startswith(("#", "!")):
+            continue
+        parts = []
+        while _is_continued(line):
+            parts.append(line[:-1])
+            line = next(lines, (number, ""))[1].lstrip(_BLANKS)
+        logical = "".join([*parts, line])
+        if logical:
+            yield number, logical
+
+
+def _is_continued(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _unescape(text: str, line: int) -> str:
+    r"""Return text with its escapes resolved. \u gives UTF-16 code units, of which two may make one character."""
+    if "\\" not in text:
+        return text
+
+    def resolve(match: re.Match[str]) -> str:
+        escaped = match[1]
+        if escaped == "u":
+            raise PropertiesError(line, "four hexadecimal digits after \\u", text[match.start() :][:8])
+        return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _CONTROLS.get(escaped, escaped)
+
+    resolved = _ESCAPE.sub(resolve, text)
+    try:
+        return resolved.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError as error:
+        raise PropertiesError(line, "surrogates in pairs", text[:80]) from error

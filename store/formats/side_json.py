@@ -1,0 +1,142 @@
+"""JSON as RocketMQ's side files have it: integer map keys without quotes, which are not JSON, or with them.
+
+    {
+    <tab>"offsetTable":{
+    <tab><tab>"Orders@billing":{0:12,1:7
+    <tab><tab>}
+    <tab>}
+    }
+
+is how 4.9 writes `consumerOffset.json`: entries with a string key on lines of their own, those with an integer key in
+a row, and a line break before the brace that closes anything but an empty map. Readers take both spellings of a key
+and pass over fields they do not know, which 5.x adds. No checksum: a file that is cut short does not parse.
+Source: RocketMQ RemotingSerializable.toJson and fastjson's pretty format, seen in the golden stores.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from ..errors import CorruptFileError
+
+SIDE_JSON_BYTES_MAX = 64 << 20
+_DEPTH_MAX = 32
+_INTEGER_DIGITS_MAX = 19
+_LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
+
+# A string is matched as a whole, so that nothing inside it is taken for a key or a brace.
+_TOKEN = re.compile(
+    r'"(?:[^"\\]|\\.)*"|(?P<before>[{,][ \t\r\n]*)(?P<key>-?[0-9]+)(?=[ \t\r\n]*:)|[{\[}\]]', re.S
+)
+
+Table = Mapping[Any, "int | str | Table"]
+
+
+def encode_side_json(fields: Mapping[str, Table]) -> bytes:
+    r"""Write an object in RocketMQ's layout. Keys within one table are all integers or all strings.
+
+    >>> encode_side_json({"offsetTable": {1: 6, 2: 6}})
+    b'{\n\t"offsetTable":{1:6,2:6\n\t}\n}'
+    """
+    return _encode(fields, 0).encode()
+
+
+def _encode(value: "int | str | Table", depth: int) -> str:
+    if not isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False)
+    if not value:
+        return "{}"
+    line = "\n" + "\t" * (depth + 1)
+    entries = [
+        f"{key}:{_encode(item, depth + 1)}"
+        if isinstance(key, int)
+        else f"{line}{json.dumps(key, ensure_ascii=False)}:{_encode(item, depth + 1)}"
+        for key, item in value.items()
+    ]
+    return "{" + ",".join(entries) + line[:-1] + "}"
+
+
+def decode_side_json(raw: bytes, *, file: str) -> dict[str, Any]:
+    """Return a side file's object; every key is a string. CorruptFileError names the byte where it is none."""
+    if len(raw) > SIDE_JSON_BYTES_MAX:
+        raise CorruptFileError(file, 0, "file size", f"{SIDE_JSON_BYTES_MAX} or less", len(raw))
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(
+            file, error.start, "text", "UTF-8", raw[error.start : error.end].hex()
+        ) from error
+    quoted, quotes_at = _with_quoted_keys(text, file)
+    try:
+        found = json.loads(quoted, parse_int=_integer, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        inserted = sum(at < error.pos for at in quotes_at)
+        offset = len(text[: error.pos - inserted].encode())
+        raise CorruptFileError(file, offset, "JSON", "an object", error.msg) from error
+    except ValueError as error:
+        raise CorruptFileError(file, 0, "JSON", "integers of 64 bits", error) from error
+    if not isinstance(found, dict):
+        raise CorruptFileError(file, 0, "JSON", "an object", type(found).__name__)
+    return found
+
+
+def _with_quoted_keys(text: str, file: str) -> tuple[str, list[int]]:
+    """Return text as JSON, and where in it quotes were put. Raises CorruptFileError if it is nested too deep."""
+    pieces: list[str] = []
+    quotes_at: list[int] = []
+    copied = length = depth = 0
+    for token in _TOKEN.finditer(text):
+        if token[0][0] in "{[":
+            depth += 1
+            if depth > _DEPTH_MAX:
+                offset = len(text[: token.start()].encode())
+                raise CorruptFileError(file, offset, "JSON", f"{_DEPTH_MAX} levels or fewer", "more")
+        elif token[0] in ("}", "]"):
+            depth -= 1
+        if token["key"] is None:
+            continue
+        piece = f'{text[copied : token.start("key")]}"{token["key"]}"'
+        pieces.append(piece)
+        length += len(piece)
+        quotes_at += (length - len(token["key"]) - 2, length - 1)
+        copied = token.end()
+    pieces.append(text[copied:])
+    return "".join(pieces), quotes_at
+
+
+def _integer(digits: str) -> int:
+    if len(digits.lstrip("-")) > _INTEGER_DIGITS_MAX or not _LONG_MIN <= int(digits) <= _LONG_MAX:
+        raise ValueError(f"{digits[:24]} is beyond them")
+    return int(digits)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is none")
+
+
+def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, Any]:
+    """Return the table that a field holds, empty if the field is missing or null."""
+    found = fields.get(name)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise CorruptFileError(file, 0, name, "an object", type(found).__name__)
+    return found
+
+
+def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict[int, int]:
+    """Return a table's entries as number -> offset, in order of number. CorruptFileError for anything else in it."""
+    offsets = {}
+    for key, value in table.items():
+        if not re.fullmatch("-?[0-9]{1,10}", key):
+            raise CorruptFileError(file, 0, field, "integer keys", key[:24])
+        offsets[int(key)] = offset_of(value, f"{field}[{key}]", file=file)
+    return dict(sorted(offsets.items()))
+
+
+def offset_of(value: object, field: str, *, file: str) -> int:
+    """Return a value that is an integer. CorruptFileError for any other."""
+    if type(value) is not int:
+        raise CorruptFileError(file, 0, field, "an integer", str(value)[:24])
+    return value

@@ -1,0 +1,178 @@
+"""One file of the index: RocketMQ's IndexFile. Entries are only ever added, each one linked to the last of its slot.
+
+One task adds; any reads. An entry is in the file before its slot leads there, and `count` moves after both, so a reader
+that takes the slot first and `count` second never meets an entry that is not there yet.
+"""
+
+from collections.abc import Callable
+
+from ..formats.index import (
+    ENTRY,
+    ENTRY_BYTES,
+    HEADER,
+    HEADER_BYTES,
+    SLOT,
+    SLOT_BYTES,
+    IndexEntry,
+    IndexHeader,
+    decode_entry,
+    decode_header,
+    encode_entry,
+    entries_at,
+    time_diff_s,
+)
+from ..world import MappedFile, Tasks
+
+
+class IndexFile:
+    """A mapped index file of a name and geometry."""
+
+    __slots__ = (
+        "_begin_offset",
+        "_entries_at",
+        "_entries_max",
+        "_next",
+        "_slots",
+        "_used_slots",
+        "begin_timestamp_ms",
+        "count",
+        "end_physical_offset",
+        "end_timestamp_ms",
+        "file",
+        "is_durable",
+        "name",
+        "view",
+    )
+
+    def __init__(self, tasks: Tasks, file: MappedFile, name: str, slots: int, entries_max: int) -> None:
+        """Go on with what the file holds, which may be anything: see index.structure."""
+        self.file = file
+        self.name = name
+        self.view = file.view(0, file.size_bytes)
+        """All of its bytes, as they are at any later time too."""
+        self.is_durable = False
+        """Whether the file, full or not touched any more, is synced."""
+        self._slots = slots
+        self._entries_max = entries_max
+        self._entries_at = entries_at(slots)
+        header = decode_header(self.view)
+        self.begin_timestamp_ms = header.begin_timestamp_ms
+        self.end_timestamp_ms = header.end_timestamp_ms
+        self.end_physical_offset = header.end_physical_offset
+        self._begin_offset = header.begin_physical_offset
+        self._used_slots = header.used_slots
+        self._next = header.next_entry
+        self.count = tasks.cell(f"index {name}.count", self._next)
+        """Number of the next entry: those below it are readers'."""
+
+    @property
+    def header(self) -> IndexHeader:
+        """Return what the file says of its entries."""
+        return IndexHeader(
+            self.begin_timestamp_ms,
+            self.end_timestamp_ms,
+            self._begin_offset,
+            self.end_physical_offset,
+            self._used_slots,
+            self.count.get(),
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether it takes no entry any more."""
+        return self.count.get() >= self._entries_max
+
+    def entry(self, number: int) -> IndexEntry:
+        """Return one entry, from 1 to the number below `count`."""
+        return decode_entry(self.view, self._entries_at + ENTRY_BYTES * number)
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def follow(self, full: "IndexFile") -> None:
+        """Begin, as the file behind a full one, with that one's end in the header."""
+        self.begin_timestamp_ms = self.end_timestamp_ms = full.end_timestamp_ms
+        self._begin_offset = self.end_physical_offset = full.end_physical_offset
+        self._store_header(self._next)
+
+    def put_key(self, key_hash: int, physical_offset: int, store_timestamp_ms: int) -> bool:
+        """Lead from a key's hash to a record, whatever is there already; False, and no change, if the file is full."""
+        number = self._next
+        if number >= self._entries_max:
+            return False
+        slot_at = HEADER_BYTES + key_hash % self._slots * SLOT_BYTES
+        (previous,) = SLOT.unpack_from(self.view, slot_at)
+        if not 0 < previous < number:
+            previous = 0
+        diff_s = time_diff_s(self.begin_timestamp_ms, store_timestamp_ms)
+        store = self.file.store
+        store(
+            self._entries_at + ENTRY_BYTES * number,
+            encode_entry(key_hash, physical_offset, diff_s, previous),
+        )
+        store(slot_at, SLOT.pack(number))
+        if number == 1:
+            self.begin_timestamp_ms = store_timestamp_ms
+            self._begin_offset = physical_offset
+        if not previous:
+            self._used_slots += 1
+        self.end_timestamp_ms = store_timestamp_ms
+        self.end_physical_offset = physical_offset
+        self._next = number = number + 1
+        self._store_header(number)
+        self.count.set(number)
+        return True
+
+    def _store_header(self, number: int) -> None:
+        """Write the header in one piece, which a sector keeps whole."""
+        self.file.store(
+            0,
+            HEADER.pack(
+                self.begin_timestamp_ms,
+                self.end_timestamp_ms,
+                self._begin_offset,
+                self.end_physical_offset,
+                self._used_slots,
+                number if number > 1 else 0,
+            ),
+        )
+
+    def flush(self) -> None:
+        """Make every entry durable, but not the file's name."""
+        self.file.msync(0, self.file.size_bytes)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def select(
+        self,
+        key_hash: int,
+        begin_ms: int,
+        end_ms: int,
+        found: list[int],
+        max_num: int,
+        accept: Callable[[int], bool],
+    ) -> None:
+        """Add to found, up to max_num in all, the log offsets of a hash, newest first, that accept says yes to.
+
+        accept is asked of records that may have been stored in [begin_ms, end_ms], as far as entries tell: they know
+        whole seconds only, so it may also be asked of one stored up to 999 ms too early or too late.
+        """
+        view, base_at = self.view, self._entries_at
+        (number,) = SLOT.unpack_from(view, HEADER_BYTES + key_hash % self._slots * SLOT_BYTES)
+        if number > min(self.count.get(), self._entries_max - 1):
+            return
+        while number > 0 and len(found) < max_num:
+            stored_hash, physical_offset, diff_s, previous = ENTRY.unpack_from(
+                view, base_at + ENTRY_BYTES * number
+            )
+            # The first entry's seconds were counted from the header it found: see formats.index.
+            stored_ms = self.begin_timestamp_ms + (1000 * diff_s if number > 1 else 0)
+            is_in_time = begin_ms <= stored_ms + 999 and stored_ms <= end_ms
+            if stored_hash == key_hash and is_in_time and accept(physical_offset):
+                found.append(physical_offset)
+            if stored_ms + 999 < begin_ms or previous >= number:
+                return
+            number = previous
+
+    def may_hold(self, begin_ms: int, end_ms: int) -> bool:
+        """Return whether any entry can be of a record stored in [begin_ms, end_ms]."""
+        return begin_ms <= self.end_timestamp_ms and end_ms >= self.begin_timestamp_ms

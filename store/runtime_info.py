@@ -1,0 +1,80 @@
+"""What a broker tells of its store when asked (GET_BROKER_RUNTIME_INFO): names and spelling are RocketMQ's.
+
+Numbers are text. A rate is three of them, over the last 10, 60 and 600 s, each empty until the store is as old.
+Source: RocketMQ StoreStatsService.getRuntimeInfo, DefaultMessageStore.getRuntimeInfo,
+ScheduleMessageService.buildRunningStats.
+"""
+
+from collections.abc import Mapping
+
+from .config import StoreConfig
+from .consume_queue import ConsumeQueueTable
+from .disk_usage import used_ratio
+from .formats.delay_level import SCHEDULE_TOPIC
+from .stats import LATENCY_BUCKETS, TPS_WINDOWS_S, Rates, StoreStats
+from .world import Files
+
+_NS_PER_MS = 1_000_000
+
+
+def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[str, str]:
+    """Return the statistics of a store; dispatch_bytes_max is the most that dispatch has found waiting."""
+    messages, size_bytes = stats.put_messages_total, stats.put_bytes_total
+    rates = [stats.rates(seconds) for seconds in TPS_WINDOWS_S]
+    return {
+        "bootTimestamp": str(stats.boot_timestamp_ms),
+        "runtime": _runtime(now_ms - stats.boot_timestamp_ms),
+        "putMessageEntireTimeMax": str(stats.put_ns_max // _NS_PER_MS),
+        "putMessageTimesTotal": str(max(messages, 1)),  # RocketMQ never says 0 here
+        "putMessageSizeTotal": str(size_bytes),
+        "putMessageDistributeTime": "".join(
+            f"{name}:{count} " for name, count in zip(LATENCY_BUCKETS, stats.put_latency_counts, strict=True)
+        ),
+        "putMessageAverageSize": str(size_bytes / max(messages, 1)),
+        "dispatchMaxBuffer": str(dispatch_bytes_max),
+        "getMessageEntireTimeMax": str(stats.get_ns_max // _NS_PER_MS),
+        "putTps": _spelled([each and each.puts for each in rates]),
+        "getFoundTps": _spelled([each and each.gets_found for each in rates]),
+        "getMissTps": _spelled([each and each.gets_missed for each in rates]),
+        "getTotalTps": _spelled([_total(each) for each in rates]),
+        "getTransferedTps": _spelled([each and each.transferred for each in rates]),
+    }
+
+
+def disk_info(files: Files, config: StoreConfig) -> dict[str, str]:
+    """Return how full the disks of log and queues are, from 0 to 1; -1 for a directory that is not there."""
+    of_log = {path: _disk_ratio(files, path) for path in config.commit_log_directories}
+    return {
+        **{f"commitLogDiskRatio_{path}": str(ratio) for path, ratio in of_log.items()},
+        "commitLogDiskRatio": str(min(of_log.values())),
+        "consumeQueueDiskRatio": str(_disk_ratio(files, config.consume_queue_directory)),
+    }
+
+
+def _disk_ratio(files: Files, path: str) -> float:
+    return -1.0 if files.status(path) is None else used_ratio(files.space(path))
+
+
+def schedule_info(offsets: Mapping[int, int], queues: ConsumeQueueTable) -> dict[str, str]:
+    """Return, for each level of delay, the next queue offset to deliver and the one behind the last."""
+    info = {}
+    for level, offset in sorted(offsets.items()):
+        queue = queues.find(SCHEDULE_TOPIC, level - 1)
+        info[f"scheduleMessageOffset_{level}"] = f"{offset},{0 if queue is None else queue.max_offset}"
+    return info
+
+
+def _runtime(ms: int) -> str:
+    days, ms = divmod(ms, 86_400_000)
+    hours, ms = divmod(ms, 3_600_000)
+    minutes, ms = divmod(ms, 60_000)
+    return f"[ {days:,} days, {hours} hours, {minutes} minutes, {ms // 1_000} seconds ]"
+
+
+def _total(rates: Rates | None) -> float:
+    """Return all pulls per second; 0.0 where there is no rate yet: RocketMQ adds these two as numbers."""
+    return 0.0 if rates is None else rates.gets_found + rates.gets_missed
+
+
+def _spelled(rates: list[float | None]) -> str:
+    return " ".join("" if rate is None else str(rate) for rate in rates)

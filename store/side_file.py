@@ -1,0 +1,101 @@
+"""A small file beside the log that is replaced as a whole: RocketMQ's ConfigManager with its `.tmp` and `.bak`.
+
+A new version is written aside, made durable, and only then given the name, in whose place the old one is kept as
+`.bak`. No rename takes away a complete version without leaving another, whichever of them a power cut undoes; a version
+that could not be read is never kept in place of one that can.
+Source: RocketMQ ConfigManager.load, MixAll.string2File; the order of its steps and its missing syncs are not kept.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from .errors import CorruptFileError
+from .formats.side_json import SIDE_JSON_BYTES_MAX
+from .world import Files
+
+Value = TypeVar("Value")
+
+
+class SideFile:
+    """One side file. One task at a time calls it."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.path = path
+        self.damage: CorruptFileError | None = None
+        """Why the current version was passed over by the last `load`."""
+        self._files = files
+        self._directory = path.rpartition("/")[0]
+        self._content: bytes | None = None
+        """What the current version holds, None unless that is complete and durable."""
+        self._directory_is_durable = False
+
+    @property
+    def backup_path(self) -> str:
+        """Return where the version before the current one is."""
+        return f"{self.path}.bak"
+
+    @property
+    def temporary_path(self) -> str:
+        """Return where the next version is written. What a crash leaves there counts for nothing."""
+        return f"{self.path}.tmp"
+
+    def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
+        """Return what parse makes of the current version, or else of the one before; None if there is neither.
+
+        parse gets the bytes and the path, and raises CorruptFileError, as this does if all there is to fall back on
+        is damaged. What is returned is durable.
+        """
+        files = self._files
+        self._content, self.damage = None, None
+        if files.status(self._directory) is None:
+            return None
+        if files.status(self.temporary_path) is not None:
+            files.unlink(self.temporary_path)
+        try:
+            self._content, value = self._read(self.path, parse)
+        except CorruptFileError as error:
+            self.damage = error
+            value = None
+        if self._content is None:
+            _, value = self._read(self.backup_path, parse)
+        files.sync_directory(self._directory)
+        return value
+
+    def _read(self, path: str, parse: Callable[[bytes, str], Value]) -> tuple[bytes | None, Value | None]:
+        """Return a version, durable, and its value; neither if it is missing or empty."""
+        status = self._files.status(path)
+        if status is None or status.size_bytes == 0:
+            return None, None
+        if status.size_bytes > SIDE_JSON_BYTES_MAX:
+            raise CorruptFileError(path, 0, "file size", f"{SIDE_JSON_BYTES_MAX} or less", status.size_bytes)
+        content = self._files.read(path)
+        value = parse(content, path)
+        self._files.sync(path)  # another system may have written it and never synced
+        return content, value
+
+    def store(self, content: bytes) -> bool:
+        """Make content the current version, durably; return False, and do nothing, if it is that already.
+
+        Raises OSError if the disk fails. Either version may then be the current one, and the next call writes again.
+        """
+        if content == self._content:
+            return False
+        old, self._content = self._content, None
+        self._make_directory()
+        self._write_aside(content)
+        if old is not None:
+            self._files.rename(self.path, self.backup_path)
+        self._files.rename(self.temporary_path, self.path)
+        self._files.sync_directory(self._directory)
+        self._content = content
+        return True
+
+    def _make_directory(self) -> None:
+        if not self._directory_is_durable:
+            self._files.make_directories(self._directory)
+            self._files.sync_directory(self._directory.rpartition("/")[0] or "/")
+            self._directory_is_durable = True
+
+    def _write_aside(self, content: bytes) -> None:
+        self._files.write(self.temporary_path, content)
+        self._files.sync(self.temporary_path)

@@ -1,0 +1,178 @@
+"""What a store has done since it was made: RocketMQ's StoreStatsService, under its names in `runtime_info`.
+
+Messages and bytes per topic are counted inside the put lock and exact. The other counts are single increments outside
+of any lock, which CPython does not divide between threads; on an interpreter without its lock they may come out short.
+Rates come from samples at least a second apart. No task takes them: a service that runs anyway does, and every reader.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from .formats.scan import ScannedRecord
+from .get_result import GetMessageResult, GetMessageStatus
+from .world import World
+
+LATENCY_BUCKETS = (
+    *("[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]"),
+    *("[1~2s]", "[2~3s]", "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]"),
+)
+"""RocketMQ's names. A put of less than 1 ms is in the first, one of exactly 10 ms in the third."""
+
+TPS_WINDOWS_S = (10, 60, 600)
+
+_BOUNDS_NS = [ms * 1_000_000 for ms in (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)]
+FAST_PUT_NS = _BOUNDS_NS[0]
+"""A put that took less is not reported to the statistics: the log has counted it, and time is what they cost."""
+
+_SAMPLE_MS = 1_000
+_SAMPLES_MAX = max(TPS_WINDOWS_S) * 1_000 // _SAMPLE_MS + 1
+_NS_PER_MS = 1_000_000
+
+
+@dataclass(slots=True)
+class TopicTotals:
+    """What was put to one topic."""
+
+    messages: int = 0
+    size_bytes: int = 0
+    """Bytes of log, blank records not counted."""
+
+
+_NOTHING = TopicTotals()
+
+
+class Counted(Protocol):
+    """What the log counts by itself."""
+
+    put_totals: dict[str, TopicTotals]
+    puts_failed: int
+
+
+class _Sample(NamedTuple):
+    """Totals at one moment of the monotonic clock."""
+
+    at_ms: int
+    puts: int
+    gets_found: int
+    gets_missed: int
+    transferred: int
+
+
+class Rates(NamedTuple):
+    """What happened per second: messages put, pulls with and without an answer, messages given."""
+
+    puts: float
+    gets_found: float
+    gets_missed: float
+    transferred: float
+
+
+class StoreStats:
+    """Counts of one life of a store."""
+
+    def __init__(self, world: World, counted: Counted) -> None:
+        """Begin at zero; counted is the log, whose put lock keeps its counts exact."""
+        self.boot_timestamp_ms = world.clock.now_ms()
+        self.put_ns_max = 0
+        """The longest of the puts that took FAST_PUT_NS or more."""
+        self.gets_found = 0
+        self.gets_missed = 0
+        self.messages_transferred = 0
+        self.get_ns_max = 0
+        self.fall_behind_bytes: dict[tuple[str, int], int] = {}
+        """How far behind the log's end the last pull from a queue has read, per topic and queue id."""
+        self.batches = 0
+        self.messages_batched = 0
+        self._clock = world.clock
+        self._counted = counted
+        self._slow_put_counts = [0] * len(LATENCY_BUCKETS)
+        self._lock = world.tasks.lock("store stats")
+        self._samples: deque[_Sample] = deque([self._totals()], _SAMPLES_MAX)
+
+    # -- counting ----------------------------------------------------------------------------------
+
+    def put_was_slow(self, took_ns: int) -> None:
+        """Note a put that took FAST_PUT_NS or more to be answered."""
+        self._slow_put_counts[bisect_right(_BOUNDS_NS, took_ns)] += 1
+        if took_ns > self.put_ns_max:
+            self.put_ns_max = took_ns
+
+    def batch_stored(self, messages: int) -> None:
+        """Note that a put brought several messages."""
+        self.batches += 1
+        self.messages_batched += messages
+
+    def get_answered(self, took_ns: int, result: GetMessageResult) -> None:
+        """Note how long a pull took, and what it gave."""
+        if result.status is GetMessageStatus.FOUND:
+            self.gets_found += 1
+            self.messages_transferred += len(result.records)
+        else:
+            self.gets_missed += 1
+        if took_ns > self.get_ns_max:
+            self.get_ns_max = took_ns
+
+    def record_dispatched(self, record: ScannedRecord) -> None:
+        """Count a record as put: on a slave, where nothing else is."""
+        totals = self._counted.put_totals.setdefault(record.topic, TopicTotals())
+        totals.messages += 1
+        totals.size_bytes += record.size_bytes
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    @property
+    def put_latency_counts(self) -> list[int]:
+        """Return how many puts were answered in the time of each bucket. Fast ones are what the others leave."""
+        slow = self._slow_put_counts[1:]
+        puts = self.put_messages_total - self.messages_batched + self.batches + self.puts_failed
+        return [max(0, puts - sum(slow)), *slow]
+
+    @property
+    def puts_failed(self) -> int:
+        """Return how many puts were not refused up front and are not in the log."""
+        return self._counted.puts_failed
+
+    def put_totals(self, topic: str) -> TopicTotals:
+        """Return what was put to one topic so far."""
+        return replace(self._counted.put_totals.get(topic, _NOTHING))
+
+    @property
+    def put_messages_total(self) -> int:
+        """Return how many messages were put."""
+        return sum(totals.messages for totals in self._totals_by_topic())
+
+    @property
+    def put_bytes_total(self) -> int:
+        """Return how many bytes of log they took."""
+        return sum(totals.size_bytes for totals in self._totals_by_topic())
+
+    def _totals_by_topic(self) -> tuple[TopicTotals, ...]:
+        return tuple(self._counted.put_totals.values())  # in one step: puts may add a topic meanwhile
+
+    def sample(self) -> None:
+        """Take a sample, if the last one is a second old."""
+        with self._lock:
+            if self._clock.monotonic_ns() // _NS_PER_MS - self._samples[-1].at_ms >= _SAMPLE_MS:
+                self._samples.append(self._totals())
+
+    def _totals(self) -> _Sample:
+        return _Sample(
+            self._clock.monotonic_ns() // _NS_PER_MS,
+            self.put_messages_total,
+            self.gets_found,
+            self.gets_missed,
+            self.messages_transferred,
+        )
+
+    def rates(self, seconds: int) -> Rates | None:
+        """Return the rates of the last so many seconds; None until there are samples so far apart."""
+        with self._lock:
+            last = self._samples[-1]
+            due_ms = last.at_ms - seconds * 1_000
+            first = next((each for each in reversed(self._samples) if each.at_ms <= due_ms), None)
+        if first is None:
+            return None
+        span_ms, *counts = (end - begin for begin, end in zip(first, last, strict=True))
+        return Rates(*(count * 1_000 / span_ms for count in counts))

@@ -1,0 +1,247 @@
+"""Asks producer groups for the decisions they owe: RocketMQ's TransactionalMessageCheckService.
+
+Each pass goes through the half queue from where the last one ended. A half message that an op decided is done with; one
+whose time has come is put back at the end of the queue and asked about; one too young ends the pass, for those behind
+it are younger. A half message is only passed once it is decided, put back or given up, so none is forgotten.
+
+How far both queues are done with is kept as offsets of a consumer group, but only what is in the durable part of the
+log counts: progress that outlived the record that was put back would be a transaction that nobody asks about again.
+
+Source: RocketMQ TransactionalMessageServiceImpl.check.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from ..config import BrokerRole
+from ..errors import StoreError
+from ..formats.message import MessageRecord
+from ..message import Message
+from ..message_store import MessageStore
+from ..put_result import AppendMessageResult, PutMessageStatus
+from ..service import Service
+from ..world import World
+from .decisions import Decisions
+from .half_message import (
+    GIVEN_UP_TOPIC,
+    HALF_TOPIC,
+    OP_TOPIC,
+    QUEUE_ID,
+    HalfMessage,
+    again,
+    decision,
+    put_back,
+)
+from .op_queue import OpQueue
+from .pulling import pull_from
+from .verdict import TransactionConfig, Verdict, verdict
+
+CHECK_GROUP = "CID_RMQ_SYS_TRANS"
+"""The consumer group whose offsets are the progress of the check."""
+
+_PASS_MS_MAX = 60_000
+_HOUR_MS = 3_600_000
+_NEVER_STORED = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
+
+
+class OffsetStore(Protocol):
+    """Where consumer groups keep their progress: a ConsumerOffsetManager."""
+
+    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Note the offset of the message that a group wants next."""
+
+    def query_offset(self, group: str, topic: str, queue_id: int) -> int:
+        """Return the offset a group last committed for a queue, -1 if it never did."""
+
+
+class _Progress(NamedTuple):
+    """How far both queues are done with, and how much of the log that rests upon."""
+
+    half_offset: int
+    op_offset: int
+    log_offset: int
+
+
+class TransactionalMessageCheckService(Service):
+    """One task that makes a pass every so often."""
+
+    name = "transaction check"
+
+    def __init__(
+        self,
+        world: World,
+        store: MessageStore,
+        offsets: OffsetStore,
+        config: TransactionConfig,
+        decisions: Decisions,
+    ) -> None:
+        super().__init__(world)
+        self.on_check: Callable[[MessageRecord], None] = _nobody
+        """Told of each half message whose producer group is to be asked, as it was put back."""
+        self.last_error: Exception | None = None
+        """What ended a pass early, or what `on_check` raised, last."""
+        self.config = config
+        self._store = store
+        self._offsets = offsets
+        self._decisions = decisions
+        self._ops: OpQueue | None = None
+        self._half_offset = 0
+        """The first half message that is not done with."""
+        self._own_from = 0
+        """Half messages from here on were put in this life, so all of them that were put back are known."""
+        self._unpublished: _Progress | None = None
+
+    # -- life --------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Wait one interval, then make a pass; survive what the disk does to it."""
+        self.signal.wait(self.config.transaction_check_interval_ms)
+        if self.is_stopping:
+            return
+        try:
+            self.check()
+        except (StoreError, OSError) as error:
+            self.last_error = error
+
+    def finish(self) -> None:
+        """Publish what progress is durable by now."""
+        self._publish()
+
+    # -- one pass ----------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Make one pass. One task at a time calls it. A slave makes none: its master does.
+
+        Raises StoreError or OSError if the store cannot be read; what was done until then stays done.
+        """
+        if self._store.config.broker_role is BrokerRole.SLAVE:
+            return
+        self._publish()
+        ops = self._ops
+        if ops is None:
+            ops = self._ops = self._begin()
+        self._pay_owed()
+        end = self._store.get_max_offset_in_queue(HALF_TOPIC, QUEUE_ID)
+        if end < self._half_offset:  # it was removed with what it led to, and has begun anew
+            self._half_offset, self._own_from = end, min(self._own_from, end)
+            self._decisions.clear()
+        clock = self.world.clock
+        begin_ns = clock.monotonic_ns()
+        ops.read()
+        for at, record in pull_from(self._store, HALF_TOPIC, self._half_offset, end):
+            if record is not None and not self._deal_with(HalfMessage.of(record), ops):
+                break
+            self._half_offset = at + 1
+            if self.is_stopping or clock.monotonic_ns() - begin_ns > _PASS_MS_MAX * 1_000_000:
+                break
+        if self._half_offset >= self._own_from:
+            with self._decisions.lock:
+                ops.forget(self._is_settled)
+        self._unpublished = _Progress(self._half_offset, ops.needed_from, self._store.max_phy_offset)
+        self._publish()
+
+    def _begin(self) -> OpQueue:
+        """Take up the progress of earlier lives."""
+        self._half_offset = self._progress_in(HALF_TOPIC)
+        self._own_from = self._store.get_max_offset_in_queue(HALF_TOPIC, QUEUE_ID)
+        return OpQueue(self._store, self._progress_in(OP_TOPIC))
+
+    def _progress_in(self, topic: str) -> int:
+        offset = self._offsets.query_offset(CHECK_GROUP, topic, QUEUE_ID)
+        return offset if offset >= 0 else max(self._store.get_min_offset_in_queue(topic, QUEUE_ID), 0)
+
+    def _is_settled(self, half_offset: int) -> bool:
+        """Return whether the check cannot come upon the half message that was once at an offset, if any was."""
+        if half_offset < self._half_offset:
+            return not self._decisions.is_put_back(half_offset)
+        return half_offset >= self._store.get_max_offset_in_queue(HALF_TOPIC, QUEUE_ID)
+
+    def _publish(self) -> None:
+        """Keep the progress of the last pass for later lives, if what it rests upon is durable."""
+        done = self._unpublished
+        if done is None or self._store.log.flushed_where.get() < done.log_offset:
+            return
+        self._unpublished = None
+        # In this order: whoever reads between the two finds more ops than it needs, not fewer.
+        for topic, offset in ((HALF_TOPIC, done.half_offset), (OP_TOPIC, done.op_offset)):
+            if self._progress_in(topic) != offset:
+                self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
+
+    def _pay_owed(self) -> None:
+        """Try again to put the ops of decisions that had none."""
+        for half_offset in self._decisions.owed():
+            message = decision(half_offset, self.world.clock.now_ms(), self.config.store_host)
+            append = self._store.put_message(message).append
+            if append is not None:
+                self._decisions.op_stored(half_offset, append.queue_offset)
+
+    # -- one half message --------------------------------------------------------------------------
+
+    def _deal_with(self, half: HalfMessage, ops: OpQueue) -> bool:
+        """Do what a half message needs; return whether the pass may go on behind it."""
+        asked: MessageRecord | None = None
+        decisions = self._decisions
+        with decisions.lock:
+            if decisions.is_hidden(half, self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)):
+                return False
+            if not ops.is_decided(half):
+                ops.read()
+            if ops.is_decided(half):
+                decisions.was_passed(half)
+                return True
+            reserved_ms = self._store.config.file_reserved_time_hours * _HOUR_MS
+            judged = verdict(half, self.world.clock.now_ms(), self.config, reserved_ms)
+            if judged is Verdict.TOO_YOUNG:
+                return False
+            if judged is Verdict.HOPELESS:
+                return self._give_up(half)
+            message = put_back(half, asked=judged is Verdict.DUE)
+            append = self._put_again(message, again(half, HALF_TOPIC, {}))
+            if append is None:
+                return False
+            decisions.was_put_back(half, append.queue_offset)
+            if judged is Verdict.DUE:
+                asked = _placed(half.record, message, append)
+        if asked is not None:
+            self._ask(asked)
+        return True
+
+    def _give_up(self, half: HalfMessage) -> bool:
+        """Move a half message out of the way; False if that has to be tried again."""
+        result = self._store.put_message(again(half, GIVEN_UP_TOPIC, {}))
+        if not result.is_stored and result.status not in _NEVER_STORED:
+            return False
+        self._decisions.was_passed(half)
+        return True
+
+    def _put_again(self, message: Message, as_it_was: Message) -> AppendMessageResult | None:
+        """Put a message, or if it has become too long, another in its place; None if the store takes neither now."""
+        result = self._store.put_message(message)
+        if result.status in _NEVER_STORED:
+            result = self._store.put_message(as_it_was)
+        return result.append
+
+    def _ask(self, record: MessageRecord) -> None:
+        """Ask about a record once a look-up finds it, which under SYNC_FLUSH is when it is durable."""
+        self._store.flush.wait_durable(record.physical_offset + record.size_bytes, wait=True)
+        try:
+            self.on_check(record)
+        except Exception as error:  # its own matter: the half message comes up again
+            self.last_error = error
+
+
+def _placed(record: MessageRecord, message: Message, append: AppendMessageResult) -> MessageRecord:
+    """Return the record that a half message became where it was put back."""
+    return replace(
+        record,
+        size_bytes=append.wrote_bytes,
+        queue_offset=append.queue_offset,
+        physical_offset=append.wrote_offset,
+        store_timestamp_ms=append.store_timestamp_ms,
+        properties=message.properties,
+    )
+
+
+def _nobody(record: MessageRecord) -> None:
+    """Ask no one."""

@@ -1,0 +1,106 @@
+"""What this life knows of transactions before the queues show it.
+
+A decision is in the log before the check can pull its op, and a half message that was put back is known under two
+offsets. Without this memory a producer would be asked about what it has just decided, and two of its answers that cross
+would both be carried out. Nothing here survives a crash, nor needs to: a producer is then asked once more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..world import World
+from .half_message import HalfMessage
+
+_IN_FLIGHT = -1
+_OWED = -2
+
+
+@dataclass(slots=True)
+class _PutBack:
+    newest_offset: int
+    is_decided: bool = False
+
+
+class Decisions:
+    """Decisions made and half messages put back in this life. Methods that say so are called with `lock` held."""
+
+    def __init__(self, world: World) -> None:
+        self.lock = world.tasks.lock("transactions")
+        """Whoever holds it can put a half message back, and nobody decides it meanwhile."""
+        self._ops: dict[int, int] = {}
+        """Half offset -> queue offset of its op, or why there is none, until the op can be pulled."""
+        self._put_back: dict[int, _PutBack] = {}
+        """First offset -> what became of it, until the check comes upon it decided."""
+
+    def begin(self, half: HalfMessage, visible_ops: int) -> bool:
+        """Claim the right to decide; False if that is known to have happened, or is happening.
+
+        visible_ops: the end of the op queue.
+        """
+        with self.lock:
+            self._prune(visible_ops)
+            put_back = self._put_back.get(half.first_offset)
+            if (put_back and put_back.is_decided) or any(offset in self._ops for offset in half.offsets):
+                return False
+            self._ops |= dict.fromkeys(half.offsets, _IN_FLIGHT)
+            return True
+
+    def _prune(self, visible_ops: int) -> None:
+        """Forget the oldest decisions as far as everyone can see their ops."""
+        while self._ops:
+            half_offset, op_offset = next(iter(self._ops.items()))
+            if not 0 <= op_offset < visible_ops:
+                return
+            del self._ops[half_offset]
+
+    def abandon(self, half: HalfMessage) -> None:
+        """Give the right back: nothing was decided."""
+        with self.lock:
+            for offset in half.offsets:
+                self._ops.pop(offset, None)
+
+    def conclude(self, half: HalfMessage, ops: Mapping[int, int | None]) -> None:
+        """Note that a half message is decided. ops: half offset -> queue offset of its op, None if it is not stored."""
+        with self.lock:
+            for half_offset, op_offset in ops.items():
+                self._ops[half_offset] = _OWED if op_offset is None else op_offset
+            put_back = self._put_back.get(half.first_offset)
+            if put_back:
+                put_back.is_decided = True
+
+    def op_stored(self, half_offset: int, op_offset: int) -> None:
+        """Note that an op that was owed is in the log."""
+        with self.lock:
+            self._ops[half_offset] = op_offset
+
+    def owed(self) -> list[int]:
+        """Return the decided half messages whose op is not in the log."""
+        with self.lock:
+            return [half_offset for half_offset, op_offset in self._ops.items() if op_offset == _OWED]
+
+    def clear(self) -> None:
+        """Forget everything: the half queue counts from 0 again, and the offsets would be those of others."""
+        with self.lock:
+            self._ops.clear()
+            self._put_back.clear()
+
+    # -- with the lock held ------------------------------------------------------------------------
+
+    def is_hidden(self, half: HalfMessage, visible_ops: int) -> bool:
+        """Return whether a half message is decided, or about to be, and its op cannot be pulled yet."""
+        ops = [self._ops[offset] for offset in half.offsets if offset in self._ops]
+        return any(not 0 <= op_offset < visible_ops for op_offset in ops)
+
+    def was_put_back(self, half: HalfMessage, offset: int) -> None:
+        """Note that a half message is now also at a later queue offset."""
+        self._put_back[half.first_offset] = _PutBack(offset)
+
+    def was_passed(self, half: HalfMessage) -> None:
+        """Note that the check is done with a half message."""
+        put_back = self._put_back.get(half.first_offset)
+        if put_back and put_back.newest_offset == half.record.queue_offset:
+            del self._put_back[half.first_offset]
+
+    def is_put_back(self, first_offset: int) -> bool:
+        """Return whether the half message that was first at a queue offset may come up again."""
+        return first_offset in self._put_back

@@ -1,0 +1,124 @@
+"""A disk that fills up, and one that does not."""
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Rig = Callable[..., Any]
+
+
+def refused(attempt: Callable[[], Any]) -> OSError:
+    """Return the error of an attempt that finds no room."""
+    with pytest.raises(OSError, match="No space left on device") as failure:
+        attempt()
+    assert failure.value.errno == errno.ENOSPC
+    return failure.value
+
+
+def test_a_disk_without_a_capacity_takes_everything_and_says_how_much_it_has(make_rig: Rig) -> None:
+    rig = make_rig()
+    rig.files.map("/a", 1 << 20)
+    rig.files.write("/b", b"12345")
+
+    space = rig.files.space("/")
+    assert space.used_bytes == (1 << 20) + 5
+    assert space.used_bytes + space.usable_bytes == 1 << 40
+    assert rig.disk.capacity_bytes is None
+    assert rig.fired["disk full"] == 0
+
+
+def test_a_file_that_does_not_fit_is_made_and_does_not_grow(make_rig: Rig) -> None:
+    rig = make_rig()
+    rig.disk.capacity_bytes = 100
+    error = refused(lambda: rig.files.map("/a", 101))
+
+    assert error.filename == "/a"
+    assert rig.files.status("/a").size_bytes == 0
+    assert rig.files.map("/a", 100).size_bytes == 100
+    assert rig.fired["disk full"] == 1
+
+
+def test_a_full_disk_makes_no_file_but_opens_and_changes_those_that_are_there(make_rig: Rig) -> None:
+    rig = make_rig()
+    rig.disk.capacity_bytes = 100
+    file = rig.files.map("/a", 100)
+    refused(lambda: rig.files.write("/b", b""))
+    refused(lambda: rig.files.lock("/c"))
+
+    file.store(0, b"still")
+    assert file.pwrite(5, b" here") == 5
+    file.msync(0, 10)
+    rig.files.rename("/a", "/d")
+    assert rig.files.read("/d")[:10] == b"still here"
+    assert rig.files.map("/d", 50).size_bytes == 50
+    assert [rig.files.status(path) for path in ("/a", "/b", "/c")] == [None, None, None]
+    assert rig.files.space("/") == (100, 0)
+    assert rig.fired["disk full"] == 2
+
+
+def test_a_small_file_is_written_as_far_as_there_is_room(make_rig: Rig) -> None:
+    rig = make_rig()
+    rig.disk.capacity_bytes = 10
+    refused(lambda: rig.files.write("/a", b"0123456789ab"))
+
+    assert rig.files.read("/a") == b"0123456789"
+    rig.files.write("/a", b"fits")  # it is emptied first, and gives back what it had
+    assert rig.files.read("/a") == b"fits"
+    assert rig.files.space("/").usable_bytes == 6
+
+
+def test_removed_files_give_their_room_back(make_rig: Rig) -> None:
+    rig = make_rig()
+    rig.disk.capacity_bytes = 100
+    file = rig.files.map("/a", 100)
+    refused(lambda: rig.files.map("/b", 100))
+    rig.files.unlink("/a")
+
+    assert rig.files.space("/") == (0, 100)
+    assert rig.files.map("/b", 100).size_bytes == 100
+    file.store(0, b"the map of a removed file stays usable")
+
+
+def test_a_replaced_file_gives_its_room_back(make_rig: Rig) -> None:
+    rig = make_rig()
+    rig.files.write("/old", b"old")
+    rig.files.write("/new", b"newer")
+    rig.files.rename("/new", "/old")
+
+    assert rig.files.space("/").used_bytes == 5
+
+
+def test_a_disk_that_shrinks_below_what_it_holds_is_full_until_it_grows(make_rig: Rig) -> None:
+    rig = make_rig()
+    rig.files.map("/a", 100)
+    rig.disk.capacity_bytes = 60
+    assert rig.files.space("/") == (100, 0)
+    refused(lambda: rig.files.write("/b", b"x"))
+
+    rig.disk.capacity_bytes = 101
+    rig.files.write("/b", b"x")
+    assert rig.disk.capacity_bytes == 101
+
+
+def test_a_disk_made_from_an_image_counts_the_files_in_it(make_rig: Rig) -> None:
+    rig = make_rig()
+    rig.files.map("/a", 70).store(0, b"x")
+    image = rig.cut("process-kill")
+    rig = make_rig(image=image)
+    rig.disk.capacity_bytes = 100
+
+    assert rig.files.space("/") == (70, 30)
+    refused(lambda: rig.files.map("/a", 101))
+    assert rig.files.map("/a", 100).size_bytes == 100
+
+
+def test_a_crash_in_a_write_that_does_not_fit_leaves_a_prefix(make_rig: Rig) -> None:
+    rig = make_rig()
+    rig.disk.capacity_bytes = 4
+    rig.files.write("/a", b"")
+    rig.disk.crash_at(rig.disk.operations, "during")
+    rig.run_until_death(lambda: rig.files.write("/a", b"0123456789"))
+
+    assert b"0123".startswith(rig.disk.content("/a"))

@@ -1,0 +1,38 @@
+from tornlog.store.filters.bloom_filter import BloomFilter, has_bits, set_bits
+
+
+def test_the_default_has_the_size_that_rocketmq_computes_for_20_percent_and_32_consumers() -> None:
+    assert BloomFilter.of() == BloomFilter(112, 3)
+    assert BloomFilter.of().map_bytes == 14
+    assert BloomFilter.of(20, 64) == BloomFilter(216, 3)
+    assert BloomFilter.of(1, 1) == BloomFilter(16, 7)
+
+
+def test_a_text_has_the_bits_of_the_two_halves_of_its_hash() -> None:
+    # murmur3 of "hello" begins with cbd8a7b3 41bd9b02: 0x41bd9b02 + i * 0xcbd8a7b3, in 32 bits, flipped if negative
+    expected = []
+    for number in (1, 2, 3):
+        value = (0x41BD9B02 + number * 0xCBD8A7B3) % 2**32
+        expected.append((value if value < 2**31 else 2**32 - 1 - value) % 112)
+
+    assert BloomFilter.of().positions("hello") == tuple(expected)
+
+
+def test_bits_count_from_the_lowest_of_the_first_byte() -> None:
+    bits = bytearray(2)
+    set_bits(bits, (0, 9, 15))
+
+    assert bits == b"\x01\x82"
+    assert has_bits(bytes(bits), (0, 15))
+    assert not has_bits(bytes(bits), (0, 1))
+
+
+def test_what_was_set_is_found_and_little_else_is() -> None:
+    bloom = BloomFilter.of()
+    bits = bytearray(bloom.map_bytes)
+    for number in range(32):
+        set_bits(bits, bloom.positions(f"group-{number}#T"))
+
+    assert all(has_bits(bytes(bits), bloom.positions(f"group-{number}#T")) for number in range(32))
+    mistaken = sum(has_bits(bytes(bits), bloom.positions(f"other-{number}#T")) for number in range(1000))
+    assert 100 < mistaken < 300

@@ -1,0 +1,185 @@
+"""What an expression comes to is RocketMQ's, odd results included; each case says what and for which properties."""
+
+import pytest
+
+from tornlog.store.errors import FilterExpressionError
+from tornlog.store.filters.sql_filter import DEPTH_MAX, EXPRESSION_CHARACTERS_MAX, SqlExpression
+
+
+def wants(expression: str, **properties: str) -> bool:
+    return SqlExpression.parse(expression).matches(properties)
+
+
+@pytest.mark.parametrize(
+    ("expression", "properties"),
+    [
+        ("a = 'x'", {"a": "x"}),
+        ("a <> 'x'", {"a": "y"}),
+        ("a = 5", {"a": "5"}),
+        ("a = 5", {"a": "+5"}),
+        ("5 = a", {"a": "5"}),
+        ("a > 5 AND a < 7", {"a": "6"}),
+        ("a >= 5 and a <= 5", {"a": "5"}),
+        ("a > 2.5", {"a": "2.75"}),
+        ("a > 2.5", {"a": " 1e3 "}),
+        ("a > .5", {"a": "1"}),
+        ("a < 5.", {"a": "4.5d"}),
+        ("a > 1E1", {"a": "11"}),
+        ("a > 1.5", {"a": "NaN"}),  # behind all numbers, as Java sorts
+        ("a > b", {"a": "10", "b": "9"}),  # as numbers
+        ("a < 4L", {"a": "3"}),
+        ("a = 3000000000", {"a": "3000000000"}),
+        ("a > -5", {"a": "-4"}),
+        ("a < - -5", {"a": "4"}),
+        ("a = +5", {"a": "5"}),
+        ("a > -2147483648000", {"a": "1"}),
+        ("a BETWEEN 1 AND 3", {"a": "3"}),
+        ("a NOT BETWEEN 1 AND 3", {"a": "4"}),
+        ("a between b and c", {"a": "2", "b": "1", "c": "3"}),
+        ("a IN ('x', 'y')", {"a": "y"}),
+        ("a NOT IN ('x', 'y')", {"a": "z"}),
+        ("a IS NULL", {}),
+        ("a IS NOT NULL", {"a": ""}),
+        ("a = TRUE", {"a": "TrUe"}),
+        ("a = false", {"a": "anything else"}),
+        ("a <> TRUE", {"a": "no"}),
+        ("TRUE", {}),
+        ("NOT FALSE", {}),
+        ("NOT (a = 1)", {"a": "2"}),
+        ("(a > 1) = TRUE", {"a": "2"}),
+        ("(a > 1) = (b > 1)", {"a": "2", "b": "2"}),
+        ("a = 1 OR b = 1", {"b": "1"}),
+        ("a = 1 AND b = 2 OR c = 3", {"a": "9", "b": "9", "c": "3"}),
+        ("a = 'it''s'", {"a": "it's"}),
+        ("a = ''", {"a": ""}),
+        ("a = 'two\nlines'", {"a": "two\nlines"}),
+        ("a=1--a comment\nAND/* and * another */b=2--", {"a": "1", "b": "2"}),
+        ("$_a1 = 1", {"$_a1": "1"}),
+        ("a = b", {}),  # two that are missing are equal
+        ("5 <> a", {}),  # a value on the left makes a missing property something else, not unknown
+        ("a = a", {"a": "x"}),
+        ("contains = 1", {"contains": "1"}),
+        ("(a > 1) <> 5", {"a": "2"}),  # a condition and a number have nothing in common
+        ("a > 1 OR TRUE", {"a": "2"}),
+    ],
+)
+def test_what_is_wanted(expression: str, properties: dict[str, str]) -> None:
+    assert wants(expression, **properties)
+
+
+@pytest.mark.parametrize(
+    ("expression", "properties"),
+    [
+        ("a = 'x'", {"a": "X"}),
+        ("A = 'x'", {"a": "x"}),  # names mind case
+        ("a = 5", {"a": "5.0"}),  # no whole number
+        ("a = 5", {"a": " 5"}),
+        ("a <> 5", {"a": "five"}),  # RocketMQ throws, and what throws is not wanted
+        ("a = 1 OR TRUE", {"a": "x"}),  # so is what is joined to it
+        ("a > 5", {"a": "3000000000"}),  # too much for what a small constant is compared as
+        ("a > 3000000000", {"a": "9" * 30}),
+        ("a > 1", {"a": "9" * 5000}),
+        ("a > 1.5", {"a": "0x10"}),
+        ("a > b", {"a": "x", "b": "y"}),  # strings are equal or not, nothing else
+        ("a > 1", {}),
+        ("a <> 1", {}),  # unknown
+        ("NOT (a = 1)", {}),
+        ("a NOT IN ('x')", {}),
+        ("a BETWEEN 1 AND 3", {"a": "4"}),
+        ("a > b", {"a": "1"}),
+        ("a = 1 AND b = 1", {"a": "1"}),
+        ("a = 1 OR b = 1", {"a": "2"}),
+        ("a IS NULL", {"a": "x"}),
+        ("a IS NOT NULL", {}),
+        ("NULL", {}),
+        ("FALSE", {}),
+        ("a", {"a": "true"}),  # a property alone is no boolean
+        ("NOT a = 1", {"a": "1"}),  # NOT takes a only
+        ("TRUE = a", {"a": "true"}),  # RocketMQ throws with the string on the right
+        ("a > -b", {"a": "1", "b": "2"}),  # a string has no negative
+        ("-(a = 1) > 1", {"a": "1"}),
+        ("-b > 1", {}),
+        ("5 = (a > 1)", {"a": "2"}),
+        ("a = 'x'", {"a": "x" * 2}),
+        ("a > 1.5", {"a": "-0.0"}),
+    ],
+)
+def test_what_is_not_wanted(expression: str, properties: dict[str, str]) -> None:
+    assert not wants(expression, **properties)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("", r"@ 0: expected a property, a value or \(, found the end"),
+        ("a = ", "@ 4: expected a property"),
+        ("(a = 1", r"@ 6: expected \)"),
+        ("a = 1 b", "@ 6: expected an operator or the end, found b"),
+        ("a LIKE 'x%'", "@ 2: expected an operator or the end, found LIKE"),
+        ("a = 'x", "@ 4: expected a name, a value or an operator"),
+        ("a ! 1", "@ 2: expected a name"),
+        ("a IN (1)", "@ 6: expected a string, found 1"),
+        ("a IN ()", "@ 6: expected a string"),
+        ("a IN ('x' 'y')", r"@ 10: expected \)"),
+        ("5 IN ('x')", "IN asks about a property"),
+        ("a NOT 5", "@ 6: expected BETWEEN or IN"),
+        ("a IS 5", "@ 5: expected NULL"),
+        ("a = NULL", "NULL cannot be compared"),
+        ("NULL = a", "NULL cannot be compared"),
+        ("TRUE = 5", "cannot be compared with a value"),
+        ("a > 'x'", "compares numbers only, not a string"),
+        ("a > TRUE", "compares numbers only, not TRUE"),
+        ("a > 1 > 0", "compares numbers only, not a condition"),
+        ("5", "a condition cannot be a value"),
+        ("-a", "a condition cannot be a negated value"),
+        ("'x' AND TRUE", "a condition cannot be a value"),
+        ("NOT 5", "a condition cannot be a value"),
+        ("a BETWEEN 3 AND 1", "the second must not be the lower one"),
+        ("a BETWEEN 'x' AND 1", "BETWEEN: 'x' is no whole number"),
+        ("a BETWEEN 1 AND NULL", "compares numbers only"),
+        ("a BETWEEN 1 OR 2", "@ 12: expected AND"),
+        ("a = 00", "@ 5: expected an operator or the end"),
+        ("a = 9223372036854775808", "@ 4: expected a whole number up to 9223372036854775807"),
+        ("a > 0.0", "@ 4: expected a number of Java's double, more than 0"),
+        ("a > 1E999", "@ 4: expected a number of Java's double"),
+        ("a = é", "@ 4: expected a name"),
+    ],
+)
+def test_what_is_no_expression_is_refused_with_its_place(expression: str, message: str) -> None:
+    with pytest.raises(FilterExpressionError, match=message):
+        SqlExpression.parse(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(" * (DEPTH_MAX + 1) + "TRUE" + ")" * (DEPTH_MAX + 1),
+        "NOT " * 10_000 + "TRUE",
+        "- " * 10_000 + "5 > a",
+        "a" + " = 1" * (DEPTH_MAX + 1),
+        "a" + " IS NULL" * (DEPTH_MAX + 1),
+    ],
+)
+def test_nesting_has_an_end(expression: str) -> None:
+    with pytest.raises(FilterExpressionError, match=f"nested at most {DEPTH_MAX} deep"):
+        SqlExpression.parse(expression)
+
+
+def test_a_long_row_of_conditions_is_not_nested() -> None:
+    many = SqlExpression.parse(" OR ".join(f"a = '{number}'" for number in range(3_000)))
+
+    assert many.matches({"a": "2999"})
+    assert not many.matches({"a": "3000"})
+    assert wants(" AND ".join(["TRUE"] * 3_000))
+
+
+def test_an_expression_has_a_greatest_length() -> None:
+    with pytest.raises(FilterExpressionError, match="characters, found"):
+        SqlExpression.parse("a" * (EXPRESSION_CHARACTERS_MAX + 1))
+
+
+def test_where_an_error_is_can_be_asked() -> None:
+    with pytest.raises(FilterExpressionError) as caught:
+        SqlExpression.parse("a = 1 b")
+
+    assert caught.value.position == 6

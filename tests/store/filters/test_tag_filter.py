@@ -1,0 +1,34 @@
+import pytest
+
+from tornlog.store.filters.tag_filter import TagFilter
+from tornlog.store.formats.consume_queue import tags_code
+
+
+@pytest.mark.parametrize("expression", [None, "", "*", "  ", " * ", "||", " || "])
+def test_an_expression_without_a_tag_lets_everything_pass(expression: str | None) -> None:
+    wanted = TagFilter.parse(expression)
+
+    assert wanted.matches_queue(0)
+    assert wanted.matches_queue(tags_code("anything"))
+
+
+def test_an_expression_lets_its_tags_pass_whatever_their_sign() -> None:
+    wanted = TagFilter.parse("TagA|| polygenelubricants")  # the hash of the second is negative
+
+    assert tags_code("polygenelubricants") < 0
+    assert wanted.matches_queue(tags_code("TagA"))
+    assert wanted.matches_queue(tags_code("polygenelubricants"))
+    assert not wanted.matches_queue(tags_code("TagB"))
+    assert not wanted.matches_queue(0)
+
+
+def test_the_entry_of_a_message_is_all_that_is_looked_at_and_unknown_tags_pass() -> None:
+    wanted = TagFilter.parse("TagA")
+
+    assert not wanted.reads_records
+    assert wanted.matches_record(b"anything")
+    assert wanted.matches_queue(None)
+
+
+def test_two_tags_with_one_hash_both_pass() -> None:
+    assert TagFilter.parse("Aa").matches_queue(tags_code("BB"))

@@ -1,0 +1,68 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tornlog.store.formats import index_key
+from tornlog.store.formats.index_key import key_hash, keys_of, may_have_keys
+from tornlog.store.formats.java_hash import index_hash, java_hash
+from tornlog.store.formats.properties import encode_properties
+from tornlog.store.formats.scan import ScannedRecord
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "expected"),
+    [("T1", "k1", 79072524), ("TopicTest", "key", 85128477), ("中文", "键", 621223909)],
+)
+def test_hashes_are_those_of_the_specification(topic: str, key: str, expected: int) -> None:
+    assert key_hash(topic, key.encode()) == expected
+
+
+def test_the_hash_without_an_absolute_value_is_zero() -> None:
+    assert java_hash("Idx0#m15043KJCDN") == -(1 << 31)
+    assert key_hash("Idx0", b"m15043KJCDN") == 0
+
+
+@given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=150))
+def test_a_hash_is_javas_whatever_topic_and_key(topic: str, key: str) -> None:
+    raw = key.encode(errors="surrogatepass")
+    text = raw.decode(errors="surrogateescape")
+    assert key_hash(topic, raw) == index_hash(f"{topic}#{text}")
+
+
+def test_topics_that_were_forgotten_are_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_key, "_TOPICS_MAX", 2)
+    first = [key_hash(f"topic-{number}", b"k") for number in range(7)]
+    assert first == [index_hash(f"topic-{number}#k") for number in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({}, []),
+        ({"TAGS": "KEYS"}, []),
+        ({"KEYS": "a"}, [b"a"]),
+        ({"KEYS": "a b", "UNIQ_KEY": "u"}, [b"u", b"a", b"b"]),
+        ({"KEYS": "  a  a ", "UNIQ_KEY": "a"}, [b"a", b"a", b"a"]),
+        ({"KEYS": "  "}, []),
+        ({"UNIQ_KEY": "u v"}, [b"u v"]),
+        ({"MYKEYS": "x"}, []),
+    ],
+)
+def test_keys_are_the_unique_one_and_the_pieces_between_spaces(
+    properties: dict[str, str], expected: list[bytes]
+) -> None:
+    raw = encode_properties(properties).encode()
+    assert keys_of(raw) == expected
+    if expected:
+        assert may_have_keys(record_of(raw, 0))
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "expected"), [(0, True), (4, True), (8, True), (12, False), (0x1C, False)]
+)
+def test_all_but_roll_backs_may_have_keys(sys_flag: int, expected: bool) -> None:
+    assert may_have_keys(record_of(b"KEYS\x01a", sys_flag)) is expected
+
+
+def record_of(properties: bytes, sys_flag: int) -> ScannedRecord:
+    return ScannedRecord(0, 91, "T", 0, 0, sys_flag, 0, properties)

@@ -1,0 +1,113 @@
+import pytest
+
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats import side_json
+from tornlog.store.formats.side_json import (
+    decode_side_json,
+    encode_side_json,
+    numbered_offsets,
+    offset_of,
+    table_of,
+)
+
+FILE = "config/x.json"
+
+
+def test_entries_with_integer_keys_are_in_a_row_and_others_on_lines_of_their_own() -> None:
+    offsets = {"A@g": {0: 12, 1: 7}, "B@g": {}}
+    assert encode_side_json({"offsetTable": offsets}) == (
+        b'{\n\t"offsetTable":{\n\t\t"A@g":{0:12,1:7\n\t\t},\n\t\t"B@g":{}\n\t}\n}'
+    )
+    assert encode_side_json({"a": {"x": -1}, "b": {}}) == b'{\n\t"a":{\n\t\t"x":-1\n\t},\n\t"b":{}\n}'
+
+
+def test_integer_keys_are_read_with_and_without_quotes_and_spaces() -> None:
+    plain = b'{"t":{1:6,2:7}}'
+    quoted = b'{"t":{"1":6,"2":7}}'
+    spaced = b' {\n"t" : {\t1 : 6 ,\r\n 2\n:7 } }\n'
+    for raw in (plain, quoted, spaced):
+        assert decode_side_json(raw, file=FILE) == {"t": {"1": 6, "2": 7}}
+
+
+def test_what_looks_like_a_key_inside_a_string_stays_as_it_is() -> None:
+    text = '{"{1:2":"{1:,2:\\"{3:","[[[[":{-1:0}}'
+    assert decode_side_json(text.encode(), file=FILE) == {"{1:2": '{1:,2:"{3:', "[[[[": {"-1": 0}}
+
+
+def test_what_was_written_is_read_back() -> None:
+    fields = {"offsetTable": {'topic "é"\\{1:@g': {0: (1 << 63) - 1, 3: -(1 << 63)}}}
+    found = decode_side_json(encode_side_json(fields), file=FILE)
+    assert found == {"offsetTable": {'topic "é"\\{1:@g': {"0": (1 << 63) - 1, "3": -(1 << 63)}}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "offset"),
+    [
+        (b"", 0),
+        (b'{"t":{1:6,2:', 12),
+        (b'{"t":{1:6,2:7', 13),
+        ('{"é":{1:6,2:x}}'.encode(), 13),
+        (b'{"t":{1:6}}x', 11),
+        (b"{1:1,[2:3]}", 5),
+        (b'{"t":"', 5),
+        (b'{"t":\xff}', 5),
+        (b"\0\0\0\0", 0),
+    ],
+)
+def test_damage_is_placed_at_the_byte_where_reading_ends(raw: bytes, offset: int) -> None:
+    with pytest.raises(CorruptFileError) as caught:
+        decode_side_json(raw, file=FILE)
+    assert (caught.value.file, caught.value.offset) == (FILE, offset)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"[]",
+        b"null",
+        b"7",
+        b'{"t":NaN}',
+        b'{"t":-Infinity}',
+        b'{"t":9223372036854775808}',
+        b'{"t":-9223372036854775809}',
+        b'{"t":' + b"9" * 5000 + b"}",
+    ],
+)
+def test_what_no_side_file_holds_is_refused(raw: bytes) -> None:
+    with pytest.raises(CorruptFileError):
+        decode_side_json(raw, file=FILE)
+
+
+def test_nesting_is_bounded_before_it_is_followed() -> None:
+    with pytest.raises(CorruptFileError, match="32 levels or fewer"):
+        decode_side_json(b'{"t":' + b"[" * 100_000, file=FILE)
+    deep = b'{"t":' + b"[" * 31 + b"]" * 31 + b"}"
+    assert "t" in decode_side_json(deep, file=FILE)
+    assert "t" in decode_side_json(b'{"t":[' + b"[],{}," * 100 + b"0]}", file=FILE)
+
+
+def test_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_json, "SIDE_JSON_BYTES_MAX", 10)
+    with pytest.raises(CorruptFileError, match="file size: expected 10 or less, found 11"):
+        decode_side_json(b'{"t":{1:2}}', file=FILE)
+
+
+def test_a_table_that_is_missing_or_null_is_empty() -> None:
+    assert table_of({}, "t", file=FILE) == {}
+    assert table_of({"t": None}, "t", file=FILE) == {}
+    with pytest.raises(CorruptFileError, match="t: expected an object, found list"):
+        table_of({"t": []}, "t", file=FILE)
+
+
+def test_offsets_have_integer_keys_and_values_and_come_in_order() -> None:
+    assert list(numbered_offsets({"10": 1, "2": 5, "-1": 0}, "t", file=FILE).items()) == [
+        (-1, 0),
+        (2, 5),
+        (10, 1),
+    ]
+    with pytest.raises(CorruptFileError, match="integer keys, found x"):
+        numbered_offsets({"x": 1}, "t", file=FILE)
+    for value in ("1", True, 1.5, None, {}):
+        with pytest.raises(CorruptFileError, match="expected an integer"):
+            numbered_offsets({"1": value}, "t", file=FILE)
+    assert offset_of(5, "t", file=FILE) == 5

@@ -1,0 +1,255 @@
+"""What leads to expired messages goes after them, never before."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
+from tornlog.store.get_result import GetMessageStatus
+from tornlog.store.message import Message
+from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+
+def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Make, short: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(46)).settle()
+        assert found.queue_bases() == [0, 10, 20, 30, 40]
+        found.age(2, 9).clean()
+        assert found.queue_bases() == [10, 20, 30, 40]
+        assert found.store.get_min_offset_in_queue("T", 0) == 18
+        assert found.bodies(18) == list(range(18, 46))
+
+        found.age(2, 8).clean()
+        assert found.queue_bases() == [30, 40]
+        assert found.store.get_min_offset_in_queue("T", 0) == 34
+        early = found.store.get_message("T", 0, 33)
+        assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 34)
+        assert (early.min_offset, early.max_offset) == (34, 46)
+        assert found.store.shutdown()
+
+    bench.run(body)
+    names = [call for call in bench.failures.calls if call[0] == "unlink" and "/T/" in call[1]]
+    log = bench.failures.calls.index(("sync_directory", "/store/commitlog"))
+    assert log < bench.failures.calls.index(names[0])
+
+
+def test_a_queue_whose_every_message_is_gone_keeps_its_last_file_and_begins_at_its_end(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+        found.age(2, 8).clean()
+        assert found.queue_bases("Old") == [10]
+        assert found.store.get_min_offset_in_queue("Old", 0) == 14
+        assert found.store.get_max_offset_in_queue("Old", 0) == 14
+        early = found.store.get_message("Old", 0, 12)
+        assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 14)
+        assert found.store.get_message("Old", 0, 14).status is GetMessageStatus.OFFSET_OVERFLOW_ONE
+
+        found.put(range(20, 22), "Old").settle()
+        assert found.bodies(14, "Old") == [20, 21]
+        assert found.store.shutdown()
+        again = shop(world, short())
+        assert again.bodies(14, "Old") == [20, 21]
+        assert again.store.get_min_offset_in_queue("Old", 0) == 14
+
+    lab().run(body)
+
+
+@pytest.mark.parametrize("method", ["unlink", "sync_directory"])
+def test_one_file_that_does_not_go_keeps_no_other_queue_from_being_cleaned(
+    lab: Make, shop: Make, short: Make, method: str
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short()).start()
+        for number in range(12):
+            found.put(range(number, number + 1), "A").put(range(number, number + 1), "B")
+        found.settle()
+        bench.failures.plan(method, "consumequeue/A")
+        found.age(2, 10).clean()
+        assert found.queue_bases("B") == [10]
+        assert found.store.get_min_offset_in_queue("B", 0) == 10
+        assert len(found.store.queues.find_or_create("A", 0).queue.segments) == 2
+        assert isinstance(found.store.retention.last_error, OSError)
+
+        world.tasks.sleep(10_000)
+        assert found.queue_bases("A") == [10]
+        assert found.store.get_min_offset_in_queue("A", 0) == 10
+
+    bench.run(body)
+
+
+def test_the_index_follows_the_log_and_never_leads_to_what_is_gone(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(46)).settle()
+        files = world.files.list_directory("/store/index")
+        found.age(2, 12).clean()
+
+        left = world.files.list_directory("/store/index")
+        assert 0 < len(left) < len(files)
+        assert left == files[-len(left) :]
+        assert found.store.query_message("T", "k3", 32, 0, world.clock.now_ms()).records == []
+        assert len(found.store.query_message("T", "k40", 32, 0, world.clock.now_ms()).records) == 1
+
+    lab().run(body)
+
+
+def test_what_else_expires_is_called_once_per_growth_and_again_after_an_error(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(12)).settle()
+        told: list[int] = []
+
+        def expire(log_min_offset: int) -> None:
+            told.append(log_min_offset)
+            if len(told) == 1:
+                raise OSError("not now")
+
+        found.store.retention.queues.expirers.append(expire)
+        found.age(2, 2).clean(ms=35_000)
+        assert told == [2048, 2048]
+        found.age(2, 1).clean()
+        assert told == [2048, 2048, 3072]
+
+    lab().run(body)
+
+
+def test_the_command_removes_queues_without_a_message_and_they_begin_anew(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+        found.store.clean_expired_consumer_queue()
+        assert found.queue_bases("Old") == [0, 10]  # its messages are there
+        found.age(2, 8).clean()
+
+        found.store.clean_expired_consumer_queue()
+        assert world.files.list_directory("/store/consumequeue") == ["T"]
+        assert found.store.get_min_offset_in_queue("Old", 0) == -1
+        assert found.store.get_message("Old", 0, 0).status is GetMessageStatus.NO_MESSAGE_IN_QUEUE
+        found.put(range(30, 33), "Old").settle()
+        assert found.bodies(0, "Old") == [30, 31, 32]
+        assert found.store.shutdown()
+
+        again = shop(world, short())
+        assert again.bodies(0, "Old") == [30, 31, 32]
+        assert again.bodies(found.store.get_min_offset_in_queue("T", 0)) == list(range(16, 20))
+
+    bench.run(body)
+
+
+def test_the_command_spares_a_queue_that_a_message_is_on_its_way_to(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+        found.age(2, 8).clean()
+        dispatch = found.store.dispatch.dispatchers[0]
+        held = world.tasks.signal("held")
+
+        def hold(record: Any) -> None:
+            held.wait(None)
+            dispatch(record)
+
+        found.store.dispatch.dispatchers[0] = hold
+        put = found.store.put_message(Message.of("Old", b"late"))
+        assert put.status is PutMessageStatus.PUT_OK
+        found.store.clean_expired_consumer_queue()
+        assert found.queue_bases("Old") == [10]
+        held.notify()
+        world.tasks.sleep(100)
+        assert found.store.get_max_offset_in_queue("Old", 0) == 15
+        assert found.store.get_message("Old", 0, 14).status is GetMessageStatus.FOUND
+
+    lab().run(body)
+
+
+def test_the_command_spares_delayed_messages_and_queues_that_have_no_file(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(20)).settle()
+        found.store.queues.find_or_create("Asked", 0)
+        delayed = found.store.queues.find_or_create(SCHEDULE_TOPIC, 0)
+        delayed.put(0, 100, 0, 0)
+        found.age(2, 8).clean()
+        found.store.clean_expired_consumer_queue()
+
+        assert found.store.queues.find("Asked", 0) is not None
+        assert found.store.queues.find(SCHEDULE_TOPIC, 0) is delayed
+
+    lab().run(body)
+
+
+@pytest.mark.parametrize(("method", "times"), [("unlink", 1), ("unlink", 2), ("sync_directory", 1)])
+def test_a_queue_that_cannot_be_removed_goes_on_counting(
+    lab: Make, shop: Make, short: Make, method: str, times: int
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+        found.store.retention.queues.run = lambda: None
+        found.age(2, 8).clean()
+        for _ in range(times):
+            bench.failures.plan(method, "consumequeue/Old")
+            with pytest.raises(OSError, match="Input/output error"):
+                found.store.clean_expired_consumer_queue()
+        assert found.store.get_max_offset_in_queue("Old", 0) == 14
+        found.put(range(20, 21), "Old").settle()
+        assert found.bodies(14, "Old") == [20]
+
+    bench.run(body)
+
+
+def test_the_command_removes_the_extension_with_the_queue(lab: Make, shop: Make, short: Make) -> None:
+    def body(world: World) -> None:
+        config = short(enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=200)
+        found = shop(world, config).start().put(range(14), "Old").put(range(14, 20)).settle()
+        found.age(2, 8).clean()
+        found.store.clean_expired_consumer_queue()
+        assert world.files.list_directory("/store/consumequeue") == ["T"]
+        assert world.files.list_directory("/store/consumequeue_ext") == ["T"]
+
+        found.put(range(30, 33), "Old").settle()
+        assert found.bodies(0, "Old") == [30, 31, 32]
+        assert found.store.shutdown()
+        assert shop(world, config).bodies(0, "Old") == [30, 31, 32]
+
+    lab().run(body)
+
+
+def test_stopping_does_not_wait_for_the_queues_to_be_cleaned(lab: Make, shop: Make, short: Make) -> None:
+    def body(world: World) -> None:
+        config = short(delete_consume_queue_files_interval_ms=1_000_000)
+        found = shop(world, config).start().put(range(46)).settle().age(2, 9).clean()
+        before_ms = world.clock.now_ms()
+        assert found.store.shutdown()
+        assert world.clock.now_ms() - before_ms < 1_000
+        assert found.queue_bases() == [10, 20, 30, 40]
+
+    lab().run(body)
+
+
+def test_queues_are_listed_whole_while_one_of_them_goes(lab: Make, shop: Make, short: Make) -> None:
+    def body(world: World) -> None:
+        queues = shop(world, short()).store.queues
+        made = [queues.find_or_create(topic, 0) for topic in ("B", "A", "C")]
+        queues.forget(made[0])
+        assert [queue.topic for queue in queues.all()] == ["A", "C"]
+        assert queues.find_or_create("B", 0) is not made[0]
+
+    lab().run(body)

@@ -1,0 +1,196 @@
+"""A crash anywhere in a pass leaves a log without a hole that has all that did not have to go (I-14, CLEAN)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.image import FileImage, Image
+from tornlog.faults.profiles import PROFILES
+from tornlog.sim.errors import MachineDied
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.message import Message
+from tornlog.store.segments.segment import segment_name
+from tornlog.store.world import World
+
+from .conftest import SEGMENT_BYTES
+
+Make = Callable[..., Any]
+
+EXPIRED = 6
+PUTS = 24
+
+
+def prepared(shop: Make, short: Make, world: World) -> Any:
+    """Make a store whose first segments have expired; of topic Old nothing but expired messages is left."""
+    found = shop(world, short(delete_commit_log_files_interval_ms=10)).start()
+    for number in range(0, PUTS, 2):
+        found.put(range(number, number + 1), "Old" if number < EXPIRED * 2 else "T")
+        found.put(range(number + 1, number + 2))
+    return found.settle().age(2, EXPIRED)
+
+
+def clean(found: Any) -> None:
+    found.clean(ms=1_000)
+    found.store.clean_expired_consumer_queue()
+    found.settle()
+
+
+def check(shop: Make, short: Make, lab: Make, image: Image, at: str) -> int:
+    """Recover what a crash left, judge it, and finish what it cut short; return where the log began."""
+    bench = lab(image)
+
+    def body(world: World) -> int:
+        config = short()
+        found = shop(world, config)
+        begins_at = found.store.min_phy_offset // SEGMENT_BYTES
+        assert found.report.findings == [], at
+        assert 0 <= begins_at <= EXPIRED, at
+        assert found.log_bases() == list(range(begins_at, PUTS // 2)), at
+        first = found.store.get_min_offset_in_queue("T", 0)
+        assert found.bodies(max(first, EXPIRED))[-12:] == list(range(EXPIRED * 2, PUTS)), at
+        offsets = {topic: found.store.get_max_offset_in_queue(topic, 0) for topic in ("T", "Old")}
+        assert offsets["T"] == PUTS - EXPIRED, at
+        assert offsets["Old"] in (0, EXPIRED), at
+
+        found.start().put(range(100, 103)).put(range(200, 201), "Old").settle()
+        assert found.bodies(offsets["T"]) == [100, 101, 102], at
+        assert found.bodies(offsets["Old"], "Old") == [200], at
+        found.age(2, EXPIRED - begins_at)
+        clean(found)
+        assert found.store.min_phy_offset == EXPIRED * SEGMENT_BYTES, at
+        assert found.store.get_min_offset_in_queue("T", 0) == EXPIRED, at
+        assert found.bodies(EXPIRED) == [*range(EXPIRED * 2, PUTS), 100, 101, 102], at
+        assert found.store.shutdown(), at
+        return begins_at
+
+    return int(bench.run(body))
+
+
+def crashed(lab: Make, shop: Make, short: Make, profile: str, operation: int, moment: str) -> Image | None:
+    """Return what is left of a pass that died at its nth operation, None if it has fewer."""
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = prepared(shop, short, world)
+        bench.disk.crash_at(bench.disk.operations + operation, moment)
+        clean(found)
+
+    try:
+        bench.run(body)
+    except MachineDied:
+        return bench.disk.crash(PROFILES[profile])
+    return None
+
+
+@pytest.mark.parametrize("moment", ["before", "during", "after"])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_crash_between_any_two_steps_of_a_pass_leaves_no_hole_and_loses_nothing_young(
+    lab: Make, shop: Make, short: Make, profile: str, moment: str
+) -> None:
+    begins = set()
+    operation = 0
+    while (image := crashed(lab, shop, short, profile, operation, moment)) is not None:
+        begins.add(check(shop, short, lab, image, f"{moment} {operation} {profile}"))
+        operation += 1
+    assert operation > 2 * EXPIRED
+    assert begins >= set(range(1, EXPIRED + 1))
+
+
+# -- files that come back ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cleaned(lab: Make, shop: Make, short: Make) -> tuple[dict[str, FileImage], Image]:
+    """Return the files of the log before a pass, and the disk after it."""
+    bench = lab()
+    before: dict[str, FileImage] = {}
+
+    def body(world: World) -> None:
+        found = prepared(shop, short, world)
+        for segment in found.store.log.segments:
+            status = world.files.status(segment.file.path)
+            before[segment.file.path] = FileImage(world.files.read(segment.file.path), status.mtime_ms)
+        found.clean()
+        assert found.store.shutdown()
+
+    bench.run(body)
+    return before, bench.switch_off()
+
+
+def with_back(cleaned: tuple[dict[str, FileImage], Image], *numbers: int) -> Image:
+    """Return the disk after the pass with some segments back that it removed."""
+    before, image = cleaned
+    paths = ["/store/commitlog/" + segment_name(number * SEGMENT_BYTES) for number in numbers]
+    return Image({**image.files, **{path: before[path] for path in paths}}, image.directories)
+
+
+def test_a_removed_segment_that_is_back_in_front_of_the_log_is_part_of_it_again(
+    lab: Make, shop: Make, short: Make, cleaned: Any
+) -> None:
+    def body(world: World) -> None:
+        found = shop(world, short())
+        assert found.store.min_phy_offset == (EXPIRED - 2) * SEGMENT_BYTES
+        first = found.store.get_min_offset_in_queue("T", 0)
+        assert first == EXPIRED - 2
+        assert found.bodies(first) == [9, 11, *range(12, PUTS)]
+        found.start().clean(ms=15_000)
+        assert found.store.min_phy_offset == EXPIRED * SEGMENT_BYTES
+
+    lab(with_back(cleaned, EXPIRED - 2, EXPIRED - 1)).run(body)
+
+
+@pytest.mark.parametrize("back", [(0,), (0, 1), (1, 3), (0, 2, 4)])
+def test_removed_segments_that_are_back_behind_a_gap_go_again(
+    lab: Make, shop: Make, short: Make, cleaned: Any, back: tuple[int, ...]
+) -> None:
+    def body(world: World) -> None:
+        found = shop(world, short())
+        assert found.store.min_phy_offset == EXPIRED * SEGMENT_BYTES
+        assert found.log_bases() == list(range(EXPIRED, PUTS // 2))
+        assert found.bodies(EXPIRED) == list(range(12, PUTS))
+
+    lab(with_back(cleaned, *back)).run(body)
+
+
+def test_a_gap_behind_segments_whose_time_is_not_over_is_damage_and_nothing_is_removed(
+    lab: Make, shop: Make, short: Make, cleaned: Any
+) -> None:
+    image = with_back(cleaned, 0, 1)
+    bench = lab(image)
+
+    def body(world: World) -> None:
+        with pytest.raises(CorruptFileError, match="base offset: expected the next segment"):
+            shop(world, short(file_reserved_time_hours=72))
+
+    bench.run(body)
+    left = bench.switch_off().files
+    assert {path: left[path] for path in image.files if "commitlog" in path} == {
+        path: file for path, file in image.files.items() if "commitlog" in path
+    }
+
+
+def test_messages_go_on_where_their_queue_had_counted_to_when_all_of_it_but_its_end_has_expired(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    """Were the log removed before a queue's entries are durable, a power cut would make its numbers start over."""
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short(file_reserved_time_hours=0)).start().put(range(5), "Old").put(range(15))
+        world.tasks.sleep(100)
+        found.store.flush.flush_to(found.store.max_phy_offset)
+        found.clean(ms=30_000)
+        assert found.store.min_phy_offset > 5 * SEGMENT_BYTES
+
+    bench.run(body)
+    bench.kernel.kill(bench.machine)
+    image = bench.disk.crash(PROFILES["strict-posix"])
+
+    def again(world: World) -> None:
+        found = shop(world, short()).start()
+        result = found.store.put_message(Message.of("Old", b"x"))
+        assert result.append is not None
+        assert result.append.queue_offset == 5
+
+    lab(image).run(again)

@@ -1,0 +1,186 @@
+"""Disks that fill up: at which mark what follows."""
+
+import errno
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from tornlog.store.config import StoreConfig
+from tornlog.store.disk_usage import is_disk_full
+from tornlog.store.message import Message
+from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.real.world import real_world
+from tornlog.store.retention.watermark import DiskWatermark
+from tornlog.store.running_flags import Refusal, RunningFlags
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+
+class Space(NamedTuple):
+    used_bytes: int
+    usable_bytes: int
+
+
+class Disks:
+    """Files that know nothing but how full their disks are, in bytes of 1000."""
+
+    def __init__(self, **used: int) -> None:
+        self.used = used
+
+    def space(self, path: str) -> Space:
+        used = self.used[path.rpartition("/")[2]]
+        if used < 0:
+            raise OSError(errno.EIO, "Input/output error", path)
+        return Space(used, 1000 - used)
+
+
+def watermark(disks: Disks, flags: RunningFlags, **settings: Any) -> DiskWatermark:
+    return DiskWatermark(disks, StoreConfig("/store", **settings), flags)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def flags() -> RunningFlags:
+    return RunningFlags(real_world().tasks)
+
+
+@pytest.mark.parametrize(
+    ("log", "queues", "delete", "at_once", "full"),
+    [
+        (10, 10, False, False, False),
+        (750, 750, False, False, False),
+        (751, 10, True, False, False),  # rounded up to 76 %
+        (10, 751, True, False, False),
+        (850, 10, True, False, False),
+        (851, 10, True, True, False),
+        (900, 10, True, True, False),
+        (901, 10, True, True, True),
+        (10, 901, True, True, True),
+        (-1, 10, True, False, False),
+        (10, -1, True, False, False),
+    ],
+)
+def test_each_mark_has_its_consequence_on_either_disk(
+    flags: RunningFlags, log: int, queues: int, delete: bool, at_once: bool, full: bool
+) -> None:
+    pressure = watermark(Disks(commitlog=log, consumequeue=queues), flags).measure()
+
+    assert pressure == (delete, at_once)
+    assert flags.bits == (Refusal.DISK_FULL if full else 0)
+
+
+def test_of_several_disks_of_the_log_the_one_with_the_most_room_counts(flags: RunningFlags) -> None:
+    disks = Disks(one=990, two=500, consumequeue=10)
+    mark = watermark(disks, flags, store_path_commit_log="/one,/two")
+
+    assert mark.measure() == (False, False)
+    disks.used["two"] = 990
+    assert mark.measure() == (True, True)
+    assert flags.bits == Refusal.DISK_FULL
+
+
+def test_refusal_ends_below_the_next_mark_and_leaves_other_reasons_alone(flags: RunningFlags) -> None:
+    disks = Disks(commitlog=950, consumequeue=10)
+    mark = watermark(disks, flags)
+    flags.refuse(Refusal.NOT_WRITEABLE)
+    for used, bits in ((950, 18), (880, 18), (851, 18), (850, 2), (880, 2), (901, 18), (10, 2)):
+        disks.used["commitlog"] = used
+        mark.measure()
+        assert flags.bits == bits, used
+
+
+@pytest.mark.parametrize(("ratio", "limit"), [(5, 100), (100, 950), (60, 600)])
+def test_the_ratio_for_deletions_is_taken_between_10_and_95_percent(
+    flags: RunningFlags, ratio: int, limit: int
+) -> None:
+    disks = Disks(commitlog=limit, consumequeue=0)
+    mark = watermark(disks, flags, disk_max_used_space_ratio=ratio, disk_space_clean_forcibly_ratio=0.99)
+    assert not mark.measure().delete
+    disks.used["commitlog"] = limit + 1
+    assert mark.measure().delete
+
+
+@pytest.mark.parametrize(("number", "full"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EIO, False)])
+def test_a_full_disk_and_a_full_quota_are_told_from_other_errors(number: int, full: bool) -> None:
+    assert is_disk_full(OSError(number, "x")) == full
+    assert not is_disk_full(ValueError(number, "x"))
+
+
+def test_over_the_highest_mark_puts_are_refused_and_segments_go_before_their_time(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(40)).settle()
+        used = world.files.space("/store").used_bytes
+        bench.disk.capacity_bytes = int(used / 0.95)
+        world.tasks.sleep(15_000)
+        assert found.store.flags.bits == Refusal.DISK_FULL
+        refused = found.store.put_message(Message.of("T", b"x"))
+        assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        assert found.bodies(0) == list(range(40))  # it is read as ever
+        assert found.log_bases()[0] == 0
+
+        world.tasks.sleep(60_000)  # the first cleaning, and what it comes to
+        assert found.log_bases()[0] >= 5
+        assert found.store.flags.bits == 0
+        assert found.put(range(40, 42)).settle().bodies(38) == [38, 39, 40, 41]
+        assert found.store.shutdown()
+
+    bench.run(body)
+
+
+def test_without_forced_cleaning_nothing_goes_before_its_time(lab: Make, shop: Make, short: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short(clean_file_forcibly_enable=False)).start().put(range(40)).settle()
+        bench.disk.capacity_bytes = int(world.files.space("/store").used_bytes / 0.95)
+        world.tasks.sleep(90_000)
+        assert found.log_bases()[0] == 0
+        found.age(2, 1)
+        world.tasks.sleep(15_000)
+        assert found.log_bases()[0] == 1  # what has expired goes, whatever the hour
+        assert found.store.flags.bits == Refusal.DISK_FULL
+
+    bench.run(body)
+
+
+def test_dispatch_goes_on_while_puts_are_refused(lab: Make, shop: Make, short: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(3))
+        found.store.flags.refuse(Refusal.DISK_FULL)
+        assert found.settle().bodies(0) == [0, 1, 2]
+        bench.disk.capacity_bytes = 1 << 40
+        world.tasks.sleep(15_000)
+        assert found.put(range(3, 4)).settle().bodies(0) == [0, 1, 2, 3]
+
+    bench.run(body)
+
+
+@pytest.mark.parametrize("abruptly", [False, True])
+def test_a_refusing_store_ends_cleanly_and_the_next_one_looks_for_itself(
+    lab: Make, shop: Make, short: Make, abruptly: bool
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(6)).settle()
+        bench.disk.capacity_bytes = world.files.space("/store").used_bytes
+        world.tasks.sleep(2_000)
+        assert found.store.flags.bits == Refusal.DISK_FULL
+        if not abruptly:
+            assert found.store.shutdown()
+
+    bench.run(body)
+    image = bench.switch_off(abruptly=abruptly)
+
+    def again(world: World) -> None:
+        found = shop(world, short()).start()
+        assert found.put(range(6, 7)).settle().bodies(0) == list(range(7))
+
+    lab(image).run(again)

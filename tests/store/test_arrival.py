@@ -1,0 +1,146 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.arrival import MessageArrival
+from tornlog.store.config import BrokerRole
+from tornlog.store.formats.consume_queue import tags_code
+from tornlog.store.formats.message import TRANSACTION_PREPARED
+from tornlog.store.formats.scan import ScannedRecord
+from tornlog.store.get_result import GetMessageStatus
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def in_store(lab: Make, small: Make) -> Callable[..., None]:
+    """Run a body with a started store in virtual time, and stop the store cleanly."""
+
+    def run(body: Callable[[World, MessageStore], None], **settings: Any) -> None:
+        def main(world: World) -> None:
+            store = MessageStore(world, small(**settings))
+            store.load()
+            store.start()
+            body(world, store)
+            assert store.shutdown()
+
+        lab().run(main)
+
+    return run
+
+
+def test_a_listener_is_told_of_each_message_once_it_can_be_pulled(in_store: Callable[..., None]) -> None:
+    def body(world: World, store: MessageStore) -> None:
+        seen: list[MessageArrival] = []
+
+        def listen(arrival: MessageArrival) -> None:
+            seen.append(arrival)
+            pulled = store.get_message(arrival.topic, arrival.queue_id, arrival.next_offset - 1, 1)
+            assert pulled.status is GetMessageStatus.FOUND
+
+        store.on_arriving.append(listen)
+        results = [store.put_message(Message.of("T", b"x", queue_id=3, tags="A")).append for _ in range(2)]
+        world.tasks.sleep(1)
+        assert store.on_arriving.last_error is None
+        assert seen == [
+            MessageArrival("T", 3, number + 1, tags_code("A"), result.store_timestamp_ms, {"TAGS": "A"})
+            for number, result in enumerate(results)
+            if result is not None
+        ]
+
+    in_store(body)
+
+
+def test_what_takes_no_place_in_a_queue_does_not_arrive(in_store: Callable[..., None]) -> None:
+    def body(world: World, store: MessageStore) -> None:
+        seen: list[MessageArrival] = []
+        store.on_arriving.append(seen.append)
+        store.put_message(Message("T", b"half", sys_flag=TRANSACTION_PREPARED))
+        store.put_message(Message.of("T", b"whole"))
+        world.tasks.sleep(1)
+        assert [arrival.next_offset for arrival in seen] == [1]
+
+    in_store(body)
+
+
+def test_a_listener_that_raises_is_noted_and_stops_neither_dispatch_nor_the_others(
+    in_store: Callable[..., None],
+) -> None:
+    def body(world: World, store: MessageStore) -> None:
+        def fail(arrival: MessageArrival) -> None:
+            raise RuntimeError(f"nobody for {arrival.topic}")
+
+        seen: list[MessageArrival] = []
+        store.on_arriving.append(fail)
+        store.on_arriving.append(seen.append)
+        for _ in range(3):
+            store.put_message(Message.of("T", b"x"))
+        world.tasks.sleep(1)
+        assert len(seen) == 3
+        assert str(store.on_arriving.last_error) == "nobody for T"
+        assert store.dispatch.last_error is None
+        assert store.get_max_offset_in_queue("T", 0) == 3
+
+    in_store(body)
+
+
+@pytest.mark.parametrize("settings", [{"broker_role": BrokerRole.SLAVE}, {"long_polling_enable": False}])
+def test_a_slave_or_a_store_without_long_polling_tells_no_one(
+    lab: Make, small: Make, settings: dict[str, Any]
+) -> None:
+    def body(world: World) -> None:
+        store = MessageStore(world, small(**settings))
+        store.on_arriving.append(lambda arrival: None)
+        assert store.dispatch.on_arriving == []
+
+    lab().run(body)
+
+
+def test_dispatch_knows_of_listeners_only_while_there_are_any(in_store: Callable[..., None]) -> None:
+    def body(world: World, store: MessageStore) -> None:
+        before = len(store.dispatch.on_arriving)
+        first: list[MessageArrival] = []
+        second: list[MessageArrival] = []
+        tell_first, tell_second = first.append, second.append
+        store.on_arriving.append(tell_first)
+        store.on_arriving.append(tell_second)
+        assert len(store.dispatch.on_arriving) == before + 1
+        store.on_arriving.remove(tell_first)
+        store.put_message(Message.of("T", b"x"))
+        world.tasks.sleep(1)
+        assert (len(first), len(second)) == (0, 1)
+        store.on_arriving.remove(tell_second)
+        assert len(store.dispatch.on_arriving) == before
+        with pytest.raises(ValueError, match="not in list"):
+            store.on_arriving.remove(tell_first)
+
+    in_store(body)
+
+
+@pytest.mark.parametrize(
+    ("names", "offsets", "told"),
+    [
+        ("%LMQ%a,b", "4,7", [("T", 2, 10), ("%LMQ%a", 0, 5), ("b", 2, 8)]),
+        ("%LMQ%a,b", "4", [("T", 2, 10)]),
+        ("%LMQ%a", "four", [("T", 2, 10)]),
+    ],
+)
+def test_a_message_arrives_in_the_light_queues_it_names_too(
+    lab: Make, small: Make, names: str, offsets: str, told: list[tuple[str, int, int]]
+) -> None:
+    properties = f"INNER_MULTI_DISPATCH\1{names}\2INNER_MULTI_QUEUE_OFFSET\1{offsets}".encode()
+    record = ScannedRecord(0, 200, "T", 2, 9, 0, 0, properties)
+
+    def body(world: World) -> None:
+        for settings in ({"enable_lmq": True, "enable_multi_dispatch": True}, {}):
+            store = MessageStore(world, small(**settings))
+            seen: list[MessageArrival] = []
+            store.on_arriving.append(seen.append)
+            store.on_arriving.notify(record)
+            assert [arrival[:3] for arrival in seen] == (told if settings else told[:1])
+
+    lab().run(body)

@@ -1,0 +1,287 @@
+"""What a real 4.9.8 does wrong in ten small experiments, and what this store does instead.
+
+Each test's comment says what was observed there. Segments of the log are 65536 bytes long, files of queues 50 entries,
+index files 100 slots and 400 entries; a record is 113 bytes.
+"""
+
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.faults.image import FileImage, Image
+from tornlog.store.config import StoreConfig
+from tornlog.store.formats.consume_queue import ENTRY_BYTES, decode_entry, tags_code
+from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
+from tornlog.store.formats.index import decode_entry as decode_index_entry
+from tornlog.store.formats.index import decode_header, index_file_bytes
+from tornlog.store.get_result import GetMessageStatus
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import AppendMessageResult, PutMessageStatus
+from tornlog.store.world import World
+
+RECORD_BYTES = 113
+LOG_BYTES = 65536
+QUEUE_BYTES = 1000
+GOLDEN = Path(__file__).parents[1] / "golden" / "4.9.8" / "killed.tar.gz"
+
+
+def golden_geometry(root: str) -> StoreConfig:
+    return StoreConfig(
+        root,
+        mapped_file_size_commit_log=LOG_BYTES,
+        mapped_file_size_consume_queue=QUEUE_BYTES,
+        max_hash_slot_num=100,
+        max_index_num=400,
+    )
+
+
+CONFIG = golden_geometry("/store")
+
+
+class Lives:
+    """The lives of one store on a simulated disk, which can be changed between them."""
+
+    def __init__(self, lab: Callable[..., Any]) -> None:
+        self.image: Image | None = None
+        self._lab = lab
+
+    def load(self, body: Callable[[MessageStore], Any]) -> Any:
+        """Load the store, have body look, and end it without a start."""
+        return self._live(body, starts=False, abruptly=True)
+
+    def run(self, body: Callable[[MessageStore], Any], *, killed: bool = False) -> Any:
+        """Load and start the store, run body until all is dispatched, and shut it down or kill it."""
+        return self._live(body, starts=True, abruptly=killed)
+
+    def _live(self, body: Callable[[MessageStore], Any], *, starts: bool, abruptly: bool) -> Any:
+        bench = self._lab(self.image)
+
+        def life(world: World) -> Any:
+            store = MessageStore(world, CONFIG)
+            store.load()
+            if starts:
+                store.start()
+            result = body(store)
+            while starts and store.dispatch_behind_bytes:
+                world.tasks.sleep(1)
+            if not abruptly:
+                assert store.shutdown()
+            return result
+
+        result = bench.run(life)
+        self.image = bench.switch_off(abruptly=abruptly)
+        return result
+
+    def write(self, path: str, content: bytes, at: int = 0) -> None:
+        """Write into a file, made if it is not there."""
+        assert self.image is not None
+        old = self.image.files[path].content if path in self.image.files else b""
+        new = old[:at] + content + old[at + len(content) :]
+        directory, directories = path.rpartition("/")[0], set(self.image.directories)
+        while directory:
+            directories.add(directory)
+            directory = directory.rpartition("/")[0]
+        self.image = Image({**self.image.files, path: FileImage(new, 0)}, tuple(directories))
+
+    def remove(self, directory: str) -> None:
+        """Remove a directory and all below it."""
+        assert self.image is not None
+        files = {
+            path: file for path, file in self.image.files.items() if not path.startswith(f"{directory}/")
+        }
+        others = [path for path in self.image.directories if not f"{path}/".startswith(f"{directory}/")]
+        self.image = Image(files, tuple(others))
+
+    def below(self, directory: str) -> dict[str, bytes]:
+        """Return the content of every file below a directory."""
+        assert self.image is not None
+        files = self.image.files.items()
+        return {path: file.content for path, file in files if path.startswith(f"{directory}/")}
+
+
+@pytest.fixture
+def lives(lab: Callable[..., Any]) -> Lives:
+    return Lives(lab)
+
+
+def put(
+    store: MessageStore, topic: str = "TT", key: str = "k1", body: bytes = b"body 1", **more: str
+) -> AppendMessageResult:
+    """Put one message; with nothing more, one of 113 bytes."""
+    result = store.put_message(Message.of(topic, body, tags="B", keys=key, properties=more))
+    assert result.status is PutMessageStatus.PUT_OK
+    assert result.append is not None
+    assert more or result.append.wrote_bytes == RECORD_BYTES
+    return result.append
+
+
+def put_all(*topics: str) -> Callable[[MessageStore], list[AppendMessageResult]]:
+    return lambda store: [put(store, topic, f"k{number % 10}") for number, topic in enumerate(topics)]
+
+
+def bodies(store: MessageStore, topic: str = "TT") -> list[bytes]:
+    """Return the six bytes of body of every message of a queue."""
+    pulled = store.get_message(topic, 0, store.get_min_offset_in_queue(topic, 0))
+    return [raw[88:94] for raw in pulled.records]
+
+
+def offsets(store: MessageStore, topic: str) -> tuple[int, int]:
+    return store.get_min_offset_in_queue(topic, 0), store.get_max_offset_in_queue(topic, 0)
+
+
+def test_a_record_no_segment_can_hold_is_refused(lives: Lives) -> None:
+    # There: PUT_OK with the append status END_OF_FILE, two segments burnt, nothing stored.
+    def body(store: MessageStore) -> None:
+        put(store)
+        refused = store.put_message(Message.of("TT", bytes(70 * 1024)))
+
+        assert refused.status is PutMessageStatus.MESSAGE_ILLEGAL
+        assert store.max_phy_offset == RECORD_BYTES
+        assert put(store).wrote_offset == RECORD_BYTES
+
+    lives.run(body)
+
+
+def test_a_rebuilt_schedule_queue_has_delivery_times(lives: Lives) -> None:
+    # There: the entry's code is the hash of the tags, 66.
+    stored_ms = lives.run(lambda store: put(store, DELAY="5").store_timestamp_ms, killed=True)
+    lives.remove("/store/consumequeue")
+
+    def body(store: MessageStore) -> None:
+        assert offsets(store, "TT") == (-1, 0)
+        queue = store.queues.find(SCHEDULE_TOPIC, 4)
+        assert queue is not None
+        assert queue.max_offset == 1
+
+    lives.load(body)
+    [content] = lives.below(f"/store/consumequeue/{SCHEDULE_TOPIC}/4").values()
+
+    assert tags_code("B") == 66
+    assert decode_entry(memoryview(content), 0).tags_code == stored_ms + 60_000
+
+
+def test_a_queue_file_of_zeros_holds_no_message(lives: Lives) -> None:
+    # There: the queue's max is 1 after the load, the two puts get 1 and 2, and a pull from 0 finds 3 messages.
+    lives.run(put_all("TT", "TT", "TT"))
+    lives.write("/store/consumequeue/ZZ/0/00000000000000000000", bytes(QUEUE_BYTES))
+
+    def body(store: MessageStore) -> list[int]:
+        assert store.get_max_offset_in_queue("ZZ", 0) == 0
+        return [put(store, "ZZ").queue_offset, put(store, "ZZ").queue_offset]
+
+    assert lives.run(body) == [0, 1]
+    pulled = lives.load(lambda store: store.get_message("ZZ", 0, 0))
+    assert (pulled.status, len(pulled.records)) == (GetMessageStatus.FOUND, 2)
+    assert pulled.buffer_total_bytes == 2 * RECORD_BYTES
+
+
+def test_records_behind_the_one_that_ended_a_recovery_do_not_come_back(lives: Lives) -> None:
+    # There: the log ends at 113 after the first load, at 452 after the second: records 3 and 4 are back.
+    lives.run(put_all("TT", "TT", "TT", "TT"), killed=True)
+    lives.write("/store/commitlog/00000000000000000000", bytes(4), at=RECORD_BYTES + 4)
+
+    def body(store: MessageStore) -> None:
+        assert store.max_phy_offset == RECORD_BYTES
+        assert put(store, body=b"body 2").wrote_offset == RECORD_BYTES
+
+    lives.run(body, killed=True)
+
+    def after(store: MessageStore) -> None:
+        assert store.max_phy_offset == 2 * RECORD_BYTES
+        assert offsets(store, "TT") == (0, 2)
+        assert bodies(store) == [b"body 1", b"body 2"]
+
+    lives.load(after)
+
+
+def test_entries_lost_in_the_middle_of_a_row_of_queues_are_rebuilt(lives: Lives) -> None:
+    # There: records 2 and 3 never reappear in the queue, and the new one gets queue offset 1.
+    lives.run(put_all("TA", "TA", "TA", "TB"))
+    lives.write("/store/consumequeue/TA/0/00000000000000000000", bytes(2 * ENTRY_BYTES), at=ENTRY_BYTES)
+
+    assert lives.run(lambda store: put(store, "TA", "k4").queue_offset) == 3
+
+    def after(store: MessageStore) -> None:
+        pulled = store.get_message("TA", 0, 0)
+        assert pulled.queue_offsets == [0, 1, 2, 3]
+        assert pulled.physical_offsets == [0, 113, 226, 452]
+        now_ms = store.world.clock.now_ms()
+        for key, at in (("k0", 0), ("k1", 113), ("k2", 226), ("k4", 452)):
+            assert store.query_message("TA", key, 32, 0, now_ms).physical_offsets == [at]
+
+    lives.load(after)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_queue_that_begins_with_blank_entries_goes_on_behind_them(lives: Lives, killed: bool) -> None:
+    # There: the puts get queue offsets 5 and 6 and are never dispatched; a pull answers MESSAGE_WAS_REMOVING.
+    lives.run(put_all("TT"))
+    blank = bytes(8) + b"\x7f\xff\xff\xff" + bytes(8)
+    lives.write("/store/consumequeue/ZB/0/00000000000000000000", (5 * blank).ljust(QUEUE_BYTES, b"\0"))
+
+    assert [one.queue_offset for one in lives.run(put_all("ZB", "ZB"), killed=killed)] == [5, 6]
+
+    def after(store: MessageStore) -> None:
+        assert offsets(store, "ZB") == (5, 7)
+        assert store.get_message("ZB", 0, 5).queue_offsets == [5, 6]
+
+    lives.load(after)
+
+
+def test_an_empty_file_at_the_logs_end_does_not_keep_a_store_from_loading(lives: Lives) -> None:
+    # There: the load fails.
+    lives.run(put_all("TT"))
+    lives.write("/store/commitlog/00000000000000065536", b"")
+
+    assert lives.run(lambda store: put(store).queue_offset) == 1
+    assert all(len(content) == LOG_BYTES for content in lives.below("/store/commitlog").values())
+
+
+def test_queues_that_a_kill_left_whole_stay_as_they_are(lives: Lives) -> None:
+    # There: likewise.
+    lives.run(put_all(*["TT"] * 60, "TB"), killed=True)
+    left = lives.below("/store/consumequeue")
+
+    assert lives.load(lambda store: store.get_max_offset_in_queue("TT", 0)) == 60
+    assert lives.below("/store/consumequeue") == left
+    assert len(left) == 3
+
+
+def test_a_pull_from_a_topic_never_used_finds_no_message_in_the_queue(lives: Lives) -> None:
+    # There: likewise.
+    def body(store: MessageStore) -> None:
+        pulled = store.get_message("Never", 0, 5)
+
+        assert (pulled.status, pulled.next_begin_offset) == (GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)
+
+    lives.run(body)
+
+
+def test_the_record_that_a_full_index_file_ends_with_is_not_indexed_again(
+    tmp_path: Path, loaded: Callable[..., MessageStore]
+) -> None:
+    # There: the second file is deleted and built again with the seven keys of the record at 8712: 43 instead of 36.
+    with tarfile.open(GOLDEN) as tar:
+        tar.extractall(tmp_path, filter="data")
+    index = tmp_path / "gkill" / "index"
+    full, partial = sorted(index.iterdir())
+    of_full, of_partial = full.read_bytes(), partial.read_bytes()
+    loaded(golden_geometry(str(tmp_path / "gkill")))
+    kept, rebuilt = sorted(index.iterdir())
+
+    assert (kept.name, kept.read_bytes()) == (full.name, of_full)
+    assert decode_header(memoryview(of_full)).end_physical_offset == 8712
+    assert decode_header(memoryview(rebuilt.read_bytes())).next_entry == 36
+    assert keys_of(rebuilt.read_bytes()) == keys_of(of_partial)
+    assert 8712 not in [physical_offset for _, physical_offset in keys_of(rebuilt.read_bytes())]
+
+
+def keys_of(content: bytes) -> list[tuple[int, int]]:
+    """Return hash and record of every entry of an index file."""
+    view = memoryview(content)
+    entries = range(1, decode_header(view).next_entry)
+    return [decode_index_entry(view, index_file_bytes(100, number))[:2] for number in entries]

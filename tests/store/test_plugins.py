@@ -1,0 +1,159 @@
+"""A plug-in hands on everything: the tests go by what MessageStore has, so that nothing new can be forgotten."""
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from tornlog.store.config import ConfigError, StoreConfig
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.message_store_protocol import MessageStoreProtocol
+from tornlog.store.plugins import AbstractPluginMessageStore, PluginContext, build_message_store
+from tornlog.store.put_result import PutMessageResult
+from tornlog.store.real.world import real_world
+from tornlog.store.world import World
+
+HERE = __name__
+PARTS = {"config", "flags", "stats", "on_arriving"}
+"""What a store has as attributes, and outsiders may ask for."""
+
+OPERATIONS = {name for name in vars(MessageStore) if not name.startswith("_")}
+
+
+class Counting(AbstractPluginMessageStore):
+    """The example: counts what is put through it."""
+
+    puts = 0
+
+    def put_message(self, message: Message) -> PutMessageResult:
+        self.puts += 1
+        return super().put_message(message)
+
+
+class Refusing(AbstractPluginMessageStore):
+    def __init__(self, context: PluginContext, next_store: MessageStoreProtocol) -> None:
+        raise RuntimeError("not today")
+
+
+class Recorder:
+    """A next store that notes what it is asked, and answers with the question."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in PARTS or isinstance(vars(MessageStore).get(name), property):
+            return f"the store's {name}"
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.asked.append((name, arguments, named))
+            return f"answer of {name}"
+
+        return call
+
+
+@pytest.fixture
+def context() -> PluginContext:
+    return PluginContext(real_world(), StoreConfig("/nowhere"))
+
+
+def public_names(kind: type) -> set[str]:
+    return {
+        name
+        for name, value in vars(kind).items()
+        if not name.startswith("_") and isinstance(value, FunctionType | property)
+    }
+
+
+def test_the_protocol_has_every_operation_of_the_store_and_a_plugin_delegates_each() -> None:
+    assert public_names(MessageStoreProtocol) == OPERATIONS | PARTS
+    assert public_names(AbstractPluginMessageStore) == OPERATIONS | PARTS
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_an_operation_is_asked_for_in_the_same_way_everywhere(name: str) -> None:
+    own = vars(MessageStore)[name]
+    for kind in (MessageStoreProtocol, AbstractPluginMessageStore):
+        other = vars(kind)[name]
+        if isinstance(own, property):
+            assert isinstance(other, property)
+        else:
+            assert inspect.signature(other) == inspect.signature(own)
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS | PARTS))
+def test_a_plugin_hands_each_operation_on_with_all_that_was_asked(name: str, context: PluginContext) -> None:
+    recorder = Recorder()
+    plugin: Any = AbstractPluginMessageStore(context, recorder)  # type: ignore[arg-type]
+    own = vars(MessageStore).get(name)
+    if not isinstance(own, FunctionType):
+        assert getattr(plugin, name) == f"the store's {name}"
+        return
+    parameters = list(inspect.signature(own).parameters.values())[1:]
+    plain = [f"<{each.name}>" for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    named = {each.name: f"<{each.name}>" for each in parameters if each.kind is each.KEYWORD_ONLY}
+    answer = getattr(plugin, name)(*plain, **named)
+
+    (asked,) = recorder.asked
+    given = inspect.signature(own).bind(None, *asked[1], **asked[2]).arguments
+    assert asked[0] == name
+    assert {key: value for key, value in given.items() if key != "self"} == {
+        each.name: f"<{each.name}>" for each in parameters
+    }
+    assert answer in (f"answer of {name}", None)
+    if inspect.signature(own).return_annotation is not None:
+        assert answer == f"answer of {name}"
+
+
+def test_the_first_plugin_named_is_the_outermost_and_all_see_a_put(
+    lab: Callable[..., Any], small: Callable[..., StoreConfig]
+) -> None:
+    def body(world: World) -> None:
+        config = small()
+        context = PluginContext(world, config, {"messageStorePlugIn": "..."})
+        inner = MessageStore(world, config)
+        names = f"{HERE}:Counting, {HERE}:AbstractPluginMessageStore,{HERE}:Counting,"
+        store: Any = build_message_store(names, context, inner)
+        assert [type(each) for each in (store, store.next, store.next.next)] == [
+            Counting,
+            AbstractPluginMessageStore,
+            Counting,
+        ]
+        assert store.next.next.next is inner
+        assert store.context is context
+        store.load()
+        store.start()
+        store.put_message(Message.of("T", b"x"))
+        world.tasks.sleep(1)
+        assert (store.puts, store.next.next.puts, store.stats.put_messages_total) == (1, 1, 1)
+        assert len(store.get_message("T", 0, 0).records) == 1
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_without_a_name_the_store_stays_as_it_is(context: PluginContext) -> None:
+    recorder: Any = Recorder()
+    assert build_message_store("", context, recorder) is recorder
+    assert build_message_store(" , ", context, recorder) is recorder
+
+
+@pytest.mark.parametrize(
+    "name", ["no.such.module:Plugin", f"{HERE}:Missing", f"{HERE}:Recorder", f"{HERE}:HERE", f"{HERE}:", ":X"]
+)
+def test_a_name_without_a_plugin_behind_it_is_refused_by_name(name: str, context: PluginContext) -> None:
+    recorder: Any = Recorder()
+    with pytest.raises(
+        ConfigError, match=r"message_store_plug_in: expected package\.module:Class"
+    ) as refused:
+        build_message_store(name, context, recorder)
+    assert name in str(refused.value)
+
+
+def test_what_the_making_of_a_plugin_raises_is_not_hidden(context: PluginContext) -> None:
+    recorder: Any = Recorder()
+    with pytest.raises(RuntimeError, match="not today"):
+        build_message_store(f"{HERE}:Refusing", context, recorder)

@@ -1,0 +1,232 @@
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+
+from tornlog.faults.image import FileImage, Image
+from tornlog.faults.namespace import Namespace
+from tornlog.sim.errors import MachineDied
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.side_file import SideFile
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+PATH = "/store/config/x.json"
+EMPTY = Image({}, ("/store",))
+
+
+def parse(raw: bytes, file: str) -> str:
+    """Read `<text>`; anything else is damage."""
+    if not (raw.startswith(b"<") and raw.endswith(b">")):
+        raise CorruptFileError(file, 0, "text", "<...>", raw.hex())
+    return raw[1:-1].decode()
+
+
+def written(text: str) -> bytes:
+    return f"<{text}>".encode()
+
+
+def image_of(**files: bytes) -> Image:
+    """Return a directory with files named by what is behind `x.json`."""
+    paths = {"current": PATH, "bak": f"{PATH}.bak", "tmp": f"{PATH}.tmp"}
+    return Image(
+        {paths[name]: FileImage(content, 0) for name, content in files.items()}, ("/store", "/store/config")
+    )
+
+
+def images_a_cut_may_leave(names: Namespace) -> Iterator[Image]:
+    """Yield what strict POSIX allows: any of the unsynced changes of names lost, what was not synced there or not."""
+    unsure = [change.number for change in names.journal if not change.synced]
+    for keeps in product((False, True), repeat=len(unsure)):
+        kept = dict(zip(unsure, keeps, strict=True))
+        entries = names.durable.copy()
+        for change in names.journal:
+            if kept.get(change.number, True):
+                change.apply(entries)
+            else:
+                change.lose(entries)
+        entries.prune()
+        for with_cache in (False, True):
+            files = {}
+            for path, file in entries.names.items():
+                inode = entries.files[file]
+                size_bytes = entries.sizes.get(inode.identity, 0)
+                platter = inode.platter(size_bytes)
+                content = inode.content()[:size_bytes].ljust(size_bytes, b"\0") if with_cache else platter
+                files[path] = FileImage(content, 0)
+            yield Image(files, tuple(entries.directories - {"/"}))
+
+
+class Crash:
+    """What a life that ended at one operation leaves, and what it had achieved."""
+
+    def __init__(self, images: list[Image], allowed: set[str | None]) -> None:
+        self.images = images
+        self.allowed = allowed
+
+
+def crashes(lab: Make, image: Image, found: str | None, texts: list[str]) -> Iterator[Crash]:
+    """Live from an image: load, store texts in turn. Yield each way to die on the way."""
+    operation = 0
+    while True:
+        for moment in ("before", "during", "after"):
+            bench = lab(image)
+            returned: list[str | None] = [found]
+            begun: list[str | None] = [found]
+
+            def body(world: World, begun: Any = begun, returned: Any = returned) -> None:
+                file = SideFile(world.files, PATH)
+                assert file.load(parse) == found
+                for text in texts:
+                    begun.append(text)
+                    file.store(written(text))
+                    returned.append(text)
+
+            bench.disk.crash_at(operation, moment)
+            try:
+                bench.run(body)
+            except MachineDied:
+                unique = {cut.digest(): cut for cut in images_a_cut_may_leave(bench.disk._names)}
+                yield Crash(list(unique.values()), {returned[-1], begun[-1]})
+            else:
+                return  # the life has no operation of that number
+        operation += 1
+
+
+def loaded_from(lab: Make, image: Image) -> str | None:
+    value: str | None = lab(image).run(lambda world: SideFile(world.files, PATH).load(parse))
+    return value
+
+
+def test_after_a_power_cut_anywhere_the_last_stored_version_is_there_or_the_next(lab: Make) -> None:
+    second_lives: dict[str, tuple[Image, str | None]] = {}
+    for crash in crashes(lab, EMPTY, None, ["one", "two", "three"]):
+        for image in crash.images:
+            found = loaded_from(lab, image)
+            assert found in crash.allowed, image
+            second_lives[image.digest()] = image, found
+    assert len(second_lives) > 10
+
+    for image, found in second_lives.values():
+        for crash in crashes(lab, image, found, ["four", "five"]):
+            for left in {left.digest(): left for left in crash.images}.values():
+                assert loaded_from(lab, left) in crash.allowed, (image, left)
+
+
+def test_a_damaged_current_version_never_takes_the_place_of_the_good_one_before(lab: Make) -> None:
+    image = image_of(current=b"<torn", bak=written("good"))
+    for crash in crashes(lab, image, "good", ["next", "after"]):
+        for left in crash.images:
+            assert loaded_from(lab, left) in crash.allowed
+
+
+def test_the_version_before_is_kept_and_one_that_is_the_same_is_not_written(lab: Make) -> None:
+    bench = lab(EMPTY)
+
+    def body(world: World) -> None:
+        file = SideFile(world.files, PATH)
+        assert file.load(parse) is None
+        assert file.store(written("one"))
+        operations = bench.disk.operations
+        assert not file.store(written("one"))
+        assert bench.disk.operations == operations
+        assert world.files.status(f"{PATH}.bak") is None
+        assert file.store(written("two"))
+        assert world.files.read(PATH) == written("two")
+        assert world.files.read(f"{PATH}.bak") == written("one")
+        assert world.files.list_directory("/store/config") == ["x.json", "x.json.bak"]
+
+        again = SideFile(world.files, PATH)
+        assert again.load(parse) == "two"
+        assert not again.store(written("two"))
+
+    bench.run(body)
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({}, None),
+        ({"current": b""}, None),
+        ({"bak": b""}, None),
+        ({"current": b"", "bak": written("old")}, "old"),
+        ({"bak": written("old")}, "old"),
+        ({"current": b"torn", "bak": written("old")}, "old"),
+        ({"current": written("new"), "bak": b"torn"}, "new"),
+        ({"current": b"torn"}, None),
+        ({"tmp": written("never")}, None),
+        ({"tmp": written("never"), "current": written("new")}, "new"),
+    ],
+)
+def test_the_first_version_that_can_be_read_counts(
+    lab: Make, files: dict[str, bytes], found: str | None
+) -> None:
+    bench = lab(image_of(**files))
+
+    def body(world: World) -> None:
+        file = SideFile(world.files, PATH)
+        assert file.load(parse) == found
+        assert (file.damage is not None) == (files.get("current") == b"torn")
+        assert world.files.status(f"{PATH}.tmp") is None
+
+    bench.run(body)
+
+
+@pytest.mark.parametrize("files", [{"bak": b"torn"}, {"current": b"torn", "bak": b"<torn"}])
+def test_a_backup_that_is_needed_and_cannot_be_read_is_damage(lab: Make, files: dict[str, bytes]) -> None:
+    with pytest.raises(CorruptFileError, match=r"x\.json\.bak @ 0"):
+        loaded_from(lab, image_of(**files))
+
+
+def test_a_file_too_large_is_refused_before_it_is_read(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tornlog.store.side_file.SIDE_JSON_BYTES_MAX", 8)
+    bench = lab(image_of(current=written("much too much"), bak=written("old")))
+
+    def body(world: World) -> None:
+        file = SideFile(world.files, PATH)
+        assert file.load(parse) == "old"
+        assert "file size" in str(file.damage)
+
+    bench.run(body)
+    assert ("read", PATH) not in bench.failures.calls
+
+
+@pytest.mark.parametrize("method", ["write", "sync", "rename", "sync_directory", "make_directories"])
+def test_after_an_error_a_complete_version_is_there_and_the_next_attempt_writes(
+    lab: Make, method: str
+) -> None:
+    bench = lab(EMPTY)
+
+    def body(world: World) -> None:
+        file = SideFile(world.files, PATH)
+        file.load(parse)
+        if method != "make_directories":
+            file.store(written("one"))
+        bench.failures.plan(method, "config")
+        with pytest.raises(OSError, match="Input/output"):
+            file.store(written("two"))
+        found = SideFile(world.files, PATH).load(parse)
+        assert found in ({None} if method == "make_directories" else {"one", "two"})
+        assert file.store(written("two"))
+        assert SideFile(world.files, PATH).load(parse) == "two"
+
+    bench.run(body)
+
+
+def test_a_rename_that_fails_between_the_two_leaves_the_old_version_as_backup(lab: Make) -> None:
+    bench = lab(EMPTY)
+
+    def body(world: World) -> None:
+        file = SideFile(world.files, PATH)
+        file.store(written("one"))
+        bench.failures.plan("rename", ".tmp")
+        with pytest.raises(OSError, match="Input/output"):
+            file.store(written("two"))
+        assert world.files.list_directory("/store/config") == ["x.json.bak", "x.json.tmp"]
+        assert SideFile(world.files, PATH).load(parse) == "one"
+        assert file.store(written("three"))
+        assert world.files.read(f"{PATH}.bak") == written("one")
+
+    bench.run(body)

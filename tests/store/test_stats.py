@@ -1,0 +1,223 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.config import BrokerRole
+from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.scan import ScannedRecord
+from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.stats import LATENCY_BUCKETS, StoreStats, TopicTotals
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+MS = 1_000_000
+
+
+class Log:
+    """What the log counts, set by hand."""
+
+    def __init__(self) -> None:
+        self.put_totals: dict[str, TopicTotals] = {}
+        self.puts_failed = 0
+
+
+@pytest.fixture
+def in_store(lab: Make, small: Make) -> Callable[..., None]:
+    """Run a body with a started store in virtual time, and stop the store."""
+
+    def run(body: Callable[[World, MessageStore], None], **settings: Any) -> None:
+        def main(world: World) -> None:
+            store = MessageStore(world, small(**settings))
+            store.load()
+            store.start()
+            body(world, store)
+            store.shutdown()
+
+        lab().run(main)
+
+    return run
+
+
+def test_messages_and_bytes_are_counted_per_topic_as_stored(in_store: Callable[..., None]) -> None:
+    def body(world: World, store: MessageStore) -> None:
+        sizes = [store.put_message(Message.of("A", b"x" * number)).append for number in range(3)]
+        units = encode_batch([BatchUnit(0, b"one", b""), BatchUnit(0, b"two", b"")])
+        batch = store.put_messages(MessageBatch(Message("B", b""), units)).append
+        assert batch is not None
+
+        totals = store.stats.put_totals("A")
+        assert (totals.messages, totals.size_bytes) == (3, sum(each.wrote_bytes for each in sizes if each))
+        assert store.stats.put_totals("B") == TopicTotals(2, batch.wrote_bytes)
+        assert store.stats.put_totals("C") == TopicTotals(0, 0)
+        assert store.stats.put_messages_total == 5
+        assert store.stats.put_bytes_total == totals.size_bytes + batch.wrote_bytes
+        assert store.stats.put_latency_counts == [4] + [0] * 12  # a batch is one put
+
+    in_store(body)
+
+
+def test_a_put_that_reached_the_log_and_failed_there_is_a_failed_one_and_a_refused_one_is_not(
+    in_store: Callable[..., None],
+) -> None:
+    def body(world: World, store: MessageStore) -> None:
+        too_large = store.put_message(Message.of("A", b"x" * 2000))
+        assert too_large.status is PutMessageStatus.MESSAGE_ILLEGAL
+        assert store.stats.puts_failed == 1
+        store.flags.make_not_writeable()
+        assert store.put_message(Message.of("A", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        assert store.stats.puts_failed == 1
+        assert store.stats.put_messages_total == 0
+        assert store.stats.put_latency_counts[0] == 1
+
+    in_store(body)
+
+
+def test_a_put_without_a_segment_to_go_to_is_a_failed_one(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = MessageStore(world, small())
+        store.load()
+        store.start()
+        bench.failures.plan("map", "commitlog", 10)
+        status = store.put_message(Message.of("A", b"x")).status
+        assert status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+        assert store.stats.puts_failed == 1
+        store.shutdown()
+
+    bench.run(body)
+
+
+@pytest.mark.parametrize(
+    ("ms", "bucket"),
+    [
+        *((0, 0), (1, 1), (9, 1), (10, 2), (50, 3), (100, 4), (200, 5), (500, 6), (1000, 7)),
+        *((2000, 8), (3000, 9), (4000, 10), (5000, 11), (9999, 11), (10_000, 12), (99_000, 12)),
+    ],
+)
+def test_a_put_counts_in_the_bucket_that_rocketmq_would_choose(lab: Make, ms: int, bucket: int) -> None:
+    def body(world: World) -> None:
+        log = Log()
+        stats = StoreStats(world, log)
+        log.put_totals["A"] = TopicTotals(1, 100)
+        if ms:  # the store reports slow ones only
+            stats.put_was_slow(ms * MS)
+        expected = [0] * len(LATENCY_BUCKETS)
+        expected[bucket] = 1
+        assert stats.put_latency_counts == expected
+        assert stats.put_ns_max == ms * MS
+
+    lab().run(body)
+
+
+def test_a_put_that_waits_for_a_slow_disk_is_in_the_bucket_of_its_time(lab: Make, small: Make) -> None:
+    from tornlog.faults.timing import SyncTiming
+    from tornlog.store.config import FlushDiskType
+
+    def body(world: World) -> None:
+        store = MessageStore(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
+        store.load()
+        store.start()
+        assert store.put_message(Message.of("A", b"x")).status is PutMessageStatus.PUT_OK
+        units = encode_batch([BatchUnit(0, b"one", b"")])
+        assert store.put_messages(MessageBatch(Message("B", b""), units)).status is PutMessageStatus.PUT_OK
+        assert sum(store.stats.put_latency_counts[2:]) == 2
+        assert store.stats.put_latency_counts[0] == 0
+        assert store.stats.put_ns_max >= 30 * MS
+        store.shutdown()
+
+    lab(timing=SyncTiming(30 * MS, 40 * MS)).run(body)
+
+
+def test_pulls_are_counted_by_what_they_gave(in_store: Callable[..., None]) -> None:
+    def body(world: World, store: MessageStore) -> None:
+        for _ in range(5):
+            store.put_message(Message.of("A", b"x"))
+        world.tasks.sleep(10)
+        assert len(store.get_message("A", 0, 0, 3).records) == 3
+        assert len(store.get_message("A", 0, 3).records) == 2
+        store.get_message("A", 0, 5)
+        store.get_message("A", 0, 0, tags="other")
+
+        stats = store.stats
+        assert (stats.gets_found, stats.gets_missed, stats.messages_transferred) == (2, 2, 5)
+        assert stats.get_ns_max == 0  # in virtual time a read costs nothing
+
+        stats.get_answered(7 * MS, store.get_message("A", 0, 5))
+        assert stats.get_ns_max == 7 * MS
+
+    in_store(body)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_how_far_behind_the_log_a_queue_is_read_is_noted_if_that_is_asked_for(
+    in_store: Callable[..., None], recorded: bool
+) -> None:
+    def body(world: World, store: MessageStore) -> None:
+        for _ in range(3):
+            store.put_message(Message.of("A", b"x"))
+        world.tasks.sleep(10)
+        store.get_message("A", 0, 0, 1)
+        store.get_message("A", 1, 0)
+        size_bytes = store.max_phy_offset // 3
+        # the entry looked at last is the second, which did not fit any more
+        assert store.stats.fall_behind_bytes == ({("A", 0): 2 * size_bytes} if recorded else {})
+
+    in_store(body, disk_fall_recorded=recorded)
+
+
+def test_rates_are_those_of_the_last_seconds_and_none_before_there_are_so_many(
+    in_store: Callable[..., None],
+) -> None:
+    def body(world: World, store: MessageStore) -> None:
+        stats = store.stats
+        assert stats.rates(10) is None
+        for _ in range(200):
+            store.put_message(Message.of("A", b"x"))
+            world.tasks.sleep(100)
+        ten = stats.rates(10)
+        assert ten is not None
+        assert ten.puts == pytest.approx(10, abs=0.2)
+        assert ten.gets_found == ten.gets_missed == ten.transferred == 0
+        assert stats.rates(60) is None
+
+        world.tasks.sleep(50_000)
+        ten, sixty = stats.rates(10), stats.rates(60)
+        assert ten is not None
+        assert ten.puts == 0
+        assert sixty is not None
+        assert 0 < sixty.puts < 4
+
+    in_store(body)
+
+
+def test_samples_are_a_second_apart_however_often_one_asks_and_do_not_gather_for_ever(lab: Make) -> None:
+    def body(world: World) -> None:
+        log = Log()
+        stats = StoreStats(world, log)
+        totals = log.put_totals["A"] = TopicTotals()
+        for _ in range(1500):
+            world.tasks.sleep(500)
+            totals.messages += 1
+            stats.sample()
+        rates = stats.rates(600)
+        assert rates is not None
+        assert rates.puts == pytest.approx(2.0)
+        assert stats.rates(601) is None
+
+    lab().run(body)
+
+
+def test_a_slave_counts_what_it_dispatches(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = MessageStore(world, small(broker_role=BrokerRole.SLAVE))
+        store.load()
+        for dispatch in store.dispatchers[1:]:
+            dispatch(ScannedRecord(0, 91, "A", 0, 0, 0, 0, b""))
+        assert store.stats.put_totals("A") == TopicTotals(1, 91)
+        store.close()
+
+    lab().run(body)
