@@ -15,7 +15,12 @@ FAULTS: dict[str, str] = {
     "slow sync": "a sync took far longer than its like",
     "failed sync": "a sync failed once, and the kernel forgot the pages it was to write",
     "failed creation": "a file could not be made, for want of space",
+    "failed write": "a write through a descriptor failed before it wrote anything",
+    "short write": "a write through a descriptor wrote only some of its first bytes",
+    "refused mlock": "the system would not keep a mapped file in memory",
     "disk full": "a file could not be made or grow, for the disk holds no more",
+    "old blocks": "sectors of the log that were never written hold what an older segment had there",
+    "odd size": "a segment in front of others was too short while the store was off",
     "lost sector": "a sector at the end of the log was zeroed while the store was off",
 }
 """Beside these, `crash <profile>` counts how lives ended and `crash <moment> <operation>` what the plug hit."""

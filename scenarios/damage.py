@@ -27,5 +27,40 @@ def lose_last_sector(image: Image, store: MessageStore) -> Damage | None:
     content = before.content[:start] + bytes(end - start) + before.content[end:]
     if content == before.content:
         return None
-    files = {**image.files, path: FileImage(content, before.mtime_ms)}
-    return Damage(Image(files, tuple(image.directories)), segment.base_offset + start)
+    return Damage(_with_content(image, path, content), segment.base_offset + start)
+
+
+def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
+    """Let the sectors of the last segment that were never written hold what the first one has there.
+
+    File systems that give out blocks without zeroing them show such bytes after a crash. None if there are none.
+    """
+    segments = store.log.segments
+    paths = [segment.file.path for segment in segments]
+    if len(segments) < 2 or paths[0] not in image.files or paths[-1] not in image.files:
+        return None
+    start = -(-segments[-1].wrote.get() // _SECTOR_BYTES) * _SECTOR_BYTES
+    old, new = image.files[paths[0]].content, image.files[paths[-1]].content
+    if len(new) != len(old) or any(new[start:]) or not any(old[start:]):
+        return None
+    return _with_content(image, paths[-1], new[:start] + old[start:])
+
+
+def shorten_segment(image: Image, store: MessageStore) -> Image | None:
+    """Cut the last sector off the first segment of a stopped store that has another one; None if it has not."""
+    segments = store.log.segments
+    if len(segments) < 2:
+        return None
+    path = segments[0].file.path
+    return _with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
+
+
+def log_files(image: Image, store: MessageStore) -> dict[str, FileImage]:
+    """Return the files of a store's log."""
+    directory = store.config.commit_log_directory + "/"
+    return {path: file for path, file in image.files.items() if path.startswith(directory)}
+
+
+def _with_content(image: Image, path: str, content: bytes) -> Image:
+    files = {**image.files, path: FileImage(content, image.files[path].mtime_ms)}
+    return Image(files, tuple(image.directories))

@@ -22,7 +22,7 @@ from ..sim.choices import Choices
 from ..sim.errors import ReplayDivergedError
 from ..sim.policies.replay import Replay
 from ..sim.trace import Trace, TraceEvent
-from .evidence import Violation
+from .judging.evidence import Violation
 from .machine import ROOT
 from .plan import Plan
 from .run import Outcome, Run

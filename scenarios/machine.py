@@ -3,11 +3,19 @@
 from ..faults.disk import Disk
 from ..sim.machine import Machine
 from ..store.config import FlushDiskType, StoreConfig
+from ..store.transactions.verdict import TransactionConfig
 from ..store.world import World
 from .plan import Plan
 
 ROOT = "/store"
+CONFIG = f"{ROOT}/config"
+RESERVED_HOURS = 72
 DELAY_LEVELS = "1s 3s 20s"
+DELAY_OFFSET_INTERVAL_MS = 2_000
+CONSUMER_OFFSET_INTERVAL_MS = 1_000
+TRANSACTIONS = TransactionConfig(
+    transaction_timeout_ms=300, transaction_check_max=3, transaction_check_interval_ms=100
+)
 
 
 def world_of(machine: Machine, disk: Disk) -> World:
@@ -33,6 +41,9 @@ def config_of(plan: Plan) -> StoreConfig:
         transient_store_pool_size=2,
         warm_mapped_file_enable=plan.warm_files,
         message_delay_level=DELAY_LEVELS,
+        flush_delay_offset_interval_ms=DELAY_OFFSET_INTERVAL_MS,
         enable_lmq=plan.light_chance > 0,
+        file_reserved_time_hours=RESERVED_HOURS,
+        clean_file_forcibly_enable=plan.retention,
         enable_multi_dispatch=plan.light_chance > 0,
     )

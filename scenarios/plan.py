@@ -10,7 +10,7 @@ from typing import Any
 
 from ..sim.choices import Stream
 
-STOPS = ("stop", "stop and damage")
+STOPS = ("stop", "stop and damage", "stop and odd file", "stop in traffic")
 MOMENTS = ("before", "during", "after")
 
 
@@ -19,7 +19,10 @@ class Life:
     """One life of a store, from power-on to its end."""
 
     ending: str
-    """`crash in load`, `crash in traffic`, `crash at rest`, `stop`, or `stop and damage`: then a sector is lost."""
+    """`crash in load`, `crash in traffic`, `crash in persist`: from when progress is first persisted, `crash at rest`,
+    `crash on old blocks`: at rest, behind whose log an older segment's bytes appear, `stop`, `stop and damage`: then a
+    sector is lost, `stop and odd file`: then somebody tries to start beside a segment of a wrong size, or `stop in
+    traffic`: while users are at it."""
     profile: str
     """What the crash leaves: a name in faults.profiles. Unused by stops."""
     operation: int
@@ -68,9 +71,18 @@ class Plan:
     index_slots: int
     """Hash slots of an index file; 0 leaves the index off."""
     index_entries: int
+    keys_chance: float
+    """Of a message, to have keys that it shares with others, a UNIQ_KEY among them."""
+    seekers: int
+    """Users who look messages up by their keys."""
     transient_pool: bool
     """Whether puts go to a buffer of the process first; counts under ASYNC_FLUSH only."""
+    failed_write_chance: float
+    """Of a write through a descriptor, as commits of such a buffer are."""
+    short_write_chance: float
     warm_files: bool
+    refused_lock_chance: float
+    """Of a warm file, not to be kept in memory by the system."""
     delay_chance: float
     """Of a message, to be delivered later."""
     transaction_chance: float
@@ -156,8 +168,13 @@ class Ranges:
     second_start: Sequence[bool] = (False,)
     index_slots: Sequence[int] = (0, 5, 40)
     index_entries: Sequence[int] = (5, 12, 200)
+    keys_chance: Sequence[float] = (0.0,)
+    seekers: Sequence[int] = (0,)
     transient_pool: Sequence[bool] = (False,)
+    failed_write_chance: Sequence[float] = (0.0,)
+    short_write_chance: Sequence[float] = (0.0,)
     warm_files: Sequence[bool] = (False, False, True)
+    refused_lock_chance: Sequence[float] = (0.0,)
     delay_chance: Sequence[float] = (0.0,)
     transaction_chance: Sequence[float] = (0.0,)
     light_chance: Sequence[float] = (0.0,)
@@ -187,6 +204,7 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
 
 
 _OPERATIONS_IN_LOAD = 24
+_OPERATIONS_IN_PERSIST = 12
 
 
 def _draw_life(stream: Stream, ranges: Ranges, drawn: dict[str, Any], *, first: bool) -> Life:
@@ -198,7 +216,13 @@ def _draw_life(stream: Stream, ranges: Ranges, drawn: dict[str, Any], *, first: 
         operation = stream.below(_OPERATIONS_IN_LOAD, "crash operation")
     elif ending == "crash in traffic":
         per_message = 4 if drawn["sync_flush"] else 2
+        if drawn["delay_chance"]:
+            per_message *= 2  # a delayed one is put twice
+        if drawn["transaction_chance"]:
+            per_message *= 4  # a committed one too, and ends with an op; open ones are put back
         operation = stream.below(30 + messages_each * drawn["producers"] * per_message, "crash operation")
+    elif ending == "crash in persist":
+        operation = stream.below(_OPERATIONS_IN_PERSIST, "crash operation")
     return Life(
         ending,
         stream.pick(ranges.profile, "profile"),

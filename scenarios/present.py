@@ -15,10 +15,9 @@ from rich.text import Text
 
 from ..faults.kinds import FAULTS
 from ..faults.profiles import CrashProfile
-from .bench import Figure
-from .evidence import Violation
 from .failure import Failure
 from .hunt import Hunted
+from .judging.evidence import Violation
 from .plan import MOMENTS
 from .runner import Tally
 
@@ -29,7 +28,7 @@ def runs_table(tallies: Iterable[Tally], seconds: float) -> Table:
     """Return one row a scenario: what ran, what was thrown at it, what broke."""
     rows = list(tallies)
     seeds = sum(tally.seeds for tally in rows)
-    table = _table(
+    table = plain_table(
         f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {_verdict(rows)}",
         ("scenario",),
         ("seeds", "crash\npoints", "fired", "violations"),
@@ -150,7 +149,9 @@ def hunts_table(hunts: Iterable[Hunted]) -> Table:
     """Return one row a mutant: whether it was found, by what, after how long."""
     rows = list(hunts)
     found = sum(hunted.found for hunted in rows)
-    table = _table(f"{found} of {len(rows)} mutants found", ("mutant", "found", "by"), ("seeds", "seconds"))
+    table = plain_table(
+        f"{found} of {len(rows)} mutants found", ("mutant", "found", "by"), ("seeds", "seconds")
+    )
     for hunted in rows:
         verdict = "[green]yes[/green]" if hunted.found else "[red]no[/red]"
         if hunted.clean_violation:
@@ -159,17 +160,8 @@ def hunts_table(hunts: Iterable[Hunted]) -> Table:
     return table
 
 
-def bench_table(figures: Iterable[Figure], rounds: int) -> Table:
-    """Return one row a figure, red below its floor."""
-    table = _table(f"medians of {rounds}", ("what",), ("median", "least", "most", "floor", "unit"))
-    for figure in figures:
-        rates = (figure.median, min(figure.samples), max(figure.samples), figure.floor)
-        style = "" if figure.median >= figure.floor else "red"
-        table.add_row(figure.name, *(f"{rate:,.0f}" for rate in rates), figure.unit, style=style)
-    return table
-
-
-def _table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
+def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
+    """Return a table without lines: columns of text first, columns of figures behind them."""
     table = Table(
         title=title,
         title_justify="left",

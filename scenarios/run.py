@@ -7,43 +7,46 @@ record. The last two lives heal: no more faults, and recovering twice must end i
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any, NoReturn
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, cast
 
 from ..faults.disk import Disk
 from ..faults.image import Image
+from ..faults.map_faults import MapFaults
 from ..faults.profiles import PROFILES
 from ..faults.timing import SyncFaults, SyncTiming
-from ..sim.choices import Choices, Stream
-from ..sim.errors import LivenessError, MachineDied, TaskFailedError
+from ..sim.choices import Choices
+from ..sim.errors import MachineDied
 from ..sim.kernel import Kernel
 from ..sim.machine import Machine
 from ..sim.policies import Policy
 from ..sim.policies.pct import PCT
 from ..sim.policies.random_walk import RandomWalk
 from ..sim.trace import Trace
+from ..store.errors import CorruptFileError
 from ..store.message_store import MessageStore
-from . import promises
-from .damage import lose_last_sector
-from .evidence import Evidence, Violation
-from .invariants import CHECKERS, ckpt, live, pos, read
-from .ledger import Ledger
-from .machine import config_of, world_of
+from ..store.segments.buffered_queue import BufferedSegmentQueue
+from ..store.world import Files
+from .damage import expose_old_blocks, log_files, lose_last_sector, shorten_segment
+from .judging import promises
+from .judging.content import content_digest
+from .judging.evidence import Violation
+from .judging.judge import BrokenPromise, Judge
+from .judging.ledger import Ledger
+from .judging.progress import Progress
+from .judging.removals import WatchedRemovals
+from .machine import CONFIG, config_of, world_of
 from .plan import Life, Plan
-from .recovered import read_store
-from .traffic import Traffic
+from .users.room import Room
+from .users.traffic import Traffic
+from .users.transaction_traffic import TransactionTraffic
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
 _STEP_LIMIT = 400_000
 _HEAL = Life("stop", "nothing-lost", -1, "after", 2)
 _PCT_HORIZON_STEPS = 2_000
-
-
-class BrokenPromise(Exception):
-    """A violation was found; the run is over."""
 
 
 @dataclass(slots=True)
@@ -73,7 +76,9 @@ class Run:
         self._choices = choices
         self._kernel = Kernel(policy or policy_of(plan, choices), step_limit=_STEP_LIMIT, trace=trace)
         self._ledger = Ledger()
+        self._progress = Progress(plan, self._ledger)
         self._outcome = Outcome(plan)
+        self._judge = Judge(plan, self._kernel, self._ledger, choices.stream)
         self._store: MessageStore | None = None
         self._image: Image | None = None
         self._disk: Disk | None = None
@@ -91,6 +96,7 @@ class Run:
             except BrokenPromise:
                 pass
             outcome.digest = kernel.digest()
+        outcome.violations = self._judge.violations
         for disk in self._disks:
             outcome.fired += disk.fired
         outcome.messages = len(self._ledger.puts)
@@ -109,7 +115,8 @@ class Run:
         else:
             disk.fired["crash process-kill"] += 1  # nobody asks it for an image of that crash
         disk.disarm()  # the last life may have died of something else first
-        if life.operation >= 0:
+        disk.capacity_bytes = None
+        if life.operation >= 0 and life.ending != "crash in persist":
             disk.crash_at(disk.operations + life.operation, life.moment)
         crashed = self._run_life(f"life-{number}", disk, life, number)
         self._end(disk, life, crashed=crashed)
@@ -135,7 +142,12 @@ class Run:
         )
         faults = SyncFaults(plan.failed_sync_chance if faulty else 0.0)
         disk = Disk(
-            self._kernel, self._choices.stream(name), image=self._image, timing=timing, sync_faults=faults
+            self._kernel,
+            self._choices.stream(name),
+            image=self._image,
+            timing=timing,
+            sync_faults=faults,
+            map_faults=_map_faults(plan) if faulty else None,
         )
         self._disks.append(disk)
         return disk
@@ -148,94 +160,137 @@ class Run:
         recovered: the digest of what a recovery has made of this disk already; recovering again must not change it.
         """
         self._ledger.begin_life()
+        self._progress.begin_life(life, disk)
         machine = self._kernel.machine(name)
 
         def body() -> None:
-            store = self._open(disk, machine, recovered)
+            room = Room(self._kernel, disk)
+            store = self._open(disk, machine, recovered, room)
+            if self._plan.capacity_bytes and life is not _HEAL:
+                room.limit(self._plan.capacity_bytes)
             traffic = Traffic(
-                self._plan, number, self._kernel, store, disk, self._ledger, self._report, self._streams
+                self._plan,
+                number,
+                self._kernel,
+                store,
+                disk,
+                self._ledger,
+                self._judge.report,
+                self._choices.stream,
             )
+            manager = self._progress.manager
+            if self._plan.offsets:
+                traffic.progress = manager
+            transactions = None
+            if manager is not None and self._plan.transaction_chance:
+                transactions = TransactionTraffic(
+                    self._plan, store, manager, disk, self._ledger, self._judge.report
+                )
+                transactions.start()
+                traffic.transactions = transactions
+            traffic.room = room
+            if life.ending == "stop in traffic":
+                clean = traffic.run_into_a_stop(life.messages_each, partial(self._shut_down, store))
+                self._judge.stop(store, disk, machine, clean=clean)
+                return
             with disk.failing_creations(0.0 if life is _HEAL else self._plan.failed_creation_chance):
                 traffic.run(life.messages_each)
-            self._catch_up(store, disk)
-            self._judge_claims(store, disk)
+            if transactions is not None:
+                if life is _HEAL:
+                    transactions.settle()
+                transactions.shutdown()
+            if life is _HEAL:
+                self._judge.report(self._progress.finish(store))
+            room.give_back()
+            self._judge.catch_up(store, disk)
+            if self._plan.retention:
+                self._judge.cleaning(store, number)
+            self._judge.claims(store, disk)
             if not life.is_stop:
                 self._kernel.kill(machine)
                 raise MachineDied(name)
-            if not store.shutdown():
-                if not disk.fired["failed sync"]:
-                    self._break("LIVE", "a stop without a fault was not clean", "exit", "clean", "unclean")
-                self._kernel.kill(machine)  # what an unclean stop leaves is judged as what a crash leaves
-                raise MachineDied(name)
-            self._judge_claims(store, disk)
-            self._check_all_tasks_ended(machine)
+            self._judge.stop(store, disk, machine, clean=self._shut_down(store))
 
-        with self._judged_errors():
+        with self._judge.judged_errors():
             try:
                 self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
             except MachineDied:
                 return True
         return False
 
-    def _check_all_tasks_ended(self, machine: Machine) -> None:
-        """Find services that a stop has left running."""
-        running = [task.name for task in machine.live_tasks.values() if task is not self._kernel.current]
-        if running:
-            self._break("LIVE", "a stop left tasks running", "tasks", "none", ", ".join(running))
+    def _shut_down(self, store: MessageStore) -> bool:
+        """Stop a store and what stands beside it; return whether the exit was clean."""
+        self._progress.shutdown()
+        return store.shutdown()
 
-    def _open(self, disk: Disk, machine: Machine, recovered: str | None) -> MessageStore:
+    def _open(self, disk: Disk, machine: Machine, recovered: str | None, room: Room) -> MessageStore:
         """Load a store, judge what recovery made of the last life, and start it."""
         self._store = None
-        store = MessageStore(world_of(machine, disk), config_of(self._plan))
+        world = world_of(machine, disk)
+        removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
+        if self._plan.retention:
+            world = replace(world, files=cast(Files, removals))
+        store = MessageStore(world, config_of(self._plan))
         self._load(store, disk, machine)
-        self._store = store
+        self._store = removals.store = store
         if recovered is None:
-            self._judge(store, disk)
+            self._judge.recovery(store, disk)
         else:  # the same bytes would be judged the same
             again = content_digest(store)
             if again != recovered:
-                self._break("IDEMPOTENT", "recovering again changed the store", "files", recovered, again)
-        store.start()
+                self._judge.broken(
+                    "IDEMPOTENT", "recovering again changed the store", "files", recovered, again
+                )
+        self._start(store, disk, machine)
         return store
+
+    def _start(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
+        """Start a store and what stands beside it. It may give up, and be killed, if the disk fails it."""
+        self._progress.start(store)
+        try:
+            store.start()
+        except OSError as error:
+            if not disk.fired["failed sync"]:
+                raise
+            self._kernel.kill(machine)
+            raise MachineDied(machine.name) from error
 
     def _load(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         """Load a store. One that gives up because the disk failed it may be killed; any other must open."""
+        self._progress.attach(store)
         try:
             store.load()
+            progress = list(self._progress.load(store))
         except Exception as error:
             if isinstance(error, OSError) and disk.fired["failed sync"]:
                 self._kernel.kill(machine)
                 raise MachineDied(machine.name) from error
-            self._break(
-                "START", f"the store cannot be opened: {type(error).__name__}: {error}", "load", "", ""
+            is_progress = isinstance(error, CorruptFileError) and error.file.startswith(CONFIG)
+            self._judge.broken(
+                "META" if is_progress else "START",
+                f"the store cannot be opened: {type(error).__name__}: {error}",
+                "load",
+                "",
+                "",
             )
+        self._judge.report(progress)
 
     def _recover_and_judge(self, name: str, look: Callable[[MessageStore], str]) -> str:
         """Load a store, judge it, and return what a look at it gives; nothing is started."""
         disk = self._disk_from_image(name, faulty=False)
         machine = self._kernel.machine(name)
+        self._progress.begin_life(None, disk)
 
         def body() -> str:
             store = MessageStore(world_of(machine, disk), config_of(self._plan))
             self._load(store, disk, machine)
-            self._judge(store, disk)
+            self._judge.recovery(store, disk)
             return look(store)
 
-        with self._judged_errors():
+        with self._judge.judged_errors():
             seen = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
         self._image = disk.settle()
         return seen
-
-    def _catch_up(self, store: MessageStore, disk: Disk) -> None:
-        """Wait until all that is durable is visible, then judge what consumers were given."""
-        deadline_ns = self._kernel.now_ns + live.DISPATCH_MS_MAX * 1_000_000
-        while store.dispatch.reput_from.get() < store.dispatch.readable_limit():
-            if self._kernel.now_ns > deadline_ns:
-                behind = f"{store.dispatch.behind_bytes} bytes"
-                self._break("LIVE", "dispatch does not catch up", "behind", "0 bytes", behind)
-            store.world.tasks.sleep(5)
-        if self._ledger.pulls:
-            self._report(read.check(self._ledger, read_store(store)))
 
     def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
         """End a life: note what it promised, and keep what it leaves.
@@ -243,23 +298,66 @@ class Run:
         A killed process leaves its page cache, so the next life mounts the same disk: a power cut may still come.
         """
         self._disk = None
+        self._ledger.progress_is_final = not crashed and self._progress.is_persisted
         if not crashed:
             promises.note_stop(self._ledger)
             self._image = disk.settle()
             if life.ending == "stop and damage":
                 self._damage_tail(self._image, disk)
+            elif life.ending == "stop and odd file":
+                self._try_odd_file(self._image)
         else:
             store, profile = self._store, PROFILES[life.profile]
             self._outcome.crashes += 1
-            flushed_where = 0
+            flushed_where, committed_where = 0, None
             if store is not None:
-                self._judge_claims(store, disk)
+                self._judge.claims(store, disk)
                 flushed_where = store.log.flushed_where.get()
-            promises.note_crash(self._ledger, self._plan, profile, flushed_where)
+                if isinstance(store.log, BufferedSegmentQueue):
+                    committed_where = store.log.committed_where
+            promises.note_crash(self._ledger, self._plan, profile, flushed_where, committed_where)
             if profile.name == "process-kill":
                 self._disk = disk
             else:
                 self._image = disk.crash(profile)
+                if life.ending == "crash on old blocks":
+                    self._expose_old_blocks(self._image, disk)
+
+    def _expose_old_blocks(self, image: Image, disk: Disk) -> None:
+        """Let what is behind the log's end be what an older segment had there."""
+        assert self._store is not None, "a store that crashed at rest had been opened"
+        exposed = expose_old_blocks(image, self._store)
+        if exposed is not None:
+            disk.fired["old blocks"] += 1
+            self._image = exposed
+
+    def _try_odd_file(self, image: Image) -> None:
+        """Start beside a segment of a wrong size, which must be refused, or lose nothing; the file is then put back."""
+        assert self._store is not None, "a store that was stopped had been opened"
+        odd = shorten_segment(image, self._store)
+        if odd is None:
+            return
+        name = f"odd-{len(self._disks)}"
+        disk = Disk(self._kernel, self._choices.stream(name), image=odd)
+        disk.fired["odd size"] += 1
+        self._disks.append(disk)
+        machine = self._kernel.machine(name)
+
+        def body() -> None:
+            store = MessageStore(world_of(machine, disk), config_of(self._plan))
+            try:
+                store.load()
+            except CorruptFileError:
+                return
+            self._judge.recovery(store, disk)
+            self._judge.broken("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
+
+        with self._judge.judged_errors():
+            self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
+        if log_files(disk.settle(), self._store) != log_files(odd, self._store):
+            self._judge.broken(
+                "START", "a start that was refused changed the log", "files", "as before", "others"
+            )
 
     def _damage_tail(self, image: Image, disk: Disk) -> None:
         """Lose the last sector that the log has written, which nothing may be promised for any more."""
@@ -269,53 +367,7 @@ class Run:
             disk.fired["lost sector"] += 1
             self._image = damage.image
             promises.note_damage(self._ledger, damage.log_offset)
-
-    # -- judging -----------------------------------------------------------------------------------
-
-    def _judge(self, store: MessageStore, disk: Disk) -> None:
-        found = read_store(store)
-        evidence = Evidence(self._ledger, found)
-        for check in CHECKERS.values():
-            self._report(check(evidence))
-        self._judge_claims(store, disk)
-        # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
-        promises.note_recovery(self._ledger, found, durable=not disk.fired["failed sync"])
-
-    def _judge_claims(self, store: MessageStore, disk: Disk) -> None:
-        """Ask the disk whether what the store takes for durable is."""
-        self._report(pos.check(store, disk))
-        self._report(ckpt.check(store, disk))
-
-    def _report(self, violations: Iterable[Violation]) -> None:
-        """End the run at the first check that yields a violation; the rest of that check's come along."""
-        found = list(violations)
-        if found:
-            self._outcome.violations += found
-            raise BrokenPromise(str(found[0]))
-
-    def _break(self, invariant: str, summary: str, field: str, expected: str, found: str) -> NoReturn:
-        """End the run with one violation that has no place in a file."""
-        self._outcome.violations.append(Violation(invariant, summary, "", -1, field, expected, found))
-        raise BrokenPromise(summary)
-
-    @contextmanager
-    def _judged_errors(self) -> Iterator[None]:
-        """Turn what the kernel reports of the store into violations."""
-        try:
-            yield
-        except TaskFailedError as failed:
-            cause = failed.__cause__
-            if not isinstance(cause, BrokenPromise):
-                self._outcome.violations.append(
-                    Violation("LIVE", f"{failed.task} died: {type(cause).__name__}: {cause}", field="task")
-                )
-            raise BrokenPromise from failed
-        except LivenessError as stuck:
-            self._outcome.violations.append(Violation("LIVE", str(stuck), field="progress"))
-            raise BrokenPromise from stuck
-
-    def _streams(self, name: str) -> Stream:
-        return self._choices.stream(name)
+            promises.note_damaged_copies(self._ledger, self._store.schedule.offsets)
 
 
 def policy_of(plan: Plan, choices: Choices) -> Policy:
@@ -326,15 +378,8 @@ def policy_of(plan: Plan, choices: Choices) -> Policy:
     return RandomWalk(stream, plan.policy_parameter)
 
 
-def content_digest(store: MessageStore) -> str:
-    """Return a digest of every log and queue file's bytes, by path: what recovering again must not change."""
-    digest = blake2b(digest_size=16)
-    queues = [store.log, *(queue.queue for queue in store.queues.all())]
-    for queue in queues:
-        for segment in queue.segments:
-            digest.update(segment.file.path.encode())
-            digest.update(segment.file.view(0, segment.size_bytes))
-    return digest.hexdigest()
+def _map_faults(plan: Plan) -> MapFaults:
+    return MapFaults(plan.failed_write_chance, plan.short_write_chance, plan.refused_lock_chance)
 
 
 def _nobody(image: Image) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,23 +17,21 @@ from typing import Annotated, Any, TextIO
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
-from rich.text import Text
 from typer.core import TyperCommand
 
-from .broker_conf import read_broker_conf
 from .config import MIB
-from .describe_config import Setting, config_fields, describe, spelled
-from .dump import BodyText, Selection, dump_log
 from .errors import CorruptFileError
-from .geometry import Geometry, config_of_directory, log_paths, log_statuses
-from .inspect import Inspection, as_finding, inspect_directory, relative_to
 from .real.overlay import OverlayFiles
 from .real.world import overlay_world, real_world
-from .rebuild import Rebuilt, rebuild_directory
-from .verify import Verification, verify_directory
+from .settings.broker_conf import read_broker_conf
+from .settings.describe_config import config_fields, describe
+from .tools.dump import BodyText, Selection, dump_log
+from .tools.geometry import Geometry, config_of_directory, log_paths, log_statuses
+from .tools.inspect import as_finding, inspect_directory, relative_to
+from .tools.present import show_inspection, show_rebuilt, show_settings, show_verification
+from .tools.rebuild import rebuild_directory
+from .tools.verify import verify_directory
 
-_ROWS_MAX = 40
 _LINES_MAX = 50
 _LONG_BYTES = 256 * MIB
 
@@ -107,7 +105,7 @@ def inspect(
     if json_file is not None:
         write_json(json_file, found.everything())
     else:
-        _show_inspection(found)
+        show_inspection(found)
     _complain(
         [str(finding).replace(finding.file, relative_to(root, finding.file), 1) for finding in found.findings]
     )
@@ -131,7 +129,7 @@ def verify(
     if json_file is not None:
         write_json(json_file, found.fields())
     else:
-        _show_verification(found)
+        show_verification(found)
     _complain([str(violation) for violation in found.findings.violations])
     raise typer.Exit(1 if found.findings.violations else 0)
 
@@ -216,7 +214,7 @@ def rebuild(
     if json_file is not None:
         write_json(json_file, rebuilt.fields())
     else:
-        _show_rebuilt(rebuilt)
+        show_rebuilt(rebuilt)
     _complain([str(one).replace(one.file, relative_to(new, one.file), 1) for one in rebuilt.findings])
     raise typer.Exit(1 if rebuilt.findings else 0)
 
@@ -240,7 +238,7 @@ def show_config(config: ConfigFile = None, json_file: JsonFile = None) -> None:
     if json_file is not None:
         write_json(json_file, config_fields(settings, conf.others))
     else:
-        _show_settings(settings, conf.others)
+        show_settings(settings, conf.others)
 
 
 @contextmanager
@@ -333,102 +331,3 @@ def _log_bytes(root: str, told: Geometry) -> int:
 
 def _nobody(_: int) -> None:
     """Count nothing."""
-
-
-# -- tables ----------------------------------------------------------------------------------------
-
-
-def _show_inspection(found: Inspection) -> None:
-    fields = found.summary()
-    if not fields["load"]:
-        return
-    console = Console()
-    recovery = fields["recovery"]
-    console.print(
-        _pairs(
-            "store",
-            {
-                "directory": found.root,
-                "last exit": "clean" if recovery["cleanExit"] else "unclean (abort file)",
-                "log": f"{fields['minPhyOffset']} to {fields['maxPhyOffset']}, {recovery['records']} records",
-                "log files": _files_line(fields["commitLogFiles"]),
-                "queue entries changed by recovery": recovery["changedEntries"],
-                "earliest message, ms": fields["earliestMessageTime"],
-                "checkpoint, ms": ", ".join(f"{name} {at}" for name, at in fields["checkpoint"].items()),
-                "damage": len(found.findings),
-            },
-        )
-    )
-    table = Table("topic", "queue", "min", "max", "messages", "files", "earliest, ms", title="consume queues")
-    for queue in fields["queues"][:_ROWS_MAX]:
-        names = ("topic", "queueId", "minOffset", "maxOffset", "messageTotal")
-        row = [queue[name] for name in names] + [len(queue["files"]), queue["earliestMessageTime"]]
-        table.add_row(*map(_text, row))
-    if len(fields["queues"]) > _ROWS_MAX:
-        table.add_row(f"... and {len(fields['queues']) - _ROWS_MAX} more")
-    console.print(table)
-
-
-def _files_line(files: list[dict[str, Any]]) -> str:
-    if not files:
-        return "none"
-    last = files[-1]
-    return (
-        f"{len(files)} of {last['size']} bytes, the last, {last['name']}, filled to {last['wrotePosition']}"
-    )
-
-
-def _show_verification(found: Verification) -> None:
-    console = Console()
-    counts: dict[str, Any] = {"directory": found.findings.root}
-    counts |= {_spaced(name): count for name, count in found.counts.items()}
-    counts["violations"] = len(found.findings.violations)
-    console.print(_pairs("checked", counts))
-    for note in found.findings.notes[:_LINES_MAX]:
-        console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
-    if len(found.findings.notes) > _LINES_MAX:
-        console.print(f"... and {len(found.findings.notes) - _LINES_MAX} more notes; --json lists all")
-
-
-def _show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:
-    console = Console()
-    key, unit = Column("key", no_wrap=True), Column("unit", no_wrap=True)
-    table = Table("", key, "value", "default", unit, "meaning", title="settings, * not the default")
-    for one in settings:
-        value, default = spelled(one.value), spelled(one.default)
-        row = ("*" if one.differs else "", one.key, value, default, one.unit, one.meaning)
-        table.add_row(*map(_text, row), style="bold" if one.differs else None)
-    console.print(table)
-    if others:
-        console.print(_pairs("of the broker, without use here", dict(others)))
-
-
-def _show_rebuilt(rebuilt: Rebuilt) -> None:
-    Console().print(
-        _pairs(
-            "rebuilt",
-            {
-                "directory": rebuilt.root,
-                "log": f"{rebuilt.min_phy_offset} to {rebuilt.max_phy_offset}, {rebuilt.records} records, copied",
-                "consume queues": len(rebuilt.queues),
-                "damage": len(rebuilt.findings),
-            },
-        )
-    )
-
-
-def _pairs(title: str, values: dict[str, Any]) -> Table:
-    table = Table(title=title, show_header=False)
-    for name, value in values.items():
-        table.add_row(name, _text(value))
-    return table
-
-
-def _text(value: object) -> Text:
-    """Return a value as it is to be seen: no markup, and names that are no UTF-8 with their bytes spelled out."""
-    return Text(str(value).encode(errors="backslashreplace").decode())
-
-
-def _spaced(name: str) -> str:
-    """Spell a JSON field as words."""
-    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from .commit_log import CommitLog
 from .config import FlushDiskType, StoreConfig
-from .consume_queue import ConsumeQueueTable
+from .consume_queue_table import ConsumeQueueTable
 from .disk_usage import is_disk_full
 from .errors import StoreError
 from .formats.delay_level import SCHEDULE_TOPIC, record_tags_code

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from .consume_queue import ConsumeQueueTable
+from .consume_queue_table import ConsumeQueueTable
 from .dispatch import is_queued
 from .formats.consume_queue_ext import ExtUnit
 from .formats.delay_level import record_tags_code

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from .consume_queue import ConsumeQueueTable
+from .consume_queue_table import ConsumeQueueTable
 from .dispatch import is_queued
 from .formats.delay_level import record_tags_code
 from .formats.scan import ScannedRecord

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from .checkpoint import StoreCheckpoint
 from .config import StoreConfig
-from .consume_queue import ConsumeQueueTable
+from .consume_queue_table import ConsumeQueueTable
 from .dispatch import DispatchService
 from .index.index_files import IndexFiles
 from .service import Service

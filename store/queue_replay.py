@@ -1,6 +1,7 @@
 """Brings one consume queue to exactly what the log says, writing only what differs."""
 
-from .consume_queue import ConsumeQueue, ConsumeQueueTable
+from .consume_queue import ConsumeQueue
+from .consume_queue_table import ConsumeQueueTable
 from .formats.consume_queue import (
     BLANK_ENTRY_BYTES,
     ENTRY_BYTES,

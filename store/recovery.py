@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .checkpoint import StoreCheckpoint
 from .config import StoreConfig
-from .consume_queue import ConsumeQueueTable
+from .consume_queue_table import ConsumeQueueTable
 from .dispatch import UNDISPATCHED, is_queued
 from .errors import CorruptFileError
 from .formats.delay_level import entry_tags_code
@@ -186,7 +186,10 @@ class Recovery:
         index_from, index_record = _NOWHERE, _ignore
         if self.index is not None:
             index_from, index_record = self.index.start_offset, self.index.dispatch
-        records, end_offset, store_timestamp_ms = 0, segment.base_offset, report.last_store_timestamp_ms
+        if self._unvouched_offset != _NOWHERE:
+            vouched_ms = _NEVER  # nothing is left to be noticed
+        physical_offset, size_bytes = segment.base_offset, 0
+        records, store_timestamp_ms = 0, report.last_store_timestamp_ms
         try:
             for record in self._records(segment):
                 (
@@ -199,8 +202,9 @@ class Recovery:
                     store_timestamp_ms,
                     properties,
                 ) = record
-                if store_timestamp_ms > vouched_ms and self._unvouched_offset == _NOWHERE:
+                if store_timestamp_ms > vouched_ms:
                     self._end_vouching(physical_offset)
+                    vouched_ms = _NEVER
                 if physical_offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
                 if sys_flag & TRANSACTION_MASK not in UNDISPATCHED:
@@ -215,10 +219,9 @@ class Recovery:
                     if light and LIGHT_MARK in properties and is_queued(record):
                         self._scan_light(segment, record, plain_code, whole_log=whole_log)
                 records += 1
-                end_offset = physical_offset + size_bytes
         finally:
             report.records += records
-            report.end_offset = end_offset
+            report.end_offset = physical_offset + size_bytes
             report.last_store_timestamp_ms = store_timestamp_ms
 
     def _scan_light(
@@ -293,6 +296,8 @@ class Recovery:
             replay = self._replays.get((queue.topic, queue.queue_id))
             if replay is None:
                 report.changed_entries += keep_trusted_entries(queue, report.start_offset, self._skipped)
+                if queue.queue.max_offset == queue.queue.min_offset and self._log.min_offset <= 0:
+                    queue.forget_all()  # nothing expired: what was counted never was
             else:
                 replay.end()
                 report.changed_entries += replay.changed

@@ -8,7 +8,7 @@ ScheduleMessageService.buildRunningStats.
 from collections.abc import Mapping
 
 from .config import StoreConfig
-from .consume_queue import ConsumeQueueTable
+from .consume_queue_table import ConsumeQueueTable
 from .disk_usage import used_ratio
 from .formats.delay_level import SCHEDULE_TOPIC
 from .stats import LATENCY_BUCKETS, TPS_WINDOWS_S, Rates, StoreStats

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from .commit_log import CommitLog
 from .config import StoreConfig
-from .consume_queue import ConsumeQueueTable
+from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreError
 from .formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_valid
 from .formats.delay_level import SCHEDULE_TOPIC, entry_tags_code

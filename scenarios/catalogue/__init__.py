@@ -2,6 +2,9 @@
 
 from ..scenario import Scenario
 from . import (
+    a_full_disk_recovers_when_space_returns,
+    a_kill_takes_only_what_was_not_committed,
+    a_stop_under_load_keeps_every_answer,
     async_flush_keeps_a_prefix,
     checkpoint_never_leads,
     clean_stop_loses_nothing,
@@ -9,16 +12,25 @@ from . import (
     crash_during_allocation,
     crash_in_recovery,
     cut_records_never_return,
+    delayed_messages_arrive_and_never_early,
+    every_key_is_found,
     failed_sync_is_never_acknowledged,
     full_disk_refuses_cleanly,
+    index_files_roll_over_at_a_power_cut,
+    light_queues_hold_every_message_once,
     lost_tail_is_cut_with_its_entries,
+    odd_segments_are_refused_not_forgotten,
+    old_blocks_are_never_records,
     process_kill_loses_nothing,
+    progress_survives_every_crash,
+    retention_takes_only_the_oldest,
     rollover_at_a_crash,
     second_start_is_refused,
     slow_sync_times_out_truthfully,
     sync_flush_survives_power_loss,
     tag_filtered_reads_stay_exact,
     torn_records_are_dropped,
+    transactions_are_decided_once_and_never_lost,
 )
 
 SCENARIOS: dict[str, Scenario] = {
@@ -31,6 +43,8 @@ SCENARIOS: dict[str, Scenario] = {
         crash_during_allocation,
         crash_in_recovery,
         clean_stop_loses_nothing,
+        a_stop_under_load_keeps_every_answer,
+        a_kill_takes_only_what_was_not_committed,
         slow_sync_times_out_truthfully,
         failed_sync_is_never_acknowledged,
         tag_filtered_reads_stay_exact,
@@ -40,7 +54,17 @@ SCENARIOS: dict[str, Scenario] = {
         torn_records_are_dropped,
         lost_tail_is_cut_with_its_entries,
         full_disk_refuses_cleanly,
+        a_full_disk_recovers_when_space_returns,
+        retention_takes_only_the_oldest,
+        old_blocks_are_never_records,
+        odd_segments_are_refused_not_forgotten,
         second_start_is_refused,
+        every_key_is_found,
+        index_files_roll_over_at_a_power_cut,
+        light_queues_hold_every_message_once,
+        transactions_are_decided_once_and_never_lost,
+        delayed_messages_arrive_and_never_early,
+        progress_survives_every_crash,
     )
 }
 """Every scenario by name, the plainest claim first."""

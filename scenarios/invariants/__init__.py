@@ -1,12 +1,12 @@
 """Invariants, one checker a file. A checker reads, yields every violation, and changes nothing.
 
 CHECKERS judge a store after each recovery. `pos`, `ckpt` and `status` ask the simulated disk as the run goes, `live`
-and `read` judge what users met, `iso` what a second instance does. START, IDEMPOTENT and what the kernel reports
-under LIVE are in scenarios.run.
+and `read` judge what users met, `iso` what a second instance does, `clean` also each file that retention removes,
+`meta` what a start finds beside the log. START, IDEMPOTENT and what the kernel reports under LIVE are in scenarios.run.
 """
 
-from ..evidence import Invariant
-from . import cq_complete, cq_valid, dur, prefix, qoff, vis
+from ..judging.evidence import Invariant
+from . import clean, cq_complete, cq_valid, dur, idx, prefix, qoff, redel, sched, tx, vis
 
 CHECKERS: dict[str, Invariant] = {
     "DUR": dur.check,
@@ -15,6 +15,11 @@ CHECKERS: dict[str, Invariant] = {
     "CQ-VALID": cq_valid.check,
     "QOFF": qoff.check,
     "VIS": vis.check,
+    "IDX": idx.check,
+    "CLEAN": clean.check,
+    "SCHED": sched.check,
+    "REDEL": redel.check,
+    "TX": tx.check,
 }
 
 INVARIANTS: dict[str, str] = {
@@ -24,12 +29,18 @@ INVARIANTS: dict[str, str] = {
     "CQ-COMPLETE": "every record is reachable through exactly one entry of its queue",
     "CQ-VALID": "every entry points at a record of its queue, with the right size and tag",
     "QOFF": "queue offsets are unique, gapless and as answered",
-    "POS": "flushed <= wrote <= size, and what counts as flushed is durable",
+    "IDX": "the index leads to every key of every record, once, and look-ups find exactly what has the key",
+    "POS": "flushed <= committed <= wrote <= size; flushed is durable, committed is in the page cache",
     "CKPT": "the checkpoint never claims more than is durable",
     "STATUS": "every answer is truthful at the moment it is given",
     "ISO": "a second instance on the same directory is refused, and changes nothing",
     "START": "every crash image can be opened",
     "LIVE": "while nothing is broken, puts are answered and records become visible in time",
     "READ": "a consumer gets exactly what its subscription matches, in order",
+    "META": "progress is read back as it was last durable, or newer, and never ahead of what was reported",
+    "SCHED": "delayed messages are delivered at least once, where they were put, and not before they are due",
+    "REDEL": "what is delivered again after a crash is bounded by the last durable progress; a restart repeats nothing",
+    "CLEAN": "retention removes the oldest segments only, as many as asked for, and none that is needed",
+    "TX": "a transaction is asked about until it is decided or given up; a decided one is not, and none is lost",
     "IDEMPOTENT": "recovering again changes nothing",
 }

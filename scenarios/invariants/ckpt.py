@@ -1,4 +1,4 @@
-"""CKPT: the checkpoint never claims more than is durable: no record and no queue entry older than what it says.
+"""CKPT: the checkpoint never claims more than is durable: no record, queue entry or full index file older than it says.
 
 The times in memory are judged, for they may reach the disk at any moment. The disk is asked about bytes, not about
 the names of their files; records of the very millisecond that is claimed are left out, as recovery does with its
@@ -13,17 +13,23 @@ from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ...store.formats.scan import scan_records
 from ...store.message_store import MessageStore
 from ...store.segments.segment import Segment
-from ..evidence import Violation
+from ..judging.evidence import Violation
+from ..judging.ledger import Ledger
 
 
-def check(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield every time in the checkpoint that is ahead of the disk."""
+def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
+    """Yield every time in the checkpoint that is ahead of the disk.
+
+    ledger says what retention may have removed from the disk, and not from memory yet: that is not looked at.
+    """
     claimed = store.checkpoint.values
     logs = [segment for segment in store.log.segments if not _is_durable(segment, disk)]
     if logs:
         log_end = _end_of_records_before(store, disk, claimed.physic_msg_timestamp_ms)
         for segment in logs:
             end = min(log_end - segment.base_offset, segment.size_bytes)
+            if ledger is not None and segment.end_offset <= ledger.expired_to:
+                continue
             if end > 0 and not disk.is_durable(segment.file.path, 0, end):
                 yield _ahead("physicMsgTimestamp", segment.file.path, end, claimed.physic_msg_timestamp_ms)
     entries = [
@@ -38,6 +44,10 @@ def check(store: MessageStore, disk: Disk) -> Iterator[Violation]:
             end = _end_of_entries_below(segment, disk, log_end)
             if end and not disk.is_durable(segment.file.path, 0, end):
                 yield _ahead("logicsMsgTimestamp", segment.file.path, end, claimed.logics_msg_timestamp_ms)
+    for file in () if store.index is None else store.index.table.files:
+        path, end, claimed_ms = file.file.path, file.file.size_bytes, claimed.index_msg_timestamp_ms
+        if file.end_timestamp_ms <= claimed_ms and file.is_full and not disk.is_durable(path, 0, end):
+            yield _ahead("indexMsgTimestamp", path, end, claimed_ms)
 
 
 def _is_durable(segment: Segment, disk: Disk) -> bool:
@@ -51,9 +61,13 @@ def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -
     if timestamp_ms <= 0:
         return end
     for segment in store.log.segments:
+        content = disk.content(segment.file.path)
+        if not content:
+            end = segment.end_offset  # removed a moment ago, when every queue entry it needs was durable
+            continue
         try:
             for record in scan_records(
-                memoryview(disk.content(segment.file.path)),
+                memoryview(content),
                 0,
                 segment.wrote.get(),
                 file=segment.file.path,

@@ -1,11 +1,19 @@
-"""CQ-COMPLETE: every record of the log is reachable through exactly one entry of its queue, at its queueOffset."""
+"""CQ-COMPLETE: every record of the log is reachable through exactly one entry of its queue, at its queueOffset.
+
+So is it through each light queue that it names, once it does not wait for anything; it has its place there in its
+properties.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
 
 from ...store.dispatch import UNDISPATCHED
 from ...store.formats.message import TRANSACTION_MASK
-from ..evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation
+from ..judging.light_places import light_places, missing_places
+from ..judging.recovered import FoundQueue, FoundRecord
+
+_LIGHT = b"INNER_MULTI_DISPATCH\1"
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
@@ -13,23 +21,14 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     store = evidence.store
     queues = store.queues
     for found in store.records:
-        physical_offset, _, topic, queue_id, index, sys_flag, _, _ = found.record
+        physical_offset, _, topic, queue_id, index, sys_flag, _, properties = found.record
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
             continue
-        queue = queues.get((topic, queue_id))
-        entry = None
-        if queue is not None and queue.begin <= index < queue.begin + len(queue.entries):
-            entry = queue.entries[index - queue.begin]
+        entry = _entry(queues.get((topic, queue_id)), index)
         if entry is None or entry[0] != physical_offset:
-            yield Violation(
-                "CQ-COMPLETE",
-                "a record that its queue does not lead to",
-                f"consumequeue/{topic}/{queue_id}",
-                index * 20,
-                "entry",
-                f"phyOffset {physical_offset}",
-                "none" if entry is None else f"phyOffset {entry[0]}",
-            )
+            yield _unreachable(topic, queue_id, index, physical_offset, entry)
+        if _LIGHT in properties:
+            yield from _check_light(evidence, found)
     for (topic, queue_id), queue in queues.items():
         if len({entry[0] for entry in queue.entries}) == len(queue.entries):
             continue
@@ -45,3 +44,42 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                     f"1 for phyOffset {physical_offset}",
                     str(count),
                 )
+
+
+def _entry(queue: FoundQueue | None, index: int) -> tuple[int, int, int] | None:
+    if queue is None or not queue.begin <= index < queue.begin + len(queue.entries):
+        return None
+    return queue.entries[index - queue.begin]
+
+
+def _check_light(evidence: Evidence, found: FoundRecord) -> Iterator[Violation]:
+    record, queues = found.record, evidence.store.queues
+    put = evidence.ledger.seen_in(record)
+    for topic, queue_id in missing_places(record, () if put is None else put.light_names):
+        yield Violation(
+            "CQ-COMPLETE",
+            "a record without a place in a light queue that it names",
+            found.file,
+            found.position,
+            "INNER_MULTI_QUEUE_OFFSET",
+            f"a place in {topic}/{queue_id}",
+            "none",
+        )
+    for (topic, queue_id), index in light_places(record).items():
+        entry = _entry(queues.get((topic, queue_id)), index)
+        if entry is None or entry[0] != record.physical_offset:
+            yield _unreachable(topic, queue_id, index, record.physical_offset, entry)
+
+
+def _unreachable(
+    topic: str, queue_id: int, index: int, physical_offset: int, entry: tuple[int, int, int] | None
+) -> Violation:
+    return Violation(
+        "CQ-COMPLETE",
+        "a record that its queue does not lead to",
+        f"consumequeue/{topic}/{queue_id}",
+        index * 20,
+        "entry",
+        f"phyOffset {physical_offset}",
+        "none" if entry is None else f"phyOffset {entry[0]}",
+    )

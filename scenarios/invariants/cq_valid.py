@@ -1,13 +1,16 @@
 """CQ-VALID: every entry points at a record of its topic and queue, with the right size and tag.
 
 Entries in front of the log's first segment lead to what has expired, and blank ones there stand for it; behind it a
-blank entry, which stands for a record that is gone, is a violation too. A delayed message's tag is the time it is due.
+blank entry, which stands for a record that is gone, is a violation too. A record is of each light queue that it has a
+place in, as of its own. A delayed message's tag is the time it is due, that of its copy its own.
 """
 
 from collections.abc import Iterator
 
 from ...store.formats.consume_queue import tags_code
-from ..evidence import Evidence, Violation
+from ...store.formats.delay_level import SCHEDULE_TOPIC
+from ..judging.evidence import Evidence, Violation
+from ..judging.light_places import light_places
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
@@ -32,7 +35,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 )
                 continue
             _, record_bytes, record_topic, record_queue_id, _, _, _, properties = found.record
-            if record_queue_id != queue_id or record_topic != topic:
+            is_own = record_queue_id == queue_id and record_topic == topic
+            if not is_own and (topic, queue_id) not in light_places(found.record):
                 there = f"{record_topic}/{record_queue_id}"
                 yield Violation(
                     "CQ-VALID",
@@ -53,11 +57,11 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                     str(record_bytes),
                     str(size_bytes),
                 )
-            put = put_of(properties) or ledger.put_of(found.record)
+            put = put_of(properties) or ledger.seen_in(found.record)
             if put is None:
                 continue
             wanted = tags_code(put.tags)
-            if put.delay_ms is not None:
+            if put.delay_ms is not None and record_topic == SCHEDULE_TOPIC:
                 wanted = found.record.store_timestamp_ms + put.delay_ms
             if code != wanted:
                 yield Violation(

@@ -1,12 +1,12 @@
 """DUR: what was promised is there: at its place in the log, with its bytes.
 
 Which puts are promised is the ledger's business (scenarios.promises). That they are reachable through their queue is
-CQ-COMPLETE's. Nothing expires in these runs, so a log that begins later than it did has lost its front.
+CQ-COMPLETE's. Of what retention has set out to remove nothing is promised if the log begins behind it.
 """
 
 from collections.abc import Iterator
 
-from ..evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
@@ -16,6 +16,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         assert put.physical_offset is not None, put.name
         found = store.by_offset.get(put.physical_offset)
         if found is None:
+            if evidence.ledger.has_expired(put.physical_offset, store.min_offset):
+                continue
             state = "nothing" if put.physical_offset >= store.max_offset else "no record"
             yield Violation(
                 "DUR",

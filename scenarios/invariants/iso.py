@@ -10,7 +10,7 @@ from typing import Any, cast
 from ...store.errors import StoreLockedError
 from ...store.message_store import MessageStore
 from ...store.world import Files
-from ..evidence import Violation
+from ..judging.evidence import Violation
 
 _CHANGES_FILES = ("write", "rename", "unlink", "remove_directory")
 _CHANGES_BYTES = ("store", "pwrite")

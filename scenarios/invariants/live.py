@@ -5,8 +5,9 @@ Deadlocks, runs without progress and services that die are LIVE violations too; 
 
 from collections.abc import Sequence
 
-from ..evidence import Violation
-from ..ledger import PutEntry
+from ...store.segments.allocate import WAIT_MS as ALLOCATE_WAIT_MS
+from ..judging.evidence import Violation
+from ..judging.ledger import PutEntry
 from ..plan import Plan
 
 DISPATCH_MS_MAX = 2_000
@@ -16,19 +17,68 @@ DISPATCH_MS_MAX = 2_000
 def answer_ms_max(plan: Plan) -> int | None:
     """Return how long a put may take in ms; None if the plan breaks or slows the disk.
 
-    Every put that is ahead in line, and every segment it needs, may cost a few syncs.
+    Every put that is ahead in line, and every segment it needs, may cost a few syncs; so may one that overtakes it,
+    for which see `overtaken_ms_max`.
     """
     if plan.slow_sync_chance or plan.failed_sync_chance or plan.failed_creation_chance:
         return None
     return 20 + plan.sync_ms_max * 8 * (plan.producers + 1)
 
 
-def check_answer(limit_ms: int | None, put: PutEntry) -> Sequence[Violation]:
-    """Return a put that took longer than limit_ms, which is what answer_ms_max gave."""
+def dispatch_ms_max(plan: Plan) -> int:
+    """Return how long the dispatch of everything may take, in ms.
+
+    On a slow disk the end of a segment waits with the put that needs the next one, and a queue's file may be slow too.
+    """
+    if not plan.slow_sync_chance:
+        return DISPATCH_MS_MAX
+    return DISPATCH_MS_MAX + ALLOCATE_WAIT_MS + plan.slow_sync_ms_max
+
+
+def overtaken_ms_max(plan: Plan) -> int:
+    """Return how much longer a put may take for each one that overtakes it, in ms.
+
+    The put lock is not fair: whoever comes by while it is free takes it, and may need a segment, which is a file and
+    a name to sync, behind another that is being made.
+    """
+    return 4 * plan.sync_ms_max
+
+
+def check_answer(
+    limit_ms: int | None, put: PutEntry, puts: Sequence[PutEntry] = (), overtaken_ms: int = 0
+) -> Sequence[Violation]:
+    """Return a put that took longer than limit_ms, which is what answer_ms_max gave, and for no good reason.
+
+    puts: all that were asked, in order; each that was answered while this one waited has cost it overtaken_ms at most.
+    """
     if limit_ms is None or put.answered_ns is None:
         return ()
     took_ms = (put.answered_ns - put.asked_ns) // 1_000_000
+    if took_ms > limit_ms:
+        limit_ms += overtaken_ms * _count_overtaking(put, puts)
     if took_ms <= limit_ms:
         return ()
     summary = f"{put.name} waited although nothing was wrong"
     return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
+
+
+def _count_overtaking(put: PutEntry, puts: Sequence[PutEntry]) -> int:
+    """Return how many puts were asked after one and answered before it."""
+    count = 0
+    for other in reversed(puts):
+        if other is put:
+            break
+        count += other.answered_ns is not None
+    return count
+
+
+def late_delivery(behind: str) -> Sequence[Violation]:
+    """Return delayed messages that are not delivered in a world where nothing is broken."""
+    summary = "delayed messages are not delivered"
+    return (Violation("LIVE", summary, "", -1, "delivery", "all that is due", behind),)
+
+
+def late_progress(file: str) -> Sequence[Violation]:
+    """Return a file that does not get the progress it is there for."""
+    summary = "progress is not persisted"
+    return (Violation("LIVE", summary, file, 0, "progress", "durable within an interval", "older"),)

@@ -1,29 +1,42 @@
-"""POS: flushed <= wrote <= size in every segment, segments without gaps, and what counts as flushed is durable.
+"""POS: flushed <= readable <= committed <= wrote <= size in each segment, no gaps between them; flushed is durable.
 
 The last half is asked of the simulated disk, which knows: it holds from the moment the position moved, crash or not.
+So is, of a segment with a write buffer, whether what counts as committed is in the page cache: whole records.
 """
 
 from collections.abc import Iterator
 
 from ...faults.disk import Disk
+from ...store.errors import CorruptFileError
+from ...store.formats.scan import scan_records
 from ...store.message_store import MessageStore
-from ..evidence import Violation
+from ...store.segments.buffered_segment import BufferedSegment
+from ..judging.evidence import Violation
+from ..judging.ledger import Ledger
 
 
-def check(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield every position that lies, as the store's memory has it now."""
+def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
+    """Yield every position that lies, as the store's memory has it now.
+
+    ledger says what retention may have removed from the disk, and not from memory yet: that is not looked at.
+    """
     expected_base = None
     for segment in store.log.segments:
-        wrote, flushed, file = segment.wrote.get(), segment.flushed.get(), segment.file.path
-        if not 0 <= flushed <= wrote <= segment.size_bytes:
+        where = store.log.flushed_where.get()
+        flushed, readable, file = segment.flushed.get(), segment.readable.get(), segment.file.path
+        committed = segment.committed.get() if isinstance(segment, BufferedSegment) else readable
+        wrote = segment.wrote.get()  # in this order, for each may move meanwhile
+        if ledger is not None and segment.end_offset <= ledger.expired_to:
+            continue
+        if not 0 <= flushed <= readable <= committed <= wrote <= segment.size_bytes:
             yield Violation(
                 "POS",
                 "positions out of order",
                 file,
                 flushed,
                 "positions",
-                "flushed <= wrote <= size",
-                f"{flushed}, {wrote}",
+                "flushed <= readable <= committed <= wrote <= size",
+                f"{flushed}, {readable}, {committed}, {wrote}",
             )
         elif not disk.is_durable(file, 0, flushed):
             yield Violation(
@@ -35,7 +48,9 @@ def check(store: MessageStore, disk: Disk) -> Iterator[Violation]:
                 "a durable position",
                 str(flushed),
             )
-        below = min(store.log.flushed_where.get() - segment.base_offset, wrote)
+        if isinstance(segment, BufferedSegment) and flushed < committed:
+            yield from _check_committed(segment, disk)
+        below = min(where - segment.base_offset, wrote)
         if flushed < below and not disk.is_durable(file, 0, below):
             yield Violation(
                 "POS",
@@ -61,4 +76,29 @@ def check(store: MessageStore, disk: Disk) -> Iterator[Violation]:
             "flushedWhere",
             f"<= {end}",
             str(where),
+        )
+
+
+def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation]:
+    """Yield where a buffered segment's file has something else than whole records below the committed position."""
+    file, committed = segment.file.path, segment.committed.get()
+    try:
+        for _ in scan_records(
+            memoryview(disk.content(file)),
+            0,
+            committed,
+            file=file,
+            base_offset=segment.base_offset,
+            check_crc=True,
+        ):
+            pass
+    except CorruptFileError as error:
+        yield Violation(
+            "POS",
+            "committed bytes that are not in the page cache",
+            file,
+            error.offset,
+            "committed",
+            f"records up to {committed}",
+            f"{error.field}: {error.found}",
         )

@@ -1,14 +1,15 @@
 """PREFIX: the recovered log is a prefix of what was appended: no holes, no inventions, nothing that comes back.
 
 Log order of puts that were never answered is unknown; that each is there at most once and whole is checked. Copies that
-the store makes of delayed and of transactional messages, and its bookkeeping of these, are SCHED's and TX's.
+the store makes of delayed and of transactional messages, and its bookkeeping of these, are SCHED's and TX's. A segment
+that retention has removed may be back after a crash; nothing else that was missing once may.
 """
 
 from collections.abc import Iterator
 
 from ...store.put_result import PutMessageStatus
-from ..evidence import Evidence, Violation
-from ..ledger import BOOKKEEPING_TOPICS, Knowledge, PutEntry
+from ..judging.evidence import Evidence, Violation
+from ..judging.ledger import BOOKKEEPING_TOPICS, Knowledge, PutEntry
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
@@ -43,7 +44,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             yield Violation(
                 "PREFIX", "a put that is there twice", found.file, found.position, "record", "once", put.name
             )
-        if put.name in gone:
+        if put.name in gone and found.record.physical_offset >= ledger.expired_to:
             yield Violation(
                 "PREFIX",
                 "a record that had been cut came back",

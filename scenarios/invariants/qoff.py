@@ -1,10 +1,16 @@
-"""QOFF: queue offsets are unique, gapless and in log order, and an answered one is the one found."""
+"""QOFF: queue offsets are unique, gapless and in log order, and an answered one is the one found.
+
+So are the places that records have in light queues, which they carry in their properties. What retention has removed
+was counted: a queue goes on behind it, unless all that was left of it were numbers and somebody had it removed.
+"""
 
 from collections.abc import Iterator
 
 from ...store.dispatch import UNDISPATCHED
 from ...store.formats.message import TRANSACTION_MASK
-from ..evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation
+from ..judging.light_places import light_places
+from ..judging.recovered import FoundRecord
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
@@ -12,6 +18,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     expected: dict[tuple[str, int], int] = {}
     ledger = evidence.ledger
     put_of = ledger.by_properties.get
+    expired = _counted_to(evidence) if ledger.expired_to else {}
     for found in evidence.store.records:
         _, _, topic, queue_id, queue_offset, sys_flag, _, properties = found.record
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
@@ -19,18 +26,15 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         key = (topic, queue_id)
         wanted = expected.get(key)
         if wanted is None:
-            wanted = queue_offset if evidence.store.min_offset > 0 else 0
+            wanted = max(queue_offset, expired.get(key, 0)) if evidence.store.min_offset > 0 else 0
         if queue_offset != wanted:
-            yield Violation(
-                "QOFF",
-                f"queue offsets of {topic}/{queue_id} do not count up",
-                found.file,
-                found.position + 20,
-                "queueOffset",
-                str(wanted),
-                str(queue_offset),
-            )
+            yield _out_of_order(found, key, found.position + 20, wanted, queue_offset)
         expected[key] = queue_offset + 1
+        for key, place in light_places(found.record).items():
+            wanted = expected.get(key, place if evidence.store.min_offset > 0 else 0)
+            if place != wanted:
+                yield _out_of_order(found, key, found.position, wanted, place)
+            expected[key] = place + 1
         put = put_of(properties) or ledger.put_of(found.record)
         if put is not None and put.queue_offset != queue_offset and put.queue_offset is not None:
             yield Violation(
@@ -42,3 +46,32 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 str(put.queue_offset),
                 str(queue_offset),
             )
+
+
+def _counted_to(evidence: Evidence) -> dict[tuple[str, int], int]:
+    """Return the least queue offset, by topic and queue, that can come behind what has expired."""
+    ledger, counted_to = evidence.ledger, dict[tuple[str, int], int]()
+    for put in ledger.puts:
+        if (
+            ledger.has_expired(put.physical_offset, evidence.store.min_offset)
+            and put.queue_offset is not None
+            and put.name not in ledger.gone
+            and put.place not in ledger.ended_queues
+        ):
+            counted_to[put.place] = max(put.queue_offset + 1, counted_to.get(put.place, 0))
+    return counted_to
+
+
+def _out_of_order(
+    found: FoundRecord, key: tuple[str, int], position: int, wanted: int, queue_offset: int
+) -> Violation:
+    topic, queue_id = key
+    return Violation(
+        "QOFF",
+        f"queue offsets of {topic}/{queue_id} do not count up",
+        found.file,
+        position,
+        "queueOffset",
+        str(wanted),
+        str(queue_offset),
+    )

@@ -5,9 +5,10 @@ Ours, beside the catalogue's codes. Tags that share a hash pass the store's filt
 
 from collections.abc import Iterator
 
-from ..evidence import Violation
-from ..ledger import Ledger, Pull
-from ..recovered import RecoveredStore
+from ..judging.evidence import Violation
+from ..judging.ledger import Ledger, Pull
+from ..judging.light_places import light_places
+from ..judging.recovered import RecoveredStore
 
 
 def check(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
@@ -17,7 +18,7 @@ def check(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
     """
     for pull in ledger.pulls:
         wanted = _wanted(pull, ledger, store)
-        given = [put.name for put in pull.puts]
+        given = [put.name for put in pull.puts if not ledger.may_be_removed(put)]
         if given != wanted:
             yield Violation(
                 "READ",
@@ -35,12 +36,17 @@ def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
     names = []
     for found in store.records:
         record = found.record
+        offset: int | None = record.queue_offset
         if (record.topic, record.queue_id) != (pull.topic, pull.queue_id):
+            offset = light_places(record).get((pull.topic, pull.queue_id))
+        if offset is None:
             continue
         put = ledger.seen_in(record)
         assert put is not None, (
             record
         )  # PREFIX has seen every record of an earlier life, this one's are all puts
-        if pull.begin_offset <= record.queue_offset < pull.end_offset and (tags is None or put.tags in tags):
+        if ledger.may_be_removed(put):
+            continue
+        if pull.begin_offset <= offset < pull.end_offset and (tags is None or put.tags in tags):
             names.append(put.name)
     return names

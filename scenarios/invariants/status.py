@@ -10,22 +10,44 @@ from ...faults.disk import Disk
 from ...store.message_store import MessageStore
 from ...store.put_result import PutMessageResult, PutMessageStatus
 from ...store.segments.allocate import WAIT_MS as ALLOCATE_WAIT_MS
-from ..evidence import Violation
-from ..ledger import PutEntry
+from ..judging.evidence import Violation
+from ..judging.ledger import PutEntry
 from ..plan import Plan
+from ..users.room import Room
+
+LOOK_MS_MAX = 15_000
+"""How long a store may take to notice that its disk has room again: an interval, and a pass of cleaning."""
 
 
 def check(
-    plan: Plan, store: MessageStore, disk: Disk, put: PutEntry, result: PutMessageResult, *, legal: bool
+    plan: Plan,
+    store: MessageStore,
+    disk: Disk,
+    put: PutEntry,
+    result: PutMessageResult,
+    *,
+    legal: bool,
+    room: Room | None = None,
+    expired_to: int = 0,
+    stopping: bool = False,
 ) -> Iterator[Violation]:
-    """Yield what is untrue about one answer, just given; legal: whether the message could be stored at all."""
+    """Yield what is untrue about one answer, just given; legal: whether the message could be stored at all.
+
+    room: what the disk had, if there may have been an end to it. expired_to: log offset up to which segments may have
+    been removed, which CLEAN has seen durable then. stopping: whether the store has been told to stop by now.
+    """
     status = result.status
     if status is PutMessageStatus.PUT_OK:
         if not legal:
             yield _lie(put, "a message no record can hold was answered OK", "MESSAGE_ILLEGAL", status)
         elif result.append is None:
             yield _lie(put, "answered OK without a place", "a physical offset", status)
-        elif plan.sync_flush and put.wait and not _is_durable(store, disk, result):
+        elif (
+            plan.sync_flush
+            and put.wait
+            and result.append.wrote_offset >= expired_to
+            and not _is_durable(store, disk, result)
+        ):
             yield Violation(
                 "STATUS",
                 f"{put.name} was answered OK before it was durable",
@@ -44,13 +66,28 @@ def check(
             yield _lie(put, "a good message was refused", "PUT_OK", status)
     elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and disk.fired["failed creation"]:
         return
+
+    elif room is not None and _is_for_want_of_room(status, put, room):
+        return  # the disk was full, or the store has not looked at it since
     elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and disk.fired["slow sync"]:
         if _waited_ms(put) < ALLOCATE_WAIT_MS:
             yield _lie(put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status)
     elif status is PutMessageStatus.OS_PAGECACHE_BUSY and disk.fired["slow sync"]:
         return  # a put before it waits for a segment that the slow disk does not make
-    elif not disk.fired["failed sync"]:
+    elif not disk.fired["failed sync"] and not _is_turned_away(status, disk, stopping=stopping):
         yield _lie(put, "refused without a reason", "PUT_OK", status)
+
+
+def _is_turned_away(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:
+    """Return whether a put could be refused because a stop has begun, or a commit failed."""
+    return status is PutMessageStatus.SERVICE_NOT_AVAILABLE and (stopping or disk.fired["failed write"] > 0)
+
+
+def _is_for_want_of_room(status: PutMessageStatus, put: PutEntry, room: Room) -> bool:
+    """Return whether a put could be refused because the disk was full: until the store has looked at it again."""
+    if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
+        return room.was_short(put.asked_ns - LOOK_MS_MAX * 1_000_000)
+    return status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and room.was_short(put.asked_ns)
 
 
 def _waited_ms(put: PutEntry) -> int:

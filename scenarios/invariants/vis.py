@@ -1,14 +1,19 @@
-"""VIS: what a consumer was given, and no fault the profile allows may take back, is at the same queue offset again."""
+"""VIS: what a consumer was given, and no fault the profile allows may take back, is at the same queue offset again.
+
+Unless retention has removed it.
+"""
 
 from collections.abc import Iterator
 
-from ..evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield everything seen that is gone or replaced."""
     store = evidence.store
     for seen in evidence.ledger.stable:
+        if evidence.ledger.has_expired(seen.physical_offset, store.min_offset):
+            continue
         queue = store.queues.get((seen.topic, seen.queue_id))
         index = seen.queue_offset - (queue.begin if queue else 0)
         found = None

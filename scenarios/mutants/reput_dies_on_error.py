@@ -13,7 +13,7 @@ def _step(self: DispatchService) -> None:
         moved = self.dispatch_available()
     except StoreError as error:
         self.last_error = error
-        self._pause(1_000)
+        self.pause(1_000)
         return
     if not moved:
         self.signal.wait(None)

@@ -29,8 +29,8 @@ def encode_batch_records(
 ) -> tuple[bytearray, tuple[int, ...]]:
     """Return the records of a batch body, back to back and ready to be placed, and where each begins.
 
-    topic has 1 to 127 bytes; sys_flag's IPv6 bits agree with the hosts; clean takes what is not the producer's to say out
-    of a record's properties. Raises CorruptFileError for a body that does not decode, InvalidMessageError for
+    topic has 1 to 127 bytes; sys_flag's IPv6 bits agree with the hosts; clean takes out of a record's properties what
+    is not the producer's to say. Raises CorruptFileError for a body that does not decode, InvalidMessageError for
     properties that no record can hold.
     """
     head = head_layout(sys_flag)

@@ -83,7 +83,7 @@ class IndexFiles:
         self._last_local_ms = local_ms
         made = self._map_new(index_file_name(local_ms))
         self._names_are_durable = False
-        if self.files and self.files[-1].end_physical_offset > 0:
+        if self.files and self.files[-1].end_timestamp_ms > 0:  # its last record may be the log's first
             made.follow(self.files[-1])
         with self._changing:
             self.files = (*self.files, made)

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 from ..commit_log import CommitLog
 from ..config import StoreConfig
-from ..consume_queue import ConsumeQueue, ConsumeQueueTable
+from ..consume_queue import ConsumeQueue
+from ..consume_queue_table import ConsumeQueueTable
 from ..formats.delay_level import SCHEDULE_TOPIC
 from ..segments.segment_queue import SegmentQueue
 

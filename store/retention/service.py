@@ -2,7 +2,7 @@
 
 from ..commit_log import CommitLog
 from ..config import StoreConfig
-from ..consume_queue import ConsumeQueueTable
+from ..consume_queue_table import ConsumeQueueTable
 from ..flush_queues import FlushConsumeQueueService
 from ..running_flags import RunningFlags
 from ..service import Service

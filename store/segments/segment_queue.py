@@ -108,6 +108,12 @@ class SegmentQueue:
         self._remove_front()
         return True
 
+    def make_second_durable(self) -> None:
+        """Make name and size of the segment behind the first durable, whatever there is in it."""
+        path = self.segments[1].file.path
+        self._world.files.sync(path)
+        self._world.files.sync_directory(directory_of(path))
+
     def remove_in_use(self) -> None:
         """Remove every segment as `remove_first` does one. Nobody may append or flush any more."""
         while self.segments:

@@ -19,7 +19,7 @@ from ..errors import StoreError
 from ..formats.message import MessageRecord
 from ..message import Message
 from ..message_store import MessageStore
-from ..put_result import AppendMessageResult, PutMessageStatus
+from ..put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ..service import Service
 from ..world import World
 from .decisions import Decisions
@@ -91,6 +91,8 @@ class TransactionalMessageCheckService(Service):
         self._own_from = 0
         """Half messages from here on were put in this life, so all of them that were put back are known."""
         self._unpublished: _Progress | None = None
+        self._put_end = 0
+        """Log offset behind what was put last; with a transient pool further than readers may see."""
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -138,7 +140,9 @@ class TransactionalMessageCheckService(Service):
         if self._half_offset >= self._own_from:
             with self._decisions.lock:
                 ops.forget(self._is_settled)
-        self._unpublished = _Progress(self._half_offset, ops.needed_from, self._store.max_phy_offset)
+                self._decisions.forget(self._is_settled)
+        rests_on = max(self._store.max_phy_offset, self._put_end)
+        self._unpublished = _Progress(self._half_offset, ops.needed_from, rests_on)
         self._publish()
 
     def _begin(self) -> OpQueue:
@@ -209,7 +213,7 @@ class TransactionalMessageCheckService(Service):
 
     def _give_up(self, half: HalfMessage) -> bool:
         """Move a half message out of the way; False if that has to be tried again."""
-        result = self._store.put_message(again(half, GIVEN_UP_TOPIC, {}))
+        result = self._put(again(half, GIVEN_UP_TOPIC, {}))
         if not result.is_stored and result.status not in _NEVER_STORED:
             return False
         self._decisions.was_passed(half)
@@ -217,10 +221,16 @@ class TransactionalMessageCheckService(Service):
 
     def _put_again(self, message: Message, as_it_was: Message) -> AppendMessageResult | None:
         """Put a message, or if it has become too long, another in its place; None if the store takes neither now."""
-        result = self._store.put_message(message)
+        result = self._put(message)
         if result.status in _NEVER_STORED:
-            result = self._store.put_message(as_it_was)
+            result = self._put(as_it_was)
         return result.append
+
+    def _put(self, message: Message) -> PutMessageResult:
+        result = self._store.put_message(message)
+        if result.append is not None:
+            self._put_end = result.append.wrote_offset + result.append.wrote_bytes
+        return result
 
     def _ask(self, record: MessageRecord) -> None:
         """Ask about a record once a look-up finds it, which under SYNC_FLUSH is when it is durable."""

@@ -2,23 +2,17 @@
 
 A decision is in the log before the check can pull its op, and a half message that was put back is known under two
 offsets. Without this memory a producer would be asked about what it has just decided, and two of its answers that cross
-would both be carried out. Nothing here survives a crash, nor needs to: a producer is then asked once more.
+would both be carried out: until the check has passed a half message, the first one counts. Nothing here survives a
+crash, nor needs to: a producer is then asked once more.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from ..world import World
 from .half_message import HalfMessage
 
 _IN_FLIGHT = -1
 _OWED = -2
-
-
-@dataclass(slots=True)
-class _PutBack:
-    newest_offset: int
-    is_decided: bool = False
 
 
 class Decisions:
@@ -29,8 +23,10 @@ class Decisions:
         """Whoever holds it can put a half message back, and nobody decides it meanwhile."""
         self._ops: dict[int, int] = {}
         """Half offset -> queue offset of its op, or why there is none, until the op can be pulled."""
-        self._put_back: dict[int, _PutBack] = {}
-        """First offset -> what became of it, until the check comes upon it decided."""
+        self._put_back: dict[int, int] = {}
+        """First offset -> newest one, until the check is done with it."""
+        self._decided: set[int] = set()
+        """First offsets of what was decided, until the check has passed it."""
 
     def begin(self, half: HalfMessage, visible_ops: int) -> bool:
         """Claim the right to decide; False if that is known to have happened, or is happening.
@@ -39,8 +35,7 @@ class Decisions:
         """
         with self.lock:
             self._prune(visible_ops)
-            put_back = self._put_back.get(half.first_offset)
-            if (put_back and put_back.is_decided) or any(offset in self._ops for offset in half.offsets):
+            if half.first_offset in self._decided or any(offset in self._ops for offset in half.offsets):
                 return False
             self._ops |= dict.fromkeys(half.offsets, _IN_FLIGHT)
             return True
@@ -64,9 +59,7 @@ class Decisions:
         with self.lock:
             for half_offset, op_offset in ops.items():
                 self._ops[half_offset] = _OWED if op_offset is None else op_offset
-            put_back = self._put_back.get(half.first_offset)
-            if put_back:
-                put_back.is_decided = True
+            self._decided.add(half.first_offset)
 
     def op_stored(self, half_offset: int, op_offset: int) -> None:
         """Note that an op that was owed is in the log."""
@@ -83,6 +76,7 @@ class Decisions:
         with self.lock:
             self._ops.clear()
             self._put_back.clear()
+            self._decided.clear()
 
     # -- with the lock held ------------------------------------------------------------------------
 
@@ -93,14 +87,17 @@ class Decisions:
 
     def was_put_back(self, half: HalfMessage, offset: int) -> None:
         """Note that a half message is now also at a later queue offset."""
-        self._put_back[half.first_offset] = _PutBack(offset)
+        self._put_back[half.first_offset] = offset
 
     def was_passed(self, half: HalfMessage) -> None:
         """Note that the check is done with a half message."""
-        put_back = self._put_back.get(half.first_offset)
-        if put_back and put_back.newest_offset == half.record.queue_offset:
+        if self._put_back.get(half.first_offset) == half.record.queue_offset:
             del self._put_back[half.first_offset]
 
     def is_put_back(self, first_offset: int) -> bool:
         """Return whether the half message that was first at a queue offset may come up again."""
         return first_offset in self._put_back
+
+    def forget(self, is_settled: Callable[[int], bool]) -> None:
+        """Drop decisions about half messages that the check cannot come upon again."""
+        self._decided = {half_offset for half_offset in self._decided if not is_settled(half_offset)}

@@ -7,15 +7,21 @@ from itertools import count
 import pytest
 
 from tornlog.scenarios.failure import Failure
-from tornlog.scenarios.ledger import PutEntry
+from tornlog.scenarios.judging.evidence import Evidence
+from tornlog.scenarios.judging.ledger import HALF_TOPIC, OP_TOPIC, Ledger, PutEntry
+from tornlog.scenarios.judging.recovered import FoundRecord, RecoveredStore
+from tornlog.scenarios.judging.transactions import Behaviour, Decision, Transaction
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.plan import Life, Plan, Ranges, draw_plan
 from tornlog.scenarios.run import Outcome, Run
 from tornlog.scenarios.scenario import Scenario
 from tornlog.scenarios.seeds import run_seed
-from tornlog.scenarios.traffic import Traffic
+from tornlog.scenarios.users.traffic import Traffic
 from tornlog.sim.choices import Choices
+from tornlog.store.formats.message import TRANSACTION_COMMIT
+from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.transactions.service import EndTransactionStatus
 
 QUIET = Ranges(
     sync_flush=(True,),
@@ -49,6 +55,13 @@ def quiet_plan() -> Plan:
 def crash_plan(quiet_plan: Plan) -> Plan:
     """The same with a power cut at rest in place of the stop."""
     return replace(quiet_plan, lives=(Life("crash at rest", "strict-posix", -1, "after", 6),))
+
+
+@pytest.fixture(scope="session")
+def delayed_plan(quiet_plan: Plan) -> Plan:
+    """The same with every message delayed, and a second life after the stop."""
+    life = Life("stop", "nothing-lost", -1, "after", 6)
+    return replace(quiet_plan, delay_chance=1.0, thorough_interval_ms=2000, lives=(life, life))
 
 
 @pytest.fixture(scope="session")
@@ -106,3 +119,75 @@ def impatient_producers(monkeypatch: pytest.MonkeyPatch) -> None:
         return producer(self, number, next(producers))
 
     monkeypatch.setattr(Traffic, "_producer", impatient)
+
+
+class History:
+    """A store whose log holds what was done about transactions, and the ledger of it, record by record."""
+
+    def __init__(self) -> None:
+        self.evidence = Evidence(Ledger(), RecoveredStore(min_offset=0))
+        self._queue_ends: dict[str, int] = {}
+
+    def add(self, topic: str, properties: bytes, body: bytes, sys_flag: int = 0) -> FoundRecord:
+        """Append a record of 500 bytes."""
+        store = self.evidence.store
+        at, queue_offset = len(store.records) * 500, self._queue_ends.get(topic, 0)
+        record = ScannedRecord(at, 500, topic, 0, queue_offset, sys_flag, 1000, properties)
+        store.records.append(FoundRecord(record, "/store/commitlog/0", at, body))
+        self._queue_ends[topic] = queue_offset + 1
+        return store.records[-1]
+
+    def prepare(self, name: str, *, immunity_s: int = 0) -> Transaction:
+        """Put a half message of a message to T0/0."""
+        behaviour = Behaviour(True, None, False, 0, 0, immunity_s)
+        properties = f"KEYS\1{name}\2PGROUP\1sellers\2TRAN_MSG\1true".encode()
+        put = PutEntry(name, 0, "T0", 0, "", name.encode(), properties, True, 0)
+        put.status, put.redirected_to = PutMessageStatus.PUT_OK, (HALF_TOPIC, 0)
+        self.evidence.ledger.ask(put)
+        transaction = self.evidence.ledger.transactions.prepare(name, behaviour)
+        half = self.add(HALF_TOPIC, self._waiting(name), put.body)
+        put.physical_offset, put.queue_offset = half.record.physical_offset, half.record.queue_offset
+        return transaction
+
+    def _waiting(self, name: str, **added: object) -> bytes:
+        named = self.evidence.ledger.by_name[name].properties + b"\2REAL_TOPIC\1T0\2REAL_QID\0010"
+        return named + "".join(f"\2{key}\1{value}" for key, value in added.items()).encode()
+
+    def put_back(self, name: str, times: int, topic: str = HALF_TOPIC) -> FoundRecord:
+        """Put a half message back, or give it up, after so many questions."""
+        put = self.evidence.ledger.by_name[name]
+        added = {"TRAN_PREPARED_QUEUE_OFFSET": put.queue_offset, "TRANSACTION_CHECK_TIMES": times}
+        return self.add(topic, self._waiting(name, **added), put.body)
+
+    def copy(self, name: str) -> FoundRecord:
+        """Make what was committed visible."""
+        return self.add("T0", self._waiting(name), name.encode(), TRANSACTION_COMMIT)
+
+    def op(self, half_offset: int | str) -> FoundRecord:
+        """Note that the half message at a queue offset is decided."""
+        return self.add(OP_TOPIC, b"TAGS\1d", str(half_offset).encode())
+
+    def decide(
+        self,
+        name: str,
+        *,
+        commits: bool = True,
+        status: EndTransactionStatus | None = EndTransactionStatus.DECIDED,
+    ) -> Decision:
+        """Note that its producer decided."""
+        transactions = self.evidence.ledger.transactions
+        decision = transactions.ask(transactions.by_name[name], commits=commits, now_ns=0)
+        decision.status = status
+        return decision
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
+@pytest.fixture(scope="session")
+def transaction_plan(quiet_plan: Plan) -> Plan:
+    """Transactions only, and three lives that end in stops."""
+    life = Life("stop", "nothing-lost", -1, "after", 6)
+    return replace(quiet_plan, transaction_chance=1.0, lives=(life, life, life))

@@ -12,7 +12,7 @@ from tornlog.__main__ import application
 from tornlog.faults.kinds import FAULTS
 from tornlog.faults.profiles import PROFILES
 from tornlog.scenarios import commands
-from tornlog.scenarios.bench import Figure
+from tornlog.scenarios.bench import Figure, Settings
 from tornlog.scenarios.catalogue import SCENARIOS
 from tornlog.scenarios.failure import Failure
 from tornlog.scenarios.hunt import Hunted
@@ -272,6 +272,7 @@ def test_an_error_of_the_harness_is_worse_than_a_broken_promise(
         (("mutants", "--seeds", "0"), "--seeds"),
         (("replay", "/no/such/file.json"), "No such file or directory"),
         (("bench", "--rounds", "0"), "--rounds"),
+        (("bench", "--only", "sheep"), "--only"),
     ],
 )
 def test_a_wrong_command_line_exits_2_and_says_what_is_wrong(
@@ -412,12 +413,29 @@ def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
 # bench
 
 
-def test_bench_prints_medians_beside_floors(tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_prints_medians_beside_floors(
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     figures = [Figure("sheep counted", "sheep/s", 100.0, (90.0, 1250.0, 120.0))]
-    monkeypatch.setattr(commands, "run_bench", lambda rounds, on_begin: figures)
+    asked: list[tuple[int, Settings, tuple[str, ...]]] = []
+
+    def run_bench(
+        rounds: int, on_begin: Callable[[str], None], settings: Settings, only: tuple[str, ...]
+    ) -> list[Figure]:
+        on_begin("round 1: sheep counted")
+        asked.append((rounds, settings, only))
+        return figures
+
+    monkeypatch.setattr(commands, "run_bench", run_bench)
     result = tornlog("bench", "--rounds", 3)
     assert result.exit_code == 0
     (line,) = [line for line in result.stdout.splitlines() if "sheep counted" in line]
     assert line.split() == ["sheep", "counted", "120", "90", "1,250", "100", "sheep/s"]
     document = document_of(tornlog("bench", "--json", "-"))
     assert document == {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]}
+    tornlog("bench", "--quick", "--only", "query", "--only", "get", "--dir", tmp_path, "--log-bytes", 5000)
+    assert asked == [
+        (3, Settings(), ()),
+        (5, Settings(), ()),
+        (1, Settings(str(tmp_path), log_bytes=5000).quick(), ("query", "get")),
+    ]

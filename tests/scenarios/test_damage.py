@@ -1,18 +1,31 @@
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from tornlog.faults.disk import Disk
 from tornlog.faults.image import Image
-from tornlog.scenarios import promises
-from tornlog.scenarios.damage import Damage, lose_last_sector
-from tornlog.scenarios.ledger import Ledger, PutEntry, Seen
+from tornlog.scenarios.damage import (
+    Damage,
+    expose_old_blocks,
+    log_files,
+    lose_last_sector,
+    shorten_segment,
+)
+from tornlog.scenarios.judging import promises
+from tornlog.scenarios.judging.ledger import Ledger, PutEntry, Seen
 from tornlog.scenarios.machine import ROOT, world_of
+from tornlog.scenarios.plan import Life, Plan
+from tornlog.scenarios.run import Outcome
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import StoreConfig
+from tornlog.store.errors import CorruptFileError
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.segments.segment_queue import SegmentQueue
 
 LOG = f"{ROOT}/commitlog/{0:020d}"
 
@@ -81,3 +94,101 @@ def test_damage_right_behind_a_record_spares_it() -> None:
     promises.note_damage(ledger, put.record_bytes)
 
     assert list(ledger.promised) == ["spared"]
+
+
+# -- segments --------------------------------------------------------------------------------------
+
+
+def stopped(messages: int, body_bytes: int) -> tuple[Image, MessageStore]:
+    """Return what a store of small segments leaves after a clean stop, and the store."""
+    choices = Choices("segments")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+    machine = kernel.machine("one")
+    disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
+
+    def main() -> MessageStore:
+        store = MessageStore(world_of(machine, disk), StoreConfig(ROOT, mapped_file_size_commit_log=2048))
+        store.load()
+        store.start()
+        for _ in range(messages):
+            store.put_message(Message.of("T", b"b" * body_bytes))
+        assert store.shutdown()
+        return store
+
+    store = kernel.run(machine, main, time_limit_ns=60 * 10**9)
+    return disk.settle(), store
+
+
+def paths_of(store: MessageStore) -> list[str]:
+    return [segment.file.path for segment in store.log.segments]
+
+
+def test_old_blocks_are_an_older_segments_bytes_from_the_first_sector_that_was_never_written() -> None:
+    image, store = stopped(4, 500)
+    exposed = expose_old_blocks(image, store)
+
+    assert exposed is not None
+    first, last = paths_of(store)
+    wrote = store.log.segments[-1].wrote.get()
+    start = -(-wrote // 512) * 512
+    content = exposed.files[last].content
+    assert content[:start] == image.files[last].content[:start]
+    assert content[start:] == image.files[first].content[start:]
+    assert any(content[start:])
+    assert {**exposed.files, last: image.files[last]} == image.files
+
+
+@pytest.mark.parametrize(("messages", "body_bytes"), [(0, 0), (2, 500), (2, 1900)])
+def test_there_are_no_old_blocks_without_an_older_segment_or_room_behind_the_end(
+    messages: int, body_bytes: int
+) -> None:
+    image, store = stopped(messages, body_bytes)
+    assert expose_old_blocks(image, store) is None
+
+
+def test_a_segment_in_front_of_others_loses_its_last_sector() -> None:
+    image, store = stopped(4, 500)
+    odd = shorten_segment(image, store)
+
+    assert odd is not None
+    first, last = paths_of(store)
+    assert odd.files[first].content == image.files[first].content[:-512]
+    assert log_files(odd, store) == {first: odd.files[first], last: image.files[last]}
+    assert shorten_segment(*stopped(2, 500)) is None
+
+
+def test_a_start_that_opens_beside_an_odd_segment_or_changes_the_log_is_found(
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., Outcome]
+) -> None:
+    life = Life("stop and odd file", "nothing-lost", -1, "after", 6)
+    plan = replace(quiet_plan, lives=(life,), commit_log_bytes=1024, body_bytes_max=300)
+    outcome = execute(plan)
+    assert outcome.violations == []
+    assert outcome.fired["odd size"] == 1
+
+    load = SegmentQueue.load
+
+    def pad(queue: SegmentQueue, *, expired_mtime_ms: int = -1) -> None:
+        for base_offset in queue._find_bases():
+            queue._world.files.map(queue.path(base_offset), queue.segment_bytes)
+        load(queue)
+
+    def change(queue: SegmentQueue, *, expired_mtime_ms: int = -1) -> None:
+        for base_offset in queue._find_bases():
+            status = queue._world.files.status(queue.path(base_offset))
+            if status is not None and status.size_bytes == 512:
+                queue._world.files.unlink(queue.path(base_offset))
+                raise CorruptFileError(queue.path(base_offset), 0, "file size", 1024, 512)
+        load(queue)
+
+    for wrong, summary in (
+        (pad, "a segment of a wrong size was accepted"),
+        (change, "a start that was refused changed the log"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(SegmentQueue, "load", wrong)
+            if wrong is pad:
+                assert {violation.invariant for violation in execute(plan).violations} == {"DUR"}
+                patch.setattr("tornlog.scenarios.judging.judge.CHECKERS", {})  # as if nothing had been lost
+            (violation,) = execute(plan).violations
+            assert (violation.invariant, violation.summary) == ("START", summary)

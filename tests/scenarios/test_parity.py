@@ -41,13 +41,18 @@ def in_simulation(body: Body, image: Image | None = None) -> tuple[Any, Image]:
 
 
 def tree(image: Image) -> dict[str, bytes | None]:
-    """Return what is below the store's root: directories as None, files as their bytes."""
+    """Return what is below the store's root: directories as None, files as their bytes.
+
+    Index files are named after the wall clock, which the two worlds do not share, so they go by their order.
+    """
     below = f"{ROOT}/"
     found: dict[str, bytes | None] = {
         path.removeprefix(below): None for path in image.directories if path.startswith(below)
     }
-    found |= {path.removeprefix(below): file.content for path, file in image.files.items()}
-    return found
+    files = {path.removeprefix(below): file.content for path, file in image.files.items()}
+    index = sorted(path for path in files if path.startswith("index/"))
+    numbered = {path: f"index/{number}" for number, path in enumerate(index)}
+    return found | {numbered.get(path, path): content for path, content in files.items()}
 
 
 def tree_of_directory(directory: Path) -> dict[str, bytes | None]:
@@ -69,6 +74,9 @@ class ScriptedClock:
 
     def monotonic_ns(self) -> int:
         return self._clock.monotonic_ns()
+
+    def utc_offset_ms(self) -> int:
+        return 0
 
 
 @dataclass(frozen=True)
@@ -126,6 +134,8 @@ def test_a_workload_ends_in_the_same_bytes_on_both_disks(
         flush_disk_type=flush,
         mapped_file_size_commit_log=random.choice((2048, 4096, 8192)),
         mapped_file_size_consume_queue=random.choice((100, 200, 1000)),
+        max_hash_slot_num=random.choice((3, 50)),
+        max_index_num=random.choice((9, 1000)),
     )
     lives = [list(workload(random, 25)) for _ in range(2)]
     on_disk = replace(config, store_path_root_dir=str(tmp_path))

@@ -124,3 +124,17 @@ def test_a_chance_may_be_a_whole_number_in_json() -> None:
     values = json.loads(json.dumps(drawn(1).to_json()))
     values["batch_chance"] = 0
     assert Plan.from_json(values).batch_chance == 0.0
+
+
+def test_a_crash_in_persist_has_a_few_operations_to_hit() -> None:
+    ranges = replace(Ranges(), endings=("crash in persist",))
+    operations = {life.operation for seed in SEEDS for life in drawn(seed, ranges).lives}
+    assert operations == set(range(12))
+
+
+def test_lives_with_delayed_messages_have_twice_the_operations_to_crash_in() -> None:
+    endings, each = ("crash in traffic",), (16,)
+    ranges = replace(Ranges(), endings=endings, messages_each=each, producers=(1,), sync_flush=(True,))
+    plain = max(drawn(seed, ranges).lives[0].operation for seed in SEEDS)
+    delayed = max(drawn(seed, replace(ranges, delay_chance=(0.5,))).lives[0].operation for seed in SEEDS)
+    assert plain < 30 + 16 * 4 <= delayed < 30 + 16 * 8

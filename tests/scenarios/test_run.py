@@ -11,10 +11,12 @@ from tornlog.faults.image import Image
 from tornlog.faults.profiles import PROFILES
 from tornlog.scenarios.plan import Life, Plan, Ranges, draw_plan
 from tornlog.scenarios.run import Outcome, Run
+from tornlog.scenarios.users.traffic import Traffic
 from tornlog.sim.choices import Choices
 from tornlog.sim.policies.replay import Replay
+from tornlog.store.commit import CommitRealTimeService
 from tornlog.store.dispatch import DispatchService
-from tornlog.store.errors import CorruptFileError
+from tornlog.store.errors import CorruptFileError, StoreNotReadableError
 from tornlog.store.flush import GroupCommitRequest, GroupCommitService
 from tornlog.store.flush_queues import FlushConsumeQueueService
 from tornlog.store.message_store import MessageStore
@@ -272,3 +274,83 @@ def test_a_store_that_raises_anything_anywhere_breaks_a_promise_and_not_the_run(
     for seed in range(4):
         plan = draw_plan(Choices(str(seed)).stream("plan"), Ranges(sync_flush=(True,), lives=(2,)))
         assert execute(plan, str(seed)).violations, plan
+
+
+# Stops under load, and buffers in front of the log
+
+
+@pytest.fixture
+def busy(quiet_plan: Plan) -> Plan:
+    """A stop in the midst of traffic of everybody, with a buffer in front of the log."""
+    stop = Life("stop in traffic", "nothing-lost", -1, "after", 12)
+    return replace(
+        quiet_plan,
+        sync_flush=False,
+        transient_pool=True,
+        consumers=2,
+        seekers=1,
+        index_slots=5,
+        producers=3,
+        lives=(stop,),
+    )
+
+
+def test_a_stop_under_load_turns_some_away_and_loses_nothing(put: Put, busy: Plan, execute: Execute) -> None:
+    refused = []
+    answered = Traffic._answered
+
+    def watched(self: Traffic, entries: Any, result: Any, *, legal: bool) -> None:
+        refused.append(result.append is None)
+        answered(self, entries, result, legal=legal)
+
+    put(Traffic, "_answered", watched)
+    for seed in range(20):
+        outcome = execute(busy, str(seed))
+        assert outcome.violations == []
+        assert outcome.crashes == 0
+    assert {True, False} == set(refused)
+
+
+def test_a_store_that_stops_serving_on_its_own_is_seen(put: Put, busy: Plan, execute: Execute) -> None:
+    def not_now(*_: object, **__: object) -> None:
+        raise StoreNotReadableError("just so")
+
+    put(MessageStore, "get_message", not_now)
+    plan = replace(busy, lives=(Life("stop", "nothing-lost", -1, "after", 3),))
+    invariant, summary = only_violation(execute(plan))
+    assert invariant == "LIVE"
+    assert summary.endswith("died: StoreNotReadableError: just so")
+
+
+def test_a_commit_that_failed_excuses_an_unclean_stop_and_nothing_committed_is_lost(
+    busy: Plan, execute: Execute
+) -> None:
+    stop = Life("stop", "process-kill", -1, "after", 8)
+    plan = replace(busy, failed_write_chance=0.9, lives=(stop, stop))
+    failed = 0
+    for seed in range(5):
+        outcome = execute(plan, str(seed))
+        assert outcome.violations == []
+        failed += outcome.fired["failed write"]
+        assert outcome.crashes > 0
+    assert failed > 0
+
+
+def test_a_buffer_that_is_never_committed_is_seen(put: Put, busy: Plan, execute: Execute) -> None:
+    put(CommitRealTimeService, "commit", lambda self, least_pages: False)
+    plan = replace(busy, lives=(Life("stop", "nothing-lost", -1, "after", 3),))
+    assert only_violation(execute(plan)) == ("LIVE", "puts are not committed")
+
+
+def test_an_index_that_recovering_again_changes_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
+    load, loads = MessageStore.load, count(1)
+
+    def load_and_scribble(self: MessageStore) -> object:
+        report = load(self)
+        if self.index is not None and next(loads) > 2:
+            self.index.table.files[-1].file.store(45, b"?")
+        return report
+
+    put(MessageStore, "load", load_and_scribble)
+    plan = replace(crash_plan, index_slots=5, index_entries=200)
+    assert only_violation(execute(plan)) == ("IDEMPOTENT", "recovering again changed the store")

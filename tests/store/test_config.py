@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.broker_conf import read_broker_conf
 from tornlog.store.config import ConfigError, StoreConfig
-from tornlog.store.config_meanings import MEANINGS
+from tornlog.store.settings.broker_conf import read_broker_conf
+from tornlog.store.settings.config_meanings import MEANINGS
 
 DEFAULTS = """\
 storePathRootDir=/store

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.consume_queue import ConsumeQueue, ConsumeQueueTable
+from tornlog.store.consume_queue import ConsumeQueue
+from tornlog.store.consume_queue_table import ConsumeQueueTable
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry, is_blank
 from tornlog.store.world import World
@@ -159,13 +160,20 @@ def test_truncating_forgets_what_follows_for_good(lab: Make) -> None:
     lab().run(body)
 
 
-def test_truncating_before_the_first_file_leaves_an_empty_queue(lab: Make) -> None:
+def test_truncating_before_the_first_file_leaves_that_empty_for_its_name_says_how_far_it_had_counted(
+    lab: Make,
+) -> None:
     def body(world: World) -> None:
         queue = queue_of(world)
         queue.put(5000, 100, 0, 22)
 
-        assert queue.truncate(20)
-        assert not queue.truncate(20)
+        assert queue.truncate(7)
+        assert not queue.truncate(7)
+        assert (queue.min_offset, queue.max_offset) == (20, 20)
+        assert world.files.list_directory(queue.queue.directory) == [f"{20 * ENTRY_BYTES:020d}"]
+
+        assert queue.forget_all()
+        assert not queue.forget_all()
         assert (queue.min_offset, queue.max_offset) == (0, 0)
         assert world.files.list_directory(queue.queue.directory) == []
 

@@ -1,6 +1,5 @@
 """What `inspect` sees in the golden stores is what RocketMQ saw, and where it is not, the reason is here."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +9,9 @@ import pytest
 
 from tornlog.store.config import GIB
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC, parse_delay_levels
-from tornlog.store.geometry import Geometry, config_of_directory
-from tornlog.store.inspect import inspect_directory
 from tornlog.store.real.world import overlay_world
+from tornlog.store.tools.geometry import Geometry, config_of_directory
+from tornlog.store.tools.inspect import inspect_directory
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json"))
@@ -21,10 +20,6 @@ STORE_FIELDS = (
     *("minPhyOffset", "maxPhyOffset", "dispatchBehindBytes", "runningFlagBits", "earliestMessageTime"),
     *("checkpoint", "commitLogFiles", "delayOffsetTable", "topicQueueTable"),
 )
-NOT_YET: dict[str, str] = json.loads((GOLDEN / "not_yet.json").read_text("utf-8"))[
-    "fields of inspect.observed without an answer"
-]
-"""What RocketMQ observed and this store has no service for yet -> the service."""
 
 NO_LOAD = {
     "14-abn-foreign-file": "RocketMQ refuses it as well",
@@ -209,13 +204,3 @@ def test_a_store_that_is_not_opened_is_one_that_rocketmq_refused_or_that_is_name
 def test_what_is_listed_as_different_or_not_opened_is_a_case() -> None:
     assert set(DIFFERENT) | set(NO_LOAD) <= set(CASES)
     assert not set(DIFFERENT) & set(NO_LOAD)
-
-
-def test_what_is_listed_as_not_answered_yet_is_not(
-    golden: Callable[..., Any],
-) -> None:
-    store = golden("05-delay")
-    found = inspect_directory(overlay_world(), str(store.before), Geometry()).everything()
-
-    assert set(NOT_YET) <= store.observed.keys()
-    assert not set(NOT_YET) & found.keys()

@@ -1,6 +1,5 @@
 """Given the same puts and the same clock, the store writes the bytes and the answers that RocketMQ did."""
 
-import json
 import time
 from collections.abc import Callable
 from hashlib import sha256
@@ -20,10 +19,6 @@ from tornlog.store.real.tasks import ThreadTasks
 from tornlog.store.world import World
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-NOT_YET: dict[str, str] = json.loads((GOLDEN / "not_yet.json").read_text("utf-8"))[
-    "stores that cannot be written again"
-]
-"""Case -> the feature it needs. The file is the one list of what is missing, and each entry is tested to be."""
 
 NOT_SINGLE_THREADED = {
     "05b-delay-abrupt": "no clean end to compare with: it was cut off in the middle of deliveries",
@@ -38,7 +33,7 @@ MAIN_CASES = sorted(
 EXPIRY_BEFORE = {"13-head-deleted": 920}
 """Case -> number of the put before which its writer had expired segments deleted, and empty queues."""
 
-CASES = [case for case in MAIN_CASES if case not in NOT_YET and case not in NOT_SINGLE_THREADED]
+CASES = [case for case in MAIN_CASES if case not in NOT_SINGLE_THREADED]
 
 
 class SetClock:
@@ -198,20 +193,7 @@ def test_the_same_puts_make_the_same_bytes_and_answers(
     assert (root / side_file).read_bytes() == (written.before / side_file).read_bytes()
 
 
-@pytest.mark.parametrize("case", sorted(NOT_YET))
-def test_a_store_that_needs_a_missing_feature_still_comes_out_different(
-    golden: Callable[..., Any], started: Callable[..., MessageStore], tmp_path: Path, case: str
-) -> None:
-    written = golden(case)
-    root = tmp_path / "own"
-    answers = write_again(started, written.config(root), written.manifest)
-
-    same_answers = answers == [put["result"] for put in written.manifest["puts"]]
-    assert not (same_answers and segments_below(root) == segments_below(written.before))
-
-
 def test_every_main_case_is_either_written_again_or_listed_with_its_reason() -> None:
-    assert set(NOT_YET) | set(NOT_SINGLE_THREADED) <= set(MAIN_CASES)
-    assert not set(NOT_YET) & set(NOT_SINGLE_THREADED)
+    assert set(NOT_SINGLE_THREADED) < set(MAIN_CASES)
     assert set(CASES) >= {"01-simple", "02-multi-rollover", "03-props", "04-batch", "07-ipv6"}
     assert set(CASES) >= {"08-clean-shutdown", "12-index-roll", "13-head-deleted"}

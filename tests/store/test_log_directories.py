@@ -11,14 +11,14 @@ from tornlog.faults.image import FileImage, Image
 from tornlog.faults.profiles import PROFILES
 from tornlog.store.config import ConfigError, FlushDiskType, StoreConfig
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.geometry import Geometry
-from tornlog.store.inspect import inspect_directory
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.real.world import overlay_world
 from tornlog.store.segments.directories import SegmentDirectories
-from tornlog.store.verify import Verification, verify_directory
+from tornlog.store.tools.geometry import Geometry
+from tornlog.store.tools.inspect import inspect_directory
+from tornlog.store.tools.verify import Verification, verify_directory
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

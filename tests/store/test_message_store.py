@@ -9,6 +9,7 @@ import pytest
 
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.errors import StoreLockedError
+from tornlog.store.filters.tag_filter import TagFilter
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
@@ -18,7 +19,6 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.real.world import real_world
 from tornlog.store.running_flags import Refusal
-from tornlog.store.filters.tag_filter import TagFilter
 
 Start = Callable[..., MessageStore]
 SEGMENT_BYTES = 4096

@@ -13,16 +13,16 @@ from tornlog.store.formats.consume_queue import encode_entry
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.message import MessageRecord
 from tornlog.store.formats.properties import decode_properties
-from tornlog.store.geometry import Geometry
-from tornlog.store.inspect import inspect_directory
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
-from tornlog.store.observed import records_of
 from tornlog.store.put_result import PutMessageResult, PutMessageStatus
 from tornlog.store.real.files import RealFiles
 from tornlog.store.real.tasks import ThreadTasks
 from tornlog.store.real.world import overlay_world
 from tornlog.store.schedule import encoded_offsets
+from tornlog.store.tools.geometry import Geometry
+from tornlog.store.tools.inspect import inspect_directory
+from tornlog.store.tools.observed import records_of
 from tornlog.store.transactions.half_message import HALF_TOPIC
 from tornlog.store.world import World
 

@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tornlog.faults.disk import Disk
 from tornlog.scenarios.invariants import ckpt
 from tornlog.store.message import Message
@@ -64,3 +66,22 @@ def test_records_of_the_claimed_millisecond_are_left_out(on_a_store: OnAStore) -
         return broken(store, disk)
 
     assert on_a_store(body) == []
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_time_ahead_of_a_full_index_file_on_the_disk_is_found(
+    on_an_indexed_store: OnAStore, synced: bool
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        assert store.index is not None
+        (file,) = store.index.table.files
+        while file.put_key(1, 2000, file.end_timestamp_ms):
+            pass
+        if synced:
+            file.flush()
+        store.checkpoint.index_is_durable_to(file.end_timestamp_ms - 1)
+        assert broken(store, disk) == []
+        store.checkpoint.index_is_durable_to(file.end_timestamp_ms)
+        return broken(store, disk)
+
+    assert on_an_indexed_store(body) == ([] if synced else ["indexMsgTimestamp"])

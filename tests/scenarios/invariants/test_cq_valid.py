@@ -1,8 +1,10 @@
 import pytest
 
-from tornlog.scenarios.evidence import Evidence
 from tornlog.scenarios.invariants import cq_valid
-from tornlog.store.formats.consume_queue import BLANK_ENTRY
+from tornlog.scenarios.judging.evidence import Evidence
+from tornlog.scenarios.judging.recovered import FoundQueue
+from tornlog.store.formats.consume_queue import BLANK_ENTRY, tags_code
+from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 
 
 def test_entries_that_match_their_records_hold(evidence: Evidence) -> None:
@@ -46,3 +48,19 @@ def test_an_entry_for_a_record_of_another_queue_is_found(evidence: Evidence) -> 
     evidence.store.queues["T0", 1] = evidence.store.queues.pop(("T0", 0))
 
     assert [violation.found for violation in cq_valid.check(evidence)] == ["T0/0"] * 3
+
+
+def test_the_tag_of_a_delayed_message_is_its_time_and_that_of_its_copy_its_own(
+    delayed_evidence: Evidence,
+) -> None:
+    own, _, copy, _ = delayed_evidence.store.records
+    queues = delayed_evidence.store.queues
+    queues[SCHEDULE_TOPIC, 0].entries = [(own.record.physical_offset, own.record.size_bytes, 2000)]
+    queues["T0", 0] = FoundQueue(
+        "T0", 0, 0, 0, 1, "", [(copy.record.physical_offset, 200, tags_code("TagA"))]
+    )
+    assert list(cq_valid.check(delayed_evidence)) == []
+
+    queues["T0", 0].entries = [(copy.record.physical_offset, 200, 2000)]
+    (violation,) = cq_valid.check(delayed_evidence)
+    assert (violation.field, violation.expected) == ("tagsCode", str(tags_code("TagA")))

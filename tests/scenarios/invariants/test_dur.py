@@ -1,5 +1,5 @@
-from tornlog.scenarios.evidence import Evidence
 from tornlog.scenarios.invariants import dur
+from tornlog.scenarios.judging.evidence import Evidence
 
 
 def test_a_store_with_all_that_was_promised_holds(evidence: Evidence) -> None:

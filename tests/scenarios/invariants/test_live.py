@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.evidence import Evidence
 from tornlog.scenarios.invariants import live
+from tornlog.scenarios.judging.evidence import Evidence
 from tornlog.scenarios.plan import Plan, Ranges, draw_plan
 from tornlog.sim.choices import Choices
 
@@ -43,3 +43,33 @@ def test_a_put_without_an_answer_is_not_judged(plan: Plan, evidence: Evidence) -
     put.answered_ns = None
 
     assert list(live.check_answer(live.answer_ms_max(plan), put)) == []
+
+
+def test_dispatch_has_longer_on_a_slow_disk(plan: Plan) -> None:
+    assert live.dispatch_ms_max(plan) == live.DISPATCH_MS_MAX
+    slow = replace(plan, slow_sync_chance=0.1, slow_sync_ms_max=3000)
+    assert live.dispatch_ms_max(slow) == live.DISPATCH_MS_MAX + 5000 + 3000
+
+
+def test_each_put_that_overtakes_another_may_cost_it_a_segment(plan: Plan, evidence: Evidence) -> None:
+    put, _, last = evidence.ledger.puts
+    overtaken_ms = live.overtaken_ms_max(plan)
+    assert overtaken_ms == 40
+    last.answered_ns = None  # it waits too
+
+    def judge(took_ms: int) -> list[str]:
+        put.answered_ns = took_ms * 1_000_000
+        found = live.check_answer(live.answer_ms_max(plan), put, evidence.ledger.puts, overtaken_ms)
+        return [violation.expected for violation in found]
+
+    assert judge(260 + 40) == []
+    assert judge(260 + 41) == ["<= 300 ms"]
+
+
+def test_a_put_is_not_overtaken_by_those_in_front_of_it(plan: Plan, evidence: Evidence) -> None:
+    last = evidence.ledger.puts[-1]
+    last.answered_ns = 261 * 1_000_000
+
+    (violation,) = live.check_answer(live.answer_ms_max(plan), last, evidence.ledger.puts, 40)
+
+    assert violation.expected == "<= 260 ms"

@@ -3,8 +3,12 @@ from typing import Any
 
 from tornlog.faults.disk import Disk
 from tornlog.scenarios.invariants import pos
+from tornlog.store.formats.message import place_records
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.segments.buffered_segment import BufferedSegment
+from tornlog.store.segments.transient_pool import TransientStorePool
 
 OnAStore = Callable[..., Any]
 
@@ -74,3 +78,55 @@ def test_more_flushed_than_written_is_found(on_a_store: OnAStore) -> None:
         return broken(store, disk)
 
     assert on_a_store(body) == ["more is flushed than was written"]
+
+
+def buffered(store: MessageStore) -> BufferedSegment:
+    """Put three messages into a segment with a write buffer, two of them committed."""
+    files, size_bytes = store.world.files, store.log.segment_bytes
+    files.make_directories(store.config.commit_log_directory)
+    mapped = files.map(store.log.path(0), size_bytes)
+    pool = TransientStorePool(store.world, size_bytes, 1)
+    segment = BufferedSegment(
+        store.world.tasks, mapped, 0, "commitlog", pool=pool, buffer=memoryview(bytearray(size_bytes))
+    )
+    at = 0
+    for number in range(3):
+        encoded = store.commit_log.encode(Message.of("T0", bytes([number]) * 50))
+        assert not isinstance(encoded, PutMessageStatus)
+        record = encoded.buffer
+        place_records(
+            record, (0,), queue_offset=number, physical_offset=at, store_timestamp_ms=1, born_host_v6=False
+        )
+        segment.append(at, record)
+        at += len(record)
+        if number == 1:
+            segment.commit(0)
+    store.log.segments = (segment,)
+    return segment
+
+
+def test_a_segment_whose_committed_records_are_in_the_page_cache_holds(on_a_store: OnAStore) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        segment = buffered(store)
+        assert 0 < segment.committed.get() < segment.wrote.get()
+        return broken(store, disk)
+
+    assert on_a_store(body) == []
+
+
+def test_committed_bytes_that_are_not_in_the_page_cache_are_found(on_a_store: OnAStore) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        segment = buffered(store)
+        segment.committed.set(segment.wrote.get())
+        return broken(store, disk)
+
+    assert on_a_store(body) == ["committed bytes that are not in the page cache"]
+
+
+def test_readers_that_may_see_what_is_not_committed_are_found(on_a_store: OnAStore) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        segment = buffered(store)
+        segment.readable = segment.wrote
+        return broken(store, disk)
+
+    assert on_a_store(body) == ["positions out of order"]

@@ -1,8 +1,8 @@
 from collections.abc import Callable
 
-from tornlog.scenarios.evidence import Evidence
 from tornlog.scenarios.invariants import prefix
-from tornlog.scenarios.ledger import PutEntry
+from tornlog.scenarios.judging.evidence import Evidence
+from tornlog.scenarios.judging.ledger import PutEntry
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.put_result import PutMessageStatus
 

@@ -1,8 +1,8 @@
 import pytest
 
-from tornlog.scenarios.evidence import Evidence
 from tornlog.scenarios.invariants import read
-from tornlog.scenarios.ledger import Pull
+from tornlog.scenarios.judging.evidence import Evidence
+from tornlog.scenarios.judging.ledger import Pull
 
 
 @pytest.fixture
@@ -58,3 +58,14 @@ def test_a_subscription_that_matches_nothing_gets_nothing(evidence: Evidence, pu
     pull.tags = "TagD"
 
     assert broken(evidence) == [("none", "m0, m1, m2")]
+
+
+def test_a_walk_over_a_light_queue_is_given_what_has_a_place_in_it(evidence: Evidence, pull: Pull) -> None:
+    put, found = evidence.ledger.puts[2], evidence.store.records[2]
+    put.properties += b"\2INNER_MULTI_DISPATCH\1%LMQ%a"
+    light = put.properties + b"\2INNER_MULTI_QUEUE_OFFSET\0010"
+    found.record = found.record._replace(properties=light)
+    evidence.ledger.pulls = [Pull("%LMQ%a", 0, None, [put], 0, 1)]
+    assert broken(evidence) == []
+    evidence.ledger.pulls[0].puts.clear()
+    assert broken(evidence) == [("m2", "none")]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.evidence import Violation
+from tornlog.scenarios.judging.evidence import Violation
 from tornlog.scenarios.plan import Ranges, draw_plan
 from tornlog.scenarios.run import Run
 from tornlog.sim.choices import Choices

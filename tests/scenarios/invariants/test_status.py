@@ -6,8 +6,9 @@ import pytest
 
 from tornlog.faults.disk import Disk
 from tornlog.scenarios.invariants import status
-from tornlog.scenarios.ledger import PutEntry
+from tornlog.scenarios.judging.ledger import PutEntry
 from tornlog.scenarios.plan import Plan, Ranges, draw_plan
+from tornlog.scenarios.users.room import Room
 from tornlog.sim.choices import Choices
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
@@ -114,3 +115,77 @@ def test_a_slow_disk_excuses_a_missing_segment_only_after_the_wait_for_it(
 
     assert judge(no_segment, waited_ms=4999) == ["m0: no segment after 4999 ms"]
     assert judge(no_segment, waited_ms=5000) == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "excused_ms"),
+    [
+        (PutMessageStatus.CREATE_MAPEDFILE_FAILED, 0),
+        (PutMessageStatus.SERVICE_NOT_AVAILABLE, status.LOOK_MS_MAX),
+    ],
+)
+def test_want_of_room_is_a_reason_for_as_long_as_a_store_may_take_to_see_that_there_is_some(
+    on_a_store: OnAStore,
+    plan: Plan,
+    unasked: Callable[[int], PutEntry],
+    refusal: PutMessageStatus,
+    excused_ms: int,
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> None:
+        def judged(asked_ms: int) -> list[str]:
+            put = unasked(0)
+            put.asked_ns, put.answered_ns = asked_ms * MS, (asked_ms + 1) * MS
+            result = PutMessageResult(refusal)
+            found = status.check(plan, store, disk, put, result, legal=True, room=room)
+            return [violation.summary for violation in found]
+
+        room = Room(disk._kernel, disk)
+        assert judged(10**6) == ["m0: refused without a reason"]
+        room.limit(1000)
+        assert judged(10**6) == []
+        room.give_back()
+        returned_ms = disk._kernel.now_ns // MS
+        assert judged(returned_ms + excused_ms) == []
+        assert judged(returned_ms + excused_ms + 1) == ["m0: refused without a reason"]
+
+    on_a_store(body)
+
+
+def test_of_a_segment_that_was_removed_before_the_answer_nobody_asks_whether_it_is_durable(
+    on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
+        put = unasked(0)
+        result = store.put_message(Message.of("T0", b"body"))
+        store.log.segments[0].file.store(10, b"not synced")
+        put.answered_ns = 3 * MS
+        return [
+            [
+                violation.summary
+                for violation in status.check(
+                    plan, store, disk, put, result, legal=True, expired_to=expired_to
+                )
+            ]
+            for expired_to in (0, 2048)
+        ]
+
+    assert on_a_store(body) == [["m0 was answered OK before it was durable"], []]
+
+
+def test_a_put_may_be_turned_away_after_a_commit_that_failed(judge: Callable[..., list[str]]) -> None:
+    assert judge(answered(PutMessageStatus.SERVICE_NOT_AVAILABLE, fault="failed write")) == []
+    (summary,) = judge(answered(PutMessageStatus.CREATE_MAPEDFILE_FAILED, fault="failed write"))
+    assert "refused without a reason" in summary
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_a_put_may_be_turned_away_once_a_stop_has_begun(
+    on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry], stopping: bool
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        put = unasked(0)
+        refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+        found = status.check(plan, store, disk, put, refusal, legal=True, stopping=stopping)
+        return [violation.field for violation in found]
+
+    assert on_a_store(body) == ([] if stopping else ["status"])

@@ -1,8 +1,8 @@
 import pytest
 
-from tornlog.scenarios.evidence import Evidence
 from tornlog.scenarios.invariants import vis
-from tornlog.scenarios.ledger import Seen
+from tornlog.scenarios.judging.evidence import Evidence
+from tornlog.scenarios.judging.ledger import Seen
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.index_key import key_hash, keys_of, may_have_keys
 from tornlog.store.formats.scan import ScannedRecord, scan_records
 from tornlog.store.message_store import MessageStore
-from tornlog.store.observed import observe
 from tornlog.store.real.world import overlay_world
 from tornlog.store.recovery import RecoveryReport
+from tornlog.store.tools.observed import observe
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 NO_LOAD = {"14-abn-foreign-file", "14-abn-truncated-file", "14-abn-size-huge"}

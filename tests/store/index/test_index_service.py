@@ -422,3 +422,21 @@ def test_an_index_without_files_has_nothing_to_remove(exists: bool, lab: Make) -
         assert table.durable_timestamp_ms < 0
 
     lab().run(body)
+
+
+def test_a_file_behind_one_that_only_the_first_record_of_the_log_fills_begins_with_its_time(
+    lab: Make, small: Make, exact: Make
+) -> None:
+    def body(world: World) -> tuple[int, int]:
+        store = started(world, small(max_index_num=3))
+        assert put(store, "a b") == 0
+        world.tasks.sleep(2_500)
+        put(store, "c")
+        world.tasks.sleep(10)
+        exact(store)
+        assert store.index is not None
+        first, second = store.index.table.files
+        store.shutdown()
+        return first.end_physical_offset, second.entry(1).time_diff_s
+
+    assert lab().run(body) == (0, 2)

@@ -37,6 +37,12 @@ def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Ma
     names = [call for call in bench.failures.calls if call[0] == "unlink" and "/T/" in call[1]]
     log = bench.failures.calls.index(("sync_directory", "/store/commitlog"))
     assert log < bench.failures.calls.index(names[0])
+    for name in names:
+        at = bench.failures.calls.index(name)
+        directory, _, base = name[1].rpartition("/")
+        following = f"{directory}/{int(base) + 200:020d}"
+        before = [("sync", following), ("sync_directory", directory)]
+        assert [call for call in bench.failures.calls[:at] if "sync" in call[0]][-2:] == before
 
 
 def test_a_queue_whose_every_message_is_gone_keeps_its_last_file_and_begins_at_its_end(

@@ -170,6 +170,37 @@ def test_a_gap_behind_segments_whose_time_is_not_over_is_damage_and_nothing_is_r
     }
 
 
+def test_a_queue_goes_on_behind_what_expired_though_a_crash_took_all_that_came_after(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    """Were its one file taken for no queue at all, the numbers of messages that consumers know would come again."""
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(10), "Old").settle()
+        found.put(range(10, 11), "Old").settle().age(2, 5).clean()
+        assert found.log_bases() == [5, 6], "one is made ahead"
+        assert found.queue_bases("Old") == [10]
+
+    bench.run(body)
+    image = bench.switch_off(abruptly=True)
+    lost = [
+        path for path in image.files if path.startswith(("/store/commitlog/", "/store/consumequeue/Old/"))
+    ]
+    assert len(lost) == 3
+    zeroed = {path: FileImage(bytes(len(image.files[path].content)), 0) for path in lost}
+
+    def again(world: World) -> None:
+        found = shop(world, short()).start()
+        assert found.store.get_min_offset_in_queue("Old", 0) == 10
+        assert found.store.get_max_offset_in_queue("Old", 0) == 10
+        assert found.put(range(11, 13), "Old").settle().bodies(10, "Old") == [11, 12]
+        assert found.store.shutdown()
+        assert shop(world, short()).bodies(10, "Old") == [11, 12]
+
+    lab(Image({**image.files, **zeroed}, image.directories)).run(again)
+
+
 def test_messages_go_on_where_their_queue_had_counted_to_when_all_of_it_but_its_end_has_expired(
     lab: Make, shop: Make, short: Make
 ) -> None:

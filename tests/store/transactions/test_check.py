@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.message import encode_message_record
 from tornlog.store.formats.properties import decode_properties
@@ -310,6 +311,35 @@ def test_progress_is_published_once_what_it_rests_upon_is_durable(live: Live) ->
         broker.flush()
         broker.transactions.checker.finish()
         assert broker.progress() == (3, 1)
+
+    live(body)
+
+
+POOLED = StoreConfig(
+    "/store",
+    mapped_file_size_commit_log=16_384,
+    mapped_file_size_consume_queue=200,
+    transient_store_pool_enable=True,
+    transient_store_pool_size=2,
+)
+
+
+@pytest.mark.parametrize("config", [POOLED])
+def test_progress_with_a_pool_is_published_once_what_is_in_its_buffers_is_durable(live: Live) -> None:
+    def body(broker: Any) -> None:
+        broker.store.flush.shutdown()  # nobody flushes but this test
+        broker.prepare("one")
+        broker.world.tasks.sleep(7_000)
+        broker.settle()
+        broker.flush()
+        broker.store.commit.shutdown()  # and nobody commits
+        broker.transactions.checker.check()
+        assert broker.store.log.flushed_where.get() == broker.store.max_phy_offset, "all that is in the files"
+        assert broker.progress() == (-1, -1)
+        broker.store.log.commit()
+        broker.flush()
+        broker.transactions.checker.finish()
+        assert broker.progress() == (1, -1)
 
     live(body)
 

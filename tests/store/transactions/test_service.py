@@ -121,6 +121,21 @@ def test_the_first_of_two_decisions_counts(live: Live) -> None:
     live(body)
 
 
+def test_a_second_decision_does_not_count_until_the_check_has_passed_the_first(live: Live) -> None:
+    def body(broker: Any) -> None:
+        request = broker.prepare("one")
+        broker.commit(request)
+        broker.settle()  # the op can be seen by everyone
+        assert broker.transactions.rollback(request).status is ALREADY_DECIDED
+        assert broker.transactions.commit(request).status is ALREADY_DECIDED
+        assert broker.visible() == ["one"]
+        assert broker.check() == []
+        broker.commit(request)  # nobody remembers the first one for ever
+        assert broker.visible() == ["one", "one"]
+
+    live(body)
+
+
 def test_a_decision_made_while_another_is_carried_out_does_not_count(live: Live) -> None:
     def body(broker: Any) -> None:
         request, put, found = broker.prepare("one"), broker.store.put_message, []

@@ -1,0 +1,78 @@
+"""What a measurement yields: rates of several rounds, with a floor beside them, and how long single calls took."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median
+from typing import Any, NamedTuple
+
+
+class Latency(NamedTuple):
+    """How long calls took, in µs."""
+
+    p50_us: float
+    p99_us: float
+    max_us: float
+
+    @classmethod
+    def of(cls, series_ns: Iterable[Iterable[int]]) -> "Latency":
+        """Summarise at least one call; each series is one worker's."""
+        ordered = sorted(chain.from_iterable(series_ns))
+        last = len(ordered) - 1
+        return cls(*(ordered[round(last * share)] / 1_000 for share in (0.5, 0.99, 1.0)))
+
+
+class Sample(NamedTuple):
+    """One round: a rate, and its calls if they were timed one by one."""
+
+    rate: float
+    latency: Latency | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What was measured of one thing."""
+
+    name: str
+    unit: str
+    floor: float | None
+    """What the median should reach; None where nothing was set."""
+    samples: tuple[float, ...]
+    latencies: tuple[Latency, ...] = ()
+    """One a round, or none at all."""
+    loads: tuple[float, ...] = ()
+    """The machine's load average over one minute, as each round ended."""
+
+    @property
+    def median(self) -> float:
+        """Return the median of the samples."""
+        return median(self.samples)
+
+    @property
+    def is_below_floor(self) -> bool:
+        """Return whether there is a floor, and the median is under it."""
+        return self.floor is not None and self.median < self.floor
+
+    @property
+    def latency(self) -> Latency | None:
+        """Return the medians of the rounds' p50 and p99, and the longest call of all; None if none was timed."""
+        if not self.latencies:
+            return None
+        p50s, p99s, longest = zip(*self.latencies, strict=True)
+        return Latency(median(p50s), median(p99s), max(longest))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figure as JSON takes it."""
+        fields: dict[str, Any] = {
+            "name": self.name,
+            "unit": self.unit,
+            "floor": self.floor,
+            "median": self.median,
+            "samples": list(self.samples),
+        }
+        latency = self.latency
+        if latency is not None:
+            fields["latency_us"] = {"p50": latency.p50_us, "p99": latency.p99_us, "max": latency.max_us}
+        if self.loads:
+            fields["load_average"] = list(self.loads)
+        return fields

@@ -1,0 +1,167 @@
+"""What is measured, with the floor each figure has to reach, and the running of it.
+
+Floors are the project's budget for one core of a two-core CI machine; noisy neighbours can halve any figure, so rounds
+are interleaved: each goes through all measurements once, and what is compared was measured in the same round.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from ...store.config import FlushDiskType
+from .dispatching import dispatch
+from .figure import Figure, Latency, Sample
+from .loads import clean_load, recovery_scan
+from .puts import batch_puts, puts
+from .raw_disk import sequential_write, sync_of_a_page
+from .reads import pulls, queries
+from .simulated import crash_runs, kernel_steps, simulated_messages
+from .workplace import Settings, Workplace
+
+_BODIES = ((1024, "1 KiB"), (100, "100 B"))
+_FLUSHES = ((FlushDiskType.ASYNC_FLUSH, "async"), (FlushDiskType.SYNC_FLUSH, "sync"))
+_PRODUCERS = (1, 4, 16)
+
+
+class Measurement(NamedTuple):
+    """One thing to measure; a floor of None where none was set."""
+
+    name: str
+    unit: str
+    floor: float | None
+    measure: Callable[[Workplace], Sample]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Two measurements, compared round by round."""
+
+    name: str
+    floor: float | None
+    over: str
+    under: str
+
+
+def put_name(body: str, flush: str, producers: int) -> str:
+    """Return what the measurement of single puts by so many producers is called."""
+    return f"put {body} {flush}, by {producers}"
+
+
+def batch_name(body: str, flush: str) -> str:
+    """Return what the measurement of one producer's batches of 32 is called."""
+    return f"put {body} {flush}, batches"
+
+
+_PUT_FLOORS = {put_name("1 KiB", "async", 1): 40_000.0, batch_name("1 KiB", "async"): 120_000.0}
+
+
+def _simulated(measure: Callable[[], float]) -> Callable[[Workplace], Sample]:
+    return lambda place: Sample(measure())
+
+
+def _puts() -> list[Measurement]:
+    found = []
+    for body_bytes, body in _BODIES:
+        for flush_type, flush in _FLUSHES:
+            for producers in _PRODUCERS:
+                name = put_name(body, flush, producers)
+                measure = partial(puts, body_bytes=body_bytes, flush=flush_type, producers=producers)
+                found.append(Measurement(name, "puts/s", _PUT_FLOORS.get(name), measure))
+            name = batch_name(body, flush)
+            measure = partial(batch_puts, body_bytes=body_bytes, flush=flush_type)
+            found.append(Measurement(name, "messages/s", _PUT_FLOORS.get(name), measure))
+    return found
+
+
+MEASUREMENTS = (
+    Measurement("kernel steps", "steps/s", 400_000.0, _simulated(kernel_steps)),
+    Measurement("simulated messages", "messages/s", 15_000.0, _simulated(simulated_messages)),
+    Measurement("complete crash runs", "runs/s", 150.0, _simulated(crash_runs)),
+    Measurement("disk: sequential write", "MB/s", None, sequential_write),
+    Measurement("disk: fdatasync of 4 KiB", "syncs/s", None, sync_of_a_page),
+    *_puts(),
+    Measurement("get 1 KiB, 32 at a time", "messages/s", 60_000.0, partial(pulls, body_bytes=1024)),
+    Measurement("get 100 B, 32 at a time", "messages/s", None, partial(pulls, body_bytes=100)),
+    Measurement("query by key", "queries/s", None, queries),
+    Measurement("dispatch", "messages/s", 60_000.0, dispatch),
+    Measurement("dispatch, a key each", "messages/s", None, partial(dispatch, keyed=True)),
+    Measurement("recovery scan with CRC", "MB/s", 400.0, recovery_scan),
+    Measurement("recovery, a key each", "MB/s", None, partial(recovery_scan, keyed=True)),
+    Measurement("load after a clean exit", "ms", None, clean_load),
+)
+
+RATIOS = (
+    Ratio(
+        "batches over single puts",
+        None,
+        batch_name("1 KiB", "async"),
+        put_name("1 KiB", "async", 1),
+    ),
+    Ratio(
+        "group commit, by 16 over 1",
+        6.0,
+        put_name("1 KiB", "sync", 16),
+        put_name("1 KiB", "sync", 1),
+    ),
+)
+
+
+def select(only: Sequence[str]) -> list[Measurement]:
+    """Return the measurements whose names contain one of some texts, all of them without any.
+
+    A ratio's name stands for both its sides. ValueError for a text that no name contains.
+    """
+    wanted: set[str] = set()
+    for text in only:
+        hits = {one.name for one in MEASUREMENTS if text.lower() in one.name.lower()}
+        for ratio in RATIOS:
+            if text.lower() in ratio.name.lower():
+                hits |= {ratio.over, ratio.under}
+        if not hits:
+            raise ValueError(f"no figure has {text!r} in its name")
+        wanted |= hits
+    return [one for one in MEASUREMENTS if not only or one.name in wanted]
+
+
+def run_bench(
+    rounds: int,
+    on_begin: Callable[[str], None],
+    settings: Settings | None = None,
+    only: Sequence[str] = (),
+) -> list[Figure]:
+    """Measure what is wanted so many times; on_begin is told which one is next."""
+    wanted = select(only)
+    samples: defaultdict[str, list[float]] = defaultdict(list)
+    latencies: defaultdict[str, list[Latency]] = defaultdict(list)
+    loads: defaultdict[str, list[float]] = defaultdict(list)
+    with Workplace(settings or Settings()) as place:
+        for number in range(rounds):
+            for one in wanted:
+                on_begin(f"round {number + 1} of {rounds}: {one.name}")
+                sample = one.measure(place)
+                samples[one.name].append(sample.rate)
+                if sample.latency is not None:
+                    latencies[one.name].append(sample.latency)
+                loads[one.name].append(round(os.getloadavg()[0], 2))
+    figures = [
+        Figure(
+            one.name,
+            one.unit,
+            one.floor,
+            tuple(samples[one.name]),
+            tuple(latencies[one.name]),
+            tuple(loads[one.name]),
+        )
+        for one in wanted
+    ]
+    return figures + [
+        _compare(ratio, samples) for ratio in RATIOS if {ratio.over, ratio.under} <= set(samples)
+    ]
+
+
+def _compare(ratio: Ratio, samples: dict[str, list[float]]) -> Figure:
+    pairs = zip(samples[ratio.over], samples[ratio.under], strict=True)
+    return Figure(ratio.name, "x", ratio.floor, tuple(over / under for over, under in pairs))

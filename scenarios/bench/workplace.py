@@ -1,0 +1,125 @@
+"""Where the store is measured: a directory that is gone at the end, and the stores in it."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+from ...store.config import StoreConfig
+from ...store.message_store import MessageStore
+from ...store.real.clock import RealClock
+from ...store.real.world import real_world
+from .messages import BATCH_MESSAGES, batch, message
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How much is measured, and where."""
+
+    directory: str | None = None
+    """Below which to write; None for the system's directory of temporary files."""
+    seconds: float = 1.0
+    """Of each loop of calls."""
+    log_bytes: int = 1 << 30
+    """Of the log that recovery scans."""
+    small_log_bytes: int = 64 << 20
+    """Of the logs that are pulled from, queried and dispatched."""
+    segment_bytes: int = 64 << 20
+    raw_bytes: int = 256 << 20
+    """Of the file that measures the disk."""
+
+    def quick(self) -> "Settings":
+        """Return the same in small: for a look, not for a record."""
+        return replace(
+            self,
+            seconds=0.2,
+            log_bytes=min(self.log_bytes, 64 << 20),
+            small_log_bytes=8 << 20,
+            raw_bytes=32 << 20,
+        )
+
+
+class Workplace:
+    """A new directory, removed when left, whether by an error or by Ctrl-C."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._root = ""
+        self._filled: dict[tuple[int, int, bool], str] = {}
+
+    def __enter__(self) -> Self:
+        self._root = tempfile.mkdtemp(prefix="tornlog-bench-", dir=self.settings.directory)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self._root)
+
+    @contextmanager
+    def directory(self) -> Iterator[str]:
+        """Yield a new directory and remove it."""
+        path = tempfile.mkdtemp(dir=self._root)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path)
+
+    def config(self, directory: str, **others: Any) -> StoreConfig:
+        """Return what a store in a directory is run with."""
+        return StoreConfig(
+            f"{directory}/store", mapped_file_size_commit_log=self.settings.segment_bytes, **others
+        )
+
+    @contextmanager
+    def store(self, **others: Any) -> Iterator[MessageStore]:
+        """Yield a new store that runs, with a first message in it; shut it down and remove it."""
+        with self.directory() as directory:
+            store = MessageStore(real_world(), self.config(directory, **others))
+            store.load()
+            store.start()
+            try:
+                store.put_message(message(0))  # makes the first segment
+                yield store
+            finally:
+                store.shutdown()
+
+    def filled(self, log_bytes: int, body_bytes: int = 1024, *, keyed: bool = False) -> str:
+        """Return the directory of a stopped store with a log of that size, made once and then kept."""
+        which = (log_bytes, body_bytes, keyed)
+        if which not in self._filled:
+            directory = tempfile.mkdtemp(dir=self._root)
+            self._fill(directory, *which)
+            self._filled[which] = directory
+        return self._filled[which]
+
+    def _fill(self, directory: str, log_bytes: int, body_bytes: int, keyed: bool) -> None:
+        world = replace(real_world(), clock=_SteppingClock())
+        store = MessageStore(world, self.config(directory))
+        store.load()
+        store.start()
+        try:
+            number = 0
+            while store.max_phy_offset < log_bytes:
+                store.put_messages(batch(body_bytes, number, keyed=keyed))
+                number += 1
+        finally:
+            store.shutdown()
+
+
+class _SteppingClock(RealClock):
+    """A wall clock that each look moves by 1 ms a message of a batch, so that a log filled in seconds spans minutes.
+
+    What recovery takes to be durable it tells by store times, less some seconds: here as in a log of real traffic.
+    """
+
+    def __init__(self) -> None:
+        self._now_ms = super().now_ms()
+
+    def now_ms(self) -> int:
+        """Return the next time."""
+        self._now_ms += BATCH_MESSAGES
+        return self._now_ms

@@ -1,0 +1,163 @@
+"""IDX: the index leads to every key of every record of the log, once, to nothing else, and look-ups say the same.
+
+After each recovery the files are compared, byte for byte, with what the log asks for: entries in its order, links,
+slots, headers, and every file but the last one full. Where retention has removed the log's front, entries may lead
+there, and their times are taken as they are. `check_stopped` asks whether a clean stop left all of it durable. File
+names are not judged; what a look-up finds is in idx_lookups.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ...faults.disk import Disk
+from ...store.formats.index import (
+    ENTRY,
+    ENTRY_BYTES,
+    FIELDS_AT,
+    IndexHeader,
+    decode_header,
+    entries_at,
+    time_diff_s,
+)
+from ...store.formats.index_key import key_hash, keys_of, may_have_keys
+from ...store.message_store import MessageStore
+from ..judging.evidence import Evidence, Violation
+from ..judging.found_index import FoundIndex
+from ..judging.index_model import ModelEntry, field_at, file_content
+from ..judging.recovered import FoundRecord
+
+_UNKNOWN = -1
+
+
+class _Wanted(NamedTuple):
+    """An entry that the log asks for: one key of one record."""
+
+    physical_offset: int
+    key_hash: int
+    stored_ms: int
+    key: bytes
+
+
+def check(evidence: Evidence) -> Iterator[Violation]:
+    """Yield every key that is missing, twice or foreign, and every field of a file that is not as it must be."""
+    index, store = evidence.store.index, evidence.store
+    if index is None:
+        return
+    wanted = list(_wanted_entries(store.records))
+    found = [_entries(content, index) for _, content in index.files]
+    yield from _check_entries(index, found, wanted, store.min_offset)
+    stored_ms = {entry.physical_offset: entry.stored_ms for entry in wanted}
+    front_end_ms = _UNKNOWN if store.min_offset > 0 else 0
+    for number, ((path, content), entries) in enumerate(zip(index.files, found, strict=True), 1):
+        if not entries or (len(entries) + 1 != index.entries_max and number < len(index.files)):
+            expected = f"{index.entries_max} in all files but the last, which has an entry"
+            yield _violation(
+                "a file that is not full",
+                path,
+                FIELDS_AT["indexCount"],
+                "indexCount",
+                expected,
+                len(entries) + 1,
+            )
+        if entries:
+            header = decode_header(memoryview(content))
+            header, entries = _as_they_must_be(header, entries, stored_ms, front_end_ms)
+            front_end_ms = header.end_timestamp_ms
+            model = file_content(header, entries, index.slots, index.entries_max)
+            yield from _compare(path, content, model, index.slots)
+
+
+def _wanted_entries(records: Sequence[FoundRecord]) -> Iterator[_Wanted]:
+    for found in records:
+        record = found.record
+        if may_have_keys(record):
+            for key in keys_of(record.properties):
+                hashed = key_hash(record.topic, key)
+                yield _Wanted(record.physical_offset, hashed, record.store_timestamp_ms, key)
+
+
+def _entries(content: bytes, index: FoundIndex) -> list[ModelEntry]:
+    """Return the entries that a file says it has, as far as it has room for them."""
+    count = min(decode_header(memoryview(content)).next_entry, index.entries_max)
+    base = entries_at(index.slots)
+    raw = content[base + ENTRY_BYTES : base + ENTRY_BYTES * count]
+    return [ModelEntry(*entry[:3]) for entry in ENTRY.iter_unpack(raw)]
+
+
+def _check_entries(
+    index: FoundIndex, found: list[list[ModelEntry]], wanted: list[_Wanted], min_offset: int
+) -> Iterator[Violation]:
+    here = [(entry.physical_offset, entry.key_hash) for entries in found for entry in entries]
+    here = [place for place in here if not 0 <= place[0] < min_offset]
+    asked = [entry[:2] for entry in wanted]
+    if here == asked:
+        return
+    file = index.files[-1][0] if index.files else "index"
+    missing, surplus = Counter(asked), Counter(here)
+    missing.subtract(here)
+    surplus.subtract(asked)
+    for entry in wanted:
+        if missing[entry[:2]] > 0:
+            missing[entry[:2]] -= 1
+            key = f"{entry.key.decode(errors='replace')} of the record at {entry.physical_offset}"
+            yield _violation("a key that the index does not lead to", file, -1, "key", key, "none")
+    known = set(asked)
+    for place in sorted(place for place, times in surplus.items() for _ in range(times)):
+        summary = "an entry that is there twice" if place in known else "an entry that leads to no such key"
+        offset, hashed = place
+        yield _violation(summary, file, -1, "phyOffset", "none", f"{offset}, with hash {hashed}")
+    if sorted(here) == sorted(asked):
+        yield _violation("entries that are not in the log's order", file, -1, "entries", asked, here)
+
+
+def _as_they_must_be(
+    header: IndexHeader, entries: Sequence[ModelEntry], stored_ms: dict[int, int], front_end_ms: int
+) -> tuple[IndexHeader, list[ModelEntry]]:
+    """Return what header and entries must be; of records that are gone, times are what they are said to be.
+
+    front_end_ms: the end of the file in front, 0 if there never was one, _UNKNOWN if nobody knows any more.
+    """
+    first, last = entries[0], entries[-1]
+    begin_ms = stored_ms.get(first.physical_offset, header.begin_timestamp_ms)
+    end_ms = stored_ms.get(last.physical_offset, header.end_timestamp_ms)
+    timed = []
+    counted_from_ms = front_end_ms  # the first one's seconds are counted from the header it found
+    for entry in entries:
+        entry_ms = stored_ms.get(entry.physical_offset)
+        if entry_ms is not None and counted_from_ms != _UNKNOWN:
+            entry = entry._replace(time_diff_s=time_diff_s(counted_from_ms, entry_ms))
+        timed.append(entry)
+        counted_from_ms = begin_ms
+    return IndexHeader(begin_ms, end_ms, first.physical_offset, last.physical_offset, 0, 0), timed
+
+
+def _compare(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Violation]:
+    """Yield every field in which a file is not its model."""
+    if content == model:
+        return
+    at = 0
+    while (different := next((n for n in range(at, len(model)) if content[n] != model[n]), None)) is not None:
+        start, at, name = field_at(different, slots)
+        expected, found = (int.from_bytes(raw[start:at], "big", signed=True) for raw in (model, content))
+        yield _violation("a file that is at odds with the log or itself", path, start, name, expected, found)
+
+
+def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+    """Yield every index file that a clean stop did not make durable; its name is not asked for."""
+    for file in () if store.index is None else store.index.table.files:
+        if not disk.is_durable(file.file.path, 0, file.file.size_bytes):
+            yield _violation(
+                "a clean stop left an index file that is not durable",
+                file.file.path,
+                0,
+                "file",
+                "durable",
+                "not",
+            )
+
+
+def _violation(
+    summary: str, file: str, offset: int, field: str, expected: object, found: object
+) -> Violation:
+    return Violation("IDX", summary, file, offset, field, str(expected), str(found))

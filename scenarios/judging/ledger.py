@@ -1,0 +1,266 @@
+"""The ledger: what users asked for, what they were told, and what they saw. The oracle of every judgement.
+
+A put is acknowledged, refused, or unknown: in flight when the machine died, or answered with a time-out.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from ...store.formats.delay_level import SCHEDULE_TOPIC
+from ...store.formats.properties import decode_properties
+from ...store.formats.scan import ScannedRecord
+from ...store.put_result import PutMessageStatus
+from .transactions import Transactions
+
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECKED_TOO_OFTEN_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRANSACTION_TOPICS = (HALF_TOPIC, CHECKED_TOO_OFTEN_TOPIC)
+"""Topics in which a transactional message is before it is decided, or instead."""
+BOOKKEEPING_TOPICS = (HALF_TOPIC, OP_TOPIC, CHECKED_TOO_OFTEN_TOPIC)
+"""Topics in which the store puts records of its own."""
+
+LIGHT_OFFSETS = "INNER_MULTI_QUEUE_OFFSET"
+"""The property that holds a message's places in light queues."""
+PUT_BACK = "TRAN_PREPARED_QUEUE_OFFSET"
+"""The property of a half message that was put back: the queue offset it had first."""
+
+_ADDED = ("REAL_TOPIC", "REAL_QID", LIGHT_OFFSETS, PUT_BACK, "TRANSACTION_CHECK_TIMES")
+_LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
+
+
+class Knowledge(Enum):
+    """What a producer may conclude from its answer."""
+
+    ACKNOWLEDGED = "acknowledged"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+_STORED_OR_NOT = (PutMessageStatus.FLUSH_DISK_TIMEOUT, PutMessageStatus.UNKNOWN_ERROR)
+
+
+@dataclass(slots=True, eq=False)
+class PutEntry:
+    """One message a producer put, alone or in a batch. Its properties name it, and are in its record."""
+
+    name: str
+    life: int
+    topic: str
+    queue_id: int
+    tags: str
+    body: bytes
+    properties: bytes
+    wait: bool
+    asked_ns: int
+    answered_ns: int | None = None
+    status: PutMessageStatus | None = None
+    physical_offset: int | None = None
+    queue_offset: int | None = None
+    is_durable: bool = False
+    """Whether even a power cut may not take it any more."""
+    delay_ms: int | None = None
+    """How long after it was stored it is due, if it is to be delivered later."""
+    redirected_to: tuple[str, int] | None = None
+    """Topic and queue where its record waits: for its time, or for its transaction to be decided."""
+    light_names: tuple[str, ...] = ()
+    """The light queues it is to enter beside its own, as it names them."""
+    wrote_bytes: int | None = None
+    """Size of its record, once known."""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Return the topic and queue its own record is in."""
+        return self.redirected_to or (self.topic, self.queue_id)
+
+    @property
+    def record_bytes(self) -> int:
+        """Return the size of its record; of one that is not redirected it is known beforehand (IPv4 hosts)."""
+        if self.wrote_bytes is not None:
+            return self.wrote_bytes
+        return 91 + len(self.body) + len(self.topic) + len(self.properties)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Return what the producer knows of it."""
+        if self.status is None or self.status in _STORED_OR_NOT:
+            return Knowledge.UNKNOWN
+        if self.status is PutMessageStatus.PUT_OK:
+            return Knowledge.ACKNOWLEDGED
+        return Knowledge.REFUSED
+
+
+@dataclass(slots=True)
+class Seen:
+    """A message that a consumer was given."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    put: PutEntry
+    copy_end: int | None = None
+    """Log offset behind its record, if that is not the put's own but a copy the store has made of it."""
+    copy_is_durable: bool = False
+
+    @property
+    def physical_offset(self) -> int | None:
+        """Return a log offset in the record that was given; None if nobody knows it."""
+        return self.put.physical_offset if self.copy_end is None else self.copy_end - 1
+
+    @property
+    def is_durable(self) -> bool:
+        """Return whether even a power cut may not take what was given."""
+        return self.put.is_durable if self.copy_end is None else self.copy_is_durable
+
+
+@dataclass(slots=True)
+class Pull:
+    """One consumer's walk over one queue: what it asked for, and what came, in order."""
+
+    topic: str
+    queue_id: int
+    tags: str | None
+    puts: list[PutEntry] = field(default_factory=list)
+    begin_offset: int = 0
+    end_offset: int = 0
+    """Queue offset up to which everything that matches has been given."""
+
+
+Group = tuple[str, str, int]
+"""A consumer group in one queue: group, topic, queue id."""
+
+
+class Delivery(NamedTuple):
+    """What one life of a store began to deliver delayed messages with."""
+
+    log_end: int
+    """The log's end then: copies behind it are its own, or a later life's."""
+    offsets: dict[int, int]
+    """Progress: level -> queue offset."""
+
+
+class Ledger:
+    """Everything users did in all lives of one store."""
+
+    def __init__(self) -> None:
+        self.puts: list[PutEntry] = []
+        self.by_properties: dict[bytes, PutEntry] = {}
+        self.promised: dict[str, PutEntry] = {}
+        """Puts, by name, that must be there from now on, in the order in which they were promised."""
+        self.gone: dict[str, PutEntry] = {}
+        """Puts that a recovery found missing: they must not come back."""
+        self.stable: list[Seen] = []
+        """What consumers saw and must find again at the same place."""
+        self.seen: list[Seen] = []
+        """What consumers saw in the present life."""
+        self.pulls: list[Pull] = []
+        """Walks of the present life."""
+        self.by_name: dict[str, PutEntry] = {}
+        self.transactions = Transactions()
+        """What became of puts that are half messages."""
+        self.deliveries: list[Delivery] = []
+        self.delivered_into_damage: set[str] = set()
+        """Delayed puts whose copies, made before a stop, may be in what was damaged after it."""
+        self.reported: dict[Group, int] = {}
+        """The offset each consumer group is at: as it last said, or as the last start found it."""
+        self.furthest: dict[Group, int] = {}
+        """The greatest offset each ever said."""
+        self.progress_is_final = False
+        """Whether the last life ended cleanly and persisted all progress."""
+        self.expired_to = 0
+        """Log offset up to which retention has set out to remove segments: what is in front of it may be gone."""
+        self.ended_queues: set[tuple[str, int]] = set()
+        """Queues that were removed because nothing was left of them: they may have begun again at 0."""
+        self._life_begins_at = 0
+
+    def begin_life(self) -> None:
+        """Begin another life of the store: what was seen and walked in the last one is over."""
+        self._life_begins_at = len(self.puts)
+        self.seen = []
+        self.pulls = []
+        self.transactions.begin_life()
+
+    def puts_of_this_life(self) -> list[PutEntry]:
+        """Return the puts asked since the life began."""
+        return self.puts[self._life_begins_at :]
+
+    def ask(self, entry: PutEntry) -> None:
+        """Note a put before it is made."""
+        self.puts.append(entry)
+        assert entry.properties not in self.by_properties, entry.name
+        self.by_properties[entry.properties] = entry
+        self.by_name[entry.name] = entry
+
+    def put_of(self, record: ScannedRecord) -> PutEntry | None:
+        """Return the put whose own record this is: as it was put, redirected, or with its places in light queues."""
+        put = self.by_properties.get(record.properties)
+        if put is not None or not _is_changed(record):
+            return put
+        put = self.named_by(record)
+        return put if put is not None and put.place == (record.topic, record.queue_id) else None
+
+    def copied_by(self, record: ScannedRecord) -> PutEntry | None:
+        """Return the put that the store has carried on to where it was meant to go: delivered, or committed."""
+        if b"REAL_TOPIC\1" not in record.properties:
+            return None
+        put = self.named_by(record)
+        if put is None or put.redirected_to is None:
+            return None
+        return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
+
+    def seen_in(self, record: ScannedRecord) -> PutEntry | None:
+        """Return the put that a consumer sees in a record: its own, or the one it carries on."""
+        return self.put_of(record) or self.copied_by(record)
+
+    def named_by(self, record: ScannedRecord) -> PutEntry | None:
+        """Return the put that a changed or carried-on record names, if it still has all of its properties."""
+        found = decode_properties(record.properties.decode())
+        put = self.by_name.get(found.get("KEYS", "").partition(" ")[0])
+        if put is None:
+            return None
+        goes_to = (put.topic, str(put.queue_id)) if put.redirected_to is not None else (None, None)
+        if (found.get("REAL_TOPIC"), found.get("REAL_QID")) != goes_to:
+            return None
+        asked = decode_properties(put.properties.decode())
+        if put.redirected_to is not None and not put.wait and LIGHT_OFFSETS not in found:
+            asked["WAIT"] = "false"  # a message that waits is stored with what a broker had taken out of it
+        kept = {name: value for name, value in found.items() if name not in _ADDED}
+        return put if kept == asked else None
+
+    def begin_delivery(self, log_end: int, offsets: dict[int, int]) -> None:
+        """Note what another life begins to deliver delayed messages with."""
+        self.deliveries.append(Delivery(log_end, dict(offsets)))
+
+    def delivery_of(self, physical_offset: int) -> int:
+        """Return the number, in `deliveries`, of the life that stored the record at a log offset.
+
+        The last that found no more of the log than that: what an earlier one had stored there was cut.
+        """
+        numbers = range(len(self.deliveries) - 1, -1, -1)
+        return next(number for number in numbers if self.deliveries[number].log_end <= physical_offset)
+
+    def has_expired(self, physical_offset: int | None, log_min_offset: int) -> bool:
+        """Return whether what began at a log offset is in front of a log that rightly begins behind it."""
+        return physical_offset is not None and physical_offset < min(log_min_offset, self.expired_to)
+
+    def may_be_removed(self, put: PutEntry) -> bool:
+        """Return whether retention has set out to remove a put's own record: consumers may be given it or not."""
+        return put.physical_offset is not None and put.physical_offset < self.expired_to
+
+    def report_offset(self, group: Group, offset: int) -> None:
+        """Note what a consumer group is about to commit."""
+        self.reported[group] = offset
+        self.furthest[group] = max(offset, self.furthest.get(group, 0))
+
+    def promise(self, entry: PutEntry) -> None:
+        """Note that a put must survive from now on."""
+        self.promised[entry.name] = entry
+
+
+def _is_changed(record: ScannedRecord) -> bool:
+    """Return whether a record may be a put's own although the store has changed its properties."""
+    properties = record.properties
+    if record.topic == HALF_TOPIC:
+        return f"{PUT_BACK}\1".encode() not in properties
+    return record.topic == SCHEDULE_TOPIC or _LIGHT_MARK in properties

@@ -1,0 +1,48 @@
+"""Which places a record has in light queues, read off its properties: the harness's own reading, not the store's.
+
+INNER_MULTI_DISPATCH names queues, INNER_MULTI_QUEUE_OFFSET holds a place in each, both separated by commas. Of a name
+that comes twice, or is that of the record's own queue, no second place is meant.
+"""
+
+from collections.abc import Iterable
+
+from ...store.formats.delay_level import SCHEDULE_TOPIC
+from ...store.formats.properties import decode_properties
+from ...store.formats.scan import ScannedRecord
+from .ledger import LIGHT_OFFSETS, TRANSACTION_TOPICS
+
+LIGHT_PREFIX = "%LMQ%"
+_MARK = f"{LIGHT_OFFSETS}\1".encode()
+_WAITING_TOPICS = (SCHEDULE_TOPIC, *TRANSACTION_TOPICS)
+_NOWHERE: dict[tuple[str, int], int] = {}
+
+QueueKey = tuple[str, int]
+"""Topic and queue id."""
+
+
+def light_queue(name: str, queue_id: int) -> QueueKey:
+    """Return the queue that a message of a queue id means by a name."""
+    return name, 0 if name.startswith(LIGHT_PREFIX) else queue_id
+
+
+def light_places(record: ScannedRecord) -> dict[QueueKey, int]:
+    """Return the queues beside its own that a record has a place in, and its queue offset there."""
+    if _MARK not in record.properties:
+        return _NOWHERE
+    found = decode_properties(record.properties.decode())
+    names, offsets = found.get("INNER_MULTI_DISPATCH", ""), found.get(LIGHT_OFFSETS, "")
+    places = {(record.topic, record.queue_id): record.queue_offset}
+    for name, offset in zip(names.split(","), offsets.split(","), strict=False):
+        places.setdefault(light_queue(name, record.queue_id), int(offset))
+    _, *others = places.items()
+    return dict(others)
+
+
+def missing_places(record: ScannedRecord, names: Iterable[str]) -> list[QueueKey]:
+    """Return the queues that a record was to enter and has no place in; one that waits is to enter none yet."""
+    if record.topic in _WAITING_TOPICS:
+        return []
+    places = light_places(record)
+    wanted = [light_queue(name, record.queue_id) for name in names]
+    own = (record.topic, record.queue_id)
+    return [key for key in wanted if key != own and key not in places]

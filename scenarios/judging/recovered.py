@@ -1,0 +1,102 @@
+"""What a recovered store holds, read once for all checkers: records in log order, entries of every queue."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from struct import Struct
+
+from ...store.errors import CorruptFileError
+from ...store.formats.consume_queue import ENTRY_BYTES
+from ...store.formats.scan import ScannedRecord, scan_records
+from ...store.message_store import MessageStore
+from .found_index import FoundIndex, read_index
+
+_ENTRY = Struct(">qiq")
+_BODY_AT = 88
+
+
+@dataclass(slots=True)
+class FoundRecord:
+    """One record of the log and the file it is in."""
+
+    record: ScannedRecord
+    file: str
+    position: int
+    body: bytes
+
+
+@dataclass(slots=True)
+class FoundQueue:
+    """The entries of one queue from its first file's first to its last: (phyOffset, size, tagsCode)."""
+
+    topic: str
+    queue_id: int
+    begin: int
+    """Index of the first entry."""
+    min_offset: int
+    max_offset: int
+    directory: str
+    entries: list[tuple[int, int, int]]
+
+
+@dataclass(slots=True)
+class RecoveredStore:
+    """The log and the queues, as they are in the page cache."""
+
+    records: list[FoundRecord] = field(default_factory=list)
+    by_offset: dict[int, FoundRecord] = field(default_factory=dict)
+    queues: dict[tuple[str, int], FoundQueue] = field(default_factory=dict)
+    min_offset: int = -1
+    max_offset: int = 0
+    delivered_to: dict[int, int] = field(default_factory=dict)
+    """Progress of delayed delivery: level -> queue offset of the next entry to deliver."""
+    damage: CorruptFileError | None = None
+    """What stopped the walk over the log before its end: nothing may."""
+    index: FoundIndex | None = None
+    """The key index, if there is one."""
+
+
+def read_store(store: MessageStore) -> RecoveredStore:
+    """Read a store whose services stand still."""
+    found = RecoveredStore(min_offset=store.log.min_offset, max_offset=store.log.max_offset)
+    found.delivered_to = dict(store.schedule.offsets)
+    try:
+        for entry in _records(store):
+            found.records.append(entry)
+            found.by_offset[entry.record.physical_offset] = entry
+    except CorruptFileError as error:
+        found.damage = error
+    for queue in store.queues.all():
+        segments = queue.queue.segments
+        raw = b"".join(bytes(segment.file.view(0, segment.wrote.get())) for segment in segments)
+        found.queues[queue.topic, queue.queue_id] = FoundQueue(
+            queue.topic,
+            queue.queue_id,
+            segments[0].base_offset // ENTRY_BYTES if segments else 0,
+            queue.min_offset,
+            queue.max_offset,
+            queue.queue.directory,
+            list(_ENTRY.iter_unpack(raw)),
+        )
+    found.index = read_index(store)
+    return found
+
+
+def _records(store: MessageStore) -> Iterator[FoundRecord]:
+    for segment in store.log.segments:
+        view, path, base_offset = (
+            segment.file.view(0, segment.size_bytes),
+            segment.file.path,
+            segment.base_offset,
+        )
+        for record in scan_records(
+            view,
+            0,
+            segment.readable.get(),
+            file=path,
+            base_offset=base_offset,
+            check_crc=False,  # bodies are compared with what was put
+        ):
+            physical_offset, size_bytes, topic, _, _, _, _, properties = record
+            at = physical_offset - base_offset
+            body_end = at + size_bytes - 3 - len(topic) - len(properties)
+            yield FoundRecord(record, path, at, bytes(view[at + _BODY_AT : body_end]))

@@ -1,0 +1,90 @@
+"""What a log holds of each transaction: half messages, ops, copies and what was given up, by the name of the put.
+
+Nothing here is taken from the store's own reading of these records.
+"""
+
+from dataclasses import dataclass, field
+
+from ...store.formats.properties import decode_properties
+from .ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, OP_TOPIC, PUT_BACK, Ledger
+from .recovered import FoundRecord, RecoveredStore
+
+
+@dataclass(slots=True)
+class FoundTransaction:
+    """The records of one transaction, each kind in log order."""
+
+    half: FoundRecord | None = None
+    """The put's own record."""
+    put_back: list[FoundRecord] = field(default_factory=list)
+    copies: list[FoundRecord] = field(default_factory=list)
+    ops: list[FoundRecord] = field(default_factory=list)
+    given_up: list[FoundRecord] = field(default_factory=list)
+    decided: set[int] = field(default_factory=set)
+    """Queue offsets in the half topic that ops name."""
+
+    @property
+    def is_decided(self) -> bool:
+        """Return whether an op names the first half message: no other may come up undecided."""
+        return self.half is not None and self.half.record.queue_offset in self.decided
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether nobody will have to ask about it any more, once the check has come to its end."""
+        if self.half is None or self.is_decided or self.given_up:
+            return True
+        return bool(self.put_back) and self.put_back[-1].record.queue_offset in self.decided
+
+
+@dataclass(slots=True)
+class TransactionLog:
+    """All transactions of a log, and the records of their topics that belong to none."""
+
+    by_name: dict[str, FoundTransaction] = field(default_factory=dict)
+    strays: list[tuple[FoundRecord, str]] = field(default_factory=list)
+    """Record, and why it belongs to none."""
+    _halves: dict[int, FoundTransaction] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, ledger: Ledger, store: RecoveredStore) -> "TransactionLog":
+        """Sort the records of a store by transaction."""
+        log = cls({name: FoundTransaction() for name in ledger.transactions.by_name})
+        for found in store.records:
+            topic = found.record.topic
+            if topic == OP_TOPIC:
+                log._add_op(found)
+            elif topic in (HALF_TOPIC, CHECKED_TOO_OFTEN_TOPIC):
+                log._add_waiting(ledger, found)
+            else:
+                put = ledger.copied_by(found.record)
+                if put is not None and put.name in log.by_name:
+                    log.by_name[put.name].copies.append(found)
+        return log
+
+    def _add_op(self, found: FoundRecord) -> None:
+        text = found.body.decode(errors="replace")
+        named = self._halves.get(int(text)) if text.isdecimal() else None
+        if named is None:
+            self.strays.append((found, f"an op for {text!r}, where no half message is"))
+            return
+        named.ops.append(found)
+        named.decided.add(int(text))
+
+    def _add_waiting(self, ledger: Ledger, found: FoundRecord) -> None:
+        record = found.record
+        put = ledger.named_by(record)
+        if put is None or put.name not in self.by_name or put.body != found.body:
+            self.strays.append((found, "a half message that nobody prepared"))
+            return
+        transaction = self.by_name[put.name]
+        if record.topic == CHECKED_TOO_OFTEN_TOPIC:
+            transaction.given_up.append(found)
+            return
+        self._halves[record.queue_offset] = transaction
+        first = decode_properties(record.properties.decode()).get(PUT_BACK)
+        if first is None:
+            transaction.half = found
+            return
+        transaction.put_back.append(found)
+        if transaction.half is not None and first != str(transaction.half.record.queue_offset):
+            self.strays.append((found, f"a half message put back as {first}, which is another's place"))

@@ -1,0 +1,37 @@
+"""Messages that are to be delivered later, as producers put them, and users who wait for some of them.
+
+A delayed message is a put like any other, with a DELAY in its properties. What the ledger has to know beside that:
+where its record waits, for how long, and how long the record is, as the store adds where the message is to go.
+"""
+
+from ...sim.choices import Stream
+from ...store.formats.delay_level import SCHEDULE_TOPIC, parse_delay_levels
+from ..judging.ledger import PutEntry
+from ..machine import DELAY_LEVELS
+from ..plan import Plan
+
+DELAYS_MS = parse_delay_levels(DELAY_LEVELS)
+"""Level -> delay in ms."""
+
+_FIXED_BYTES = 91
+_PATIENCE_MS_MAX = (1, 1_500, 4_000, max(DELAYS_MS.values()) + 2_000)
+
+
+def draw_level(stream: Stream, plan: Plan) -> int:
+    """Draw the level of a message, 0 for one that is to be seen at once."""
+    if not stream.chance(plan.delay_chance, "delayed"):
+        return 0
+    return stream.pick(list(DELAYS_MS), "level")
+
+
+def redirect(put: PutEntry, level: int) -> None:
+    """Note where a put with a DELAY of that level waits, and for how long."""
+    put.delay_ms = DELAYS_MS[level]
+    put.redirected_to = (SCHEDULE_TOPIC, level - 1)
+    added = f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}" + ("" if put.wait else "\2WAIT\1false")
+    put.wrote_bytes = _FIXED_BYTES + len(put.body) + len(SCHEDULE_TOPIC) + len(put.properties) + len(added)
+
+
+def draw_patience_ms(stream: Stream) -> int:
+    """Draw how long somebody waits for what is delayed: long enough for every level, or for some, or for none."""
+    return stream.between(1, stream.pick(_PATIENCE_MS_MAX, "patience"), "patience ms")

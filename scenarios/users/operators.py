@@ -1,0 +1,54 @@
+"""The people who run a store: one has old messages deleted, one finds room for a disk that is full."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from ...sim.choices import Stream
+from ...store.message_store import MessageStore
+from .room import Room
+
+_HOUR_MS = 3_600_000
+_ROUNDS_MAX = 4
+_PAUSES_MS = (1, 30, 300, 4000)
+_ROOM_RETURNS_MS = (200, 5_000, 20_000)
+"""When room returns, at the latest: after some refused puts, or after forced cleaning had its time."""
+
+
+def retention_operator(store: MessageStore, stream: Stream) -> Callable[[], None]:
+    """Return a task that lets hours pass for some of the oldest segments and has deleted what expired, some times over.
+
+    Time passes by what the files say about when they were last changed; what is put into one later renews it.
+    """
+
+    def operate() -> None:
+        for _ in range(stream.between(1, _ROUNDS_MAX, "rounds")):
+            store.world.tasks.sleep(stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms"))
+            _age(store, stream.below(4, "thirds of the log that expire"))
+            store.execute_delete_files_manually()
+
+    return operate
+
+
+def _age(store: MessageStore, thirds: int) -> None:
+    """Let the time of so many thirds of the log's segments, the oldest, be over."""
+    segments = store.log.segments
+    changed_ms = store.world.clock.now_ms() - 2 * store.config.file_reserved_time_hours * _HOUR_MS
+    for segment in segments[: -(-len(segments) * thirds // 3)]:
+        with suppress(FileNotFoundError):  # it is removed already
+            store.world.files.set_mtime_ms(segment.file.path, changed_ms)
+
+
+def queue_operator(store: MessageStore, stream: Stream) -> None:
+    """Remove the queues of which nothing is left but numbers, if somebody cares to: when nobody puts or pulls."""
+    if stream.chance(0.5, "remove expired queues"):
+        store.clean_expired_consumer_queue()
+
+
+def room_operator(store: MessageStore, stream: Stream, room: Room) -> Callable[[], None]:
+    """Return a task that finds room for a disk that is short of it, sooner or later."""
+
+    def operate() -> None:
+        store.world.tasks.sleep(stream.between(1, stream.pick(_ROOM_RETURNS_MS, "haste"), "pause ms"))
+        room.give_back()
+
+    return operate

@@ -1,0 +1,361 @@
+"""The users: producers that put and note what they were told, consumers that walk and note what they saw."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from ...faults.disk import Disk
+from ...sim.choices import Stream
+from ...sim.kernel import Kernel
+from ...store.consumer_offsets import ConsumerOffsetManager
+from ...store.errors import CorruptFileError, StoreNotReadableError
+from ...store.formats.batch import BatchUnit, encode_batch
+from ...store.formats.message import BLANK_BYTES, PHYSICAL_OFFSET_AT
+from ...store.formats.scan import ScannedRecord, scan_records
+from ...store.get_result import GetMessageStatus
+from ...store.message import Message, MessageBatch
+from ...store.message_store import MessageStore
+from ...store.put_result import PutMessageResult
+from ...store.world import Task
+from ..invariants import iso, live, sched, status
+from ..judging.evidence import Violation
+from ..judging.ledger import Group, Ledger, Pull, PutEntry, Seen
+from ..plan import Plan
+from . import delayed_traffic, key_traffic, light_traffic, operators, transaction_traffic
+from .key_traffic import Seeker
+from .room import Room
+from .stop_due import StopDue
+from .transaction_traffic import TransactionTraffic
+
+TAGS = ("", "TagA", "TagB", "TagC")
+_BATCH_UNITS_MAX = 4
+_SECOND_START_MS_MAX = 100
+_COMMIT_CHANCE = 0.7
+_ILLEGAL_TOPIC = "no/topic"
+_REMOVED = (
+    GetMessageStatus.OFFSET_TOO_SMALL,
+    GetMessageStatus.OFFSET_FOUND_NULL,
+    GetMessageStatus.MESSAGE_WAS_REMOVING,
+)
+"""Answers that send a consumer on, for what it asked for is gone."""
+
+Report = Callable[[Iterable[Violation]], None]
+
+
+class Traffic:
+    """The users of one life of a store. What they do is drawn per task, so that no schedule changes it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        life: int,
+        kernel: Kernel,
+        store: MessageStore,
+        disk: Disk,
+        ledger: Ledger,
+        report: Report,
+        streams: Callable[[str], Stream],
+    ) -> None:
+        self._plan = plan
+        self._life = life
+        self._kernel = kernel
+        self._store = store
+        self._disk = disk
+        self._ledger = ledger
+        self._report = report
+        self._streams = streams
+        self._answer_ms_max = live.answer_ms_max(plan)
+        self._producing = 0
+        self.progress: ConsumerOffsetManager | None = None
+        """What consumers commit to, and begin from."""
+        self.transactions: TransactionTraffic | None = None
+        """Who decides about half messages, if producers put some."""
+        self.room: Room | None = None
+        """The disk's, if there is an end to it."""
+        self._stop: StopDue | None = None
+
+    def run(self, messages_each: int) -> None:
+        """Let all users do their work, and wait for them."""
+        for user in self._begin(messages_each):
+            user.join(None)
+
+    def run_into_a_stop(self, messages_each: int, stop: Callable[[], bool]) -> bool:
+        """Let all users begin, and stop the store under them as they are at a drawn one of their puts.
+
+        Wait for them, too; return what stop does.
+        """
+        stream = self._streams(f"life-{self._life}/stop")
+        puts = stream.between(1, self._plan.producers * messages_each, "puts before the stop")
+        self._stop = StopDue(puts, self._store.world.tasks.signal("stop due"))
+        users = self._begin(messages_each)
+        self._stop.signal.wait(None)
+        self._stop.has_begun = True
+        clean = stop()
+        for user in users:
+            user.join(None)
+        return clean
+
+    def _begin(self, messages_each: int) -> list[Task]:
+        """Let all users begin their work."""
+        spawn = self._store.world.tasks.spawn
+        self._producing = self._plan.producers
+        users = [
+            spawn(f"producer-{number}", self._producer(number, messages_each))
+            for number in range(self._plan.producers)
+        ]
+        users += [
+            spawn(f"consumer-{number}", self._consumer(number)) for number in range(self._plan.consumers)
+        ]
+        if self._plan.second_start:
+            users.append(spawn("operator", self._second_start))
+        if self._plan.retention:
+            stream = self._streams(f"life-{self._life}/retention")
+            users.append(spawn("retention operator", operators.retention_operator(self._store, stream)))
+        if self.room is not None and self.room.is_short:
+            stream = self._streams(f"life-{self._life}/room")
+            users.append(spawn("room operator", operators.room_operator(self._store, stream, self.room)))
+        if self._plan.delay_chance:
+            self._producing += 1
+            users.append(spawn("patient", self._wait_for_delayed))
+        if self.transactions is not None:
+            self._producing += 1
+            users.append(spawn("producer-group", self._decide_late))
+        for number in range(self._plan.seekers):
+            stream = self._streams(f"life-{self._life}/seeker-{number}")
+            seeker = Seeker(self._plan, self._life, self._store, self._ledger, stream, self._report)
+            users.append(spawn(f"seeker-{number}", partial(seeker.seek, messages_each)))
+        return users
+
+    def _second_start(self) -> None:
+        """Start a second store on the directory, sooner or later, and see what it does."""
+        pause_ms = self._streams(f"life-{self._life}/operator").below(_SECOND_START_MS_MAX, "pause ms")
+        self._store.world.tasks.sleep(pause_ms)
+        self._report(iso.check(self._store))
+
+    def _wait_for_delayed(self) -> None:
+        """Give what is delayed some time to come, and consumers to see it."""
+        stream = self._streams(f"life-{self._life}/patient")
+        self._store.world.tasks.sleep(delayed_traffic.draw_patience_ms(stream))
+        self._producing -= 1
+
+    def _decide_late(self) -> None:
+        """Let the producer group decide what earlier lives left undecided, and be asked for a while."""
+        assert self.transactions is not None
+        healing = self._life == len(self._plan.lives)
+        self.transactions.come_back(self._streams(f"life-{self._life}/producer-group"), healing=healing)
+        self._producing -= 1
+
+    # -- producing ---------------------------------------------------------------------------------
+
+    def _producer(self, number: int, messages_each: int) -> Callable[[], None]:
+        stream = self._streams(f"life-{self._life}/producer-{number}")
+
+        def produce() -> None:
+            for count in range(messages_each):
+                self._put_one(stream, f"m{self._life}.{number}.{count}")
+                if stream.chance(self._plan.pause_chance, "pause"):
+                    self._store.world.tasks.sleep(stream.between(1, self._plan.pause_ms_max, "pause ms"))
+            self._producing -= 1
+
+        return produce
+
+    def _put_one(self, stream: Stream, name: str) -> None:
+        plan = self._plan
+        if self._stop is not None:
+            self._stop.count()
+        legal = not stream.chance(plan.illegal_chance, "illegal")
+        topic = f"T{stream.below(plan.topics, 'topic')}" if legal else _ILLEGAL_TOPIC
+        queue_id = stream.below(plan.queues_per_topic, "queue")
+        wait = not stream.chance(plan.no_wait_chance, "no wait")
+        if self.transactions is not None and stream.chance(plan.transaction_chance, "transaction"):
+            behaviour = transaction_traffic.draw_behaviour(stream)
+            added = behaviour.properties
+            half = self._entry(stream, name, topic, queue_id, wait=wait, added=added)
+            transaction_traffic.redirect(half)
+            result = self.transactions.prepare(half, behaviour)
+            self._answered([half], result, legal=legal and transaction_traffic.fits(half, plan))
+            self.transactions.decide(half)
+            return
+        if stream.chance(plan.batch_chance, "batch"):
+            names = [f"{name}.{unit}" for unit in range(stream.between(1, _BATCH_UNITS_MAX, "units"))]
+            entries = [self._entry(stream, unit, topic, queue_id, wait=wait) for unit in names]
+            units = encode_batch(BatchUnit(0, entry.body, entry.properties) for entry in entries)
+            head = Message(topic, queue_id=queue_id, wait_store_ok=wait)
+            result = self._store.put_messages(MessageBatch(head, units))
+        else:
+            level = delayed_traffic.draw_level(stream, plan)
+            light_names = light_traffic.draw_names(stream, plan)
+            entry = self._entry(
+                stream, name, topic, queue_id, wait=wait, level=level, light_names=light_names
+            )
+            entries = [entry]
+            message = Message(topic, entry.body, queue_id, entry.properties.decode(), wait_store_ok=wait)
+            result = self._store.put_message(message)
+        fits = sum(map(light_traffic.widest_bytes, entries)) + BLANK_BYTES <= plan.commit_log_bytes
+        self._answered(entries, result, legal=legal and fits)
+
+    def _entry(
+        self,
+        stream: Stream,
+        name: str,
+        topic: str,
+        queue_id: int,
+        *,
+        wait: bool,
+        level: int = 0,
+        light_names: tuple[str, ...] = (),
+        added: tuple[str, ...] = (),
+    ) -> PutEntry:
+        """Make one message, the only one with its properties, and note that it is asked for.
+
+        level: how long it is to be delayed, 0 for not at all. added: more properties.
+        """
+        plan = self._plan
+        fixed = plan.equal_sizes
+        body_bytes = plan.body_bytes_max if fixed else stream.below(plan.body_bytes_max + 1, "body bytes")
+        extra_bytes = plan.property_bytes_max
+        if extra_bytes and not fixed:
+            extra_bytes = stream.below(extra_bytes + 1, "property bytes")
+        tags = "TagA" if fixed else stream.pick(TAGS, "tags")
+        shared, unique = ([], "") if fixed else key_traffic.draw_keys(stream, plan, name)
+        pieces = [" ".join([f"KEYS\1{name:<10}", *shared])] + ([f"TAGS\1{tags}"] if tags else [])
+        if unique:
+            pieces.append(f"UNIQ_KEY\1{unique}")
+        if extra_bytes:
+            pieces.append(f"extra\1{'p' * extra_bytes}")
+        if level:
+            pieces.append(f"DELAY\1{level}")
+        if light_names:
+            pieces.append(f"INNER_MULTI_DISPATCH\1{','.join(light_names)}")
+        pieces += added
+        body = (f"{name}|".encode() * (body_bytes // len(name) + 1))[:body_bytes]
+        entry = PutEntry(
+            name,
+            self._life,
+            topic,
+            queue_id,
+            tags,
+            body,
+            "\2".join(pieces).encode(),
+            wait,
+            self._kernel.now_ns,
+        )
+        entry.light_names = light_names
+        if level:
+            delayed_traffic.redirect(entry, level)
+        self._ledger.ask(entry)
+        return entry
+
+    def _answered(self, entries: list[PutEntry], result: PutMessageResult, *, legal: bool) -> None:
+        append = result.append
+        for number, entry in enumerate(entries):
+            entry.answered_ns = self._kernel.now_ns
+            entry.status = result.status
+            if append is not None:
+                entry.physical_offset = append.wrote_offset + append.record_starts[number]
+                entry.queue_offset = append.queue_offset + number
+                if entry.light_names:
+                    entry.wrote_bytes = append.wrote_bytes
+        first = entries[0]
+        self._report(
+            status.check(
+                self._plan,
+                self._store,
+                self._disk,
+                first,
+                result,
+                legal=legal,
+                room=self.room,
+                expired_to=self._ledger.expired_to,
+                stopping=self._stop is not None and self._stop.has_begun,
+            )
+        )
+        puts, overtaken_ms = self._ledger.puts, live.overtaken_ms_max(self._plan)
+        self._report(live.check_answer(self._answer_ms_max, first, puts, overtaken_ms))
+
+    # -- consuming ---------------------------------------------------------------------------------
+
+    def _consumer(self, number: int) -> Callable[[], None]:
+        stream = self._streams(f"life-{self._life}/consumer-{number}")
+        topic = f"T{stream.below(self._plan.topics, 'topic')}"
+        queue_id = stream.below(self._plan.queues_per_topic, "queue")
+        topic, queue_id = light_traffic.draw_queue(stream, self._plan, (topic, queue_id))
+        tags = stream.pick(("TagA", "TagB || TagC", "TagD"), "subscription") if self._plan.filtered else None
+
+        def consume() -> None:
+            pull = Pull(topic, queue_id, tags)
+            group = (f"G{number}", topic, queue_id)
+            if self.progress is not None:
+                pull.begin_offset = pull.end_offset = max(self.progress.query_offset(*group), 0)
+            self._ledger.pulls.append(pull)
+            try:
+                while self.pull_once(pull) or self._producing:
+                    self._commit(stream, group, pull.end_offset)
+            except StoreNotReadableError:
+                if self._stop is None or not self._stop.has_begun:
+                    raise
+
+        return consume
+
+    def _commit(self, stream: Stream, group: Group, offset: int) -> None:
+        """Let a consumer say, now and then, how far it came."""
+        said = self._ledger.reported.get(group, -1)
+        if self.progress is not None and offset != said and stream.chance(_COMMIT_CHANCE, "commit"):
+            self._ledger.report_offset(group, offset)
+            self.progress.commit_offset(*group, offset)
+
+    def pull_once(self, pull: Pull) -> bool:
+        """Ask for what comes next; return whether anything came, after a pause if nothing did.
+
+        What has been removed is passed over.
+        """
+        result = self._store.get_message(pull.topic, pull.queue_id, pull.end_offset, tags=pull.tags)
+        for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
+            put = self._put_of(raw)
+            if put is not None:
+                pull.puts.append(put)
+                copy_end = None if put.redirected_to is None else _place_of(raw) + len(raw)
+                if put.delay_ms is not None:
+                    self._report(sched.check_seen(put, self._kernel.now_ns))
+                self._ledger.seen.append(Seen(pull.topic, pull.queue_id, queue_offset, put, copy_end))
+        found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
+        if found or result.status in _REMOVED:
+            pull.end_offset = result.next_begin_offset
+        else:
+            self._store.world.tasks.sleep(2)
+        return found
+
+    def _put_of(self, raw: bytes) -> PutEntry | None:
+        """Return the put a record came from: its own, or one that was carried on."""
+        put = self._ledger.by_properties.get(raw[raw.rfind(b"KEYS\1") :])  # plain properties begin with it
+        if put is None and (record := _scanned(raw)) is not None:
+            put = self._ledger.seen_in(record)
+        if put is None:
+            shown = raw[-60:].decode(errors="replace")
+            self._report(
+                [
+                    Violation(
+                        "VIS",
+                        "a consumer was given a record that nobody put",
+                        "",
+                        -1,
+                        "record",
+                        "a put",
+                        shown,
+                    )
+                ]
+            )
+        return put
+
+
+def _place_of(raw: bytes) -> int:
+    """Return the log offset that a record says it is at."""
+    return int.from_bytes(raw[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8], "big")
+
+
+def _scanned(raw: bytes) -> ScannedRecord | None:
+    """Return what is in a record that was pulled, None if it is no record."""
+    records = scan_records(memoryview(raw), 0, len(raw), file="", base_offset=_place_of(raw), check_crc=False)
+    try:
+        return next(records, None)
+    except CorruptFileError:
+        return None

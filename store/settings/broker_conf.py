@@ -1,0 +1,120 @@
+"""Reads a RocketMQ broker.conf into a StoreConfig, strictly: RocketMQ passes over in silence what it cannot use.
+
+A key no broker knows, a key that is there twice, a value of another type or out of its range is a ConfigError that
+names key and line. Blanks around a value do not count, as in 4.9. Both spellings of mapped, `maped` and `mapped`, are
+one key wherever a key has one of them.
+Source: RocketMQ MixAll.properties2Object, BrokerStartup.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, fields
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any
+
+from ..config import ConfigError, StoreConfig
+from ..formats.java_properties import PropertiesError, Property, parse_properties
+from .broker_keys import BROKER_KEYS
+
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_FRACTION = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
+_BOOLEANS = {"true": True, "false": False}
+_SHOWN_CHARACTERS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConf:
+    """What a file says."""
+
+    store: StoreConfig
+    others: Mapping[str, str]
+    """Keys of the broker that are none of the store's, with their values as they stand there."""
+    lines: Mapping[str, int]
+    """In which line each field of `store` is set that is, by the field's name."""
+
+
+def read_broker_conf(text: str, root: str) -> BrokerConf:
+    """Read a file's text; root is the store's directory if the file names none. Raises ConfigError."""
+    values: dict[str, Any] = {}
+    others: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    seen: dict[str, int] = {}
+    for each in _properties(text):
+        spelling = _one_spelling(each.key)
+        if spelling in seen:
+            raise ConfigError(
+                each.key, f"one value, that of line {seen[spelling]}", _shown(each.value), line=each.line
+            )
+        seen[spelling] = each.line
+        setting = _SETTINGS.get(spelling)
+        if setting is not None:
+            values[setting.name] = _value_of(setting, each)
+            lines[setting.name] = each.line
+        elif each.key in BROKER_KEYS:
+            others[each.key] = each.value
+        else:
+            raise ConfigError("key", _a_known_key(each.key), _shown(each.key), line=each.line)
+    return BrokerConf(_config_of({"store_path_root_dir": root} | values, lines), others, lines)
+
+
+def _properties(text: str) -> list[Property]:
+    try:
+        return [each._replace(value=each.value.strip(_JAVA_BLANKS)) for each in parse_properties(text)]
+    except PropertiesError as error:
+        raise ConfigError("escape", error.expected, error.found, line=error.line) from error
+
+
+def _config_of(values: dict[str, Any], lines: Mapping[str, int]) -> StoreConfig:
+    """Make the settings; an error in them is told by key and line."""
+    try:
+        return StoreConfig(**values)
+    except ConfigError as error:
+        found = _shown(error.found) if isinstance(error.found, str) else error.found
+        raise ConfigError(_KEYS[error.name], error.expected, found, line=lines.get(error.name)) from error
+
+
+def _one_spelling(key: str) -> str:
+    return key.replace("apped", "aped")
+
+
+_SETTINGS: dict[str, Field[Any]] = {
+    _one_spelling(one.metadata["key"].name): one for one in fields(StoreConfig)
+}
+_KEYS: dict[str, str] = {one.name: one.metadata["key"].name for one in fields(StoreConfig)}
+
+
+def _a_known_key(key: str) -> str:
+    near = get_close_matches(key[:_SHOWN_CHARACTERS], sorted([*_KEYS.values(), *BROKER_KEYS]), n=1)
+    return f"one of RocketMQ's, perhaps {near[0]}" if near else "one of RocketMQ's"
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+def _value_of(setting: Field[Any], one: Property) -> Any:
+    """Return a property's value as one of its setting's type."""
+    expected, read = _reader_of(setting)
+    value = read(one.value)
+    if value is None:
+        raise ConfigError(one.key, expected, _shown(one.value), line=one.line)
+    return value
+
+
+def _reader_of(setting: Field[Any]) -> tuple[str, Callable[[str], Any]]:
+    """Return what a setting's text must be, and what makes a value of it or None."""
+    kind = setting.type
+    if kind is bool:
+        return "true or false", lambda text: _BOOLEANS.get(text.lower())
+    if kind is int:
+        return "an integer", lambda text: int(text) if _INTEGER.fullmatch(text) else None
+    if kind is float:
+        return "a number", lambda text: float(text) if _FRACTION.fullmatch(text) else None
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return f"one of {', '.join(kind.__members__)}", kind.__members__.get
+    return "a text", lambda text: text

@@ -1,0 +1,149 @@
+"""What a store is made of, and who tells whom: the one place where its services are made and joined.
+
+    puts -> log -> flush (and commit, if there is a pool) -> dispatch -> queues, index, light queues -> whoever waits
+
+Nothing runs here; `MessageStore` starts and stops it all.
+"""
+
+from collections.abc import Callable
+
+from .arrival import ArrivalNotifier
+from .checkpoint import StoreCheckpoint
+from .commit import CommitRealTimeService
+from .commit_log import CommitLog
+from .config import BrokerRole, FlushDiskType, StoreConfig
+from .consume_queue_table import ConsumeQueueTable
+from .dispatch import DispatchService
+from .dispatch_extended import ExtendedQueueDispatcher
+from .dispatch_light import LightQueueDispatcher
+from .flush import FlushCommitLogService, FlushRealTimeService, GroupCommitService
+from .flush_queues import FlushConsumeQueueService
+from .formats.delay_level import parse_delay_levels
+from .index.index_service import IndexService
+from .message import Message
+from .put_result import PutMessageResult
+from .retention.service import RetentionService
+from .running_flags import RunningFlags
+from .schedule import ScheduleMessageService
+from .segments.allocate import AllocateMappedFileService
+from .segments.buffered_queue import BufferedSegmentQueue
+from .segments.directories import SegmentDirectories
+from .segments.segment_queue import SegmentQueue
+from .segments.transient_pool import TransientStorePool
+from .segments.warm_up import WarmUp
+from .stats import StoreStats
+from .world import World
+
+
+class StoreParts:
+    """The parts of one store. put: how a delayed message's copy gets into the log."""
+
+    def __init__(self, world: World, config: StoreConfig, put: Callable[[Message], PutMessageResult]) -> None:
+        self.world = world
+        self.config = config
+        self.flags = RunningFlags(world.tasks)
+        self.delays_ms = parse_delay_levels(config.message_delay_level)
+        self.checkpoint = StoreCheckpoint(world, config.checkpoint_path)
+        self.log_directories = SegmentDirectories.of_commit_log(world.files, config)
+        self.pool: TransientStorePool | None = None
+        self.commit: CommitRealTimeService | None = None
+        self.log = self._make_log()
+        self.queues = ConsumeQueueTable(
+            world,
+            config.consume_queue_directory,
+            config.mapped_file_size_consume_queue,
+            config.consume_queue_ext_directory if config.enable_consume_queue_ext else None,
+            config.mapped_file_size_consume_queue_ext,
+        )
+        self.allocate = AllocateMappedFileService(
+            world,
+            self.log,
+            pool=self.pool,
+            needs_buffer=config.fast_fail_if_no_buffer_in_store_pool,
+            warm_up=WarmUp(world, config) if config.warm_mapped_file_enable else None,
+        )
+        self.flush = self._make_flush()
+        self.commit_log = CommitLog(world, config, self.log, self.allocate, self.flush)
+        self.dispatch = DispatchService(
+            world, config, self.commit_log, self.queues, self.flags, self.delays_ms
+        )
+        self.extended: ExtendedQueueDispatcher | None = None
+        """What dispatches into queues with an extension, if they have one."""
+        if config.enable_consume_queue_ext:
+            self.extended = ExtendedQueueDispatcher(self.queues, self.delays_ms)
+            self.dispatch.dispatchers[0] = self.extended.dispatch
+        if config.enable_multi_dispatch:
+            light = LightQueueDispatcher(self.queues, self.delays_ms, lmq=config.enable_lmq)
+            self.dispatch.dispatchers.append(light.dispatch)
+        self.flush_queues = FlushConsumeQueueService(
+            world, config, self.queues, self.dispatch, self.checkpoint
+        )
+        self.index: IndexService | None = None
+        """Leads from keys to messages, if settings ask for it."""
+        if config.message_index_enable:
+            self.index = IndexService(world, config, self.flags)
+            self.dispatch.dispatchers.append(self.index.dispatch)
+            self.flush_queues.index = self.index.table
+        self.stats = StoreStats(world, self.commit_log)
+        self.flush_queues.on_interval = self.stats.sample
+        if config.broker_role is BrokerRole.SLAVE:
+            self.dispatch.dispatchers.append(self.stats.record_dispatched)
+        self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, self.delays_ms)
+        """Whoever wants to be told of each message that can be pulled: `append` a listener."""
+        self.schedule = ScheduleMessageService(
+            world,
+            config,
+            self.commit_log,
+            self.queues,
+            self.dispatch.readable_limit,
+            self.delays_ms,
+            put,
+        )
+        self.dispatch.on_scheduled = self.schedule.wake
+        self.retention = RetentionService(
+            world, config, self.commit_log, self.queues, self.flags, self.flush_queues
+        )
+        if self.index is not None:
+            self.retention.queues.expirers.append(self.index.delete_expired)
+        if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            self.flush.on_flushed = self.dispatch.wake
+        elif self.commit is not None:
+            self.commit_log.on_appended = self.commit.wake
+            self.commit.on_committed = self._on_committed
+        else:
+            self.commit_log.on_appended = self.dispatch.wake
+
+    def _make_log(self) -> SegmentQueue:
+        """Return the log's row of segments, with the pool and the task behind it if puts go to memory first."""
+        world, config, segment_bytes = self.world, self.config, self.config.mapped_file_size_commit_log
+        place = (world, config.commit_log_directory, segment_bytes, "commitlog", self.log_directories)
+        if not config.is_transient_store_pool_effective:
+            return SegmentQueue(*place)
+        self.pool = TransientStorePool(world, segment_bytes, config.transient_store_pool_size)
+        log = BufferedSegmentQueue(*place)
+        self.commit = CommitRealTimeService(world, config, log, self.flags)
+        return log
+
+    def _on_committed(self) -> None:
+        """Have what reached the files dispatched, and flushed if the flusher does not keep to its interval."""
+        self.dispatch.wake()
+        if not self.config.flush_commit_log_timed:
+            self.flush.wake()
+
+    def _make_flush(self) -> FlushCommitLogService:
+        services = self.world, self.config, self.log, self.checkpoint, self.flags
+        if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            return GroupCommitService(*services)
+        flush = FlushRealTimeService(*services)
+        flush.woken_by_puts = not self.config.flush_commit_log_timed and self.commit is None
+        return flush
+
+    def close_files(self) -> None:
+        """Give every map back, without a word to the disk."""
+        self.checkpoint.close()
+        if self.pool is not None:
+            self.pool.drain()
+        self.log.close()
+        self.queues.close()
+        if self.index is not None:
+            self.index.close()

@@ -1,0 +1,203 @@
+"""Reads messages out of a store directory's log as it stands: no recovery, nothing but the log, one segment at a time.
+
+JSON contract, `tornlog-dump/1`: one object per message, in log order:
+
+    format          "tornlog-dump/1"
+    topic queueId queueOffset
+                    where a consumer finds it; queueOffset is 0 for prepared and rolled back messages, which none finds
+    offset size     of its record in the log, bytes
+    msgId           the offset message id
+    storeTimestamp bornTimestamp
+                    ms since 1970
+    storeHost bornHost
+                    address|port
+    flag sysFlag reconsumeTimes preparedTransactionOffset
+                    as the record has them
+    properties      name -> value, RocketMQ's own (TAGS, KEYS, UNIQ_KEY, ...) included
+    bodyLength      bytes
+    body            as it is stored, compressed if sysFlag says so: as text, hex or base64; absent if none is asked for
+
+Text that is not UTF-8 has U+FFFD where it is not. Fields may be added under the same format; a change of meaning makes
+it `/2`.
+
+Whatever is no record is reported and passed over, up to the next place that is one. A body's checksum is looked at for
+the messages asked for only. Damage behind the last record is not reported after an unclean exit, which explains it.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ..config import StoreConfig
+from ..errors import CorruptFileError
+from ..formats.message import MessageRecord, decode_record
+from ..formats.message_id import encode_message_id
+from ..formats.properties import (
+    KEY_SEPARATOR,
+    PROPERTY_KEYS,
+    PROPERTY_UNIQ_KEY,
+    decode_properties,
+    find_property,
+)
+from ..formats.scan import ScannedRecord, scan_records
+from ..segments.directories import name_of
+from ..segments.segment import first_nonzero
+from ..world import Files
+from .geometry import log_statuses
+from .verify_log import find_record
+
+FORMAT = "tornlog-dump/1"
+_ZEROS = "zeros"
+
+
+class BodyText(Enum):
+    """How bodies are spelled."""
+
+    TEXT = "text"
+    HEX = "hex"
+    BASE64 = "base64"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which messages: all conditions hold for each."""
+
+    topic: str | None = None
+    queue_id: int | None = None
+    begin: int = 0
+    """First offset: in the queue if queue_id is given, else in the log."""
+    end: int | None = None
+    """The offset behind the last one, likewise."""
+    key: str | None = None
+    """One of the message's KEYS, or its UNIQ_KEY."""
+
+    def is_after(self, log_offset: int) -> bool:
+        """Return whether the messages up to a log offset are too early."""
+        return self.queue_id is None and log_offset <= self.begin
+
+    def is_before(self, log_offset: int) -> bool:
+        """Return whether the messages from a log offset on are too late."""
+        return self.queue_id is None and self.end is not None and log_offset >= self.end
+
+    def wants(self, record: ScannedRecord) -> bool:
+        """Return whether a record is asked for."""
+        if self.topic is not None and record.topic != self.topic:
+            return False
+        if self.queue_id is not None and record.queue_id != self.queue_id:
+            return False
+        offset = record.physical_offset if self.queue_id is None else record.queue_offset
+        if offset < self.begin or (self.end is not None and offset >= self.end):
+            return False
+        return self.key is None or _has_key(record.properties, self.key.encode(errors="surrogateescape"))
+
+
+def _has_key(properties: bytes, key: bytes) -> bool:
+    keys = find_property(properties, PROPERTY_KEYS.encode()) or b""
+    return key in keys.split(KEY_SEPARATOR.encode()) or key == find_property(
+        properties, PROPERTY_UNIQ_KEY.encode()
+    )
+
+
+def dump_log(
+    open_files: Callable[[], Files], config: StoreConfig, selection: Selection, body: BodyText
+) -> Iterator[dict[str, Any] | CorruptFileError]:
+    """Yield the messages of a log as the contract says, and damage where there is some.
+
+    open_files is called for each segment, and what it gave is let go of with it: an overlay keeps every map it made.
+    Raises OSError for what cannot be read.
+    """
+    files = open_files()
+    unclean_exit = files.status(config.abort_path) is not None
+    doubtful: list[CorruptFileError] = []  # what is damage only if a record follows
+    holes: list[CorruptFileError] = []  # zeros, likewise; behind the last record they are what is to be there
+    for path, status in log_statuses(files, config):
+        base_offset = int(name_of(path))
+        if not status.size_bytes or selection.is_after(base_offset + status.size_bytes):
+            continue
+        if selection.is_before(base_offset):
+            break
+        view = open_files().map(path, status.size_bytes).view(0, status.size_bytes)
+        for found in _records(view, path, base_offset, config.mapped_file_size_commit_log):
+            if isinstance(found, CorruptFileError):
+                (holes if found.found == _ZEROS else doubtful).append(found)
+                continue
+            if selection.is_before(found.physical_offset):
+                break
+            yield from (*doubtful, *holes)
+            doubtful.clear()
+            holes.clear()
+            if selection.wants(found):
+                try:
+                    record = decode_record(view, found.physical_offset - base_offset, file=path)
+                except CorruptFileError as error:
+                    doubtful.append(error)
+                else:
+                    yield _fields(record, body)
+        del view
+    if not unclean_exit:
+        yield from doubtful
+
+
+def _records(
+    view: memoryview, path: str, base_offset: int, segment_bytes: int
+) -> Iterator[ScannedRecord | CorruptFileError]:
+    """Yield the records of one segment, and what is none."""
+    at: int | None = 0
+    while at is not None:
+        try:
+            for record in scan_records(
+                view, at, len(view), file=path, base_offset=base_offset, check_crc=False
+            ):
+                yield record
+                at = record.physical_offset - base_offset + record.size_bytes
+            return
+        except CorruptFileError as error:
+            if first_nonzero(view[at:]) is None:
+                yield CorruptFileError(
+                    path, at, "magicCode", "a record or a blank one, as records follow", _ZEROS
+                )
+                return
+            yield error
+            at = find_record(view, at + 1, base_offset, segment_bytes)
+
+
+def _fields(record: MessageRecord, body: BodyText) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "format": FORMAT,
+        "topic": record.topic,
+        "queueId": record.queue_id,
+        "queueOffset": record.queue_offset,
+        "offset": record.physical_offset,
+        "size": record.size_bytes,
+        "msgId": encode_message_id(record.store_host, record.physical_offset),
+        "storeTimestamp": record.store_timestamp_ms,
+        "bornTimestamp": record.born_timestamp_ms,
+        "storeHost": str(record.store_host),
+        "bornHost": str(record.born_host),
+        "flag": record.flag,
+        "sysFlag": record.sys_flag,
+        "reconsumeTimes": record.reconsume_times,
+        "preparedTransactionOffset": record.prepared_transaction_offset,
+        "properties": {
+            _shown(name): _shown(value) for name, value in decode_properties(record.properties).items()
+        },
+        "bodyLength": len(record.body),
+    }
+    if body is not BodyText.NONE:
+        fields["body"] = _spelled(record.body, body)
+    return fields
+
+
+def _spelled(raw: bytes, body: BodyText) -> str:
+    if body is BodyText.HEX:
+        return raw.hex()
+    if body is BodyText.BASE64:
+        return b64encode(raw).decode()
+    return raw.decode(errors="replace")
+
+
+def _shown(text: str) -> str:
+    return text.encode(errors="surrogateescape").decode(errors="replace")

@@ -1,0 +1,232 @@
+"""The sizes and delay levels a store directory was made with, read from its own files.
+
+No file names them, but every segment has its queue's one size, and every delayed message waits in the queue of its
+level with its delivery time beside it. Where too little is there to tell, RocketMQ's defaults count.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..config import GIB, MIB, ConfigError, StoreConfig
+from ..errors import CorruptFileError
+from ..formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
+from ..formats.delay_level import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, parse_delay_levels
+from ..formats.message import RECORD_BYTES_MIN, decode_record
+from ..light_queues import LIGHT_PREFIX
+from ..segments.directories import SegmentDirectories, name_of
+from ..settings.broker_conf import read_broker_conf
+from ..world import Files, FileStatus
+from .index_geometry import index_geometry
+
+_MAX_MESSAGE_BYTES = 4 * MIB
+_EXT_BYTES_MIN = 64
+"""No store makes shorter files of a queue's extension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """What was told about a store, None where nothing was."""
+
+    commit_log_bytes: int | None = None
+    consume_queue_bytes: int | None = None
+    max_message_bytes: int | None = None
+    delay_levels: str | None = None
+    commit_log_paths: str = ""
+    """Directories of the log, separated by `,`. They count if one of them exists, and may be another machine's."""
+    read_only_commit_log_paths: str = ""
+    consume_queue_ext_bytes: int | None = None
+    hash_slots: int | None = None
+    index_entries: int | None = None
+    has_index: bool | None = None
+    multi_dispatch: bool = False
+    """Whether messages enter light queues; %LMQ% names among the queues say so too."""
+    lmq: bool | None = None
+
+    @classmethod
+    def of_broker_conf(cls, text: str) -> "Geometry":
+        """Read what a RocketMQ broker.conf says. Raises ConfigError, which names key and line."""
+        conf = read_broker_conf(text, "/")
+
+        def told(name: str) -> Any:
+            return getattr(conf.store, name) if name in conf.lines else None
+
+        return cls(
+            told("mapped_file_size_commit_log"),
+            told("mapped_file_size_consume_queue"),
+            told("max_message_size"),
+            told("message_delay_level"),
+            conf.store.store_path_commit_log,
+            conf.store.read_only_commit_log_store_paths,
+            told("mapped_file_size_consume_queue_ext"),
+            told("max_hash_slot_num"),
+            told("max_index_num"),
+            told("message_index_enable"),
+            conf.store.enable_multi_dispatch,
+            told("enable_lmq"),
+        )
+
+
+def is_segment_name(name: str) -> bool:
+    """Return whether a file can be a segment, by its name."""
+    return len(name) == 20 and name.isascii() and name.isdecimal()
+
+
+def config_of_directory(files: Files, root: str, told: Geometry) -> StoreConfig:
+    """Return the settings to open a store directory with: what was told, else what its files say.
+
+    A size is the one most segments have, so that a single cut file is the odd one out, not all the others.
+    Raises CorruptFileError if root is no store directory or no store's settings fit it, OSError if it cannot be read.
+    """
+    try:
+        return _config_of_directory(files, root, told)
+    except ConfigError as error:
+        raise CorruptFileError(root, 0, error.name, error.expected, error.found) from error
+
+
+def _config_of_directory(files: Files, root: str, told: Geometry) -> StoreConfig:
+    paths = log_paths(files, root, told)
+    require_store(files, root, paths)
+    log_bytes = told.commit_log_bytes or _most_common_size(log_statuses(files, paths)) or GIB
+    config = replace(
+        paths,
+        mapped_file_size_commit_log=log_bytes,
+        max_message_size=told.max_message_bytes or max(1, min(_MAX_MESSAGE_BYTES, log_bytes // 2)),
+    )
+    queue_bytes = told.consume_queue_bytes or _most_common_size(_queue_statuses(files, root))
+    if queue_bytes:
+        config = replace(config, mapped_file_size_consume_queue=queue_bytes)
+    ext_bytes = _most_common_size(_queue_statuses(files, root, "consumequeue_ext"))
+    if ext_bytes and ext_bytes >= _EXT_BYTES_MIN:
+        ext_bytes = told.consume_queue_ext_bytes or ext_bytes
+        config = replace(config, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=ext_bytes)
+    topics = _directories(files, config.consume_queue_directory)
+    has_light = any(name_of(topic).startswith(LIGHT_PREFIX) for topic in topics)
+    config = replace(
+        config,
+        enable_multi_dispatch=told.multi_dispatch or has_light,
+        enable_lmq=has_light if told.lmq is None else told.lmq,
+    )
+    slots, entries = index_geometry(files, config, told.hash_slots, told.index_entries)
+    return replace(
+        config,
+        max_hash_slot_num=slots,
+        max_index_num=entries,
+        message_index_enable=told.has_index is not False,
+        message_delay_level=told.delay_levels or _delay_levels(files, config),
+    )
+
+
+def log_paths(files: Files, root: str, told: Geometry) -> StoreConfig:
+    """Return settings with nothing in them but the directories of the log: those told if there are any of them."""
+    elsewhere = StoreConfig(
+        root,
+        store_path_commit_log=told.commit_log_paths,
+        read_only_commit_log_store_paths=told.read_only_commit_log_paths,
+    )
+    directories = SegmentDirectories.of_commit_log(files, elsewhere).all
+    exists = any(files.status(directory) is not None for directory in directories)
+    return elsewhere if exists else StoreConfig(root)
+
+
+def require_store(files: Files, root: str, paths: StoreConfig) -> None:
+    """Raise CorruptFileError unless root is a directory, with a `commitlog` in it if the log is nowhere else."""
+    status = files.status(root)
+    if status is None or not status.is_directory:
+        raise CorruptFileError(root, 0, "store", "a directory", "nothing" if status is None else "a file")
+    if paths != StoreConfig(root):
+        return
+    status = files.status(f"{root}/commitlog")
+    if status is None or not status.is_directory:
+        found = "nothing" if status is None else "a file"
+        raise CorruptFileError(root, 0, "commitlog", "a directory of that name: every store has one", found)
+
+
+def segment_statuses(files: Files, config: StoreConfig) -> dict[str, FileStatus]:
+    """Return what the directories know of every segment of log and queues, by path, each row by offset."""
+    return dict(log_statuses(files, config)) | dict(_queue_statuses(files, config.store_path_root_dir))
+
+
+def log_statuses(files: Files, config: StoreConfig) -> Iterator[tuple[str, FileStatus]]:
+    """Yield path and status of every segment of the log, by offset."""
+    return _segments_among(files, SegmentDirectories.of_commit_log(files, config).paths())
+
+
+def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
+    """Return the length most files have, the longer one of two equally common; None without bytes."""
+    seen = Counter(status.size_bytes for _, status in statuses if status.size_bytes)
+    return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
+
+
+def _queue_statuses(
+    files: Files, root: str, directory: str = "consumequeue"
+) -> Iterator[tuple[str, FileStatus]]:
+    for topic in _directories(files, f"{root}/{directory}"):
+        for queue in _directories(files, topic):
+            yield from _statuses_in(files, queue)
+
+
+def _statuses_in(files: Files, directory: str) -> Iterator[tuple[str, FileStatus]]:
+    """Yield path and status of every file in a directory that can be a segment by its name."""
+    return _segments_among(files, [f"{directory}/{name}" for name in files.list_directory(directory)])
+
+
+def _segments_among(files: Files, paths: Iterable[str]) -> Iterator[tuple[str, FileStatus]]:
+    for path in paths:
+        status = files.status(path)
+        if status is not None and not status.is_directory and is_segment_name(name_of(path)):
+            yield path, status
+
+
+def _directories(files: Files, path: str) -> list[str]:
+    status = files.status(path)
+    if status is None or not status.is_directory:
+        return []
+    below = [f"{path}/{name}" for name in files.list_directory(path)]
+    return [name for name in below if (found := files.status(name)) is not None and found.is_directory]
+
+
+def _delay_levels(files: Files, config: StoreConfig) -> str:
+    """Return the levels that delayed messages were stored with, the defaults for levels without any."""
+    known = parse_delay_levels(DEFAULT_DELAY_LEVELS)
+    seen: dict[int, int] = {}
+    for path in _directories(files, f"{config.consume_queue_directory}/{SCHEDULE_TOPIC}"):
+        name = path.rpartition("/")[2]
+        delay_ms = _delay_ms_of(files, config, path)
+        if delay_ms is not None and name.isascii() and name.isdecimal():
+            seen[int(name) + 1] = delay_ms
+    if all(known.get(level) == delay_ms for level, delay_ms in seen.items()):
+        return DEFAULT_DELAY_LEVELS
+    levels = {level: seen.get(level, known.get(level, 0)) for level in range(1, max(seen) + 1)}
+    return " ".join(f"{delay_ms // 1000}s" for delay_ms in levels.values())
+
+
+def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
+    """Return how long after its store time the first message of a level's queue is due, None if that is no delay."""
+    for path, status in _statuses_in(files, queue):
+        view = files.map(path, status.size_bytes).view(0, status.size_bytes)
+        for at in range(0, len(view) - ENTRY_BYTES + 1, ENTRY_BYTES):
+            entry = decode_entry(view, at)
+            if is_valid(entry):
+                stored_ms = _store_timestamp_ms(files, config, entry.physical_offset)
+                delay_ms = -1 if stored_ms is None else entry.tags_code - stored_ms
+                if delay_ms >= 0 and delay_ms % 1000 == 0:
+                    return delay_ms
+                return None
+    return None
+
+
+def _store_timestamp_ms(files: Files, config: StoreConfig, physical_offset: int) -> int | None:
+    size_bytes = config.mapped_file_size_commit_log
+    at = physical_offset % size_bytes
+    path = SegmentDirectories.of_commit_log(files, config).path(physical_offset - at, size_bytes)
+    status = files.status(path)
+    if status is None or status.is_directory or status.size_bytes < at + RECORD_BYTES_MIN:
+        return None
+    try:
+        return decode_record(
+            files.map(path, status.size_bytes).view(0, status.size_bytes), at, file=path
+        ).store_timestamp_ms
+    except CorruptFileError:
+        return None

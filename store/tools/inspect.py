@@ -1,0 +1,172 @@
+"""Opens a store directory as the store itself would, recovery included, and tells what is in it.
+
+Recovery works on an overlay: nothing on disk changes.
+
+JSON contract, `tornlog-inspect/1`:
+
+    format        "tornlog-inspect/1"
+    load          whether the store could be opened; if not, only `findings` follows
+    findings      damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the store directory
+    recovery      {"cleanExit", "startOffset", "endOffset", "records", "changedEntries"}; the last counts queue entries
+                  that recovery wrote or cut
+    geometry      {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxMessageSize", "messageDelayLevel",
+                  "maxHashSlotNum", "maxIndexNum", "enableConsumeQueueExt"} used
+    minPhyOffset maxPhyOffset dispatchBehindBytes runningFlagBits earliestMessageTime checkpoint commitLogFiles queues
+    topicQueueTable indexFiles delayOffsetTable
+                  as `inspect.observed` in the manifests of the golden stores; each queue with its `entries`,
+                  [phyOffset, size, tagsCode] from minOffset to maxOffset. In `checkpoint`, logicsMsgTimestamp is
+                  what the recovered store has: after an unclean exit, the store time of the last record
+    delayOffsetJson
+                  the same table as `config/delayOffset.json` will have it
+    consumeQueueExtFiles
+                  how many files the queues' extensions have
+    commitLogRecords
+                  every record as an object, and what is none, marked: see `observed.records_of`
+
+Fields may be added under the same format; a change of meaning makes it `/2`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..config import StoreConfig
+from ..errors import CorruptFileError, StoreError
+from ..message_store import MessageStore
+from ..recovery import RecoveryReport
+from ..segments.segment import segment_name
+from ..world import FileStatus, World
+from .geometry import Geometry, config_of_directory, segment_statuses
+from .observed import Fields, entries_of, observe, records_of
+
+FORMAT = "tornlog-inspect/1"
+
+
+@dataclass(slots=True)
+class Inspection:
+    """A store that was opened and recovered in memory, or why it could not be."""
+
+    root: str
+    segments: dict[str, FileStatus] = field(default_factory=dict)
+    """Every segment as it is on disk, by path."""
+    findings: list[CorruptFileError] = field(default_factory=list)
+    config: StoreConfig | None = None
+    store: MessageStore | None = None
+    report: RecoveryReport | None = None
+
+    def summary(self) -> Fields:
+        """Return everything but records and entries."""
+        fields: Fields = {
+            "format": FORMAT,
+            "load": self.store is not None,
+            "findings": [finding_fields(finding, self.root) for finding in self.findings],
+        }
+        if self.store is None or self.report is None:
+            return fields
+        config, report = self.store.config, self.report
+        fields["recovery"] = {
+            "cleanExit": report.clean_exit,
+            "startOffset": report.start_offset,
+            "endOffset": report.end_offset,
+            "records": report.records,
+            "changedEntries": report.changed_entries,
+        }
+        fields["geometry"] = {
+            "mappedFileSizeCommitLog": config.mapped_file_size_commit_log,
+            "mappedFileSizeConsumeQueue": config.mapped_file_size_consume_queue,
+            "maxMessageSize": config.max_message_size,
+            "messageDelayLevel": config.message_delay_level,
+            "maxHashSlotNum": config.max_hash_slot_num,
+            "maxIndexNum": config.max_index_num,
+            "enableConsumeQueueExt": config.enable_consume_queue_ext,
+        }
+        fields["consumeQueueExtFiles"] = self._ext_files()
+        return fields | observe(
+            self.store, report, {path: status.mtime_ms for path, status in self.segments.items()}
+        )
+
+    def _ext_files(self) -> int:
+        """Return how many files the extensions of all queues have."""
+        assert self.store is not None
+        return sum(
+            len(queue.ext.queue.segments) for queue in self.store.queues.all() if queue.ext is not None
+        )
+
+    def everything(self) -> Fields:
+        """Return the summary with all entries and records in it."""
+        fields = self.summary()
+        if self.store is not None:
+            for queue_fields in fields["queues"]:
+                queue = self.store.queues.find(queue_fields["topic"], queue_fields["queueId"])
+                assert queue is not None
+                queue_fields["entries"] = list(entries_of(queue))
+            fields["commitLogRecords"] = list(self.records())
+        return fields
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield what is in the log."""
+        return iter(()) if self.store is None else records_of(self.store)
+
+
+def inspect_directory(world: World, root: str, told: Geometry) -> Inspection:
+    """Open the store at root, an absolute path, in a world that keeps changes to itself (`overlay_world`)."""
+    found = Inspection(root)
+    try:
+        found.config = config_of_directory(world.files, root, told)
+        found.segments = segment_statuses(world.files, found.config)
+        store = MessageStore(world, found.config)
+        found.report = store.load()
+    except CorruptFileError as error:
+        found.findings.append(error)
+    except (StoreError, OSError) as error:
+        found.findings.append(as_finding(error, root))
+    else:
+        found.store = store
+        found.findings += found.report.findings
+        if store.schedule.file.damage is not None:
+            found.findings.append(store.schedule.file.damage)
+        if found.report.clean_exit:
+            found.findings += _irregular(found.segments, store.config)
+    return found
+
+
+def _irregular(segments: Mapping[str, FileStatus], config: StoreConfig) -> Iterator[CorruptFileError]:
+    """Yield wrong sizes and gaps that recovery mends: a crash can leave them behind, a clean exit does not."""
+    log_directories = {*config.commit_log_directories, *config.read_only_commit_log_directories}
+    last_row, expected = "", 0
+    for path, status in segments.items():
+        directory, _, name = path.rpartition("/")
+        in_log = directory in log_directories
+        row = config.commit_log_directory if in_log else directory
+        size_bytes = config.mapped_file_size_commit_log if in_log else config.mapped_file_size_consume_queue
+        if status.size_bytes != size_bytes:
+            yield CorruptFileError(path, 0, "file size", size_bytes, status.size_bytes)
+        if row == last_row and int(name) != expected:
+            next_name = f"the next segment, {segment_name(expected)}"
+            yield CorruptFileError(path, 0, "base offset", next_name, name)
+        last_row, expected = row, int(name) + size_bytes
+
+
+def as_finding(error: Exception, root: str) -> CorruptFileError:
+    """Place an error that keeps a file from being read."""
+    file = getattr(error, "filename", None) or root
+    reason = getattr(error, "strerror", None) or str(error)
+    return CorruptFileError(str(file), 0, "file", "a readable file", reason)
+
+
+def relative_to(root: str, file: str) -> str:
+    """Return a path below root without root, `.` for root itself."""
+    if file == root:
+        return "."
+    return file.removeprefix(root.rstrip("/") + "/")
+
+
+def finding_fields(finding: CorruptFileError, root: str) -> Fields:
+    """Return damage as plain values."""
+    return {
+        "file": relative_to(root, finding.file),
+        "offset": finding.offset,
+        "field": finding.field,
+        "expected": finding.expected,
+        "found": finding.found,
+    }

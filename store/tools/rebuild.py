@@ -1,0 +1,178 @@
+"""Makes a new store directory from the log of another: consume queues, index and checkpoint anew, as dispatch does.
+
+The log's segments are copied, mtimes included, never linked: recovery, and the life after it, write to the last ones.
+Side files below `config/` are copied as they are. Of the other directory nothing else is read but its marker of an
+unclean exit and its checkpoint, which say how far the log is to be trusted, and nothing is changed.
+
+What the new directory holds is what the store's own recovery makes of the log: damage is passed over where a clean exit
+or the checkpoint vouches for the log, and ends it elsewhere. Until everything in it is durable it has an `abort` file.
+In a log whose head has expired, a queue begins with its first message there is; blank entries fill its file up to it.
+
+JSON contract, `tornlog-rebuild/1`:
+
+    format      "tornlog-rebuild/1"
+    log         "copied"
+    logBytes    bytes of all segments
+    records     how many there are in the log
+    minPhyOffset maxPhyOffset
+                where the log begins and ends
+    queues      [{"topic", "queueId", "minOffset", "maxOffset"}]
+    findings    damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the new directory
+
+Fields may be added under the same format; a change of meaning makes it `/2`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..checkpoint import read_checkpoint
+from ..config import StoreConfig
+from ..errors import CorruptFileError
+from ..message_store import MessageStore
+from ..segments.directories import directory_of, name_of
+from ..segments.segment import first_nonzero
+from ..world import Files, World
+from .geometry import log_statuses
+from .inspect import finding_fields
+
+FORMAT = "tornlog-rebuild/1"
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """What a new directory holds."""
+
+    root: str
+    log_bytes: int
+    records: int
+    min_phy_offset: int
+    max_phy_offset: int
+    queues: list[dict[str, Any]]
+    findings: list[CorruptFileError] = field(default_factory=list)
+
+    def fields(self) -> dict[str, Any]:
+        """Return everything as plain values: see the contract."""
+        return {
+            "format": FORMAT,
+            "log": "copied",
+            "logBytes": self.log_bytes,
+            "records": self.records,
+            "minPhyOffset": self.min_phy_offset,
+            "maxPhyOffset": self.max_phy_offset,
+            "queues": self.queues,
+            "findings": [finding_fields(finding, self.root) for finding in self.findings],
+        }
+
+
+def rebuild_directory(
+    source: Files, config: StoreConfig, world: World, root: str, advance: Callable[[int], None]
+) -> Rebuilt:
+    """Make the directory root, which must not exist or be empty, from the log of the store that config describes.
+
+    advance is told of log bytes as they are copied. Raises FileExistsError if there is something at root,
+    CorruptFileError if the log cannot be a store's, OSError if a disk fails; an `abort` file is then left in root.
+    """
+    files = world.files
+    if files.status(root) is not None and files.list_directory(root):
+        raise FileExistsError(f"{root}: not empty")
+    own = replace(
+        config, store_path_root_dir=root, store_path_commit_log="", read_only_commit_log_store_paths=""
+    )
+    store = MessageStore(world, own)
+    files.make_directories(root)
+    store.mark_running()
+    files.sync_directory(directory_of(root) or "/")
+    log_bytes = _copy_log(source, config, files, own.commit_log_directory, advance)
+    _copy_tree(source, config.config_directory, files, own.config_directory)
+    findings = _copy_checkpoint(source, config, files, own)
+    try:
+        report = store.load(clean_exit=source.status(config.abort_path) is None)
+        store.checkpoint.log_is_durable_to(report.last_store_timestamp_ms)
+        store.flush_queues.flush_thoroughly()
+        files.unlink(own.abort_path)
+        files.sync_directory(root)
+        return Rebuilt(
+            root,
+            log_bytes,
+            report.records,
+            store.min_phy_offset,
+            store.max_phy_offset,
+            [
+                {
+                    "topic": queue.topic,
+                    "queueId": queue.queue_id,
+                    "minOffset": queue.min_offset,
+                    "maxOffset": queue.max_offset,
+                }
+                for queue in store.queues.all()
+                if queue.queue.segments
+            ],
+            findings + report.findings,
+        )
+    finally:
+        store.close()
+
+
+def _copy_log(
+    source: Files, config: StoreConfig, files: Files, directory: str, advance: Callable[[int], None]
+) -> int:
+    """Copy every segment, durably; return how many bytes that were. Zeros stay holes."""
+    files.make_directories(directory)
+    log_bytes = 0
+    for path, status in log_statuses(source, config):
+        _copy(source, path, status.size_bytes, files, f"{directory}/{name_of(path)}", advance)
+        files.set_mtime_ms(f"{directory}/{name_of(path)}", status.mtime_ms)
+        log_bytes += status.size_bytes
+    files.sync_directory(directory)
+    files.sync_directory(directory_of(directory))
+    return log_bytes
+
+
+def _copy(
+    source: Files, old: str, size_bytes: int, files: Files, new: str, advance: Callable[[int], None]
+) -> None:
+    if not size_bytes:
+        files.write(new, b"")
+        return
+    from_map, to_map = source.map(old, size_bytes), files.map(new, size_bytes)
+    for at in range(0, size_bytes, _CHUNK_BYTES):
+        chunk = from_map.view(at, min(at + _CHUNK_BYTES, size_bytes))
+        if first_nonzero(chunk) is not None:
+            to_map.store(at, chunk)
+        advance(len(chunk))
+    to_map.msync(0, size_bytes)
+    to_map.close()
+    from_map.close()
+    files.sync(new)
+
+
+def _copy_tree(source: Files, old: str, files: Files, new: str) -> None:
+    """Copy small files, directory by directory, durably."""
+    if source.status(old) is None:
+        return
+    files.make_directories(new)
+    for name in source.list_directory(old):
+        status = source.status(f"{old}/{name}")
+        if status is not None and status.is_directory:
+            _copy_tree(source, f"{old}/{name}", files, f"{new}/{name}")
+        elif status is not None:
+            files.write(f"{new}/{name}", source.read(f"{old}/{name}"))
+            files.sync(f"{new}/{name}")
+    files.sync_directory(new)
+    files.sync_directory(directory_of(new))
+
+
+def _copy_checkpoint(
+    source: Files, config: StoreConfig, files: Files, own: StoreConfig
+) -> list[CorruptFileError]:
+    """Copy the checkpoint, if it is one; return what is wrong with it."""
+    try:
+        read_checkpoint(source, config.checkpoint_path)
+    except CorruptFileError as error:
+        placed = CorruptFileError(own.checkpoint_path, error.offset, error.field, error.expected, error.found)
+        return [placed]
+    if source.status(config.checkpoint_path) is not None:
+        files.write(own.checkpoint_path, source.read(config.checkpoint_path))
+    return []

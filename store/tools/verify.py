@@ -1,0 +1,185 @@
+"""Checks a store directory as it stands: nothing is recovered first, nothing is changed, every violation is found.
+
+What is checked, by the codes of `violation.Promise`: the segments and every record, blank and zero tail in them;
+queue offsets; every queue entry against its record and every record for its entry; every index entry against its record
+and every key for its entry; the checkpoint against the log. Not checked: side files under `config/`, and bits that no
+field gives away (only bodies have a checksum).
+
+A directory with an `abort` file was not shut down. There, damage behind the last whole record, entries that point
+there, entries not yet added at a queue's end, and unborn segments are *notes*: the next recovery cuts, adds and removes
+them. They stay violations where a crash does not explain them: when the checkpoint, less RocketMQ's 3 s of margin, says
+that what is missing was durable. So it is with index files, which recovery builds again from the first one on that the
+checkpoint does not call durable.
+
+JSON contract, `tornlog-verify/1`:
+
+    format      "tornlog-verify/1"
+    cleanExit   whether there is no `abort` file
+    geometry    {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "messageDelayLevel", "maxHashSlotNum",
+                "maxIndexNum", "enableConsumeQueueExt"} used
+    counts      {"segments", "logBytes", "records", "recordBytes", "blanks", "queues", "entries", "expiredEntries",
+                "blankEntries", "extFiles", "extUnits", "indexFiles", "indexEntries"}
+    violations  [{"promise", "file", "offset", "field", "expected", "found"}]; file is relative to the directory
+    notes       sentences
+
+Fields may be added under the same format; a change of meaning makes it `/2`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..checkpoint import SAFETY_MARGIN_MS
+from ..config import StoreConfig
+from ..errors import CorruptFileError
+from ..formats.checkpoint import CHECKPOINT_BYTES, CheckpointValues, decode_checkpoint
+from ..formats.delay_level import parse_delay_levels
+from ..segments.directories import SegmentDirectories
+from ..world import Files
+from .geometry import Geometry, config_of_directory
+from .verify_files import read_segments
+from .verify_index import IndexVerifier
+from .verify_log import LogFacts, LogVerifier
+from .verify_queues import QueueVerifier
+from .violation import Findings, Promise, Violation
+
+FORMAT = "tornlog-verify/1"
+_TIMES = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
+_PROMISES = list(Promise)
+_COUNTS = (
+    *("segments", "logBytes", "records", "recordBytes", "blanks"),
+    *("queues", "entries", "expiredEntries", "blankEntries", "extFiles", "extUnits"),
+    *("indexFiles", "indexEntries"),
+)
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was checked, and what was found."""
+
+    findings: Findings
+    config: StoreConfig | None = None
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+
+    def fields(self) -> dict[str, Any]:
+        """Return everything as plain values: see the contract."""
+        fields: dict[str, Any] = {"format": FORMAT, "cleanExit": not self.findings.unclean_exit}
+        if self.config is not None:
+            fields["geometry"] = {
+                "mappedFileSizeCommitLog": self.config.mapped_file_size_commit_log,
+                "mappedFileSizeConsumeQueue": self.config.mapped_file_size_consume_queue,
+                "messageDelayLevel": self.config.message_delay_level,
+                "maxHashSlotNum": self.config.max_hash_slot_num,
+                "maxIndexNum": self.config.max_index_num,
+                "enableConsumeQueueExt": self.config.enable_consume_queue_ext,
+            }
+        fields["counts"] = self.counts
+        fields["violations"] = [
+            violation._asdict() | {"promise": violation.promise.value}
+            for violation in self.findings.violations
+        ]
+        fields["notes"] = self.findings.notes
+        return fields
+
+
+def verify_directory(files: Files, root: str, told: Geometry, advance: Callable[[int], None]) -> Verification:
+    """Check the store at root, an absolute path; advance is told of log bytes as they are read.
+
+    files only has to list, map and read: `OverlayFiles` cannot change anything by mistake.
+    """
+    unclean_exit = files.status(f"{root}/abort") is not None
+    findings = Findings(root, unclean_exit)
+    found = Verification(findings)
+    try:
+        found.config = config_of_directory(files, root, told)
+    except CorruptFileError as error:
+        findings.corrupt(Promise.LOG, error)
+        return found
+    except OSError as error:
+        findings.unreadable(Promise.LOG, root, error)
+        return found
+    _verify(files, found, found.config, advance)
+    return found
+
+
+def _verify(files: Files, found: Verification, config: StoreConfig, advance: Callable[[int], None]) -> None:
+    findings, log_bytes = found.findings, config.mapped_file_size_commit_log
+    log_directories = SegmentDirectories.of_commit_log(files, config)
+    segments = read_segments(files, log_directories.present(), log_bytes, Promise.LOG, findings)
+    delays_ms, topics = parse_delay_levels(config.message_delay_level), _topics(files, config)
+    facts = LogVerifier(log_bytes, delays_ms, findings, topics).verify(segments, advance)
+    checkpoint = _read_checkpoint(files, config.checkpoint_path, facts, findings)
+    durable_ms = min(checkpoint[:2]) - SAFETY_MARGIN_MS
+    queues = QueueVerifier(
+        files,
+        config.store_path_root_dir,
+        queue_bytes=config.mapped_file_size_consume_queue,
+        ext_bytes=config.mapped_file_size_consume_queue_ext,
+        log_bytes=log_bytes,
+        log_directories=log_directories,
+        facts=facts,
+        durable_ms=durable_ms,
+        findings=findings,
+    )
+    queues.verify()
+    index = IndexVerifier(files, config, facts, checkpoint.index_msg_timestamp_ms, findings)
+    index.verify(segments)
+    _verify_checkpoint(config, checkpoint, facts, findings)
+    findings.violations.sort(key=lambda violation: _PROMISES.index(violation.promise))
+    found.counts |= {
+        "segments": len(segments),
+        "logBytes": sum(len(segment.view) for segment in segments),
+        "records": facts.records,
+        "recordBytes": facts.record_bytes,
+        "blanks": facts.blanks,
+        "queues": queues.counts.queues,
+        "entries": queues.counts.entries,
+        "expiredEntries": queues.counts.expired,
+        "blankEntries": queues.counts.blanks,
+        "extFiles": queues.ext.file_count,
+        "extUnits": queues.ext.unit_count,
+        "indexFiles": index.file_count,
+        "indexEntries": index.entry_count,
+    }
+
+
+def _topics(files: Files, config: StoreConfig) -> frozenset[str]:
+    """Return the names that queues have a directory for: light queues are told from what merely names them."""
+    try:
+        return frozenset(files.list_directory(config.consume_queue_directory))
+    except OSError:
+        return frozenset()  # the queues' own verification says so
+
+
+def _read_checkpoint(files: Files, path: str, facts: LogFacts, findings: Findings) -> CheckpointValues:
+    """Return the checkpoint's times, 0 where there are none. It is there before the first record is."""
+    try:
+        status = files.status(path)
+        if status is None:
+            if facts.records:
+                violation = Violation(Promise.CKPT, findings.relative(path), 0, "file", "a file", "nothing")
+                findings.explained(violation, "trust no queue entry and make the checkpoint anew")
+            return CheckpointValues(0, 0, 0)
+        raw = files.map(path, status.size_bytes).view(0, status.size_bytes)  # mapping refuses what is no file
+        return decode_checkpoint(bytes(raw[:CHECKPOINT_BYTES]), file=path)
+    except CorruptFileError as error:
+        findings.corrupt(Promise.CKPT, error)
+    except OSError as error:
+        findings.unreadable(Promise.CKPT, path, error)
+    return CheckpointValues(0, 0, 0)
+
+
+def _verify_checkpoint(
+    config: StoreConfig, checkpoint: CheckpointValues, facts: LogFacts, findings: Findings
+) -> None:
+    """No time may be later than the last record's; after an unclean exit, only the two together, less the margin."""
+    expected = f"at most {facts.last_store_timestamp_ms}, the last record's store time"
+    if findings.unclean_exit:
+        if min(checkpoint[:2]) - SAFETY_MARGIN_MS > facts.last_store_timestamp_ms:
+            findings.violated(
+                Promise.CKPT, config.checkpoint_path, 0, _TIMES[0], expected, min(checkpoint[:2])
+            )
+        return
+    for number, (name, time_ms) in enumerate(zip(_TIMES, checkpoint, strict=True)):
+        if time_ms > facts.last_store_timestamp_ms:
+            findings.violated(Promise.CKPT, config.checkpoint_path, number * 8, name, expected, time_ms)

@@ -1,0 +1,280 @@
+"""Reads the whole log as it is: every record, blank and zero tail, and where each queued record lies.
+
+Behind damage it goes on at the next place that has a record's magic and its own physicalOffset, so one bad record
+does not hide the rest. Needs 36 bytes of memory for each queued record, and no more than one of them decoded at a time.
+"""
+
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from struct import Struct
+
+from ..dispatch import is_queued
+from ..errors import CorruptFileError
+from ..formats.delay_level import record_tags_code
+from ..formats.message import (
+    BLANK_BYTES,
+    BLANK_MAGIC,
+    MAGIC_AT,
+    MESSAGE_MAGIC,
+    MESSAGE_MAGIC_V2,
+    PHYSICAL_OFFSET_AT,
+    RECORD_BYTES_MIN,
+)
+from ..formats.properties import PROPERTY_INNER_MULTI_QUEUE_OFFSET
+from ..formats.scan import ScannedRecord
+from ..light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
+from .verify_files import RawSegment
+from .violation import Findings, Promise, Violation
+
+_QUEUE_OFFSET_AT = 20
+_BLANK = Struct(">ii")
+_I64 = Struct(">q")
+_MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2))
+_BLANK_MAGIC = BLANK_MAGIC.to_bytes(4, "big", signed=True)
+_SEARCH_BYTES = 1 << 20
+
+
+class QueuedRecords:
+    """The records of one queue, in log order."""
+
+    __slots__ = (
+        "_also_next",
+        "_next",
+        "damaged",
+        "physical_offsets",
+        "queue_offsets",
+        "sizes",
+        "stored_ms",
+        "tags_codes",
+    )
+
+    def __init__(self, first: int | None = None) -> None:
+        """Begin without records; first is the queueOffset the first one has to have, None if any will do."""
+        self.queue_offsets = array("q")
+        self.physical_offsets = array("q")
+        self.sizes = array("i")
+        self.tags_codes = array("q")
+        self.stored_ms = array("q")
+        self.damaged: set[int] = set()
+        """Positions of records whose body is not what its checksum says."""
+        self._next = first
+        self._also_next: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.queue_offsets)
+
+    def add(self, record: ScannedRecord, tags_code: int, *, damaged: bool) -> int | None:
+        """Add a record; return the queueOffset it should have if it has another.
+
+        After a mismatch the count may go on from what was found or as if nothing had happened.
+        """
+        if damaged:
+            self.damaged.add(len(self))
+        self.queue_offsets.append(record.queue_offset)
+        self.physical_offsets.append(record.physical_offset)
+        self.sizes.append(record.size_bytes)
+        self.tags_codes.append(tags_code)
+        self.stored_ms.append(record.store_timestamp_ms)
+        expected, found = self._next, record.queue_offset
+        if expected is None or found in (expected, self._also_next):
+            self._next, self._also_next = found + 1, None
+            return None
+        self._next, self._also_next = expected + 1, found + 1
+        return expected
+
+
+@dataclass(slots=True)
+class LogFacts:
+    """What the log holds."""
+
+    min_offset: int = 0
+    end_offset: int = 0
+    """Log offset behind the last whole record."""
+    last_store_timestamp_ms: int = 0
+    records: int = 0
+    blanks: int = 0
+    record_bytes: int = 0
+    queues: dict[tuple[str, int], QueuedRecords] = field(default_factory=dict)
+
+
+class LogVerifier:
+    """One pass over a log."""
+
+    def __init__(
+        self,
+        segment_bytes: int,
+        delays_ms: Mapping[int, int],
+        findings: Findings,
+        topics: frozenset[str] = frozenset(),
+    ) -> None:
+        """topics: names that there are queues of; a record is in the light queues it names only where these are."""
+        self.facts = LogFacts()
+        self._topics = topics
+        self._has_light = any(topic.startswith(LIGHT_PREFIX) for topic in topics)
+        self._segment_bytes = segment_bytes
+        self._delays_ms = delays_ms
+        self._findings = findings
+        self._doubtful: list[tuple[int, Violation]] = []
+        """What is damage only if a whole record follows, with its log offset; else it is the tail."""
+        self._zero_tails: list[tuple[str, int]] = []
+
+    def verify(self, segments: list[RawSegment], advance: Callable[[int], None]) -> LogFacts:
+        """Read every segment; advance is told the bytes read."""
+        facts = self.facts
+        if segments:
+            facts.min_offset = facts.end_offset = segments[0].base_offset
+        for segment in segments:
+            self._read_segment(segment)
+            advance(len(segment.view))
+        for log_offset, violation in self._doubtful:
+            if log_offset < facts.end_offset:
+                self._findings.violations.append(violation)
+            else:
+                self._findings.explained(violation, "end the log there")
+        return facts
+
+    def _read_segment(self, segment: RawSegment) -> None:
+        path, base_offset, view, _ = segment
+        at: int | None = 0
+        while at is not None and at < len(view):
+            try:
+                for record in segment.records_from(at, len(view), check_crc=True):
+                    at = record.physical_offset - base_offset + record.size_bytes
+                    self._take_whole(segment, record)
+                self._take_blank(segment, at)
+                return
+            except CorruptFileError as error:
+                if segment.zeros_from(at):
+                    self._zero_tails.append((path, at))
+                    return
+                at = self._take_damage(segment, at, error)
+
+    # -- taking what was read ----------------------------------------------------------------------
+
+    def _take_whole(self, segment: RawSegment, record: ScannedRecord) -> None:
+        for path, at in self._zero_tails:
+            self._findings.violated(
+                Promise.LOG, path, at, "magicCode", "a record or a blank one, as records follow", "zeros"
+            )
+        self._zero_tails.clear()
+        facts = self.facts
+        facts.records += 1
+        facts.record_bytes += record.size_bytes
+        facts.end_offset = record.physical_offset + record.size_bytes
+        facts.last_store_timestamp_ms = max(facts.last_store_timestamp_ms, record.store_timestamp_ms)
+        self._take_queued(segment, record, damaged=False)
+
+    def _take_queued(self, segment: RawSegment, record: ScannedRecord, *, damaged: bool) -> None:
+        if not is_queued(record):
+            return
+        at = record.physical_offset - segment.base_offset
+        tags_code = record_tags_code(record, self._delays_ms)
+        expected = self._queue_of(record).add(record, tags_code, damaged=damaged)
+        if expected is not None:
+            at += _QUEUE_OFFSET_AT
+            self._findings.violated(
+                Promise.QOFF, segment.path, at, "queueOffset", expected, record.queue_offset
+            )
+        if LIGHT_MARK in record.properties:
+            self._take_light(segment, record, tags_code, damaged=damaged)
+
+    def _take_light(
+        self, segment: RawSegment, record: ScannedRecord, tags_code: int, *, damaged: bool
+    ) -> None:
+        for seen in light_records(record, lmq=True):
+            if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX)):
+                expected = self._queue_of(seen).add(seen, tags_code, damaged=damaged)
+                if expected is not None:
+                    at = record.physical_offset - segment.base_offset
+                    name = f"{PROPERTY_INNER_MULTI_QUEUE_OFFSET} for {seen.topic}"
+                    self._findings.violated(Promise.QOFF, segment.path, at, name, expected, seen.queue_offset)
+
+    def _queue_of(self, record: ScannedRecord) -> QueuedRecords:
+        key = (record.topic, record.queue_id)
+        queue = self.facts.queues.get(key)
+        if queue is None:
+            first = None if self.facts.min_offset else 0  # nothing has expired from a log that begins at 0
+            queue = self.facts.queues[key] = QueuedRecords(first)
+        return queue
+
+    def _take_blank(self, segment: RawSegment, at: int) -> None:
+        if at == len(segment.view):
+            return
+        self.facts.blanks += 1
+        size_bytes, _ = _BLANK.unpack_from(segment.view, at)
+        if size_bytes != self._segment_bytes - at:
+            self._findings.violated(
+                Promise.LOG,
+                segment.path,
+                at,
+                "totalSize",
+                f"{self._segment_bytes - at}, all that is left",
+                size_bytes,
+            )
+
+    def _take_damage(self, segment: RawSegment, at: int, error: CorruptFileError) -> int | None:
+        """Report what is at position at; return where to go on, None if nothing readable follows in the segment."""
+        path, base_offset, view, _ = segment
+        violation = Violation(
+            Promise.LOG,
+            self._findings.relative(path),
+            error.offset,
+            error.field,
+            error.expected,
+            error.found,
+        )
+        self._doubtful.append((base_offset + at, violation))
+        if error.field == "bodyCRC":
+            record = _without_crc(segment, at)
+            if record is not None:
+                self._take_queued(segment, record, damaged=True)
+                return at + record.size_bytes
+        return find_record(view, at + 1, base_offset, self._segment_bytes)
+
+
+def _without_crc(segment: RawSegment, at: int) -> ScannedRecord | None:
+    """Return the record at position at if only its body's checksum is wrong."""
+    try:
+        return next(segment.records_from(at, len(segment.view), check_crc=False), None)
+    except CorruptFileError:
+        return None
+
+
+def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: int) -> int | None:
+    """Return the first position from start on that begins a record, or a blank one, by magic and own place."""
+    overlap_bytes = RECORD_BYTES_MIN
+    for chunk_at in range(start, len(view), _SEARCH_BYTES):
+        chunk = bytes(view[chunk_at : chunk_at + _SEARCH_BYTES + overlap_bytes])
+        places = [
+            chunk_at + at
+            for magic in (*_MAGICS, _BLANK_MAGIC)
+            for at in _places_of(magic, chunk)
+            if _begins_record(view, chunk_at + at, base_offset, segment_bytes)
+        ]
+        if places:
+            return min(places)
+    return None
+
+
+def _places_of(magic: bytes, chunk: bytes) -> list[int]:
+    """Return where records would begin whose magics are in the chunk."""
+    places = []
+    found = chunk.find(magic)
+    while found >= 0:
+        if found >= MAGIC_AT:
+            places.append(found - MAGIC_AT)
+        found = chunk.find(magic, found + 1)
+    return places
+
+
+def _begins_record(view: memoryview, at: int, base_offset: int, segment_bytes: int) -> bool:
+    if len(view) - at < BLANK_BYTES:
+        return False
+    size_bytes, magic = _BLANK.unpack_from(view, at)
+    if magic == BLANK_MAGIC:
+        return bool(size_bytes == segment_bytes - at)
+    if len(view) - at < RECORD_BYTES_MIN:
+        return False
+    (physical_offset,) = _I64.unpack_from(view, at + PHYSICAL_OFFSET_AT)
+    return bool(physical_offset == base_offset + at)

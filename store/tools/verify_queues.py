@@ -1,0 +1,236 @@
+"""Compares the consume queues as they are with the records the log holds for them."""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from ..formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_blank, is_valid
+from ..formats.consume_queue_ext import is_ext_address
+from ..segments.directories import SegmentDirectories
+from ..world import Files
+from .verify_ext import ExtFiles, ExtVerifier
+from .verify_files import RawSegment, read_segments
+from .verify_log import LogFacts, QueuedRecords
+from .violation import Findings, Promise, Violation
+
+_ZEROS = bytes(ENTRY_BYTES)
+
+
+@dataclass(slots=True)
+class QueueCounts:
+    """How much was checked."""
+
+    queues: int = 0
+    entries: int = 0
+    expired: int = 0
+    """Entries whose records are no longer in the log."""
+    blanks: int = 0
+
+
+class QueueVerifier:
+    """One pass over all queues of a store."""
+
+    def __init__(
+        self,
+        files: Files,
+        root: str,
+        *,
+        queue_bytes: int,
+        ext_bytes: int,
+        log_bytes: int,
+        log_directories: SegmentDirectories,
+        facts: LogFacts,
+        durable_ms: int,
+        findings: Findings,
+    ) -> None:
+        self.counts = QueueCounts()
+        self._files = files
+        self._directory = f"{root}/consumequeue"
+        self.ext = ExtVerifier(files, f"{root}/consumequeue_ext", ext_bytes, findings)
+        self._ext_files = ExtFiles()
+        """Of the queue that is being verified."""
+        self._log_directories = log_directories
+        self._queue_bytes = queue_bytes
+        self._log_bytes = log_bytes
+        self._facts = facts
+        self._durable_ms = durable_ms
+        """Store time up to which no unclean exit can have taken an entry."""
+        self._findings = findings
+
+    def verify(self) -> None:
+        """Check every queue there is, and every queue there should be."""
+        for topic, queue_id, directory in self._queue_directories():
+            self._verify_queue(topic, queue_id, directory)
+        for (topic, queue_id), records in sorted(self._facts.queues.items()):
+            if len(records):
+                self._complete(topic, queue_id, records, bytearray(len(records)), end=0)
+
+    def _queue_directories(self) -> list[tuple[str, int, str]]:
+        found: list[tuple[str, int, str]] = []
+        for topic in self._directories(self._directory, "topic", "a directory"):
+            path = f"{self._directory}/{topic}"
+            for name in self._directories(path, "queueId", "a directory"):
+                if name.isascii() and name.isdecimal():
+                    found.append((topic, int(name), f"{path}/{name}"))
+                else:
+                    self._violated(f"{path}/{name}", 0, "queueId", "a number", name)
+        return found
+
+    def _directories(self, path: str, field: str, expected: str) -> list[str]:
+        """Return the directories in a directory that may be missing, and report everything else in it."""
+        names = []
+        try:
+            if self._files.status(path) is None:
+                return []
+            for name in self._files.list_directory(path):
+                status = self._files.status(f"{path}/{name}")
+                if status is not None and status.is_directory:
+                    names.append(name)
+                else:
+                    found = "nothing behind the name" if status is None else "a file"
+                    self._violated(f"{path}/{name}", 0, field, expected, found)
+        except OSError as error:
+            self._findings.unreadable(Promise.CQ_VALID, path, error)
+        return names
+
+    def _violated(self, file: str, offset: int, field: str, expected: object, found: object) -> None:
+        self._findings.violated(Promise.CQ_VALID, file, offset, field, expected, found)
+
+    # -- one queue ---------------------------------------------------------------------------------
+
+    def _verify_queue(self, topic: str, queue_id: int, directory: str) -> None:
+        self.counts.queues += 1
+        segments = read_segments(
+            self._files, (directory,), self._queue_bytes, Promise.CQ_VALID, self._findings
+        )
+        self._ext_files = self.ext.read(topic, queue_id)
+        records = self._facts.queues.pop((topic, queue_id), None) or QueuedRecords()
+        covered = bytearray(len(records))
+        end = beyond = 0
+        hole: tuple[RawSegment, int] | None = None
+        first_beyond: Violation | None = None
+        for segment in segments:
+            used = _used_bytes(segment.view)
+            for at in range(0, used, ENTRY_BYTES):
+                if segment.view[at : at + ENTRY_BYTES] == _ZEROS:
+                    hole = hole or (segment, at)
+                    continue
+                if hole is not None:
+                    self._violated(hole[0].path, hole[1], "entry", "no hole, as entries follow", "zeros")
+                    hole = None
+                index = (segment.base_offset + at) // ENTRY_BYTES
+                dangling = self._verify_entry(segment, at, index, records, covered)
+                if dangling is None:
+                    end = index + 1
+                else:
+                    beyond += 1
+                    first_beyond = first_beyond or dangling
+            if used < len(segment.view) and hole is None:
+                hole = (segment, used)
+        if first_beyond is not None:
+            self._findings.explained(first_beyond, f"cut {_entries(beyond)} behind the log's end")
+        self._complete(topic, queue_id, records, covered, end=end)
+
+    def _verify_entry(
+        self, segment: RawSegment, at: int, index: int, records: QueuedRecords, covered: bytearray
+    ) -> Violation | None:
+        """Check one entry; return it as a violation if it points behind the log's end."""
+        self.counts.entries += 1
+        if len(segment.view) - at < ENTRY_BYTES:
+            self._violated(segment.path, at, "entry", f"{ENTRY_BYTES} bytes", f"{len(segment.view) - at}")
+            return None
+        entry = decode_entry(segment.view, at)
+        if is_blank(entry):
+            self.counts.blanks += 1
+        elif not is_valid(entry):
+            field, offset = ("phyOffset", at) if entry.physical_offset < 0 else ("size", at + 8)
+            self._violated(segment.path, offset, field, "more than 0", min(entry[:2]))
+        elif entry.physical_offset < self._facts.min_offset:
+            self.counts.expired += 1
+        else:
+            position = bisect_left(records.physical_offsets, entry.physical_offset)
+            if position < len(records) and records.physical_offsets[position] == entry.physical_offset:
+                covered[position] = 1
+                self._compare(segment, at, index, entry, records, position)
+            elif entry.physical_offset >= self._facts.end_offset:
+                return Violation(
+                    Promise.CQ_VALID,
+                    self._findings.relative(segment.path),
+                    at,
+                    "phyOffset",
+                    f"below {self._facts.end_offset}, the log's end",
+                    str(entry.physical_offset),
+                )
+            else:
+                expected = "where a record of this queue begins"
+                self._violated(segment.path, at, "phyOffset", expected, entry.physical_offset)
+        return None
+
+    def _compare(
+        self,
+        segment: RawSegment,
+        at: int,
+        index: int,
+        entry: QueueEntry,
+        records: QueuedRecords,
+        position: int,
+    ) -> None:
+        if entry.size_bytes != records.sizes[position]:
+            self._violated(segment.path, at + 8, "size", records.sizes[position], entry.size_bytes)
+        code = records.tags_codes[position]
+        if is_ext_address(entry.tags_code) and entry.tags_code != code:
+            unit = self._ext_files.unit(entry.tags_code)
+            self.ext.compare(segment.path, at + 12, unit, code, records.stored_ms[position])
+        elif entry.tags_code != code:
+            self._violated(segment.path, at + 12, "tagsCode", code, entry.tags_code)
+        if index != records.queue_offsets[position]:
+            expected = f"the record with queueOffset {index}"
+            found = f"{entry.physical_offset}, with queueOffset {records.queue_offsets[position]}"
+            self._violated(segment.path, at, "phyOffset", expected, found)
+
+    def _complete(
+        self, topic: str, queue_id: int, records: QueuedRecords, covered: bytearray, *, end: int
+    ) -> None:
+        """Report every record without an entry; behind the queue's end an unclean exit explains it."""
+        missing = 0
+        first: Violation | None = None
+        position = covered.find(0)
+        while position >= 0:
+            if position not in records.damaged:
+                violation = self._without_entry(topic, queue_id, records, position)
+                is_tail = (
+                    records.queue_offsets[position] >= end and records.stored_ms[position] > self._durable_ms
+                )
+                if is_tail:
+                    first = first or violation
+                    missing += 1
+                if not (is_tail and self._findings.unclean_exit):
+                    self._findings.violations.append(violation)
+            position = covered.find(0, position + 1)
+        if first is not None and self._findings.unclean_exit:
+            self._findings.explained(first, f"add {_entries(missing)} to the queue")
+
+    def _without_entry(self, topic: str, queue_id: int, records: QueuedRecords, position: int) -> Violation:
+        at = records.physical_offsets[position] % self._log_bytes
+        base_offset = records.physical_offsets[position] - at
+        return Violation(
+            Promise.CQ_COMPLETE,
+            self._findings.relative(self._log_directories.path(base_offset, self._log_bytes)),
+            at,
+            "queue entry",
+            f"entry {records.queue_offsets[position]} in consumequeue/{topic}/{queue_id}",
+            "none",
+        )
+
+
+def _used_bytes(view: memoryview) -> int:
+    """Return where the zero entries at a segment's end begin."""
+    end = len(view)
+    while end and not view[end - 1]:
+        block = max(0, end - 65536)
+        kept = len(bytes(view[block:end]).rstrip(b"\0"))
+        end = block + kept
+    return -(-end // ENTRY_BYTES) * ENTRY_BYTES
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"

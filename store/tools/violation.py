@@ -1,0 +1,76 @@
+"""A broken promise of a store directory, with its place, and what an unclean exit explains."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from ..errors import CorruptFileError
+
+
+class Promise(Enum):
+    """Which promise is broken."""
+
+    LOG = "LOG"
+    """The log is a row of whole segments, filled with whole records up to one end, zeros behind it."""
+    QOFF = "QOFF"
+    """The records of one queue count up by one."""
+    CQ_VALID = "CQ-VALID"
+    """Entry n of a queue points at the record of that queue with queueOffset n, with its size and tagsCode."""
+    CQ_COMPLETE = "CQ-COMPLETE"
+    """Every record that belongs in a queue has its entry there."""
+    IDX = "IDX"
+    """Every key of every record has one entry in the index, in the order of the log, and nothing else is there."""
+    CKPT = "CKPT"
+    """The checkpoint claims nothing that is not in the log."""
+
+
+class Violation(NamedTuple):
+    """One broken promise. file is relative to the store directory, offset counts from the file's start."""
+
+    promise: Promise
+    file: str
+    offset: int
+    field: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        place = f"{self.file} @ {self.offset}: {self.field}"
+        return f"{place}: expected {self.expected}, found {self.found} [{self.promise.value}]"
+
+
+@dataclass(slots=True)
+class Findings:
+    """Everything a verification has to say, in the order of finding it."""
+
+    root: str
+    unclean_exit: bool
+    violations: list[Violation] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def relative(self, file: str) -> str:
+        """Return a path below the store directory without the directory."""
+        return "." if file == self.root else file.removeprefix(self.root.rstrip("/") + "/")
+
+    def violated(
+        self, promise: Promise, file: str, offset: int, name: str, expected: object, found: object
+    ) -> None:
+        """Add a violation; file as the world spells it."""
+        self.violations.append(
+            Violation(promise, self.relative(file), offset, name, str(expected), str(found))
+        )
+
+    def corrupt(self, promise: Promise, error: CorruptFileError) -> None:
+        """Add what a decoder complained about."""
+        self.violated(promise, error.file, error.offset, error.field, error.expected, error.found)
+
+    def unreadable(self, promise: Promise, file: str, error: OSError) -> None:
+        """Add a file that cannot be read."""
+        self.violated(promise, error.filename or file, 0, "file", "a readable file", error.strerror or error)
+
+    def explained(self, violation: Violation, consequence: str) -> None:
+        """Add what an unclean exit explains as a note, and as a violation if the exit was clean."""
+        if self.unclean_exit:
+            self.notes.append(f"{violation}; unclean exit: recovery will {consequence}")
+        else:
+            self.violations.append(violation)

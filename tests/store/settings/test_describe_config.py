@@ -1,0 +1,90 @@
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.settings.config_meanings import MEANINGS
+from tornlog.store.settings.describe_config import describe
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner(env={"COLUMNS": "200", "HOME": "/home/mq"}).invoke(application(), ["config", *arguments])
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    path = tmp_path / "broker.conf"
+    path.write_text(
+        "\ufeffbrokerName = [b]a\nflushDiskType=SYNC_FLUSH\nfileReservedTime=72\n", encoding="utf-8"
+    )
+    return path
+
+
+def test_a_row_has_key_value_default_unit_and_meaning() -> None:
+    config = StoreConfig("/store", flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    rows = {row.key: row for row in describe(config, "/default")}
+
+    assert list(rows) == list(MEANINGS)
+    assert rows["storePathRootDir"][:3] == ("storePathRootDir", "/store", "/default")
+    assert rows["flushDiskType"][1:4] == ("SYNC_FLUSH", "ASYNC_FLUSH", "")
+    assert rows["syncFlushTimeout"][1:5] == (5000, 5000, "ms", "How long a put waits for the disk.")
+    assert [row.key for row in rows.values() if row.differs] == ["storePathRootDir", "flushDiskType"]
+    assert [row.key for row in rows.values() if row.own] == ["physicalMemoryBytes", "recoverWholeLog"]
+
+
+def test_without_a_file_every_default_is_shown_and_nothing_is_marked() -> None:
+    result = run()
+
+    assert result.exit_code == 0
+    assert all(f" {key}=" in result.stdout for key in MEANINGS)
+    assert "/home/mq/store" in result.stdout
+    assert "(default" not in result.stdout
+    assert "without use here" not in result.stdout
+
+
+def test_what_a_file_changes_is_marked_and_the_brokers_own_keys_are_listed(conf: Path) -> None:
+    result = run("--config", str(conf))
+    marked = [line for line in result.stdout.splitlines() if "(default" in line]
+
+    assert result.exit_code == 0
+    assert len(marked) == 1
+    assert "flushDiskType=SYNC_FLUSH (default ASYNC_FLUSH)" in marked[0]
+    assert "brokerName │ [b]a" in result.stdout
+
+
+def test_json_has_every_setting_as_a_plain_value(conf: Path, tmp_path: Path) -> None:
+    out = tmp_path / "settings.json"
+    result = run("--config", str(conf), "--json", str(out))
+    fields = json.loads(out.read_text())
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert fields["format"] == "tornlog-config/1"
+    assert fields["others"] == {"brokerName": "[b]a"}
+    assert [one["key"] for one in fields["settings"]] == list(MEANINGS)
+    assert fields["settings"][5] == {
+        "key": "enableConsumeQueueExt",
+        "value": False,
+        "default": False,
+        "unit": "",
+        "meaning": "Keep what a queue entry has no room for in files of their own.",
+        "own": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\nflushDiskTyp=x", "line 2: key: expected one of RocketMQ's, perhaps flushDiskType"),
+        (b"\xff", "utf-8"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_a_usage_error(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_bytes(content)
+    result = run("--config", str(path))
+
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())

@@ -1,0 +1,215 @@
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.store.config import StoreConfig
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import overlay_world
+from tornlog.store.tools.geometry import Geometry
+from tornlog.store.tools.inspect import inspect_directory
+
+
+@pytest.fixture
+def root(golden: Callable[[str], Any]) -> Path:
+    before: Path = golden("08-clean-shutdown").before
+    return before
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(application(), ["inspect", *arguments])
+
+
+@pytest.mark.parametrize("arguments", [["--json", "-"], ["--json"]])
+def test_json_goes_to_stdout_for_a_dash_or_no_name(root: Path, arguments: list[str]) -> None:
+    result = run(str(root), *arguments)
+    fields = json.loads(result.stdout)
+
+    assert result.exit_code == 0
+    assert fields["format"] == "tornlog-inspect/1"
+    assert fields["load"] is True
+    assert fields["findings"] == []
+    assert fields["recovery"] == {
+        "cleanExit": True,
+        "startOffset": 0,
+        "endOffset": 121298,
+        "records": 279,
+        "changedEntries": 0,
+    }
+    assert len(fields["commitLogRecords"]) == 286
+    assert sum(len(queue["entries"]) for queue in fields["queues"]) == 273
+
+
+def test_a_bare_json_option_leaves_the_next_option_alone(root: Path) -> None:
+    result = run("--json", "--commit-log-size", "16384", str(root))
+
+    assert json.loads(result.stdout)["geometry"]["mappedFileSizeCommitLog"] == 16384
+
+
+def test_json_goes_to_a_file(root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "seen.json"
+    result = run("--json", str(out), str(root))
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert json.loads(out.read_text())["maxPhyOffset"] == 121298
+
+
+def test_a_store_that_cannot_be_opened_has_findings_and_nothing_else(root: Path) -> None:
+    (root / "checkpoint").write_bytes(b"short")
+    fields = json.loads(run(str(root), "--json").stdout)
+
+    assert fields == {
+        "format": "tornlog-inspect/1",
+        "load": False,
+        "findings": [
+            {
+                "file": "checkpoint",
+                "offset": 5,
+                "field": "size",
+                "expected": "at least 24 bytes",
+                "found": "5 bytes",
+            }
+        ],
+    }
+
+
+def test_the_summary_counts_queues_and_shows_where_the_log_ends(root: Path) -> None:
+    result = run(str(root))
+
+    assert result.exit_code == 0
+    assert "0 to 121298, 279 records" in result.stdout
+    assert result.stdout.count("Mix1") == 3
+    assert "clean" in result.stdout
+
+
+def test_a_long_list_of_queues_is_cut_short(
+    tmp_path: Path, started: Callable[..., MessageStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = StoreConfig(
+        str(tmp_path / "many"), mapped_file_size_commit_log=65536, mapped_file_size_consume_queue=20
+    )
+    store = started(config)
+    for queue_id in range(50):
+        store.put_message(Message.of("[bold]Many", b"x", queue_id=queue_id))
+    store.shutdown()
+    result = run(config.store_path_root_dir)
+
+    assert result.stdout.count("[bold]Many") == 40
+    assert "... and 10 more" in result.stdout
+
+
+def test_a_store_without_messages_has_no_offsets(
+    tmp_path: Path, started: Callable[..., MessageStore]
+) -> None:
+    store = started(StoreConfig(str(tmp_path / "new"), mapped_file_size_commit_log=4096))
+    store.shutdown()
+    found = inspect_directory(overlay_world(), str(tmp_path / "new"), Geometry()).everything()
+
+    assert (found["minPhyOffset"], found["maxPhyOffset"], found["earliestMessageTime"]) == (-1, 0, -1)
+    assert found["commitLogFiles"] == found["queues"] == found["commitLogRecords"] == []
+    assert "none" in run(str(tmp_path / "new")).stdout
+
+
+def test_damage_that_recovery_passes_over_is_marked_where_it_lies(root: Path) -> None:
+    raw = bytearray((root / f"commitlog/{0:020}").read_bytes())
+    second = int.from_bytes(raw[:4], "big")
+    raw[88] ^= 1  # a body
+    raw[second : second + 4] = bytes(4)  # the next record's size
+    (root / f"commitlog/{0:020}").write_bytes(raw)
+    found = inspect_directory(overlay_world(), str(root), Geometry()).everything()
+
+    first, following, later = found["commitLogRecords"][:3]
+    assert first["crcMismatch"] != first["bodyCRC"]
+    assert (first["offset"], first["topic"]) == (0, "Mix1")
+    assert following["offset"] == second
+    assert following["unreadable"].startswith(f"commitlog @ {second}: totalSize: expected 91 to")
+    assert later["offset"] == 16384
+
+
+def test_options_win_over_broker_conf_and_both_over_the_files(root: Path, tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        "brokerName = a\n# maxMessageSize=1\nmapedFileSizeCommitLog=16384\n"
+        "mappedFileSizeConsumeQueue=777\nmaxMessageSize=5000\nmessageDelayLevel=1s 2d\n"
+    )
+    result = run(str(root), "--json", "-", "--config", str(conf), "--consume-queue-size", "200")
+
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["geometry"] == {
+        "mappedFileSizeCommitLog": 16384,
+        "mappedFileSizeConsumeQueue": 200,
+        "maxMessageSize": 5000,
+        "messageDelayLevel": "1s 2d",
+        "maxHashSlotNum": 100,
+        "maxIndexNum": 400,
+        "enableConsumeQueueExt": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [("maxMessageSize=4MB", "expected an integer"), ("messageDelayLevel=1s soon", "expected a number")],
+)
+def test_a_setting_that_makes_no_sense_is_a_usage_error(
+    root: Path, tmp_path: Path, line: str, text: str
+) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"{line}\n")
+    result = run(str(root), "--config", str(conf))
+
+    assert result.exit_code == 2
+    assert text in result.stderr
+
+
+def test_a_path_that_is_not_utf8_is_shown_with_its_bytes_spelled_out(root: Path) -> None:
+    odd = root.with_name(os.fsdecode(b"odd\xff"))
+    root.rename(odd)
+    result = CliRunner(env={"COLUMNS": "400"}).invoke(application(), ["inspect", str(odd)])
+
+    assert result.exit_code == 0
+    assert "odd\\udcff" in result.stdout
+
+
+def test_files_of_another_size_than_was_told_are_damage(root: Path) -> None:
+    result = run(str(root), "--commit-log-size", "32768")
+
+    assert result.exit_code == 1
+    assert (
+        "commitlog/00000000000000016384 @ 0: file name: expected 20 digits, a multiple of 32768"
+        in result.stderr
+    )
+
+
+def test_a_half_made_segment_is_damage_only_after_a_clean_exit(root: Path) -> None:
+    (root / f"commitlog/{131072:020}").write_bytes(bytes(100))
+    clean = run(str(root))
+    (root / "abort").touch()
+    unclean = run(str(root))
+
+    assert (clean.exit_code, unclean.exit_code) == (1, 0)
+    assert clean.stderr == "commitlog/00000000000000131072 @ 0: file size: expected 16384, found 100\n"
+
+
+def test_a_store_that_is_in_use_can_be_inspected(
+    tmp_path: Path, started: Callable[..., MessageStore]
+) -> None:
+    store = started(StoreConfig(str(tmp_path / "live"), mapped_file_size_commit_log=65536))
+    for number in range(5):
+        store.put_message(Message.of("Live", b"%d" % number))
+    found = inspect_directory(overlay_world(), str(tmp_path / "live"), Geometry()).everything()
+
+    assert found["topicQueueTable"] == {"Live-0": 5}
+    assert found["recovery"]["cleanExit"] is False
+
+
+def test_the_version_is_printed() -> None:
+    result = CliRunner().invoke(application(), ["--version"])
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("tornlog 0.")

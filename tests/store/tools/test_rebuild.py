@@ -1,0 +1,309 @@
+import errno
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.store import commands
+from tornlog.store.config import StoreConfig
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import overlay_world, real_world
+from tornlog.store.tools.rebuild import rebuild_directory
+from tornlog.store.world import World
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+WHOLE = [
+    *("01-simple", "02-multi-rollover", "03-props", "04-batch", "05-delay", "06-transaction", "07-ipv6"),
+    *("08-clean-shutdown", "09-kill9-async", "09b-kill9-async-nopace", "10-kill9-sync", "12-index-roll"),
+]
+"""Stores with nothing wrong in them, whose log begins at 0."""
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(application(), ["rebuild", *map(str, arguments)])
+
+
+def contents(root: Path, part: str) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted((root / part).rglob("*"))
+        if path.is_file()
+    }
+
+
+def queues_of(root: Path) -> dict[str, bytes]:
+    """Return every queue file that has an entry; RocketMQ may make one ahead, and after a kill one is unborn."""
+    return {name: raw for name, raw in contents(root, "consumequeue").items() if any(raw)}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_queues_come_out_byte_for_byte_as_rocketmq_wrote_them(
+    golden: Callable[[str], Any], tmp_path: Path, name: str
+) -> None:
+    case, new = golden(name), tmp_path / "new"
+    theirs, log = queues_of(case.before), contents(case.before, "commitlog")
+    for part in ("consumequeue", "index"):
+        shutil.rmtree(case.before / part)
+    (case.before / "checkpoint").unlink()
+    conf = tmp_path / "broker.conf"  # without the queues nothing tells their size, or the delays
+    names = ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "messageDelayLevel")
+    names += ("maxHashSlotNum", "maxIndexNum")
+    conf.write_text("".join(f"{key}={case.manifest['config'][key]}\n" for key in names))
+    result = run(case.before, "--to", new, "--config", conf)
+
+    assert result.exit_code == 0, result.stderr
+    assert queues_of(new) == theirs
+    assert not (new / "abort").exists()
+    own = contents(new, "commitlog")
+    assert own == {path: raw for path, raw in log.items() if path in own}
+    assert not any(any(raw) for path, raw in log.items() if path not in own)
+
+
+@pytest.mark.parametrize("name", ["03-props", "08-clean-shutdown", "12-index-roll"])
+def test_the_index_comes_out_byte_for_byte_as_online_dispatch_writes_it(
+    golden: Callable[[str], Any], tmp_path: Path, name: str
+) -> None:
+    case = golden(name)
+    values = case.manifest["config"]
+    config = replace(
+        case.config(case.before),
+        max_hash_slot_num=values["maxHashSlotNum"],
+        max_index_num=values["maxIndexNum"],
+    )
+    files = overlay_world().files
+    theirs = list(contents(case.before, "index").values())
+    shutil.rmtree(case.before / "index")
+    new = tmp_path / "new"
+    rebuild_directory(files, config, real_world(), str(new), lambda read_bytes: None)
+
+    assert list(contents(new, "index").values()) == theirs
+
+
+def test_a_rebuilt_store_opens_verifies_and_goes_on(
+    golden: Callable[[str], Any],
+    started: Callable[..., MessageStore],
+    tmp_path: Path,
+    fingerprint: Callable[[Path], Any],
+) -> None:
+    case, new = golden("08-clean-shutdown"), tmp_path / "new"
+    (case.before / "config" / "groups").mkdir(parents=True)
+    (case.before / "config" / "groups" / "one.json").write_text("{}")
+    before = fingerprint(case.before)
+    assert run(case.before, "--to", new).exit_code == 0
+    assert fingerprint(case.before) == before
+    for path in (case.before / "commitlog").iterdir():
+        copy = new / "commitlog" / path.name
+        assert copy.stat().st_ino != path.stat().st_ino
+        assert copy.stat().st_mtime_ns // 10**6 == path.stat().st_mtime_ns // 10**6
+    assert (new / "config" / "groups" / "one.json").is_file()
+    for path in (case.before / "config").rglob("*.json"):
+        assert (new / path.relative_to(case.before)).read_bytes() == path.read_bytes()
+    verified = CliRunner().invoke(application(), ["verify", str(new)])
+    assert verified.exit_code == 0, verified.stderr
+
+    store = started(case.config(new))
+    assert store.max_phy_offset == 121298
+    last = store.get_max_offset_in_queue("Mix1", 1)
+    result = store.put_message(Message.of("Mix1", b"next", queue_id=1)).append
+    assert result is not None
+    assert result.queue_offset == last
+    assert store.shutdown()
+
+
+def test_the_result_is_told_as_json_and_in_a_table(golden: Callable[[str], Any], tmp_path: Path) -> None:
+    case = golden("08-clean-shutdown")
+    root = case.before
+    told = json.loads(run(root, "--to", tmp_path / "one", "--json", "-").stdout)
+
+    assert told["format"] == "tornlog-rebuild/1"
+    assert (told["log"], told["records"], told["minPhyOffset"], told["maxPhyOffset"]) == (
+        "copied",
+        279,
+        0,
+        121298,
+    )
+    assert told["findings"] == []
+    names = ("topic", "queueId", "minOffset", "maxOffset")
+    assert told["queues"] == [{key: queue[key] for key in names} for queue in case.observed["queues"]]
+    table = run(root, "--to", tmp_path / "two").stdout
+    assert "279 records, copied" in table
+
+
+# -- refusals and damage ---------------------------------------------------------------------------
+
+
+def test_a_place_that_is_taken_or_in_the_store_itself_is_a_usage_error(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    root = golden("01-simple").before
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "mine").write_text("keep")
+    for new in (taken, root, root / "new", root / ".." / root.name / "x"):
+        assert run(root, "--to", new).exit_code == 2
+    assert (taken / "mine").read_text() == "keep"
+    assert not (root / "new").exists()
+    with pytest.raises(FileExistsError, match="not empty"):
+        rebuild_directory(
+            overlay_world().files, StoreConfig(str(root)), overlay_world(), str(taken), lambda _: None
+        )
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert run(root, "--to", empty).exit_code == 0
+
+
+def test_what_is_no_store_is_reported_and_nothing_is_made(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    result = run(tmp_path / "old", "--to", tmp_path / "new")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(". @ 0: commitlog: expected a directory")
+    assert not (tmp_path / "new").exists()
+
+
+def test_damage_in_what_a_clean_exit_vouches_for_is_reported_and_passed_over(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    case, new = golden("14-cln-early-zero-page"), tmp_path / "new"
+    result = run(case.before, "--to", new, "--json", "-")
+    told = json.loads(result.stdout)
+
+    assert result.exit_code == 1
+    assert told["findings"]
+    assert all(finding["file"].startswith("commitlog/") for finding in told["findings"])
+    assert result.stderr.startswith("commitlog/")
+    assert told["maxPhyOffset"] == case.observed["maxPhyOffset"]
+    assert not (new / "abort").exists()
+
+
+def test_a_checkpoint_that_is_none_is_reported_and_left_behind(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    result = run(golden("14-abn-ckpt-short").before, "--to", tmp_path / "new")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("checkpoint @ ")
+    assert CliRunner().invoke(application(), ["verify", str(tmp_path / "new")]).exit_code == 0
+
+
+def test_a_log_that_no_store_can_open_leaves_nothing_behind(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    root = golden("08-clean-shutdown").before
+    victim = sorted((root / "commitlog").iterdir())[1]
+    victim.write_bytes(victim.read_bytes()[:5000])
+    result = run(root, "--to", tmp_path / "new")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"commitlog/{victim.name} @ 0: file size: expected 16384, found 5000")
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_unborn_segment_is_dropped(golden: Callable[[str], Any], tmp_path: Path) -> None:
+    root = golden("08-clean-shutdown").before
+    (root / "commitlog" / f"{8 * 16384:020d}").touch()
+    assert run(root, "--to", tmp_path / "new").exit_code == 0
+    assert not (tmp_path / "new" / "commitlog" / f"{8 * 16384:020d}").exists()
+
+
+def test_a_disk_that_fails_is_the_commands_own_failure_and_leaves_nothing_behind(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> Any:
+        Path(arguments[3], "commitlog").mkdir(parents=True)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(commands, "rebuild_directory", fail)
+    result = run(golden("01-simple").before, "--to", tmp_path / "new")
+    assert result.exit_code == 3
+    assert result.stderr == f"{tmp_path / 'new'}: No space left on device\n"
+    assert not (tmp_path / "new").exists()
+
+
+# -- in a simulated world --------------------------------------------------------------------------
+
+
+def filled(lab: Callable[..., Any], config: StoreConfig) -> Any:
+    """Return the image of a store that was written to and stopped."""
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = MessageStore(world, config)
+        store.load()
+        store.start()
+        for number in range(40):
+            store.put_message(Message.of(f"T{number % 3}", b"x" * number, keys=f"k{number}"))
+            world.tasks.sleep(200)
+        assert store.shutdown()
+
+    bench.run(body)
+    return bench.switch_off()
+
+
+def test_what_is_rebuilt_is_durable_when_it_is_done(
+    lab: Callable[..., Any], small: Callable[..., Any]
+) -> None:
+    config = small()
+    bench = lab(filled(lab, config))
+
+    def body(world: World) -> None:
+        advanced: list[int] = []
+        rebuilt = rebuild_directory(world.files, config, world, "/new", advanced.append)
+        assert sum(advanced) == rebuilt.log_bytes
+        assert rebuilt.findings == []
+
+    bench.run(body)
+    image = bench.switch_off(abruptly=True)
+    files = {path: file.content for path, file in image.files.items()}
+    for path, content in files.items():
+        if path.startswith(("/store/commitlog/", "/store/consumequeue/")):
+            assert files[path.replace("/store/", "/new/")] == content
+    assert "/new/abort" not in files
+    index = [content for path, content in files.items() if "/index/" in path]
+    assert len({bytes(content) for content in index}) * 2 == len(index)
+
+
+def test_a_rebuild_that_fails_anywhere_is_marked_as_unclean_or_is_whole(
+    lab: Callable[..., Any], small: Callable[..., Any]
+) -> None:
+    config = small()
+    image = filled(lab, config)
+    failed = 0
+    while True:
+        bench = lab(image)
+        calls = iter(range(failed + 1))
+
+        def meet(method: str, path: str, calls: Any = calls) -> None:
+            if "/new" in path and method not in ("status", "list_directory") and next(calls, None) is None:
+                raise OSError(errno.EIO, "Input/output error", path)
+
+        bench.failures.meet = meet
+
+        def body(world: World) -> bool:
+            try:
+                rebuild_directory(world.files, config, world, "/new", lambda _: None)
+            except OSError:
+                return False
+            return True
+
+        succeeded = bench.run(body)
+        left = {path: file.content for path, file in bench.switch_off(abruptly=True).files.items()}
+        begun = any(path.startswith("/new/") and path != "/new/abort" for path in left)
+        whole = all(
+            left.get(path.replace("/store/", "/new/")) == content
+            for path, content in left.items()
+            if path.startswith(("/store/commitlog/", "/store/consumequeue/"))
+        )
+        assert "/new/abort" in left or whole or not begun
+        if succeeded:
+            break
+        failed += 7
+    assert failed > 70
+    assert whole

@@ -1,0 +1,251 @@
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.store import commands
+from tornlog.store.config import StoreConfig
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import overlay_world
+from tornlog.store.tools import present
+from tornlog.store.tools.geometry import Geometry
+from tornlog.store.tools.verify import Verification, verify_directory
+from tornlog.store.tools.verify_log import find_record
+from tornlog.store.tools.violation import Promise
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+CASES = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json"))
+SILENT_14 = {
+    *("14-abn-ckpt-zero", "14-abn-control"),
+    *("14-abn-first-files-deleted", "14-cln-abort-created"),
+}
+"""Damaged stores with nothing wrong that is looked at."""
+EXPLAINED_14 = {
+    *("14-abn-combo", "14-abn-cq-tail-garbage", "14-abn-flip-last-body", "14-abn-lost-tail-cq-ahead"),
+    *("14-abn-torn-tail", "14-abn-index-header-garbage"),
+}
+"""Damage at the very end of a store that was not shut down, or to what recovery builds again: notes only."""
+INDEXED_TWICE = {"09-kill9-async", "09b-kill9-async-nopace", "10-kill9-sync", "11-kill9-transientpool"}
+"""Stores in whose index RocketMQ's recovery put the last record again that was there already."""
+
+
+def verified(root: Path) -> Verification:
+    return verify_directory(overlay_world().files, str(root), Geometry(), lambda read_bytes: None)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(application(), ["verify", *arguments])
+
+
+@pytest.fixture
+def root(golden: Callable[[str], Any]) -> Path:
+    before: Path = golden("08-clean-shutdown").before
+    return before
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stores_of_rocketmq_are_found_whole_and_damaged_ones_are_not(
+    golden: Callable[..., Any], case: str
+) -> None:
+    store = golden(case)
+    found = verified(store.before)
+
+    silent = not case.startswith("14-") or case in SILENT_14
+    assert bool(found.findings.violations) == (not silent and case not in EXPLAINED_14)
+    assert bool(found.findings.notes) <= (not silent)
+    if case in EXPLAINED_14:
+        assert found.findings.notes
+        assert found.findings.unclean_exit
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("14-")])
+def test_counts_are_those_of_what_rocketmq_saw(golden: Callable[..., Any], case: str) -> None:
+    store = golden(case)
+    found = verified(store.after)
+    records = store.observed["commitLogRecords"]
+    blanks = sum(isinstance(record, dict) and record.get("blank", False) for record in records)
+
+    twice = {(violation.promise, violation.found) for violation in found.findings.violations}
+    assert twice == ({(Promise.IDX, "one more")} if case in INDEXED_TWICE else set())
+    assert found.counts["records"] == len(records) - blanks
+    assert found.counts["blanks"] == blanks
+    entries = sum(len(queue["entries"]) for queue in store.observed["queues"])
+    assert found.counts["entries"] - found.counts["expiredEntries"] == entries
+    assert found.counts["segments"] == len(store.observed["commitLogFiles"])
+
+
+def test_every_one_of_many_violations_is_found(root: Path) -> None:
+    for base in (0, 49152, 98304):
+        path = root / f"commitlog/{base:020}"
+        raw = bytearray(path.read_bytes())
+        raw[88] ^= 1
+        path.write_bytes(raw)
+    queue = root / "consumequeue/Mix0/0/00000000000000000000"
+    raw = bytearray(queue.read_bytes())
+    raw[19] ^= 1
+    raw[39] ^= 1
+    queue.write_bytes(raw)
+    found = verified(root).findings.violations
+
+    assert [(v.promise, v.file, v.offset, v.field) for v in found] == [
+        (Promise.LOG, "commitlog/00000000000000000000", 8, "bodyCRC"),
+        (Promise.LOG, "commitlog/00000000000000049152", 8, "bodyCRC"),
+        (Promise.LOG, "commitlog/00000000000000098304", 8, "bodyCRC"),
+        (Promise.CQ_VALID, "consumequeue/Mix0/0/00000000000000000000", 12, "tagsCode"),
+        (Promise.CQ_VALID, "consumequeue/Mix0/0/00000000000000000000", 32, "tagsCode"),
+    ]
+
+
+def test_a_bad_record_does_not_hide_those_behind_it(root: Path) -> None:
+    records = verified(root).counts["records"]
+    raw = bytearray((root / f"commitlog/{0:020}").read_bytes())
+    raw[0:8] = b"\xff" * 8
+    (root / f"commitlog/{0:020}").write_bytes(raw)
+
+    assert verified(root).counts["records"] == records - 1
+
+
+def test_a_lost_queue_is_told_record_by_record(root: Path) -> None:
+    shutil.rmtree(root / "consumequeue/Mix2/1")
+    found = verified(root).findings.violations
+
+    assert len(found) == 35
+    assert {violation.promise for violation in found} == {Promise.CQ_COMPLETE}
+    assert str(found[0]).endswith("expected entry 0 in consumequeue/Mix2/1, found none [CQ-COMPLETE]")
+
+
+def test_after_an_unclean_exit_the_same_loss_is_a_note_unless_the_checkpoint_vouched_for_it(
+    root: Path,
+) -> None:
+    shutil.rmtree(root / "consumequeue/Mix2/1")
+    (root / "abort").touch()
+    (root / "checkpoint").write_bytes(bytes(4096))
+    explained = verified(root).findings
+    times = (1795167809662 + 3001).to_bytes(8, "big") * 2
+    (root / "checkpoint").write_bytes(times + bytes(4072))
+    vouched = verified(root).findings
+
+    assert explained.violations == []
+    assert "recovery will add 35 entries to the queue" in explained.notes[0]
+    assert [violation.promise for violation in vouched.violations] == [Promise.CQ_COMPLETE] * 35 + [
+        Promise.CKPT
+    ]
+
+
+def test_zeros_in_front_of_records_are_damage_and_zeros_at_the_end_are_none(root: Path) -> None:
+    path = root / f"commitlog/{16384:020}"
+    path.write_bytes(bytes(16384))
+    found = verified(root).findings.violations
+
+    assert str(found[0]) == (
+        "commitlog/00000000000000016384 @ 0: magicCode: "
+        "expected a record or a blank one, as records follow, found zeros [LOG]"
+    )
+
+
+def test_a_blank_record_has_to_fill_its_file(root: Path) -> None:
+    path = root / f"commitlog/{0:020}"
+    raw = bytearray(path.read_bytes())
+    at = raw.rindex(bytes.fromhex("cbd43194")) - 4
+    raw[at : at + 4] = (16384 - at + 1).to_bytes(4, "big")
+    path.write_bytes(raw)
+    found = verified(root).findings.violations
+
+    assert [(v.offset, v.field, v.expected) for v in found] == [
+        (at, "totalSize", f"{16384 - at}, all that is left")
+    ]
+
+
+def test_a_segment_that_a_crash_left_half_made_is_a_note(root: Path) -> None:
+    (root / f"commitlog/{131072:020}").write_bytes(bytes(512))
+    clean = verified(root).findings
+    (root / "abort").touch()
+    unclean = verified(root).findings
+
+    assert [str(violation) for violation in clean.violations] == [
+        "commitlog/00000000000000131072 @ 0: file size: expected 16384, found 512, all zero [LOG]"
+    ]
+    assert unclean.violations == []
+    assert unclean.notes[0].endswith("recovery will remove the unborn segment")
+
+
+def test_an_empty_log_cannot_be_what_the_checkpoint_vouched_for(root: Path) -> None:
+    for path in (root / "commitlog").iterdir():
+        path.unlink()
+    found = verified(root).findings.violations
+
+    assert {violation.promise for violation in found} == {Promise.CQ_VALID, Promise.IDX, Promise.CKPT}
+
+
+def test_json_says_all_that_the_terminal_cuts_short(
+    root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.rmtree(root / "consumequeue")
+    monkeypatch.setattr(commands, "_LINES_MAX", 2)
+    result = run(str(root), "--json", str(tmp_path / "v.json"))
+    fields = json.loads((tmp_path / "v.json").read_text())
+
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 3
+    assert result.stderr.endswith("... and 271 more; --json lists all\n")
+    assert fields["format"] == "tornlog-verify/1"
+    assert fields["cleanExit"] is True
+    assert len(fields["violations"]) == 273
+    assert fields["violations"][0].keys() == {"promise", "file", "offset", "field", "expected", "found"}
+
+
+def test_notes_are_shown_and_do_not_fail_the_command(
+    golden: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torn = golden("14-abn-lost-tail-cq-ahead").before
+    monkeypatch.setattr(present, "_NOTES_MAX", 3)
+    result = run(str(torn))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.count("note: ") == 3
+    assert "... and 5 more notes" in result.stdout
+
+
+def test_a_long_log_has_a_progress_bar_on_a_terminal_only(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "_LONG_BYTES", 1)
+    quiet = run(str(root))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = run(str(root))
+
+    assert quiet.stderr == ""
+    assert "reading the log" in shown.stderr
+    assert shown.exit_code == 0
+
+
+def test_a_store_of_our_own_is_whole_at_every_moment_of_its_life(
+    tmp_path: Path, started: Callable[..., MessageStore]
+) -> None:
+    config = StoreConfig(
+        str(tmp_path / "own"), mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=100
+    )
+    store = started(config)
+    for number in range(60):
+        store.put_message(Message.of("Own", b"x" * (number * 7), queue_id=number % 3, tags="T"))
+    alive = verified(tmp_path / "own").findings
+    store.shutdown()
+    ended = verified(tmp_path / "own")
+
+    assert alive.violations == ended.findings.violations == ended.findings.notes == []
+    assert ended.counts["entries"] == ended.counts["records"] == 60
+
+
+def test_a_record_is_found_again_across_the_edge_of_a_search_block(root: Path) -> None:
+    raw = (root / f"commitlog/{0:020}").read_bytes()
+    size = int.from_bytes(raw[:4], "big")
+    for padding in ((1 << 20) - 6, (1 << 20) - 3, 1 << 20):
+        moved = bytearray(padding) + raw[:size]
+        moved[padding + 28 : padding + 36] = padding.to_bytes(8, "big")
+        assert find_record(memoryview(moved), 0, 0, len(moved)) == padding

@@ -1,0 +1,158 @@
+"""`verify` and `inspect` on directories with extended and light queues."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.store.config import StoreConfig
+from tornlog.store.formats.consume_queue_ext import END_MARK, address_of
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import overlay_world
+from tornlog.store.tools.geometry import Geometry
+from tornlog.store.tools.inspect import inspect_directory
+from tornlog.store.tools.verify import Verification, verify_directory
+
+Make = Callable[..., Any]
+
+EXT = "consumequeue_ext/T/0/00000000000000000"
+QUEUE = "consumequeue/T/0/00000000000000000"
+COUNT = 15
+"""Nine units of 20 bytes in the first file, six in the second."""
+
+
+def verified(root: Path) -> Verification:
+    return verify_directory(overlay_world().files, str(root), Geometry(), lambda read_bytes: None)
+
+
+def found_in(root: Path) -> list[tuple[str, int, str]]:
+    return [(each.file, each.offset, each.field) for each in verified(root).findings.violations]
+
+
+def patch(path: Path, at: int, data: bytes) -> None:
+    raw = path.read_bytes()
+    path.write_bytes(raw[:at] + data + raw[at + len(data) :])
+
+
+@pytest.fixture
+def root(tmp_path: Path, started: Make) -> Path:
+    config = StoreConfig(
+        str(tmp_path),
+        mapped_file_size_commit_log=4096,
+        mapped_file_size_consume_queue=200,
+        mapped_file_size_consume_queue_ext=200,
+        max_hash_slot_num=10,
+        max_index_num=100,
+        enable_consume_queue_ext=True,
+        enable_lmq=True,
+        enable_multi_dispatch=True,
+    )
+    store: MessageStore = started(config)
+    for number in range(COUNT):
+        names = {"INNER_MULTI_DISPATCH": "%LMQ%a"} if number % 5 == 0 else {}
+        store.put_message(Message.of("T", b"body", tags="A", properties=names))
+    assert store.shutdown()
+    return tmp_path
+
+
+def test_a_whole_store_with_both_is_found_whole(root: Path) -> None:
+    found = verified(root)
+
+    assert found.findings.violations == []
+    assert found.config is not None
+    assert found.config.mapped_file_size_consume_queue_ext == 200
+    counts = found.fields()["counts"]
+    assert (counts["extFiles"], counts["extUnits"], counts["queues"]) == (2, 15, 2)
+    assert counts["entries"] == COUNT + 3
+
+
+def test_inspect_recovers_both_and_counts_the_files_of_the_extension(root: Path) -> None:
+    found = inspect_directory(overlay_world(), str(root), Geometry())
+    fields = found.summary()
+
+    assert fields["findings"] == []
+    assert fields["recovery"]["changedEntries"] == 0
+    assert fields["consumeQueueExtFiles"] == 2
+    assert [queue["maxOffset"] for queue in fields["queues"]] == [3, COUNT]
+
+
+def test_the_brokers_settings_give_the_size_of_the_extensions_files(root: Path) -> None:
+    told = Geometry.of_broker_conf("mappedFileSizeConsumeQueueExt=400\n")
+    found = inspect_directory(overlay_world(), str(root), told)
+
+    assert found.config is not None
+    assert found.config.mapped_file_size_consume_queue_ext == 400
+
+
+def test_light_queues_are_known_from_their_names_or_from_the_brokers_settings(root: Path) -> None:
+    found = inspect_directory(overlay_world(), str(root), Geometry())
+    assert found.config is not None
+    assert (found.config.enable_multi_dispatch, found.config.enable_lmq) == (True, True)
+
+    told = Geometry.of_broker_conf("enableMultiDispatch=true\nenableLmq=false\n")
+    found = inspect_directory(overlay_world(), str(root), told)
+    assert found.config is not None
+    assert (found.config.enable_multi_dispatch, found.config.enable_lmq) == (True, False)
+
+
+def test_an_address_that_leads_to_no_unit_of_its_record_is_found(root: Path) -> None:
+    patch(root / f"{QUEUE}000", 12, address_of(10_000).to_bytes(8, "big", signed=True))
+    patch(root / f"{EXT}000", 20 + 9, b"\7")
+    patch(root / f"{EXT}000", 40 + 12, b"\7")
+
+    patch(root / f"{QUEUE}000", 72, address_of(65).to_bytes(8, "big", signed=True))
+
+    assert found_in(root) == [
+        (f"{QUEUE}000", 12, "tagsCode"),
+        (f"{QUEUE}000", 32, "tagsCode"),
+        (f"{QUEUE}000", 52, "tagsCode"),
+        (f"{QUEUE}000", 72, "tagsCode"),
+    ]
+
+
+def test_every_file_of_the_extension_is_whole_units_and_an_end(root: Path) -> None:
+    patch(root / f"{EXT}000", 180, b"\0\0")
+    patch(root / f"{EXT}200", 150, b"\1")
+    assert found_in(root) == [(f"{EXT}000", 180, "size"), (f"{EXT}200", 150, "size")]
+
+    patch(root / f"{EXT}000", 180, END_MARK)
+    patch(root / f"{EXT}200", 120, b"\0\5")
+    assert (f"{EXT}200", 120, "size") in found_in(root)
+
+
+def test_a_lost_extension_is_found_and_after_an_unclean_exit_it_is_a_note(root: Path) -> None:
+    for path in (root / "consumequeue_ext").rglob("0000*"):
+        path.unlink()
+    assert len(found_in(root)) == COUNT
+
+    (root / "abort").touch()
+    found = verified(root)
+    assert found.findings.violations == []
+    assert "recovery will write the plain tagsCode" in found.findings.notes[0]
+
+
+def test_a_light_queue_without_an_entry_is_found(root: Path) -> None:
+    patch(root / "consumequeue/%LMQ%a/0/00000000000000000000", 20, bytes(20))
+
+    assert "queue entry" in [field for _, _, field in found_in(root)]
+
+
+def test_places_in_a_light_queue_that_do_not_count_up_are_found(root: Path) -> None:
+    log = root / "commitlog/00000000000000000000"
+    at = log.read_bytes().rfind(b"INNER_MULTI_QUEUE_OFFSET\x012")
+    patch(log, at, b"INNER_MULTI_QUEUE_OFFSET\x019")
+
+    fields = [field for _, _, field in found_in(root)]
+    assert "INNER_MULTI_QUEUE_OFFSET for %LMQ%a" in fields
+
+
+def test_names_of_light_queues_that_are_not_there_are_only_properties(tmp_path: Path, started: Make) -> None:
+    config = StoreConfig(str(tmp_path), mapped_file_size_commit_log=4096, message_index_enable=False)
+    store: MessageStore = started(config)
+    claims = {"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "7"}
+    store.put_message(Message.of("T", b"body", properties=claims))
+    assert store.shutdown()
+
+    assert found_in(tmp_path) == []

@@ -1,0 +1,202 @@
+"""Every way in which an index can break its promise is found, at its place; each check has a case that it fails."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.store.formats.checkpoint import CheckpointValues, encode_checkpoint
+from tornlog.store.real.world import overlay_world
+from tornlog.store.tools.geometry import Geometry
+from tornlog.store.tools.verify import Verification, verify_directory
+from tornlog.store.tools.violation import Promise
+
+SLOTS, ENTRIES_MAX, LAST = 20, 150, 107
+ENTRY_0 = 40 + 4 * SLOTS
+
+
+def verified(root: Path, told: Geometry | None = None) -> Verification:
+    return verify_directory(overlay_world().files, str(root), told or Geometry(), lambda read_bytes: None)
+
+
+def entry_at(number: int) -> int:
+    return ENTRY_0 + 20 * number
+
+
+@pytest.fixture
+def root(golden: Callable[[str], Any]) -> Path:
+    """A store with eight index files, seven of them full, and not a thing wrong."""
+    before: Path = golden("12-index-roll").before
+    return before
+
+
+@pytest.fixture
+def files(root: Path) -> list[Path]:
+    return sorted((root / "index").iterdir())
+
+
+def patch(path: Path, at: int, data: bytes) -> None:
+    content = bytearray(path.read_bytes())
+    content[at : at + len(data)] = data
+    path.write_bytes(content)
+
+
+def broken(root: Path) -> list[tuple[str, int, str]]:
+    found = verified(root).findings
+    assert {violation.promise for violation in found.violations} <= {Promise.IDX}
+    return [(violation.file, violation.offset, violation.field) for violation in found.violations]
+
+
+def test_a_whole_index_is_counted(root: Path) -> None:
+    found = verified(root)
+
+    assert found.findings.violations == []
+    assert found.counts["indexFiles"] == 8
+    assert found.counts["indexEntries"] == 7 * 149 + LAST
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "field"),
+    [
+        (0, b"\xff", "beginTimestamp"),
+        (8, b"\xff", "endTimestamp"),
+        (16, b"\xff", "beginPhyOffset"),
+        (24, b"\0" * 8, "endPhyOffset"),
+        (32, b"\0\0\1\0", "hashSlotCount"),
+        (36, b"\0\1\0\0", "indexCount"),
+        (40, b"\0\0\0\0", "slot"),
+        (40, b"\x7f\0\0\0", "slot"),
+        (entry_at(5), b"\xff", "keyHash"),
+        (entry_at(5), b"\0\0\0\7", "keyHash"),
+        (entry_at(5) + 4, b"\0" * 8, "phyOffset"),
+        (entry_at(5) + 11, b"\1", "phyOffset"),
+        (entry_at(5) + 12, b"\0\0\7\0", "timeDiff"),
+        (entry_at(5) + 12, b"\xff\0\7\0", "timeDiff"),
+        (entry_at(5) + 16, b"\0\0\0\5", "previous"),
+        (entry_at(5) + 16, b"\0\0\0\xff", "previous"),
+    ],
+)
+def test_each_field_that_is_wrong_is_found_in_its_place(
+    root: Path, files: list[Path], at: int, data: bytes, field: str
+) -> None:
+    patch(files[3], at, data)
+    found = broken(root)
+    name = f"index/{files[3].name}"
+
+    assert field in {violation[2] for violation in found if violation[0] == name}
+    if at >= 40:
+        assert any(file == name and at - 11 <= offset <= at for file, offset, _ in found)
+    else:
+        assert (name, at, field) in found
+
+
+def test_a_file_in_a_strange_place_is_found(root: Path, files: list[Path]) -> None:
+    (root / "index" / "notes.txt").write_bytes(b"mine")
+    (root / "index" / "20200101000000000").write_bytes(bytes(77))
+    (root / "index" / "20200202000000000").mkdir()
+
+    assert broken(root) == [
+        ("index/20200101000000000", 0, "file size"),
+        ("index/20200202000000000", 0, "file name"),
+        ("index/notes.txt", 0, "file name"),
+    ]
+
+
+def test_keys_of_a_missing_file_are_missing(root: Path, files: list[Path]) -> None:
+    files[2].unlink()
+    found = broken(root)
+
+    assert {violation[2] for violation in found} == {"index entry"}
+    assert len(found) == 149
+    assert all(violation[0].startswith("commitlog/") for violation in found)
+
+
+def test_a_file_that_is_there_twice_is_there_once_too_often(root: Path, files: list[Path]) -> None:
+    shutil.copy(files[-1], root / "index" / "20991231235959999")
+    found = verified(root).findings.violations
+
+    assert {(violation.file, violation.field) for violation in found} == {
+        ("index/20991231235959999", "phyOffset"),  # its first entry is in front of the other file's last
+        ("index/20991231235959999", "keyHash"),  # its last ones are of the same record, once more
+    }
+
+
+def test_an_entry_for_a_key_its_record_does_not_have_is_found_and_one_more_of_one_it_has(
+    root: Path, files: list[Path]
+) -> None:
+    content = files[7].read_bytes()
+    places = [content[entry_at(number) + 4 : entry_at(number) + 12] for number in range(LAST)]
+    number = next(number for number in range(2, LAST) if places[number] == places[number - 1])
+    patch(files[7], entry_at(number), content[entry_at(number - 1) : entry_at(number - 1) + 4])
+    found = {(violation.field, violation.found) for violation in verified(root).findings.violations}
+
+    assert ("keyHash", "one more") in found
+    assert "index entry" in {field for field, _ in found}
+
+
+def test_an_entry_behind_the_logs_end_is_found(root: Path, files: list[Path]) -> None:
+    last = files[7].read_bytes()[entry_at(LAST) + 4 : entry_at(LAST) + 12]
+    beyond = (int.from_bytes(last, "big") + 1000).to_bytes(8, "big")
+    patch(files[7], 24, beyond)
+    patch(files[7], entry_at(LAST) + 4, beyond)
+
+    assert ("index/" + files[7].name, entry_at(LAST) + 4, "phyOffset") in broken(root)
+
+
+def test_entries_of_records_that_have_expired_are_right(golden: Callable[[str], Any]) -> None:
+    assert verified(golden("13-head-deleted").before).findings.violations == []
+
+
+def test_after_an_unclean_exit_what_is_built_again_is_one_note(root: Path, files: list[Path]) -> None:
+    (root / "abort").touch()
+    patch(files[7], entry_at(5), b"\0\0\0\7")
+    patch(files[7], 40, b"\x7f")
+    found = verified(root).findings
+
+    assert found.violations == []
+    assert len(found.notes) == 1
+    assert "build the index again from there, which mends " in found.notes[0]
+
+
+def test_after_an_unclean_exit_a_file_the_checkpoint_speaks_for_must_be_whole(
+    root: Path, files: list[Path]
+) -> None:
+    (root / "abort").touch()
+    patch(files[2], entry_at(5) + 12, b"\0\0\7\0")
+
+    assert broken(root) == [(f"index/{files[2].name}", entry_at(5) + 12, "timeDiff")]
+
+
+def test_an_index_that_is_gone_is_missed_if_the_checkpoint_knows_of_one(root: Path) -> None:
+    shutil.rmtree(root / "index")
+    told = Geometry(hash_slots=SLOTS, index_entries=ENTRIES_MAX)
+    missed = verified(root, told).findings.violations
+    values = CheckpointValues(1, 1, 0)
+    patch(root / "checkpoint", 0, encode_checkpoint(values))
+
+    assert [(violation.file, violation.field) for violation in missed] == [("index", "index")]
+    assert verified(root, told).findings.violations == []
+
+
+def test_a_directory_that_is_none_is_reported(root: Path) -> None:
+    shutil.rmtree(root / "index")
+    (root / "index").write_bytes(b"a file")
+    found = verified(root, Geometry(hash_slots=SLOTS, index_entries=ENTRIES_MAX)).findings.violations
+
+    assert [(violation.promise, violation.file, violation.field) for violation in found] == [
+        (Promise.IDX, "index", "file")
+    ]
+
+
+def test_keys_behind_damage_in_the_log_are_still_compared(root: Path, files: list[Path]) -> None:
+    log = next((root / "commitlog").iterdir())
+    size_bytes = int.from_bytes(log.read_bytes()[:4], "big")
+    patch(log, size_bytes + 4, b"\0")
+    found = verified(root).findings.violations
+
+    assert {violation.promise for violation in found} >= {Promise.LOG, Promise.IDX}
+    in_index = [violation for violation in found if violation.promise is Promise.IDX]
+    assert all(violation.expected == "where a record with a key begins" for violation in in_index)
+    assert {violation.found for violation in in_index} == {str(size_bytes)}
