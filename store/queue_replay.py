@@ -130,7 +130,7 @@ class QueueReplay:
             self._bridge(queue_offset)
         self._pending += encode_entry(physical_offset, size_bytes, tags_code)
         self.next = queue_offset + 1
-        if queue_offset % _CHUNK_ENTRIES == 0:
+        if not queue_offset % _CHUNK_ENTRIES:
             self._write()
         return True
 

@@ -207,7 +207,8 @@ class Recovery:
                     vouched_ms = _NEVER
                 if physical_offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
-                if sys_flag & TRANSACTION_MASK not in UNDISPATCHED:
+                transaction = sys_flag & TRANSACTION_MASK
+                if not transaction or transaction not in UNDISPATCHED:
                     replay = replays.get((topic, queue_id))
                     if replay is None and is_queued(record) and can_be_first(record, self._queues):
                         replay = self._begin(record, whole_log=whole_log)
