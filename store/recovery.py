@@ -234,7 +234,9 @@ class Recovery:
             if replay is None and can_be_first(seen, self._queues):
                 replay = self._begin(seen, whole_log=whole_log)
             code = tags_code if replay is None else replay.kept_code(seen, tags_code)
-            if replay is None or not replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code):
+            if replay is None or not replay.add(
+                seen.queue_offset, seen.physical_offset, seen.size_bytes, code
+            ):
                 self._report_unqueued(segment, seen, replay)
 
     def _end_vouching(self, physical_offset: int) -> None:
