@@ -16,9 +16,10 @@ from ...store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, Messa
 from ...store.formats.properties import decode_properties
 from ...store.transactions.service import EndTransactionStatus
 from ..judging.evidence import Evidence, Violation
+from ..judging.found_transaction import FoundTransaction
 from ..judging.ledger import Ledger
 from ..judging.recovered import FoundRecord, RecoveredStore
-from ..judging.transaction_log import FoundTransaction, TransactionLog
+from ..judging.transaction_log import TransactionLog
 from ..judging.transactions import Decision, Transaction
 from ..machine import TRANSACTIONS
 

@@ -120,7 +120,7 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool) -> No
     for one in ledger.stable:
         one.copy_is_durable |= durable
     if ledger.transactions.by_name:
-        ledger.transactions.note_recovery(TransactionLog.read(ledger, store), durable=durable)
+        ledger.transactions.note_recovery(TransactionLog.read(ledger, store).by_name, durable=durable)
     for put in ledger.puts:
         if put.name not in here:
             if not ledger.has_expired(put.physical_offset, store.min_offset):  # or else it may come back

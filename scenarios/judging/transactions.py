@@ -4,14 +4,12 @@ A half message is a put like any other, with its place in the half topic. Beside
 behave, each decision it asked for, and the copies that commits have made.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ...faults.profiles import CrashProfile
 from ...store.transactions.service import EndTransactionStatus
-
-if TYPE_CHECKING:
-    from .transaction_log import TransactionLog
+from .found_transaction import FoundTransaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +138,10 @@ class Transactions:
             transaction.may_be_forgotten = True
             transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}
 
-    def note_recovery(self, log: "TransactionLog", *, durable: bool) -> None:
+    def note_recovery(self, log: Mapping[str, FoundTransaction], *, durable: bool) -> None:
         """Note what a recovery found: it stays, and what is decided is settled. durable: for good."""
         for name, transaction in self.by_name.items():
-            found, before = log.by_name[name], transaction.copies
+            found, before = log[name], transaction.copies
             ends = [copy.record.physical_offset + copy.record.size_bytes for copy in found.copies]
             transaction.copies = {end: durable or before.get(end, False) for end in ends}
             transaction.settled_at = 0 if found.is_decided else None
