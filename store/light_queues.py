@@ -25,6 +25,7 @@ from .formats.properties import (
 )
 from .formats.scan import ScannedRecord
 from .topic_name import is_storable_topic
+from .transactions.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 
 LIGHT_PREFIX = "%LMQ%"
 LIGHT_MARK = b"INNER_MULTI_"
@@ -36,7 +37,7 @@ _SPLITTER = ","
 _NAME_BYTES_MAX = 255
 _OFFSET_MAX = (1 << 63) - 1
 _DIGITS_MAX = len(str(_OFFSET_MAX))
-_WAITING_TOPICS = (SCHEDULE_TOPIC, "RMQ_SYS_TRANS_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC")
+_WAITING_TOPICS = (SCHEDULE_TOPIC, HALF_TOPIC, GIVEN_UP_TOPIC)
 
 QueueKey = tuple[str, int]
 """Topic and queue id."""

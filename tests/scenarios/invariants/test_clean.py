@@ -142,7 +142,7 @@ def filled(store: MessageStore, count: int = 12) -> None:
 
 
 def summaries(violations: object) -> list[str]:
-    return [violation.summary for violation in violations]  # type: ignore[attr-defined]
+    return [violation.summary for violation in violations]
 
 
 def test_the_removal_of_the_first_segment_of_a_durable_log_is_right(
@@ -258,7 +258,7 @@ def test_answers_that_lead_to_what_is_gone_are_found(
     get_message = MessageStore.get_message
 
     def get_on(self: MessageStore, *arguments: object) -> object:
-        result = get_message(self, *arguments)  # type: ignore[arg-type]
+        result = get_message(self, *arguments)
         return replace(result, next_begin_offset=0)
 
     def body(store: MessageStore, disk: Disk) -> list[str]:
@@ -270,7 +270,7 @@ def test_answers_that_lead_to_what_is_gone_are_found(
         monkeypatch.setattr(MessageStore, "query_message", lambda self, *arguments: found)
         return summaries(clean.check_answers(store, asked(store, 4)))
 
-    first, *others = on_a_store(body)  # type: ignore[misc]
+    first, *others = on_a_store(body)
     assert first == "a pull of what was removed is not turned to what is there"
     assert set(others) == {
         f"k{number} was removed and {how}"

@@ -57,7 +57,7 @@ def test_a_run_with_light_queues_fills_them_and_holds(
     get_message = MessageStore.get_message
 
     def watched(self: MessageStore, topic: str, *arguments: object, **options: object) -> object:
-        result = get_message(self, topic, *arguments, **options)  # type: ignore[arg-type]
+        result = get_message(self, topic, *arguments, **options)
         if result.records:
             seen.add(topic)
         return result
