@@ -8,20 +8,23 @@ them alike, so "die during operation 137" means the same each time.
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 from ..sim.choices import Stream
 from ..sim.kernel import Kernel
 from ..sim.machine import Machine
 from .capacity import Capacity
 from .crash import PowerCut, cache_image, platter_image
+from .fates import draw_lost_changes, draw_survivors
 from .files import SimFiles
 from .image import Image
-from .map_faults import MapFaults
 from .namespace import Namespace
+from .plan import FaultPlan
 from .plug import MOMENTS, Plug
 from .profiles import CrashProfile
 from .syncs import Syncs
-from .timing import SyncFaults, SyncTiming
+from .timing import SyncTiming
 
 
 class Disk:
@@ -36,8 +39,7 @@ class Disk:
         sector_bytes: int = 512,
         page_bytes: int = 4096,
         timing: SyncTiming | None = None,
-        sync_faults: SyncFaults | None = None,
-        map_faults: MapFaults | None = None,
+        faults: FaultPlan | None = None,
         capacity_bytes: int | None = None,
     ) -> None:
         assert page_bytes % sector_bytes == 0, (page_bytes, sector_bytes)
@@ -45,13 +47,13 @@ class Disk:
         self._page_bytes = page_bytes
         self._kernel = kernel
         self._stream = stream
-        self._plug = Plug(kernel, stream, map_faults or MapFaults())
+        self._plug = Plug(kernel, stream, faults or FaultPlan())
         if image is None:
             self._names = Namespace(page_bytes)
         else:
             self._names = Namespace.load(image, page_bytes, kernel.wall_start_ms)
         self._capacity = Capacity(self._names, self._plug, capacity_bytes)
-        self._syncs = Syncs(self._plug, self._names, timing or SyncTiming(), sync_faults or SyncFaults())
+        self._syncs = Syncs(self._plug, self._names, timing or SyncTiming())
         self._locks: dict[str, Machine] = {}
         self._mounted: list[Machine] = []
         self._finished = False
@@ -95,13 +97,15 @@ class Disk:
         self._plug.moment = moment
 
     @contextmanager
-    def failing_creations(self, chance: float) -> Iterator[None]:
-        """Let each creation of a file fail with a chance, for want of space, inside a `with` block."""
-        self._plug.creation_failure_chance = chance
+    def with_faults(self, **faults: Any) -> Iterator[None]:
+        """Let some faults, named as FaultPlan names them, be as given inside a `with` block."""
+        plug = self._plug
+        before = plug.faults
+        plug.faults = replace(before, **faults)
         try:
             yield
         finally:
-            self._plug.creation_failure_chance = 0.0
+            plug.faults = before
 
     def disarm(self) -> None:
         """Take back what crash_at armed and no operation has met."""
@@ -127,8 +131,12 @@ class Disk:
         wall_start_ms = self._kernel.wall_start_ms
         if profile.page_cache_survives:
             return cache_image(self._names.current, wall_start_ms)
-        cut = PowerCut(profile, self._stream, self.fired, self._page_bytes, self._sector_bytes)
-        return cut.image(self._names, wall_start_ms)
+        cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
+        lost = draw_lost_changes(self._stream, profile.metadata, cut.unsure_changes())
+        entries = cut.entries_without(lost, self.fired)
+        dirty = cut.dirty_pages(entries)
+        survivors = draw_survivors(self._stream, dirty, cut.page_sectors)
+        return cut.image(entries, dirty, survivors, self.fired, wall_start_ms)
 
     def settle(self) -> Image:
         """Return what a clean power-off leaves: all that is in the page cache, but for what failed syncs dropped."""

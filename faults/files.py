@@ -216,8 +216,7 @@ class SimFiles:
         """Raise OSError(ENOSPC) if the disk is full, or with the chance that it has been given for it."""
         self._capacity.check_creation(path)
         plug = self._plug
-        if plug.stream.chance(plug.creation_failure_chance, f"no space for {path}"):
-            plug.fired["failed creation"] += 1
+        if plug.strikes(plug.faults.failed_creation_chance, "failed creation", path):
             raise OSError(errno.ENOSPC, "No space left on device", path)
 
     def _fill(self, path: str, inode: Inode, data: bytes) -> None:

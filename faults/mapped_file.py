@@ -88,10 +88,12 @@ class SimMappedFile:
         end = at + len(data)
         if at < 0 or end > self._limit:
             raise self._out_of_bounds(at, end)
-        faults = plug.map_faults
-        if faults.draw_failed_write(plug.stream, self.path, plug.fired):
+        faults = plug.faults
+        if plug.strikes(faults.failed_write_chance, "failed write", self.path):
             raise OSError(errno.EIO, "Input/output error", self.path)
-        data = bytes(data[: faults.draw_written(plug.stream, self.path, len(data), plug.fired)])
+        if len(data) > 1 and plug.strikes(faults.short_write_chance, "short write", self.path):
+            data = data[: plug.stream.between(1, len(data) - 1, f"bytes of a short write {self.path}")]
+        data = bytes(data)
         end = at + len(data)
         number = plug.operations
         plug.operations = number + 1
@@ -123,7 +125,7 @@ class SimMappedFile:
         plug.pause(self._machine, "mlock")
         if self._limit < 0:
             raise self._out_of_bounds(0, self.size_bytes)
-        if plug.map_faults.draw_refused_lock(plug.stream, self.path, plug.fired):
+        if plug.strikes(plug.faults.refused_lock_chance, "refused mlock", self.path):
             raise OSError(errno.ENOMEM, "Cannot allocate memory", self.path)
 
     def munlock(self) -> None:

@@ -8,7 +8,7 @@ from ..sim.choices import Stream
 from ..sim.errors import MachineDied
 from ..sim.kernel import Kernel
 from ..sim.machine import Machine
-from .map_faults import MapFaults
+from .plan import FaultPlan
 
 BEFORE, DURING, AFTER = "before", "during", "after"
 MOMENTS = (BEFORE, DURING, AFTER)
@@ -19,29 +19,26 @@ class Plug:
     """What every operation of a disk passes through.
 
     operations: how many have begun. fired: every fault that really happened. armed: the number of the operation to die
-    at, -1 for none. creation_failure_chance: that of a file's creation, for want of space. map_faults: what mapped
-    files do wrong.
+    at, -1 for none. faults: what goes wrong, and how often.
     """
 
     __slots__ = (
         "armed",
-        "creation_failure_chance",
+        "faults",
         "fired",
         "kernel",
-        "map_faults",
         "moment",
         "operations",
         "stream",
     )
 
-    def __init__(self, kernel: Kernel, stream: Stream, map_faults: MapFaults) -> None:
+    def __init__(self, kernel: Kernel, stream: Stream, faults: FaultPlan) -> None:
         self.kernel = kernel
         self.stream = stream
         self.fired: Counter[str] = Counter()
         self.operations = 0
         self.armed = -1
-        self.creation_failure_chance = 0.0
-        self.map_faults = map_faults
+        self.faults = faults
         self.moment = BEFORE
 
     def pause(self, machine: Machine, kind: str) -> None:
@@ -56,6 +53,13 @@ class Plug:
         self.kernel.reschedule(kind)
         if not machine.alive:
             raise MachineDied(machine.name)
+
+    def strikes(self, chance: float, fault: str, label: str) -> bool:
+        """Draw whether a fault happens here, and count it if so. What has no chance is not drawn."""
+        if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
+            return False
+        self.fired[fault] += 1
+        return True
 
     def wall_ns(self, machine: Machine) -> int:
         """Return virtual time as the machine's wall clock shows it."""

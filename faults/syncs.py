@@ -7,7 +7,7 @@ from ..sim.task import Waiting
 from .namespace import Namespace
 from .page_cache import Inode
 from .plug import DURING, Plug
-from .timing import SyncFaults, SyncTiming
+from .timing import SyncTiming
 
 _NOTE_RANGE, _NOTE_FAILED = 4 << 56, 5 << 56
 
@@ -29,21 +29,20 @@ class Syncs:
     The caller has passed a scheduling point.
     """
 
-    __slots__ = ("_faults", "_kernel", "_names", "_plug", "_timing")
+    __slots__ = ("_kernel", "_names", "_plug", "_timing")
 
-    def __init__(self, plug: Plug, names: Namespace, timing: SyncTiming, faults: SyncFaults) -> None:
+    def __init__(self, plug: Plug, names: Namespace, timing: SyncTiming) -> None:
         self._kernel = plug.kernel
         self._plug = plug
         self._names = names
         self._timing = timing
-        self._faults = faults
 
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable, or raise OSError(EIO) and drop those pages' data."""
         plug = self._plug
         number = self._pass_time(machine, why)
         self._kernel.note(_NOTE_RANGE | start, end)
-        if self._faults.draw(plug.stream, why.label, plug.fired):
+        if plug.strikes(plug.faults.failed_sync_chance, "failed sync", why.label):
             inode.drop(number, start, end)
             self._kernel.note(_NOTE_FAILED, number)
             plug.end(machine, why.kind, number)
@@ -63,7 +62,7 @@ class Syncs:
         plug = self._plug
         kernel = self._kernel
         number = plug.begin(machine, why.kind, why.path)
-        latency_ns = self._timing.draw(plug.stream, why.label, plug.fired)
+        latency_ns = self._timing.draw(plug, why.label)
         dying = number == plug.armed and plug.moment == DURING
         if dying:
             latency_ns //= 2

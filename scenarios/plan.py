@@ -4,11 +4,13 @@ A scenario narrows the ranges to its claim; every seed draws one plan from them.
 leaves room for the others (swarm testing, Groce et al., ISSTA 2012).
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from ..faults.plan import FaultPlan
 from ..sim.choices import Stream
+from .realities import REALITIES
 
 STOPS = ("stop", "stop and damage", "stop and odd file", "stop in traffic")
 MOMENTS = ("before", "during", "after")
@@ -61,11 +63,10 @@ class Plan:
     sync_flush_timeout_ms: int
     thorough_interval_ms: int
     sync_ms_max: int
-    slow_sync_chance: float
-    slow_sync_ms_max: int
-    failed_sync_chance: float
-    failed_creation_chance: float
-    """Of a file, while there is traffic."""
+    disk: str
+    """What the store runs on: a name in scenarios.realities."""
+    faults: FaultPlan
+    """What goes wrong on the disk; a file cannot fail to be made but while there is traffic."""
     second_start: bool
     """Whether somebody starts a second store on the directory while there is traffic."""
     index_slots: int
@@ -77,12 +78,7 @@ class Plan:
     """Users who look messages up by their keys."""
     transient_pool: bool
     """Whether puts go to a buffer of the process first; counts under ASYNC_FLUSH only."""
-    failed_write_chance: float
-    """Of a write through a descriptor, as commits of such a buffer are."""
-    short_write_chance: float
     warm_files: bool
-    refused_lock_chance: float
-    """Of a warm file, not to be kept in memory by the system."""
     delay_chance: float
     """Of a message, to be delivered later."""
     transaction_chance: float
@@ -111,18 +107,23 @@ class Plan:
         _check_fields(cls, values, "plan")
         for number, life in enumerate(values["lives"]):
             _check_fields(Life, life, f"plan.lives.{number}")
-        return cls(**{**values, "lives": tuple(Life(**life) for life in values["lives"])})
+        _check_fields(FaultPlan, values["faults"], "plan.faults")
+        lives = tuple(Life(**life) for life in values["lives"])
+        return cls(**{**values, "faults": FaultPlan(**values["faults"]), "lives": lives})
 
 
-def _check_fields(kind: type[Plan] | type[Life], values: object, place: str) -> None:
+_JSON_KINDS: dict[Any, Any] = {FaultPlan: dict, tuple[Life, ...]: list}
+
+
+def _check_fields(kind: type[Plan] | type[Life] | type[FaultPlan], values: object, place: str) -> None:
     if not isinstance(values, dict):
         raise ValueError(f"{place}: expected an object, found {type(values).__name__}")
     expected = {field.name: field.type for field in fields(kind)}
     for name in sorted(expected.keys() ^ values.keys()):
         raise ValueError(f"{place}.{name}: {'missing' if name in expected else 'unknown'}")
-    for name, wanted in expected.items():
+    for name in expected:
         found = type(values[name])
-        wanted = wanted if isinstance(wanted, type) else list  # the lives
+        wanted = _JSON_KINDS.get(expected[name], expected[name])
         if found is not wanted and not (wanted is float and found is int):
             raise ValueError(f"{place}.{name}: expected {wanted.__name__}, found {found.__name__}")
 
@@ -132,7 +133,6 @@ class Ranges:
     """From what each part of a plan is drawn; one option fixes it."""
 
     sync_flush: Sequence[bool] = (True, False)
-    profile: Sequence[str] = ("ext4-ordered", "strict-posix", "process-kill", "nothing-lost")
     endings: Sequence[str] = (
         "crash in traffic",
         "crash in traffic",
@@ -161,20 +161,16 @@ class Ranges:
     sync_flush_timeout_ms: Sequence[int] = (5000,)
     thorough_interval_ms: Sequence[int] = (2000, 10_000)
     sync_ms_max: Sequence[int] = (1, 10)
-    slow_sync_chance: Sequence[float] = (0.0,)
-    slow_sync_ms_max: Sequence[int] = (3000,)
-    failed_sync_chance: Sequence[float] = (0.0,)
-    failed_creation_chance: Sequence[float] = (0.0,)
+    disk: Sequence[str] = ("ext4-ordered", "strict-posix", "process-kill", "nothing-lost")
+    faults: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Fields of FaultPlan with the values to draw from, beside what the disk has of its own."""
     second_start: Sequence[bool] = (False,)
     index_slots: Sequence[int] = (0, 5, 40)
     index_entries: Sequence[int] = (5, 12, 200)
     keys_chance: Sequence[float] = (0.0,)
     seekers: Sequence[int] = (0,)
     transient_pool: Sequence[bool] = (False,)
-    failed_write_chance: Sequence[float] = (0.0,)
-    short_write_chance: Sequence[float] = (0.0,)
     warm_files: Sequence[bool] = (False, False, True)
-    refused_lock_chance: Sequence[float] = (0.0,)
     delay_chance: Sequence[float] = (0.0,)
     transaction_chance: Sequence[float] = (0.0,)
     light_chance: Sequence[float] = (0.0,)
@@ -183,21 +179,27 @@ class Ranges:
     capacity_bytes: Sequence[int] = (0,)
     policy: Sequence[str] = ("random-walk", "random-walk", "pct")
 
+    def with_faults(self, **faults: Sequence[float]) -> "Ranges":
+        """Return ranges that draw these faults, too; one that was there is drawn from what is given now."""
+        return replace(self, faults={**self.faults, **faults})
+
 
 def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
     """Draw one plan; the last life always ends in what the ranges' endings say, the store is judged after each."""
     drawn: dict[str, Any] = {
         field.name: stream.pick(getattr(ranges, field.name), field.name)
         for field in fields(Plan)
-        if field.name not in ("policy_parameter", "lives")
+        if field.name not in ("policy_parameter", "lives", "faults")
     }
+    reality = REALITIES[drawn["disk"]]
+    drawn["faults"] = _draw_faults(stream, {**reality.faults, **ranges.faults})
     policy_parameter = (
         stream.pick((1, 4, 16, 64), "mean stretch")
         if drawn["policy"] == "random-walk"
         else stream.pick((2, 3, 5), "depth")
     )
     lives = tuple(
-        _draw_life(stream, ranges, drawn, first=number == 0)
+        _draw_life(stream, ranges, drawn, reality.crashes, first=number == 0)
         for number in range(stream.pick(ranges.lives, "lives"))
     )
     return Plan(policy_parameter=policy_parameter, lives=lives, **drawn)
@@ -207,7 +209,15 @@ _OPERATIONS_IN_LOAD = 24
 _OPERATIONS_IN_PERSIST = 12
 
 
-def _draw_life(stream: Stream, ranges: Ranges, drawn: dict[str, Any], *, first: bool) -> Life:
+def _draw_faults(stream: Stream, options: Mapping[str, Sequence[float]]) -> FaultPlan:
+    """Draw the faults, in the order of their names."""
+    drawn: dict[str, Any] = {name: stream.pick(options[name], name) for name in sorted(options)}
+    return FaultPlan(**drawn)
+
+
+def _draw_life(
+    stream: Stream, ranges: Ranges, drawn: dict[str, Any], crashes: Sequence[str], *, first: bool
+) -> Life:
     endings = [ending for ending in ranges.endings if not first or ending != "crash in load"]
     ending = stream.pick(endings or ["crash in traffic"], "ending")
     messages_each = stream.pick(ranges.messages_each, "messages each")
@@ -225,7 +235,7 @@ def _draw_life(stream: Stream, ranges: Ranges, drawn: dict[str, Any], *, first: 
         operation = stream.below(_OPERATIONS_IN_PERSIST, "crash operation")
     return Life(
         ending,
-        stream.pick(ranges.profile, "profile"),
+        stream.pick(crashes, "profile"),
         operation,
         stream.pick(MOMENTS, "moment"),
         messages_each,

@@ -14,9 +14,9 @@ from typing import Any, cast
 
 from ..faults.disk import Disk
 from ..faults.image import Image
-from ..faults.map_faults import MapFaults
+from ..faults.plan import FaultPlan
 from ..faults.profiles import PROFILES
-from ..faults.timing import SyncFaults, SyncTiming
+from ..faults.timing import SyncTiming
 from ..sim.choices import Choices
 from ..sim.errors import MachineDied
 from ..sim.kernel import Kernel
@@ -137,17 +137,14 @@ class Run:
         plan = self._plan
         timing = SyncTiming(
             base_ns_max=plan.sync_ms_max * 1_000_000,
-            slow_chance=plan.slow_sync_chance if faulty else 0.0,
-            slow_ns_max=max(plan.slow_sync_ms_max, plan.sync_ms_max) * 1_000_000,
         )
-        faults = SyncFaults(plan.failed_sync_chance if faulty else 0.0)
+        faults = replace(plan.faults, failed_creation_chance=0.0) if faulty else FaultPlan()
         disk = Disk(
             self._kernel,
             self._choices.stream(name),
             image=self._image,
             timing=timing,
-            sync_faults=faults,
-            map_faults=_map_faults(plan) if faulty else None,
+            faults=faults,
         )
         self._disks.append(disk)
         return disk
@@ -193,7 +190,8 @@ class Run:
                 clean = traffic.run_into_a_stop(life.messages_each, partial(self._shut_down, store))
                 self._judge.stop(store, disk, machine, clean=clean)
                 return
-            with disk.failing_creations(0.0 if life is _HEAL else self._plan.failed_creation_chance):
+            creations = 0.0 if life is _HEAL else self._plan.faults.failed_creation_chance
+            with disk.with_faults(failed_creation_chance=creations):
                 traffic.run(life.messages_each)
             if transactions is not None:
                 if life is _HEAL:
@@ -376,10 +374,6 @@ def policy_of(plan: Plan, choices: Choices) -> Policy:
     if plan.policy == "pct":
         return PCT(stream, plan.policy_parameter, _PCT_HORIZON_STEPS)
     return RandomWalk(stream, plan.policy_parameter)
-
-
-def _map_faults(plan: Plan) -> MapFaults:
-    return MapFaults(plan.failed_write_chance, plan.short_write_chance, plan.refused_lock_chance)
 
 
 def _nobody(image: Image) -> None:

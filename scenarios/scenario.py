@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from ..faults.profiles import PROFILES
 from .plan import Ranges
+from .realities import REALITIES
 
 POLICIES = {
     "random-walk": "every runnable task is as likely as any other, for stretches of random length",
@@ -20,12 +20,12 @@ class Scenario:
     ranges: Ranges
 
     def narrowed(self, *, disk: str | None = None, policy: str | None = None) -> "Scenario":
-        """Return the scenario with one crash profile or one policy only; ValueError if there is no such."""
+        """Return the scenario with one disk or one policy only; ValueError if there is no such."""
         ranges = self.ranges
         if disk is not None:
-            if disk not in PROFILES:
-                raise ValueError(f"disk: expected one of {', '.join(PROFILES)}, found {disk}")
-            ranges = replace(ranges, profile=(disk,))
+            if disk not in REALITIES:
+                raise ValueError(f"disk: expected one of {', '.join(REALITIES)}, found {disk}")
+            ranges = replace(ranges, disk=(disk,))
         if policy is not None:
             if policy not in POLICIES:
                 raise ValueError(f"policy: expected one of {', '.join(POLICIES)}, found {policy}")

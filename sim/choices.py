@@ -1,24 +1,37 @@
 """Choices: everything left to chance, drawn from one stream per component and recorded.
 
-The record is the truth, the seed only its origin: a replay reads the record. Draws carry labels, so that a
-record that no longer fits says where. Only `random.Random.random()` is used, the one generator Python
+The record is the truth, the seed only its origin: a replay reads the record. A draw is known by its stream, its label
+and how manieth of that label it is, so that a record outlives code that draws more, or less, elsewhere. By custom 0 is
+the plainest outcome, that in which nothing goes wrong and everything is as small as it can be: the record leaves it out,
+and a replay gives it wherever the record has nothing. Only `random.Random.random()` is used, the one generator Python
 promises to keep. A draw with a single possible outcome is no draw and leaves no record.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
-from typing import Any, TypeVar
-
-from .errors import ReplayDivergedError as ReplayDivergedError
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
+
+
+class Decision(NamedTuple):
+    """One recorded draw that was not 0: the nth, from 1, of its label in its stream, 0 < value < options."""
+
+    stream: str
+    label: str
+    nth: int
+    options: int
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.stream}: {self.label} #{self.nth}: {self.value} of {self.options}"
 
 
 class Stream:
     """The draws of one component, in order.
 
-    `unrecorded` draws a float in [0, 1) past the record, for those who keep a record of their own (policies:
-    the schedule). A replay has none to give and raises ReplayDivergedError.
+    `unrecorded` draws a float in [0, 1) past the record, for those who keep a record of their own: policies, whose
+    record is the schedule, and what leads to a `decide`. What it gives in a replay means nothing.
     """
 
     __slots__ = ("_draws", "_random", "name", "unrecorded")
@@ -27,7 +40,7 @@ class Stream:
 
     def __init__(self, name: str, source: Random) -> None:
         self.name = name
-        self._draws: list[tuple[str, int | float, int]] = []
+        self._draws: list[tuple[str, int, int]] = []
         self._random: Callable[[], float] = source.random
         self.unrecorded = source.random
 
@@ -41,84 +54,99 @@ class Stream:
         return value
 
     def between(self, low: int, high: int, label: str) -> int:
-        """Draw low <= x <= high."""
+        """Draw low <= x <= high; low is the plain one."""
         return low + self.below(high - low + 1, label)
 
     def chance(self, probability: float, label: str) -> bool:
-        """Draw True with the given probability; 0 and 1 are no draws."""
+        """Draw True with the given probability; 0 and 1 are no draws. False is the plain one."""
         if probability <= 0.0:
             return False
         if probability >= 1.0:
             return True
         value = self._random() < probability
-        self._draws.append((label, probability, int(value)))
+        self._draws.append((label, 2, int(value)))
         return value
 
     def pick(self, options: Sequence[T], label: str) -> T:
-        """Draw one of options, which must not be empty."""
+        """Draw one of options, which must not be empty; the first is the plain one."""
         return options[self.below(len(options), label)]
 
-    def recorded(self) -> list[list[Any]]:
-        """Return [label, options, value] of every draw; of a chance, options is the probability."""
-        return [list(draw) for draw in self._draws]
+    def decide(self, options: int, label: str, proposed: int) -> int:
+        """Record 0 <= proposed < options, which the caller drew from `unrecorded`; a replay gives what was recorded.
+
+        For decisions that hang together: how they were come by is not recorded, so each can be changed on its own.
+        """
+        assert 0 <= proposed < options, (label, proposed, options)
+        if options > 1:
+            self._draws.append((label, options, proposed))
+        return proposed
+
+    def decisions(self) -> list[Decision]:
+        """Return every draw so far that was not 0, in order."""
+        times: dict[str, int] = {}
+        found = []
+        for label, options, value in self._draws:
+            nth = times[label] = times.get(label, 0) + 1
+            if value:
+                found.append(Decision(self.name, label, nth, options, value))
+        return found
 
 
 class ReplayedStream(Stream):
-    """A stream that reads its draws from a record."""
+    """A stream that reads its draws from a record.
 
-    __slots__ = ("_choices", "_record")
+    Invariant: `_left` has the decisions that no draw has followed yet, by label and number.
+    """
 
-    def __init__(self, name: str, record: Sequence[Sequence[Any]], choices: "Choices") -> None:
+    __slots__ = ("_left", "_times")
+
+    def __init__(self, name: str, record: Iterable[Decision]) -> None:
         super().__init__(name, Random(name))
-        self._record = record
-        self._choices = choices
-        self.unrecorded = self._refuse_unrecorded
+        self._left = {(decision.label, decision.nth): decision for decision in record}
+        self._times: dict[str, int] = {}
 
     def below(self, options: int, label: str) -> int:
-        """Return the recorded draw. Raises ReplayDivergedError if label or options differ from the record's."""
+        """Return what was recorded, 0 if nothing was or if it is not below options any more."""
         return 0 if options == 1 else self._next(label, options)
 
     def chance(self, probability: float, label: str) -> bool:
-        """Return the recorded draw. Raises ReplayDivergedError as below() does."""
-        return self._next(label, probability) == 1 if 0.0 < probability < 1.0 else probability >= 1.0
+        """Return what was recorded, False if nothing was."""
+        return self._next(label, 2) == 1 if 0.0 < probability < 1.0 else probability >= 1.0
 
-    def _next(self, label: str, options: int | float) -> int:
-        index = len(self._draws)
-        if index >= len(self._record):
-            raise self._diverged(index, "the end", (label, options))
-        recorded_label, recorded_options, value = self._record[index]
-        if recorded_label != label or recorded_options != options:
-            raise self._diverged(index, (recorded_label, recorded_options), (label, options))
+    def decide(self, options: int, label: str, proposed: int) -> int:
+        """Return what was recorded, whatever is proposed; 0 as below() does."""
+        return 0 if options == 1 else self._next(label, options)
+
+    def unmet(self) -> list[Decision]:
+        """Return the decisions that no draw has followed: none asked, or had room for them."""
+        return list(self._left.values())
+
+    def _next(self, label: str, options: int) -> int:
+        nth = self._times[label] = self._times.get(label, 0) + 1
+        recorded = self._left.get((label, nth))
+        value = 0
+        if recorded is not None and recorded.value < options:
+            value = recorded.value
+            del self._left[label, nth]
         self._draws.append((label, options, value))
-        return int(value)
-
-    def _refuse_unrecorded(self) -> float:
-        raise self._diverged(len(self._draws), "nothing", "an unrecorded draw")
-
-    def _diverged(self, index: int, recorded: object, found: object) -> ReplayDivergedError:
-        error = ReplayDivergedError(f"stream {self.name}", index, recorded, found)
-        if self._choices.divergence is None:
-            self._choices.divergence = error
-        return error
+        return value
 
 
 class Choices:
-    """All streams of one run.
-
-    `divergence` keeps the first ReplayDivergedError, for code under test may swallow it.
-    """
+    """All streams of one run."""
 
     def __init__(self, seed: str) -> None:
-        self.divergence: ReplayDivergedError | None = None
         self._seed = seed
-        self._record: Mapping[str, list[list[Any]]] | None = None
+        self._record: dict[str, list[Decision]] | None = None
         self._streams: dict[str, Stream] = {}
 
     @classmethod
-    def replaying(cls, recorded: Mapping[str, list[list[Any]]]) -> "Choices":
-        """Make choices that repeat what `recorded()` returned, also after a journey through JSON."""
+    def replaying(cls, decisions: Iterable[Decision]) -> "Choices":
+        """Make choices that follow decisions wherever they are asked for, and are plain everywhere else."""
         choices = cls("")
-        choices._record = recorded
+        choices._record = {}
+        for decision in decisions:
+            choices._record.setdefault(decision.stream, []).append(decision)
         return choices
 
     def stream(self, name: str) -> Stream:
@@ -128,10 +156,35 @@ class Choices:
             if self._record is None:
                 stream = Stream(name, Random(f"{self._seed}/{name}"))
             else:
-                stream = ReplayedStream(name, self._record.get(name, []), self)
+                stream = ReplayedStream(name, self._record.get(name, ()))
             self._streams[name] = stream
         return stream
 
+    def decisions(self) -> list[Decision]:
+        """Return every draw so far that was not 0, stream by stream in the order of their names."""
+        return [decision for name in sorted(self._streams) for decision in self._streams[name].decisions()]
+
+    def unmet(self) -> list[Decision]:
+        """Return the decisions of a replay that no draw has followed so far, in the order of decisions()."""
+        found = []
+        for name, record in sorted((self._record or {}).items()):
+            stream = self._streams.get(name)
+            found += stream.unmet() if isinstance(stream, ReplayedStream) else record
+        return found
+
     def recorded(self) -> dict[str, list[list[Any]]]:
-        """Return every draw so far as name -> [[label, options, value], ...], ready for JSON."""
-        return {name: stream.recorded() for name, stream in self._streams.items()}
+        """Return decisions() for JSON: name -> [[label, nth, options, value], ...]; streams without any are left out."""
+        return recorded(self.decisions())
+
+
+def recorded(decisions: Iterable[Decision]) -> dict[str, list[list[Any]]]:
+    """Return decisions for JSON: stream -> [[label, nth, options, value], ...]."""
+    found: dict[str, list[list[Any]]] = {}
+    for stream, *entry in decisions:
+        found.setdefault(stream, []).append(entry)
+    return found
+
+
+def decisions_of(record: Mapping[str, Iterable[Sequence[Any]]]) -> list[Decision]:
+    """Return the decisions that `recorded` wrote down."""
+    return [Decision(stream, *entry) for stream, entries in record.items() for entry in entries]

@@ -18,7 +18,6 @@ SCENARIO = Scenario(
             "stop",
             "stop and damage",
         ),
-        failed_creation_chance=(0.0, 0.0, 0.3),
-        slow_sync_chance=(0.0, 0.0, 0.2),
+        faults={"failed_creation_chance": (0.0, 0.0, 0.3), "slow_sync_chance": (0.0, 0.0, 0.2)},
     ),
 )

@@ -15,7 +15,7 @@ SCENARIO = Scenario(
         consumers=(0,),
         topics=(1, 2),
         batch_chance=(0.0, 0.2),
-        failed_creation_chance=(0.0, 0.0, 0.0, 0.2),
+        faults={"failed_creation_chance": (0.0, 0.0, 0.0, 0.2)},
         lives=(1, 2, 3),
     ),
 )

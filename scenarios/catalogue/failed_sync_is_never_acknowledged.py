@@ -8,7 +8,7 @@ SCENARIO = Scenario(
     "after a sync that failed, no put is answered OK that the disk does not have",
     Ranges(
         sync_flush=(True, True, False),
-        failed_sync_chance=(0.02, 0.1),
+        faults={"failed_sync_chance": (0.02, 0.1)},
         endings=("crash in traffic", "crash at rest", "stop"),
         consumers=(0,),
     ),

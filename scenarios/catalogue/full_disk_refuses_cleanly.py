@@ -7,7 +7,7 @@ SCENARIO = Scenario(
     "full-disk-refuses-cleanly",
     "a segment that cannot be made costs the puts that need it, and nothing that was acknowledged",
     Ranges(
-        failed_creation_chance=(0.2, 0.5),
+        faults={"failed_creation_chance": (0.2, 0.5)},
         commit_log_bytes=(1024, 2048),
         body_bytes_max=(300, 700),
         property_bytes_max=(0,),

@@ -6,5 +6,5 @@ from ..scenario import Scenario
 SCENARIO = Scenario(
     "process-kill-loses-nothing",
     "after a process kill, every answered message is there, and a power cut after the restart does not change that",
-    Ranges(profile=("process-kill", "process-kill", "strict-posix"), lives=(1, 2, 3)),
+    Ranges(disk=("process-kill", "process-kill", "strict-posix"), lives=(1, 2, 3)),
 )

@@ -16,6 +16,6 @@ SCENARIO = Scenario(
         pause_ms_max=(1000, 3000),
         lives=(2, 3, 4),
         endings=("crash in persist", "crash in persist", "crash in traffic", "crash in load", "stop"),
-        failed_sync_chance=(0.0, 0.0, 0.03),
+        faults={"failed_sync_chance": (0.0, 0.0, 0.03)},
     ),
 )

@@ -20,7 +20,8 @@ def answer_ms_max(plan: Plan) -> int | None:
     Every put that is ahead in line, and every segment it needs, may cost a few syncs; so may one that overtakes it,
     for which see `overtaken_ms_max`.
     """
-    if plan.slow_sync_chance or plan.failed_sync_chance or plan.failed_creation_chance:
+    faults = plan.faults
+    if faults.slow_sync_chance or faults.failed_sync_chance or faults.failed_creation_chance:
         return None
     return 20 + plan.sync_ms_max * 8 * (plan.producers + 1)
 
@@ -30,9 +31,9 @@ def dispatch_ms_max(plan: Plan) -> int:
 
     On a slow disk the end of a segment waits with the put that needs the next one, and a queue's file may be slow too.
     """
-    if not plan.slow_sync_chance:
+    if not plan.faults.slow_sync_chance:
         return DISPATCH_MS_MAX
-    return DISPATCH_MS_MAX + ALLOCATE_WAIT_MS + plan.slow_sync_ms_max
+    return DISPATCH_MS_MAX + ALLOCATE_WAIT_MS + plan.faults.slow_sync_ms_max
 
 
 def overtaken_ms_max(plan: Plan) -> int:

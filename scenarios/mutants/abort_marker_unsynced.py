@@ -20,7 +20,7 @@ def _narrow(ranges: Ranges) -> Ranges:
     return replace(
         ranges,
         sync_flush=(False,),
-        profile=("strict-posix",),
+        disk=("strict-posix",),
         commit_log_bytes=(2048,),
         body_bytes_max=(300, 900),
         messages_each=(16,),

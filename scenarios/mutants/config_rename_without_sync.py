@@ -21,7 +21,7 @@ def _narrow(ranges: Ranges) -> Ranges:
         consumers=(2,),
         pause_chance=(0.5,),
         pause_ms_max=(3000,),
-        profile=("strict-posix",),
+        disk=("strict-posix",),
         endings=("crash in traffic", "crash at rest"),
     )
 

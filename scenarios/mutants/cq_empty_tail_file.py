@@ -27,7 +27,7 @@ def _keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: Skipped
 def _narrow(ranges: Ranges) -> Ranges:
     return replace(
         ranges,
-        profile=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "strict-posix"),
         consume_queue_bytes=(100,),
         topics=(2,),
         queues_per_topic=(2,),

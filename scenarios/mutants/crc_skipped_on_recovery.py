@@ -25,7 +25,7 @@ def _narrow(ranges: Ranges) -> Ranges:
     return replace(
         ranges,
         sync_flush=(False,),
-        profile=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "strict-posix"),
         body_bytes_max=(1800,),
         property_bytes_max=(0,),
         commit_log_bytes=(8192, 16384),

@@ -23,7 +23,7 @@ def _narrow(ranges: Ranges) -> Ranges:
     return replace(
         ranges,
         delay_chance=(0.8,),
-        failed_creation_chance=(0.3, 0.5),
+        faults={"failed_creation_chance": (0.3, 0.5)},
         commit_log_bytes=(2048,),
         endings=("crash at rest", "stop"),
     )

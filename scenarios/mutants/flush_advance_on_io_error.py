@@ -3,8 +3,6 @@
 Group commit compares positions only, so a failed sync looks to it like a good one.
 """
 
-from dataclasses import replace
-
 from ...store.segments.segment import Segment
 from ..plan import Ranges
 from .mutant import Mutant, Patch
@@ -22,7 +20,7 @@ def _flush(self: Segment, least_pages: int) -> int:
 
 
 def _narrow(ranges: Ranges) -> Ranges:
-    return replace(ranges, failed_sync_chance=(0.1,))
+    return ranges.with_faults(failed_sync_chance=(0.1,))
 
 
 MUTANT = Mutant(

@@ -35,7 +35,7 @@ def _narrow(ranges: Ranges) -> Ranges:
     return replace(
         ranges,
         endings=("crash on old blocks",),
-        profile=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "strict-posix"),
         commit_log_bytes=(2048, 4096),
         body_bytes_max=(394,),
         property_bytes_max=(0,),

@@ -3,8 +3,6 @@
 The kernel has reported the error once and marked the pages clean, so the second sync writes nothing.
 """
 
-from dataclasses import replace
-
 from ...store.flush import FlushCommitLogService
 from ..plan import Ranges
 from .mutant import Mutant, Patch
@@ -26,7 +24,7 @@ def _flush_once(self: FlushCommitLogService, least_pages: int) -> bool:
 
 
 def _narrow(ranges: Ranges) -> Ranges:
-    return replace(ranges, failed_sync_chance=(0.1,))
+    return ranges.with_faults(failed_sync_chance=(0.1,))
 
 
 MUTANT = Mutant(

@@ -33,7 +33,7 @@ def _narrow(ranges: Ranges) -> Ranges:
         index_slots=(40,),
         index_entries=(60, 200),
         messages_each=(16,),
-        profile=("strict-posix", "ext4-ordered"),
+        disk=("strict-posix", "ext4-ordered"),
         endings=("crash at rest", "crash in traffic"),
     )
 

@@ -12,7 +12,7 @@ def _make_durable(self: AllocateMappedFileService, path: str) -> None:
 
 
 def _narrow(ranges: Ranges) -> Ranges:
-    return replace(ranges, profile=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,))
+    return replace(ranges, disk=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,))
 
 
 MUTANT = Mutant(

@@ -18,7 +18,7 @@ def _narrow(ranges: Ranges) -> Ranges:
     return replace(
         ranges,
         sync_flush=(False,),
-        profile=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "strict-posix"),
         property_bytes_max=(700, 1500),
         commit_log_bytes=(8192, 16384),
         endings=("crash in traffic", "crash at rest"),

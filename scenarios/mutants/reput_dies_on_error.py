@@ -1,7 +1,5 @@
 """#18 reput-dies-on-error: one class of errors ends the dispatcher for good, while puts go on being acknowledged."""
 
-from dataclasses import replace
-
 from ...store.dispatch import DispatchService
 from ...store.errors import StoreError
 from ..plan import Ranges
@@ -20,7 +18,7 @@ def _step(self: DispatchService) -> None:
 
 
 def _narrow(ranges: Ranges) -> Ranges:
-    return replace(ranges, failed_creation_chance=(0.2,))
+    return ranges.with_faults(failed_creation_chance=(0.2,))
 
 
 MUTANT = Mutant(

@@ -20,7 +20,7 @@ def _narrow(ranges: Ranges) -> Ranges:
         sync_flush=(True,),
         consumers=(1, 2),
         sync_ms_max=(10,),
-        profile=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "strict-posix"),
         endings=("crash in traffic",),
     )
 

@@ -22,7 +22,7 @@ def _narrow(ranges: Ranges) -> Ranges:
     return replace(
         ranges,
         sync_flush=(False,),
-        profile=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "strict-posix"),
         equal_sizes=(True,),
         batch_chance=(0.0,),
         lives=(2, 3),

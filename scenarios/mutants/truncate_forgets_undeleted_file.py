@@ -32,7 +32,7 @@ def _narrow(ranges: Ranges) -> Ranges:
     return replace(
         ranges,
         sync_flush=(False,),
-        profile=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "strict-posix"),
         commit_log_bytes=(1024, 2048),
         body_bytes_max=(300,),
         property_bytes_max=(0,),

@@ -8,8 +8,9 @@ import pytest
 
 from tornlog.faults.disk import Disk
 from tornlog.faults.image import Image
+from tornlog.faults.plan import FaultPlan
 from tornlog.faults.profiles import PROFILES
-from tornlog.faults.timing import SyncFaults, SyncTiming
+from tornlog.faults.timing import SyncTiming
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.kernel import Kernel
@@ -26,14 +27,14 @@ class Rig:
         seed: str = "1",
         image: Image | None = None,
         timing: SyncTiming = INSTANT,
-        sync_faults: SyncFaults | None = None,
+        faults: FaultPlan | None = None,
         choices: Choices | None = None,
     ) -> None:
         self.choices = choices or Choices(seed)
         self.kernel = Kernel(RandomWalk(self.choices.stream("schedule"), 8))
         self.machine = self.kernel.machine("broker")
         stream = self.choices.stream("disk")
-        self.disk = Disk(self.kernel, stream, image=image, timing=timing, sync_faults=sync_faults)
+        self.disk = Disk(self.kernel, stream, image=image, timing=timing, faults=faults)
         self.files = self.disk.mount(self.machine)
 
     @property

@@ -263,18 +263,13 @@ def test_the_record_says_which_page_and_which_change_each_draw_was_about(
         rig.cut("strict-posix")
         labels |= {draw[0] for draw in rig.choices.recorded()["disk"]}
     assert labels >= {
-        "surviving changes",
-        "surviving pages",
-        "one alone",
-        "one missing",
-        "tearing",
-        "page /d/log#0",
-        "page /d/log#1",
-        "page /d/log#1 torn",
-        "page /d/log#1 other",
-        "page /d/log#1 sectors",
-        "create /d/log",
-        "unlink /gone",
+        "page /d/log#0 writes lost",
+        "page /d/log#1 writes lost",
+        "page /d/log#1 torn sectors",
+        "page /d/log#1 writes lost in torn sectors",
+        "create /d/tmp lost",
+        "rename /d/tmp lost",
+        "unlink /gone lost",
     }
 
 

@@ -9,7 +9,7 @@ def test_no_file_is_made_while_creations_fail_and_nothing_is_left_of_the_attempt
     make_rig: Callable[..., Any],
 ) -> None:
     rig = make_rig()
-    with rig.disk.failing_creations(1.0):
+    with rig.disk.with_faults(failed_creation_chance=1.0):
         for attempt in (lambda: rig.files.map("/a", 10), lambda: rig.files.write("/a", b"x")):
             with pytest.raises(OSError, match="No space left") as failure:
                 attempt()
@@ -23,7 +23,7 @@ def test_no_file_is_made_while_creations_fail_and_nothing_is_left_of_the_attempt
 def test_files_that_exist_are_opened_while_creations_fail(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     rig.files.write("/a", b"there")
-    with rig.disk.failing_creations(1.0):
+    with rig.disk.with_faults(failed_creation_chance=1.0):
         assert rig.files.map("/a", 9000).size_bytes == 9000
 
     assert rig.fired["failed creation"] == 0
@@ -32,7 +32,7 @@ def test_files_that_exist_are_opened_while_creations_fail(make_rig: Callable[...
 def test_creations_fail_by_chance_and_no_longer_than_the_block(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     made = 0
-    with rig.disk.failing_creations(0.5):
+    with rig.disk.with_faults(failed_creation_chance=0.5):
         for number in range(100):
             try:
                 rig.files.write(f"/{number}", b"")

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from tornlog.faults.plan import FaultPlan
 from tornlog.faults.profiles import PROFILES
-from tornlog.faults.timing import SyncFaults, SyncTiming
+from tornlog.faults.timing import SyncTiming
 from tornlog.sim.task import Waiting
 
 MS = 1_000_000
@@ -128,7 +129,7 @@ def test_a_machine_killed_from_elsewhere_leaves_a_sync_in_flight_undone(make_rig
 def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_platter(
     make_rig: Callable[..., Any],
 ) -> None:
-    rig = make_rig(sync_faults=SyncFaults(1.0))
+    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = prepare(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output error") as failure:
@@ -136,7 +137,7 @@ def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_platter(
     assert failure.value.errno == errno.EIO
     assert rig.fired["failed sync"] == 1
 
-    rig.disk._syncs._faults = SyncFaults(0.0)
+    rig.disk._plug.faults = FaultPlan(failed_sync_chance=0.0)
     mapped.msync(0, 4096)
     mapped.store(5000, b"fine")
     mapped.fdatasync()
@@ -150,7 +151,7 @@ def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_platter(
 def test_a_failed_sync_leaves_the_size_unsure(make_rig: Callable[..., Any]) -> None:
     sizes = set()
     for seed in range(30):
-        rig = make_rig(seed=str(seed), sync_faults=SyncFaults(1.0))
+        rig = make_rig(seed=str(seed), faults=FaultPlan(failed_sync_chance=1.0))
         mapped = prepare(rig)
         with pytest.raises(OSError, match="Input/output"):
             mapped.fdatasync()
@@ -159,12 +160,12 @@ def test_a_failed_sync_leaves_the_size_unsure(make_rig: Callable[..., Any]) -> N
 
 
 def test_data_rewritten_after_a_failed_sync_does_reach_the_platter(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(sync_faults=SyncFaults(1.0))
+    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = prepare(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output"):
         mapped.fdatasync()
-    rig.disk._syncs._faults = SyncFaults(0.0)
+    rig.disk._plug.faults = FaultPlan(failed_sync_chance=0.0)
     mapped.store(0, b"doomed")
     mapped.fdatasync()
 
@@ -175,7 +176,7 @@ def test_data_rewritten_after_a_failed_sync_does_reach_the_platter(make_rig: Cal
 def test_a_page_cache_that_survives_still_shows_what_a_failed_sync_dropped(
     make_rig: Callable[..., Any],
 ) -> None:
-    rig = make_rig(sync_faults=SyncFaults(1.0))
+    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = prepare(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output"):
@@ -203,7 +204,7 @@ def syncs(rig: Any, count: int) -> list[int]:
 
 
 def test_some_syncs_are_slow_if_asked_for_and_each_is_counted(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=SyncTiming(MS, 2 * MS, 0.2, 3000 * MS))
+    rig = make_rig(timing=SyncTiming(MS, 2 * MS), faults=FaultPlan(slow_sync_chance=0.2))
     took = syncs(rig, 100)
 
     slow = [ns for ns in took if ns > 2 * MS]
@@ -222,7 +223,7 @@ def test_no_sync_is_slow_or_fails_unless_asked_for(make_rig: Callable[..., Any])
 
 
 def test_some_syncs_fail_if_asked_for_and_each_is_counted(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(sync_faults=SyncFaults(0.2))
+    rig = make_rig(faults=FaultPlan(failed_sync_chance=0.2))
     failed = syncs(rig, 100).count(-1)
 
     assert 5 < failed < 40

@@ -1,31 +1,31 @@
-from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
-from tornlog.faults.timing import SyncFaults, SyncTiming
-from tornlog.sim.choices import Choices
-
-
-def test_what_cannot_vary_is_not_drawn() -> None:
-    choices = Choices("1")
-    stream = choices.stream("disk")
-    fired: Counter[str] = Counter()
-
-    assert SyncTiming(7, 7).draw(stream, "msync /a", fired) == 7
-    assert SyncFaults(0.0).draw(stream, "msync /a", fired) is False
-    assert choices.recorded() == {"disk": []}
-    assert not fired
+from tornlog.faults.plan import FaultPlan
+from tornlog.faults.timing import SyncTiming
 
 
-def test_latencies_lie_within_their_bounds_and_are_drawn_with_a_label() -> None:
-    choices = Choices("1")
-    stream = choices.stream("disk")
-    fired: Counter[str] = Counter()
-    usual = [SyncTiming(10, 20).draw(stream, "msync /a", fired) for _ in range(200)]
+def test_what_cannot_vary_is_not_drawn(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+
+    assert SyncTiming(7, 7).draw(rig.disk._plug, "msync /a") == 7
+    assert rig.choices.recorded()["disk"] == []
+    assert not rig.fired
+
+
+def test_latencies_lie_within_their_bounds_and_are_drawn_with_a_label(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    usual = [SyncTiming(10, 20).draw(rig.disk._plug, "msync /a") for _ in range(200)]
 
     assert set(usual) == set(range(10, 21))
-    assert {draw[0] for draw in choices.recorded()["disk"]} == {"msync /a ns"}
-    assert not fired
+    assert {draw[0] for draw in rig.choices.recorded()["disk"]} == {"msync /a ns"}
+    assert not rig.fired
 
-    slow = [SyncTiming(10, 20, 1.0, 1000).draw(stream, "msync /a", fired) for _ in range(200)]
+
+def test_a_slow_sync_takes_up_to_what_the_fault_says(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=1))
+    slow = [SyncTiming(10, 20).draw(rig.disk._plug, "msync /a") for _ in range(200)]
+
     assert min(slow) >= 20
-    assert 900 < max(slow) <= 1000
-    assert fired == {"slow sync": 200}
+    assert 900_000 < max(slow) <= 1_000_000
+    assert rig.fired == {"slow sync": 200}

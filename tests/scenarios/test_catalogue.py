@@ -14,6 +14,7 @@ from tornlog.faults.profiles import PROFILES
 from tornlog.scenarios import catalogue
 from tornlog.scenarios.catalogue import SCENARIOS
 from tornlog.scenarios.plan import MOMENTS, STOPS
+from tornlog.scenarios.realities import REALITIES
 from tornlog.scenarios.runner import Tally, batches_of, run_batches
 from tornlog.scenarios.scenario import POLICIES
 from tornlog.scenarios.seeds import draw
@@ -35,7 +36,7 @@ def fired(tallies: dict[str, Tally]) -> Counter[str]:
 def fired_in_cuts() -> Counter[str]:
     """What fires where recovery removes segments and is cut short: an unlink that is undone is rare elsewhere."""
     scenario = SCENARIOS["crash-in-recovery"]
-    ranges = replace(scenario.ranges, sync_flush=(False,), profile=("strict-posix", "ext4-ordered"))
+    ranges = replace(scenario.ranges, sync_flush=(False,), disk=("strict-posix", "ext4-ordered"))
     ranges = replace(ranges, commit_log_bytes=(1024, 2048), body_bytes_max=(300, 700))
     tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(4 * SEEDS)))[scenario.name]
     assert tally.violations == 0
@@ -46,7 +47,7 @@ def fired_in_cuts() -> Counter[str]:
 def fired_in_removals() -> Counter[str]:
     """What fires where segments expire and whole queues are removed, and the disk takes some of that back."""
     scenario = SCENARIOS["retention-takes-only-the-oldest"]
-    ranges = replace(scenario.ranges, profile=("strict-posix",), endings=("crash at rest",), consumers=(0,))
+    ranges = replace(scenario.ranges, disk=("strict-posix",), endings=("crash at rest",), consumers=(0,))
     ranges = replace(ranges, topics=(2,), queues_per_topic=(2,), messages_each=(8,))
     tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(2 * SEEDS)))[scenario.name]
     assert tally.violations == 0
@@ -95,7 +96,8 @@ def test_a_scenario_stays_within_its_ranges(name: str) -> None:
     for seed in range(SEEDS):
         _, plan = draw(SCENARIOS[name], seed)
         assert plan.sync_flush in ranges.sync_flush
-        assert all(life.profile in ranges.profile for life in plan.lives)
+        assert plan.disk in ranges.disk
+        assert all(life.profile in REALITIES[plan.disk].crashes for life in plan.lives)
         assert all(life.ending in (*ranges.endings, "crash in traffic") for life in plan.lives)
 
 

@@ -87,7 +87,7 @@ def test_the_story_of_a_crash_tells_of_the_crash_and_of_the_recovery_after_it(
     monkeypatch: pytest.MonkeyPatch, quiet: Ranges
 ) -> None:
     monkeypatch.setattr(Recovery, "finish_queues", lambda self: None)
-    ranges = replace(quiet, endings=("crash at rest",), profile=("strict-posix",), producers=(1,))
+    ranges = replace(quiet, endings=("crash at rest",), disk=("strict-posix",), producers=(1,))
     ranges = replace(ranges, index_slots=(0,))  # what the recovery of an index stores would fill the story
     failure = run_seed(Scenario("crash", "a crash takes nothing", ranges), 1).failure
     assert failure is not None

@@ -220,17 +220,17 @@ def crash_images(ranges: Ranges, base: str, wanted: int) -> list[tuple[Plan, Ima
 
 
 CRASHES = {
-    "process kills": Ranges(profile=("process-kill",), endings=("crash in traffic",)),
-    "ordered power cuts": Ranges(profile=("ext4-ordered",), endings=("crash in traffic", "crash at rest")),
-    "reckless power cuts": Ranges(profile=("strict-posix",), endings=("crash in traffic", "crash at rest")),
+    "process kills": Ranges(disk=("process-kill",), endings=("crash in traffic",)),
+    "ordered power cuts": Ranges(disk=("ext4-ordered",), endings=("crash in traffic", "crash at rest")),
+    "reckless power cuts": Ranges(disk=("strict-posix",), endings=("crash in traffic", "crash at rest")),
     "power cuts in recovery": Ranges(
-        profile=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "strict-posix"),
         endings=("crash in traffic", "crash in load"),
         lives=(3,),
     ),
     "torn pages of an unflushed log": Ranges(
         sync_flush=(False,),
-        profile=("strict-posix",),
+        disk=("strict-posix",),
         endings=("crash at rest",),
         body_bytes_max=(900,),
         commit_log_bytes=(16384,),

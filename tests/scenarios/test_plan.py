@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.plan import MOMENTS, Plan, Ranges, draw_plan
+from tornlog.scenarios.realities import REALITIES
 from tornlog.sim.choices import Choices
 
 SEEDS = range(200)
@@ -27,13 +29,13 @@ def test_every_draw_lies_within_its_range() -> None:
     for seed in SEEDS:
         plan = drawn(seed)
         for field in fields(Plan):
-            if field.name not in ("policy_parameter", "lives"):
+            if field.name not in ("policy_parameter", "lives", "faults"):
                 assert getattr(plan, field.name) in getattr(ranges, field.name), field.name
         assert len(plan.lives) in ranges.lives
         assert plan.policy_parameter in ((2, 3, 5) if plan.policy == "pct" else (1, 4, 16, 64))
         for life in plan.lives:
             assert life.ending in ranges.endings
-            assert life.profile in ranges.profile
+            assert life.profile in REALITIES[plan.disk].crashes
             assert life.moment in MOMENTS
             assert life.messages_each in ranges.messages_each
 
@@ -42,14 +44,25 @@ def test_every_option_of_every_range_is_drawn_by_some_seed() -> None:
     ranges = Ranges()
     plans = [drawn(seed) for seed in SEEDS]
     for field in fields(Plan):
-        if field.name not in ("policy_parameter", "lives"):
+        if field.name not in ("policy_parameter", "lives", "faults"):
             assert {getattr(plan, field.name) for plan in plans} == set(getattr(ranges, field.name)), (
                 field.name
             )
     lives = [life for plan in plans for life in plan.lives]
     assert {life.ending for life in lives} == set(ranges.endings)
-    assert {life.profile for life in lives} == set(ranges.profile)
+    assert {(plan.disk, life.profile) for plan in plans for life in plan.lives} == {
+        (disk, profile) for disk in ranges.disk for profile in REALITIES[disk].crashes
+    }
     assert {life.moment for life in lives} == set(MOMENTS)
+
+
+def test_faults_are_off_but_for_those_a_range_or_the_disk_asks_for() -> None:
+    assert {drawn(seed).faults for seed in SEEDS} == {FaultPlan()}
+    ranges = Ranges().with_faults(failed_sync_chance=(0.0, 0.1)).with_faults(slow_sync_ms_max=(7, 8))
+    faults = {draw_plan(Choices(str(seed)).stream("plan"), ranges).faults for seed in SEEDS}
+    assert faults == {
+        FaultPlan(failed_sync_chance=chance, slow_sync_ms_max=ms) for chance in (0.0, 0.1) for ms in (7, 8)
+    }
 
 
 def test_a_first_life_never_crashes_in_load() -> None:

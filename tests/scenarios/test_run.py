@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.image import Image
+from tornlog.faults.plan import FaultPlan
 from tornlog.faults.profiles import PROFILES
 from tornlog.scenarios.plan import Life, Plan, Ranges, draw_plan
 from tornlog.scenarios.run import Outcome, Run
@@ -231,7 +232,7 @@ def test_a_flushed_position_that_moves_without_a_sync_is_seen(
 
 def test_a_stop_that_leaves_a_task_running_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
     put(FlushConsumeQueueService, "shutdown", lambda self: None)
-    outcome = execute(quiet_plan)
+    outcome = execute(replace(quiet_plan, index_slots=0))
     assert only_violation(outcome) == ("LIVE", "a stop left tasks running")
     assert outcome.violations[0].found == "life-0/flush-consume-queue"
 
@@ -326,7 +327,7 @@ def test_a_commit_that_failed_excuses_an_unclean_stop_and_nothing_committed_is_l
     busy: Plan, execute: Execute
 ) -> None:
     stop = Life("stop", "process-kill", -1, "after", 8)
-    plan = replace(busy, failed_write_chance=0.9, lives=(stop, stop))
+    plan = replace(busy, faults=FaultPlan(failed_write_chance=0.9), lives=(stop, stop))
     failed = 0
     for seed in range(5):
         outcome = execute(plan, str(seed))

@@ -8,7 +8,7 @@ from tornlog.scenarios.scenario import POLICIES, Scenario
 
 def test_a_scenario_can_be_narrowed_to_one_disk_and_one_policy(quiet_scenario: Scenario) -> None:
     narrowed = quiet_scenario.narrowed(disk="ext4-ordered", policy="pct")
-    assert narrowed.ranges.profile == ("ext4-ordered",)
+    assert narrowed.ranges.disk == ("ext4-ordered",)
     assert narrowed.ranges.policy == ("pct",)
     assert (narrowed.name, narrowed.claim) == (quiet_scenario.name, quiet_scenario.claim)
     assert quiet_scenario.narrowed() == quiet_scenario
@@ -16,7 +16,7 @@ def test_a_scenario_can_be_narrowed_to_one_disk_and_one_policy(quiet_scenario: S
 
 def test_every_disk_and_policy_there_is_can_be_asked_for(quiet_scenario: Scenario) -> None:
     for disk in PROFILES:
-        assert quiet_scenario.narrowed(disk=disk).ranges.profile == (disk,)
+        assert quiet_scenario.narrowed(disk=disk).ranges.disk == (disk,)
     for policy in POLICIES:
         assert quiet_scenario.narrowed(policy=policy).ranges.policy == (policy,)
 

@@ -13,7 +13,7 @@ import pytest
 
 from tornlog.faults.disk import Disk
 from tornlog.faults.image import FileImage, Image
-from tornlog.faults.map_faults import MapFaults
+from tornlog.faults.plan import FaultPlan
 from tornlog.faults.timing import SyncTiming
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import TaskFailedError
@@ -230,7 +230,7 @@ class Lab:
         self,
         image: Image | None = None,
         timing: SyncTiming | None = None,
-        map_faults: MapFaults | None = None,
+        faults: FaultPlan | None = None,
     ) -> None:
         choices = Choices("lab")
         self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
@@ -240,7 +240,7 @@ class Lab:
             choices.stream("disk"),
             image=image,
             timing=timing or SyncTiming(0, 0),
-            map_faults=map_faults,
+            faults=faults,
         )
         self.failures = Failures()
         files = FailingFiles(self.disk.mount(self.machine), self.failures)
@@ -266,9 +266,9 @@ def lab() -> Iterator[Callable[..., Lab]]:
     labs: list[Lab] = []
 
     def make(
-        image: Image | None = None, timing: SyncTiming | None = None, map_faults: MapFaults | None = None
+        image: Image | None = None, timing: SyncTiming | None = None, faults: FaultPlan | None = None
     ) -> Lab:
-        labs.append(Lab(image, timing, map_faults))
+        labs.append(Lab(image, timing, faults))
         return labs[-1]
 
     yield make

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.map_faults import MapFaults
+from tornlog.faults.plan import FaultPlan
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
 from tornlog.store.message import Message
@@ -287,7 +287,7 @@ def test_a_failed_write_ends_putting_and_loses_nothing_that_can_be_written_again
 
 
 def test_a_disk_that_never_writes_again_makes_the_stop_an_unclean_one(lab: Make, small: Make) -> None:
-    bench = lab(map_faults=MapFaults(failed_write_chance=1.0))
+    bench = lab(faults=FaultPlan(failed_write_chance=1.0))
 
     def body(world: World) -> None:
         store = started(world, pooled(small))
@@ -301,7 +301,7 @@ def test_a_disk_that_never_writes_again_makes_the_stop_an_unclean_one(lab: Make,
 
 
 def test_short_writes_and_now_and_then_none_at_all_leave_an_exact_log(lab: Make, small: Make) -> None:
-    bench = lab(map_faults=MapFaults(short_write_chance=0.7))
+    bench = lab(faults=FaultPlan(short_write_chance=0.7))
     config = pooled(small, mapped_file_size_commit_log=4096)
 
     def body(world: World) -> None:

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.invariants import live
 from tornlog.scenarios.judging.evidence import Evidence
 from tornlog.scenarios.plan import Plan, Ranges, draw_plan
@@ -35,7 +36,10 @@ def test_a_disk_that_is_slow_or_fails_sets_no_limit(plan: Plan, evidence: Eviden
     put = evidence.ledger.puts[0]
     put.answered_ns = 10**12
 
-    assert list(live.check_answer(live.answer_ms_max(replace(plan, **{fault: 0.1})), put)) == []
+    assert (
+        list(live.check_answer(live.answer_ms_max(replace(plan, faults=FaultPlan(**{fault: 0.1}))), put))
+        == []
+    )
 
 
 def test_a_put_without_an_answer_is_not_judged(plan: Plan, evidence: Evidence) -> None:
@@ -47,7 +51,7 @@ def test_a_put_without_an_answer_is_not_judged(plan: Plan, evidence: Evidence) -
 
 def test_dispatch_has_longer_on_a_slow_disk(plan: Plan) -> None:
     assert live.dispatch_ms_max(plan) == live.DISPATCH_MS_MAX
-    slow = replace(plan, slow_sync_chance=0.1, slow_sync_ms_max=3000)
+    slow = replace(plan, faults=FaultPlan(slow_sync_chance=0.1, slow_sync_ms_max=3000))
     assert live.dispatch_ms_max(slow) == live.DISPATCH_MS_MAX + 5000 + 3000
 
 

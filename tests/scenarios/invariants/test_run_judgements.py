@@ -14,7 +14,7 @@ from tornlog.store.errors import CorruptFileError
 from tornlog.store.message_store import MessageStore
 from tornlog.store.recovery import RecoveryReport
 
-PLAIN = replace(Ranges(), endings=("crash at rest",), profile=("process-kill",), lives=(1,))
+PLAIN = replace(Ranges(), endings=("crash at rest",), disk=("process-kill",), lives=(1,))
 
 
 def run(seed: str = "judgements") -> list[Violation]:

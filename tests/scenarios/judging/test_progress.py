@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.plan import Life, Plan
 from tornlog.scenarios.run import Outcome, Run
 from tornlog.scenarios.users.traffic import Traffic
@@ -80,7 +81,8 @@ def test_a_disk_whose_syncs_fail_costs_progress_but_no_start(plan: Plan, execute
     for seed in range(20):
         lives = (replace(STOP, messages_each=3), Life("crash at rest", "strict-posix", -1, "after", 3), STOP)
         outcome = execute(
-            replace(plan, failed_sync_chance=0.1, delay_chance=0.5, lives=lives), seed=str(seed)
+            replace(plan, faults=FaultPlan(failed_sync_chance=0.1), delay_chance=0.5, lives=lives),
+            seed=str(seed),
         )
         assert outcome.violations == []
         fired += outcome.fired["failed sync"]
@@ -102,7 +104,7 @@ def test_a_correction_that_the_disk_refuses_ends_the_start_and_is_no_violation(
     monkeypatch.setattr(MessageStore, "start", refuse)
     killed = Life("crash at rest", "process-kill", -1, "after", 3)
     for seed in range(20):
-        plan = replace(delayed_plan, failed_sync_chance=0.3, lives=(killed, killed))
+        plan = replace(delayed_plan, faults=FaultPlan(failed_sync_chance=0.3), lives=(killed, killed))
         run = Run(plan, Choices(str(seed)))
         assert run.execute().violations == []
     assert refused > 0

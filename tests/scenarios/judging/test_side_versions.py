@@ -6,8 +6,8 @@ from typing import TypeVar
 import pytest
 
 from tornlog.faults.disk import Disk
+from tornlog.faults.plan import FaultPlan
 from tornlog.faults.profiles import PROFILES
-from tornlog.faults.timing import SyncFaults
 from tornlog.scenarios.judging.side_versions import Versions, WatchedSideFile
 from tornlog.scenarios.machine import CONFIG, ROOT, world_of
 from tornlog.sim.choices import Choices
@@ -30,10 +30,10 @@ def as_it_is(raw: bytes, file: str) -> bytes:
 class Bench:
     """One disk, and machines that come and go."""
 
-    def __init__(self, sync_faults: SyncFaults | None = None) -> None:
+    def __init__(self, faults: FaultPlan | None = None) -> None:
         choices = Choices("versions")
         self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 4))
-        self.disk = Disk(self.kernel, choices.stream("disk"), sync_faults=sync_faults)
+        self.disk = Disk(self.kernel, choices.stream("disk"), faults=faults)
         self.versions = Versions(PATH)
         self.begun = 0
         self._lives = 0
@@ -67,7 +67,7 @@ def test_a_version_is_durable_when_store_has_returned() -> None:
 
 
 def test_a_version_that_fails_is_begun_and_no_more() -> None:
-    bench = Bench(SyncFaults(1.0))
+    bench = Bench(FaultPlan(failed_sync_chance=1.0))
 
     def body(file: WatchedSideFile, files: Files) -> None:
         with pytest.raises(OSError, match="Input/output error"):

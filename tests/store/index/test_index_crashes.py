@@ -8,8 +8,9 @@ import pytest
 
 from tornlog.faults.disk import Disk
 from tornlog.faults.image import Image
+from tornlog.faults.plan import FaultPlan
 from tornlog.faults.profiles import PROFILES
-from tornlog.faults.timing import SyncFaults, SyncTiming
+from tornlog.faults.timing import SyncTiming
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.kernel import Kernel
@@ -57,7 +58,7 @@ class Lives:
             self.choices.stream(f"disk {number}"),
             image=self.image,
             timing=SyncTiming(0, 2_000_000),
-            sync_faults=SyncFaults(random.choice((0.0, 0.0, 0.1))),
+            faults=FaultPlan(failed_sync_chance=random.choice((0.0, 0.0, 0.1))),
         )
         machine = kernel.machine("m")
         if random.random() < 0.8:

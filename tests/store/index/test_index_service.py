@@ -370,7 +370,7 @@ def test_a_full_disk_only_delays(lab: Make, small: Make, exact: Make) -> None:
         store = started(world, small(max_index_num=3))
         put(store, "a b")
         world.tasks.sleep(10)
-        with bench.disk.failing_creations(1.0):
+        with bench.disk.with_faults(failed_creation_chance=1.0):
             put(store, "c")
             world.tasks.sleep(8_000)
             assert len(names(store)) == 1

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.map_faults import MapFaults
+from tornlog.faults.plan import FaultPlan
 from tornlog.store.segments.buffered_segment import BufferedSegment
 from tornlog.store.segments.segment import PAGE_BYTES
 from tornlog.store.segments.transient_pool import TransientStorePool
@@ -114,7 +114,7 @@ def test_a_full_segment_gives_its_buffer_back_once_all_of_it_is_in_the_file(lab:
 
 
 def test_short_writes_are_continued_to_the_end(lab: Make) -> None:
-    bench = lab(map_faults=MapFaults(short_write_chance=1.0))
+    bench = lab(faults=FaultPlan(short_write_chance=1.0))
 
     def body(world: World) -> None:
         segment, _ = segment_in(world)

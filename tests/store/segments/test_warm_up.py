@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.map_faults import MapFaults
+from tornlog.faults.plan import FaultPlan
 from tornlog.faults.timing import SyncTiming
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.message import Message
@@ -129,7 +129,7 @@ def test_a_refusal_is_noted_and_nothing_else(refused: str, lab: Make, small: Mak
 
 
 def test_a_machine_that_may_not_lock_memory_serves_all_the_same(lab: Make, small: Make) -> None:
-    bench = lab(map_faults=MapFaults(refused_lock_chance=1.0))
+    bench = lab(faults=FaultPlan(refused_lock_chance=1.0))
 
     def body(world: World) -> None:
         store = started(world, warm_config(small))

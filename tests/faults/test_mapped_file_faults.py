@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk import Disk
-from tornlog.faults.map_faults import MapFaults
+from tornlog.faults.plan import FaultPlan
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 
 
-def disk_with(faults: MapFaults | None) -> tuple[Disk, Any]:
+def disk_with(faults: FaultPlan | None) -> tuple[Disk, Any]:
     choices = Choices("map faults")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
-    disk = Disk(kernel, choices.stream("disk"), map_faults=faults)
+    disk = Disk(kernel, choices.stream("disk"), faults=faults)
     return disk, disk.mount(kernel.machine("broker")).map("/a", 8192)
 
 
@@ -28,7 +28,7 @@ def written_whole(mapped: Any, data: bytes) -> int:
 
 
 def test_a_short_write_writes_some_first_bytes_and_says_how_many() -> None:
-    disk, mapped = disk_with(MapFaults(short_write_chance=1.0))
+    disk, mapped = disk_with(FaultPlan(short_write_chance=1.0))
     written = mapped.pwrite(10, bytes(range(1, 101)))
 
     assert 1 <= written <= 99
@@ -38,7 +38,7 @@ def test_a_short_write_writes_some_first_bytes_and_says_how_many() -> None:
 
 
 def test_a_write_of_one_byte_or_none_is_never_short() -> None:
-    disk, mapped = disk_with(MapFaults(short_write_chance=1.0))
+    disk, mapped = disk_with(FaultPlan(short_write_chance=1.0))
 
     assert mapped.pwrite(0, b"x") == 1
     assert mapped.pwrite(0, b"") == 0
@@ -46,7 +46,7 @@ def test_a_write_of_one_byte_or_none_is_never_short() -> None:
 
 
 def test_writes_that_go_on_where_a_short_one_ended_write_everything() -> None:
-    disk, mapped = disk_with(MapFaults(short_write_chance=1.0))
+    disk, mapped = disk_with(FaultPlan(short_write_chance=1.0))
     data = bytes(range(256)) * 8
 
     assert written_whole(mapped, data) == disk.fired["short write"] + 1
@@ -55,7 +55,7 @@ def test_writes_that_go_on_where_a_short_one_ended_write_everything() -> None:
 
 
 def test_a_failed_write_changes_nothing_and_may_be_repeated() -> None:
-    disk, mapped = disk_with(MapFaults(failed_write_chance=0.5))
+    disk, mapped = disk_with(FaultPlan(failed_write_chance=0.5))
     outcomes = []
     for _ in range(40):
         before, operations = bytes(mapped.view(0, 1)), disk.operations
@@ -75,7 +75,7 @@ def test_a_failed_write_changes_nothing_and_may_be_repeated() -> None:
 
 
 def test_a_refused_lock_says_so_and_the_file_is_as_good_as_before() -> None:
-    disk, mapped = disk_with(MapFaults(refused_lock_chance=1.0))
+    disk, mapped = disk_with(FaultPlan(refused_lock_chance=1.0))
     with pytest.raises(OSError, match="Cannot allocate memory") as refusal:
         mapped.mlock()
     mapped.store(0, b"x")
@@ -85,12 +85,12 @@ def test_a_refused_lock_says_so_and_the_file_is_as_good_as_before() -> None:
     assert bytes(mapped.view(0, 2)) == b"x\0"
 
 
-@pytest.mark.parametrize("faults", [None, MapFaults()])
-def test_without_a_chance_nothing_fails_and_nothing_is_drawn(faults: MapFaults | None) -> None:
+@pytest.mark.parametrize("faults", [None, FaultPlan()])
+def test_without_a_chance_nothing_fails_and_nothing_is_drawn(faults: FaultPlan | None) -> None:
     choices = Choices("map faults")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     stream = choices.stream("disk")
-    disk = Disk(kernel, stream, map_faults=faults)
+    disk = Disk(kernel, stream, faults=faults)
     mapped = disk.mount(kernel.machine("broker")).map("/a", 8192)
     for _ in range(100):
         assert mapped.pwrite(0, bytes(100)) == 100
@@ -103,7 +103,7 @@ def test_without_a_chance_nothing_fails_and_nothing_is_drawn(faults: MapFaults |
 def test_a_crash_in_a_short_write_leaves_no_more_than_that_write_had(make_rig: Callable[..., Any]) -> None:
     for seed in range(20):
         rig = make_rig(str(seed))
-        rig.disk._plug.map_faults = MapFaults(short_write_chance=1.0)
+        rig.disk._plug.faults = FaultPlan(short_write_chance=1.0)
 
         def body(rig: Any = rig) -> None:
             mapped = rig.files.map("/a", 4096)
