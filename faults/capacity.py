@@ -1,6 +1,7 @@
 """How much a disk holds, and the error of what it has no room for.
 
-A file takes its size, allocated ahead or not; one without a name takes nothing, mapped or not. Directories are free.
+A file takes its size, allocated ahead or not, but for its holes; one without a name takes nothing, mapped or not.
+Directories are free.
 """
 
 import errno
@@ -43,8 +44,12 @@ class Capacity:
 
     def check_growth(self, path: str, more_bytes: int) -> None:
         """Raise OSError(ENOSPC) if a file cannot have more_bytes more."""
-        if self.limit_bytes is not None and self.space().usable_bytes < more_bytes:
+        if not self.has_room(more_bytes):
             raise self.full(path)
+
+    def has_room(self, more_bytes: int) -> bool:
+        """Return whether the files can have more_bytes more."""
+        return self.limit_bytes is None or self.space().usable_bytes >= more_bytes
 
     def full(self, path: str) -> OSError:
         """Make the error for what there is no room for, and count it."""

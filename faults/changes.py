@@ -48,7 +48,7 @@ class Entries:
     @property
     def used_bytes(self) -> int:
         """Return what the files with a name take, allocated ahead or not."""
-        return sum(self.files[file].size_bytes for file in self.names.values())
+        return sum(self.files[file].allocated_bytes for file in self.names.values())
 
     def prune(self) -> None:
         """Remove what lies in directories that do not exist."""
@@ -67,10 +67,10 @@ def parent_of(path: str) -> str:
 class Change(ABC):
     """One change, with the number of the operation that made it, which is its own.
 
-    synced: a sync meant for it is complete.
+    synced: a sync meant for it is complete. acknowledged: one was answered so, which may have been a lie.
     """
 
-    __slots__ = ("number", "path", "synced")
+    __slots__ = ("acknowledged", "number", "path", "synced")
     kind: ClassVar[str]
     lost: ClassVar[str]
 
@@ -78,6 +78,7 @@ class Change(ABC):
         self.number = number
         self.path = path
         self.synced = False
+        self.acknowledged = False
 
     @property
     def directory(self) -> str | None:

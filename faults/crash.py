@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from .changes import Change, Entries
+from .damage import Damage
 from .image import FileImage, Image
-from .moments import DirtyPage, Survivor, lay_survivor
+from .moments import DirtyPage, Survivor, lay_moment, lay_survivor
 from .namespace import Namespace
 from .page_cache import Inode
 from .profiles import CrashProfile, Metadata
@@ -39,18 +40,30 @@ class PowerCut:
         self._names = names
         self._page_bytes = page_bytes
         self._sector_bytes = sector_bytes
+        self.damage: list[Damage] = []
+        """Sectors that images of this cut have filled with garbage, synced bytes beside them included."""
 
     @property
     def page_sectors(self) -> int:
-        """Return how many sectors a page has."""
-        return self._page_bytes // self._sector_bytes
+        """Return how many sectors of a page may be at moments of their own; 0 where no page is torn."""
+        return 0 if self._profile.whole_pages else self._page_bytes // self._sector_bytes
 
     def unsure_changes(self) -> list[Change]:
-        """Return the metadata changes that may be lost, in order; with Metadata.PREFIX only from the end."""
-        journal = self._names.journal
-        if self._profile.metadata is Metadata.PREFIX:
-            return [change for change in journal if change.number > self._names.committed]
-        return [change for change in journal if not change.synced]
+        """Return the metadata changes that may be lost, in order; those Metadata.is_in_order only from the end."""
+        metadata, names = self._profile.metadata, self._names
+        unsynced = [change for change in names.journal if not change.synced]
+        drive_survives = self._profile.drive_cache_survives
+        if drive_survives:
+            unsynced = [change for change in unsynced if not change.acknowledged]
+        if metadata is Metadata.ANY:
+            return unsynced
+        if metadata is Metadata.PREFIX_BUT_LOGGED:
+            logged = names.logged()
+            return [change for change in unsynced if change.number not in logged]
+        committed = max(names.committed, names.acknowledged) if drive_survives else names.committed
+        return [
+            change for change in unsynced if change.number > committed or not metadata.is_in_order(change)
+        ]
 
     def entries_without(self, lost: set[int], fired: Counter[str]) -> Entries:
         """Return names and sizes after the changes of these numbers are lost, and count them."""
@@ -59,6 +72,8 @@ class PowerCut:
             if change.number in lost:
                 change.lose(entries)
                 fired[change.lost] += 1
+                if change.acknowledged:
+                    fired["lie exposed"] += 1
             else:
                 change.apply(entries)
         entries.prune()
@@ -80,6 +95,8 @@ class PowerCut:
             least = 0
             while least < len(writes) and writes[least][0] <= written:
                 least += 1
+            if inode.in_drive and self._profile.drive_cache_survives:
+                least = max(least, inode.acknowledged_writes(page, writes))
             yield DirtyPage(path, page, writes, least)
 
     def image(
@@ -111,21 +128,51 @@ class PowerCut:
         for page, survivor in fates:
             start = page.page * self._page_bytes
             end = min(start + self._page_bytes, len(content))
-            torn = False
-            if survivor == (len(page.writes), 0, 0):  # the last moment of a dirty page is what readers see
-                content[start:end] = inode.readable[start:end]
+            moment, _, sectors, torn_at, _, filling = survivor
+            if sectors or torn_at or filling:
+                tears = lay_survivor(content, start, end, page.writes, survivor, self._sector_bytes, durable)
+                fired["torn page" if tears.page else _fate(page, moment)] += 1
+                if tears.sectors:
+                    fired["torn sector"] += tears.sectors
+                if tears.garbage:
+                    fired["garbage sector"] += tears.garbage
+                    self.damage += self._garbage(page, survivor)
             else:
-                torn = lay_survivor(content, start, end, page.writes, survivor, self._sector_bytes)
-            fired[_fate(page, survivor, torn)] += 1
+                if moment == len(page.writes):  # what readers see
+                    content[start:end] = inode.readable[start:end]
+                else:
+                    lay_moment(content, start, end, page.writes[:moment])
+                fired[_fate(page, moment)] += 1
+            if inode.in_drive and self._exposes_lie(inode, page, survivor, content[start:end], durable):
+                fired["lie exposed"] += 1
         return durable if content == durable else bytes(content)
 
+    def _garbage(self, page: DirtyPage, survivor: Survivor) -> Iterator[Damage]:
+        start = page.page * self._page_bytes
+        for sector in range(self.page_sectors):
+            if survivor.garbage >> sector & 1:
+                at = start + sector * self._sector_bytes
+                yield Damage(page.path, at, at + self._sector_bytes, "garbage sector")
 
-def _fate(page: DirtyPage, survivor: Survivor, torn: bool) -> str:
-    if torn:
-        return "torn page"
-    if survivor.moment == len(page.writes):
+    def _exposes_lie(
+        self, inode: Inode, page: DirtyPage, survivor: Survivor, found: bytearray, durable: bytes
+    ) -> bool:
+        """Return whether a page would be another one if what the drive had acknowledged of it were there."""
+        least = inode.acknowledged_writes(page.page, page.writes)
+        start = page.page * self._page_bytes
+        end = start + len(found)
+        honest = bytearray(durable)
+        honored = survivor._replace(
+            moment=max(survivor.moment, least), other=max(survivor.other, least), garbage=0, filling=0
+        )
+        lay_survivor(honest, start, end, page.writes, honored, self._sector_bytes)
+        return least > 0 and honest[start:end] != found
+
+
+def _fate(page: DirtyPage, moment: int) -> str:
+    if moment == len(page.writes):
         return "page kept"
-    return "page at a middle moment" if survivor.moment else "page lost"
+    return "page at a middle moment" if moment else "page lost"
 
 
 def _files(entries: Entries) -> list[tuple[str, Inode]]:
@@ -135,10 +182,13 @@ def _files(entries: Entries) -> list[tuple[str, Inode]]:
 def _image(entries: Entries, contents: dict[str, bytes], wall_start_ms: int) -> Image:
     files = {}
     for path, inode in _files(entries):
-        content = contents[path]
-        mtime_ms = inode.mtime_ms(wall_start_ms)
-        if inode.loaded is not None and content is inode.loaded.content:
-            files[path] = inode.loaded.touched(mtime_ms)
-        else:
-            files[path] = FileImage(content, mtime_ms)
+        files[path] = file_image(inode, contents[path], wall_start_ms)
     return Image(files, tuple(entries.directories - {"/"}))
+
+
+def file_image(inode: Inode, content: bytes, wall_start_ms: int) -> FileImage:
+    """Return an image's file with that content, which is shared if it is what the disk was loaded with."""
+    mtime_ms = inode.mtime_ms(wall_start_ms)
+    if inode.loaded is not None and content is inode.loaded.content:
+        return inode.loaded.touched(mtime_ms)
+    return FileImage(content, mtime_ms)

@@ -6,7 +6,7 @@ them alike, so "die during operation 137" means the same each time.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,14 +14,20 @@ from typing import Any
 from ..sim.choices import Stream
 from ..sim.kernel import Kernel
 from ..sim.machine import Machine
+from .aim import Aim, CrashPoint, NamedAim, NamingAim
 from .capacity import Capacity
 from .crash import PowerCut, cache_image, platter_image
-from .fates import draw_lost_changes, draw_survivors
+from .damage import Damage
+from .enumerate import CrashStates
+from .fates import SectorHarm, draw_lost_changes, draw_survivors
 from .files import SimFiles
+from .fingerprint import fingerprint_of
+from .flaws import find_bad_sectors, lay_bad_sectors, lay_holes
 from .image import Image
+from .locks import FileLocks
 from .namespace import Namespace
 from .plan import FaultPlan
-from .plug import MOMENTS, Plug
+from .plug import MOMENTS, Met, Plug
 from .profiles import CrashProfile
 from .syncs import Syncs
 from .timing import SyncTiming
@@ -41,6 +47,7 @@ class Disk:
         timing: SyncTiming | None = None,
         faults: FaultPlan | None = None,
         capacity_bytes: int | None = None,
+        bad_sectors: Iterable[Damage] = (),
     ) -> None:
         assert page_bytes % sector_bytes == 0, (page_bytes, sector_bytes)
         self._sector_bytes = sector_bytes
@@ -52,9 +59,12 @@ class Disk:
             self._names = Namespace(page_bytes)
         else:
             self._names = Namespace.load(image, page_bytes, kernel.wall_start_ms)
+            lay_bad_sectors(self._names, bad_sectors, page_bytes, sector_bytes)
+            if self._plug.faults.sparse:
+                lay_holes(self._names, page_bytes, sector_bytes)
         self._capacity = Capacity(self._names, self._plug, capacity_bytes)
         self._syncs = Syncs(self._plug, self._names, timing or SyncTiming())
-        self._locks: dict[str, Machine] = {}
+        self._locks = FileLocks(self._plug)
         self._mounted: list[Machine] = []
         self._finished = False
 
@@ -64,15 +74,43 @@ class Disk:
         return self._plug.operations
 
     @property
+    def met(self) -> Met | None:
+        """Return the last operation that a machine died at, None if none did."""
+        return self._plug.met
+
+    @property
     def fired(self) -> Counter[str]:
         """Return how often each fault really happened."""
         return self._plug.fired
+
+    @property
+    def damage(self) -> list[Damage]:
+        """Return what the disk took back after it had told or shown it, in the order in which it did."""
+        return self._plug.damage
+
+    @property
+    def bad_sectors(self) -> list[Damage]:
+        """Return the sectors that cannot be read, for the disk that a later machine finds in this one's place."""
+        return find_bad_sectors(self._names)
 
     def mount(self, machine: Machine) -> SimFiles:
         """Return the disk's files as machine sees them."""
         self._check_unfinished()
         self._mounted.append(machine)
-        return SimFiles(machine, self._names, self._plug, self._syncs, self._locks, self._capacity)
+        return SimFiles(
+            machine,
+            self._names,
+            self._plug,
+            self._syncs,
+            self._locks,
+            self._capacity,
+            self._sector_bytes,
+        )
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether the file system has stopped itself: all changes are refused until the disk has been off."""
+        return self._plug.stopped != 0
 
     @property
     def capacity_bytes(self) -> int | None:
@@ -89,12 +127,30 @@ class Disk:
         During a store, pwrite or write, a drawn number of its first bytes has reached the page cache; during a sync,
         half its time has passed; of the rest, which have no middle, it is drawn whether the effect is there.
         """
-        if moment not in MOMENTS:
-            raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
         if operation < self.operations:
             raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
+        self._arm(operation, moment, None)
+
+    def crash_at_point(self, point: CrashPoint, moment: str) -> None:
+        """Do as crash_at does, at the operation of that name among those to come."""
+        self._arm(self.operations, moment, NamedAim(point))
+
+    def crash_and_name(self, operation: int, moment: str) -> NamingAim:
+        """Do as crash_at does, and return who knows the operation's name once it has been met."""
+        aim = NamingAim(operation)
+        self._arm(self.operations, moment, aim)
+        return aim
+
+    def crash_where(self, aim: Aim, moment: str) -> None:
+        """Do as crash_at does, at the operation that aim says, which may be none of them."""
+        self._arm(self.operations, moment, aim)
+
+    def _arm(self, operation: int, moment: str, aim: Aim | None) -> None:
+        if moment not in MOMENTS:
+            raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
         self._plug.armed = operation
         self._plug.moment = moment
+        self._plug.aim = aim
 
     @contextmanager
     def with_faults(self, **faults: Any) -> Iterator[None]:
@@ -110,6 +166,8 @@ class Disk:
     def disarm(self) -> None:
         """Take back what crash_at armed and no operation has met."""
         self._plug.armed = -1
+        self._plug.met = None
+        self._plug.aim = None
 
     def is_durable(self, path: str, start: int, end: int) -> bool:
         """Return whether the bytes [start, end) of a file are surely on the platter. For judges, not for stores."""
@@ -135,8 +193,28 @@ class Disk:
         lost = draw_lost_changes(self._stream, profile.metadata, cut.unsure_changes())
         entries = cut.entries_without(lost, self.fired)
         dirty = cut.dirty_pages(entries)
-        survivors = draw_survivors(self._stream, dirty, cut.page_sectors)
-        return cut.image(entries, dirty, survivors, self.fired, wall_start_ms)
+        faults = self._plug.faults
+        harm = SectorHarm(self._sector_bytes, faults.torn_bytes_chance, faults.garbage_chance)
+        survivors = draw_survivors(self._stream, dirty, cut.page_sectors, harm)
+        image = cut.image(entries, dirty, survivors, self.fired, wall_start_ms)
+        self.damage.extend(cut.damage)
+        return image
+
+    def fingerprint(self) -> str:
+        """Return a digest of what crash states are made of, equal for moments of one run that can leave the same."""
+        return fingerprint_of(self._names)
+
+    def crash_states(self, profile: CrashProfile, limit: int, stream: Stream) -> CrashStates:
+        """Return what a crash could leave now, state after state, up to limit. The disk stays as it is.
+
+        stream draws some of them if they are more.
+        """
+        faults = self._plug.faults
+        cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
+        harm = SectorHarm(self._sector_bytes, faults.torn_bytes_chance, faults.garbage_chance)
+        wall_ms = self._kernel.wall_start_ms
+        whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
+        return CrashStates(cut, profile, self._page_bytes, harm, whole, wall_ms, limit, stream)
 
     def settle(self) -> Image:
         """Return what a clean power-off leaves: all that is in the page cache, but for what failed syncs dropped."""

@@ -2,15 +2,21 @@
 
 import errno
 from typing import NamedTuple
+from zlib import crc32
 
 from ..sim.machine import Machine
 from .capacity import Capacity, DiskSpace
 from .changes import parent_of
+from .flawed_map import FlawedMappedFile
+from .flaws import LATENT_SECTOR_ERROR, Flaws
+from .locks import FileLocks, SimFileLock
 from .mapped_file import SimMappedFile
 from .namespace import Namespace, not_a_directory
 from .page_cache import Inode
-from .plug import DURING, Plug
+from .plug import DURING, Plug, io_error
 from .syncs import Syncs, SyncWait
+
+_NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the plug, maps and syncs
 
 
 class FileStatus(NamedTuple):
@@ -21,27 +27,13 @@ class FileStatus(NamedTuple):
     is_directory: bool
 
 
-class SimFileLock:
-    """A lock that one machine holds until it releases it or dies."""
-
-    __slots__ = ("_files", "_path")
-
-    def __init__(self, files: "SimFiles", path: str) -> None:
-        self._files = files
-        self._path = path
-
-    def release(self) -> None:
-        """Let the next one in."""
-        self._files.unlock(self._path)
-
-
 class SimFiles:
     """A disk as one machine has mounted it. Every call is a scheduling point and raises MachineDied after its death.
 
     Failures are the OSErrors a POSIX system would raise, before the operation is counted.
     """
 
-    __slots__ = ("_capacity", "_locks", "_machine", "_names", "_plug", "_syncs")
+    __slots__ = ("_capacity", "_locks", "_machine", "_names", "_plug", "_sector_bytes", "_syncs")
 
     def __init__(
         self,
@@ -49,8 +41,9 @@ class SimFiles:
         names: Namespace,
         plug: Plug,
         syncs: Syncs,
-        locks: dict[str, Machine],
+        locks: FileLocks,
         capacity: Capacity,
+        sector_bytes: int,
     ) -> None:
         self._machine = machine
         self._names = names
@@ -58,10 +51,13 @@ class SimFiles:
         self._syncs = syncs
         self._locks = locks
         self._capacity = capacity
+        self._sector_bytes = sector_bytes
 
     def status(self, path: str) -> FileStatus | None:
         """Return what is at path, None if nothing is."""
-        self._plug.pause(self._machine, "status")
+        self._pause("status", path)
+        self._plug.check_readable(path)
+        self._plug.fail_by_chance(self._plug.faults.failed_lookup_chance, "failed look-up", path)
         inode = self._names.current.inode(path)
         if inode is not None:
             return FileStatus(inode.size_bytes, inode.mtime_ms(self._plug.kernel.wall_start_ms), False)
@@ -69,7 +65,9 @@ class SimFiles:
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
-        self._plug.pause(self._machine, "list")
+        self._pause("list", path)
+        self._plug.check_readable(path)
+        self._plug.fail_by_chance(self._plug.faults.failed_lookup_chance, "failed look-up", path)
         return self._names.children(path)
 
     def make_directories(self, path: str) -> None:
@@ -92,18 +90,28 @@ class SimFiles:
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
         """Map a file's first size_bytes, created if need be and extended with zeros if it is shorter."""
-        self._plug.pause(self._machine, "map")
+        plug = self._plug
+        self._pause("map", path)
+        plug.fail_by_chance(plug.faults.failed_map_chance, "failed map", path)
         inode = self._open(path)
         if inode.size_bytes < size_bytes:
-            self._plug.pause(self._machine, "extend")
+            plug.pause(self._machine, "extend")
         if inode.size_bytes < size_bytes:
-            self._capacity.check_growth(path, size_bytes - inode.size_bytes)
+            self._find_growth(path, inode, size_bytes)
             number = self._begin("extend", path)
+            before_bytes = inode.size_bytes
             inode.thaw(size_bytes)
+            if plug.faults.sparse:
+                self._flaws(inode).grow(before_bytes, size_bytes)
             self._names.extend(number, path, inode, size_bytes, by_write=False)
             self._end("extend", number)
         inode.thaw(0)
-        return SimMappedFile(path, size_bytes, inode, self._machine, self._plug, self._syncs)
+        if inode.flaws is not None:
+            flaws = inode.flaws
+            return FlawedMappedFile(
+                path, size_bytes, inode, self._machine, plug, self._syncs, flaws, self._capacity
+            )
+        return SimMappedFile(path, size_bytes, inode, self._machine, plug, self._syncs)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Say when a file was last changed. It is as durable as any time of change here: at once."""
@@ -121,26 +129,37 @@ class SimFiles:
 
     def read(self, path: str) -> bytes:
         """Return a small file's whole content."""
-        self._plug.pause(self._machine, "read")
-        return self._names.find(path).content()
+        plug = self._plug
+        self._pause("read", path)
+        plug.check_readable(path)
+        inode = self._names.find(path)
+        plug.fail_by_chance(plug.faults.failed_read_chance, "failed read", path)
+        if inode.flaws is not None and inode.flaws.bad_sectors:
+            plug.fired[LATENT_SECTOR_ERROR] += 1
+            raise io_error(path)
+        return inode.content()
 
     def write(self, path: str, data: bytes) -> None:
         """Create or empty a small file, then write data to it: two operations, one if data is empty.
 
         A crash during the second leaves a drawn number of the first bytes in the page cache; a disk that is full by
-        then takes as many of them as it has room for, and raises OSError(ENOSPC).
+        then takes as many of them as it has room for, and raises OSError(ENOSPC). After a short write the rest is
+        written by a further operation; one that fails leaves what was written before.
         """
-        self._plug.pause(self._machine, "write")
+        self._pause("write", path)
         if self._open(path).size_bytes:
             number = self._begin("empty", path)
             self._names.empty(number, path, self._plug.wall_ns(self._machine))
             self._end("empty", number)
         file = self._names.current.names[path]
-        if data:
+        at = 0
+        while at < len(data):
             self._plug.pause(self._machine, "write")
-            fitting = data[: self._capacity.space().usable_bytes]
-            self._fill(path, self._names.current.files[file], fitting)
-            if len(fitting) < len(data):
+            fitting = data[at : at + self._capacity.space().usable_bytes]
+            chunk = fitting[: self._plug.writable_bytes(path, len(fitting))] if fitting else fitting
+            self._fill(path, self._names.current.files[file], at, chunk)
+            at += len(chunk)
+            if at < len(data) and len(chunk) == len(fitting):
                 raise self._capacity.full(path)
 
     def sync(self, path: str) -> None:
@@ -164,6 +183,9 @@ class SimFiles:
             return
         number = self._begin("rename", old)
         self._names.rename(number, old, new)
+        plug = self._plug
+        if plug.damage:
+            plug.damage += [damage._replace(path=new) for damage in plug.damage if damage.path == old]
         self._end("rename", number)
 
     def unlink(self, path: str) -> None:
@@ -186,23 +208,18 @@ class SimFiles:
         self._end("remove directory", number)
 
     def lock(self, path: str) -> SimFileLock:
-        """Create path if needed and lock it; BlockingIOError if a living machine, this one included, holds it."""
+        """Create path if needed and lock it; BlockingIOError if a living machine, this one included, holds it.
+
+        What is locked is the file, whatever is written to it, and not its name: who removes a lock file lets the next
+        one lock another file of that name.
+        """
         self._plug.pause(self._machine, "lock")
         self._open(path)
-        holder = self._locks.get(path)
-        if holder is not None and holder.alive:
-            raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable", path)
-        self._locks[path] = self._machine
-        return SimFileLock(self, path)
-
-    def unlock(self, path: str) -> None:
-        """Release this machine's lock on path; nothing happens if it holds none."""
-        self._plug.pause(self._machine, "unlock")
-        if self._locks.get(path) is self._machine:
-            del self._locks[path]
+        return self._locks.take(path, self._names.current.names[path], self._machine)
 
     def _open(self, path: str) -> Inode:
         """Return the file at path, created if there is none."""
+        self._plug.check_readable(path)
         inode = self._names.current.inode(path)
         if inode is None:
             self._names.check_parent(path)
@@ -219,13 +236,32 @@ class SimFiles:
         if plug.strikes(plug.faults.failed_creation_chance, "failed creation", path):
             raise OSError(errno.ENOSPC, "No space left on device", path)
 
-    def _fill(self, path: str, inode: Inode, data: bytes) -> None:
+    def _find_growth(self, path: str, inode: Inode, size_bytes: int) -> None:
+        """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the chance given for it."""
+        plug = self._plug
+        if plug.strikes(plug.faults.failed_extend_chance, "failed extend", path):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        if not plug.faults.sparse:
+            self._capacity.check_growth(path, size_bytes - inode.size_bytes)
+
+    def _flaws(self, inode: Inode) -> Flaws:
+        if inode.flaws is None:
+            inode.flaws = Flaws(inode.page_bytes, self._sector_bytes)
+        return inode.flaws
+
+    def _pause(self, kind: str, path: str) -> None:
+        """Pass a scheduling point, and wait for the device if it is slow."""
+        self._plug.pause(self._machine, kind)
+        self._plug.wait_for_device(kind, path)
+
+    def _fill(self, path: str, inode: Inode, at: int, data: bytes) -> None:
         plug = self._plug
         number = plug.begin(self._machine, "write", path)
         if number == plug.armed and plug.moment == DURING:
-            data = data[: plug.stream.below(len(data) + 1, f"bytes written {path}")]
+            data = data[: len(data) - plug.stream.below(len(data) + 1, f"bytes not written {path}")]
         if data:
-            inode.write(number, 0, bytes(data), plug.wall_ns(self._machine))
+            plug.kernel.note(_NOTE_WRITE | at, crc32(data))
+            inode.write(number, at, bytes(data), plug.wall_ns(self._machine))
             self._names.extend(number, path, inode, inode.size_bytes, by_write=True)
         self._end("write", number)
 

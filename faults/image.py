@@ -3,7 +3,7 @@
 Images share the content objects of files that did not change, so an image costs what differs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 
@@ -53,14 +53,25 @@ class Image:
     def digest(self) -> str:
         """Return a digest of names and contents, but not of times: equal digests recover alike."""
         if self._digest is None:
-            whole = blake2b(digest_size=16)
-            for path in self.directories:
-                whole.update(f"d {path}\0".encode())
-            for path, file in self.files.items():
-                whole.update(f"f {path}\0".encode())
-                whole.update(file.digest())
-            self._digest = whole.hexdigest()
+            directories = map(directory_piece, self.directories)
+            files = (file_piece(path, file) for path, file in self.files.items())
+            self._digest = digest_of_pieces([*directories, *files])
         return self._digest
 
     def __repr__(self) -> str:
         return f"Image({len(self.files)} files, {len(self.directories)} directories)"
+
+
+def directory_piece(path: str) -> bytes:
+    """Return what a directory gives to the digest of an image."""
+    return f"d {path}\0".encode()
+
+
+def file_piece(path: str, file: FileImage) -> bytes:
+    """Return what a file gives to the digest of an image."""
+    return f"f {path}\0".encode() + file.digest()
+
+
+def digest_of_pieces(pieces: Iterable[bytes]) -> str:
+    """Return the digest of an image: of the pieces of its directories, then of those of its files, all by path."""
+    return blake2b(b"".join(pieces), digest_size=16).hexdigest()

@@ -1,7 +1,8 @@
 """A mapped file of a simulated disk: loads and stores through the map, writes through the descriptor, syncs."""
 
 import errno
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from ..sim.machine import Machine
 from .page_cache import Inode
@@ -18,7 +19,6 @@ class SimMappedFile:
     """A file's first size_bytes. Positions count from its first byte; outside of the map they are a ValueError."""
 
     __slots__ = (
-        "_fdatasync",
         "_inode",
         "_limit",
         "_machine",
@@ -43,7 +43,6 @@ class SimMappedFile:
         self._plug = plug
         self._syncs = syncs
         self._msync = SyncWait("msync", path)
-        self._fdatasync = SyncWait("fdatasync", path)
         file = min(inode.identity, _IDENTITY_MAX) << 40
         self._store_word = _NOTE_STORE | file
         self._pwrite_word = _NOTE_PWRITE | file
@@ -68,7 +67,7 @@ class SimMappedFile:
             data = bytes(data)
         number = plug.operations
         plug.operations = number + 1
-        if number == plug.armed:
+        if number == plug.armed and plug.is_met(number, "store", self.path, at):
             self._die_writing("store", number, at, data)
         if kernel.trace is not None:
             kernel.trace.add("store", f"{self.path} [{at}, {end})")
@@ -85,19 +84,17 @@ class SimMappedFile:
         plug = self._plug
         kernel = plug.kernel
         plug.pause(self._machine, "pwrite")
+        plug.wait_for_device("pwrite", self.path)
         end = at + len(data)
         if at < 0 or end > self._limit:
             raise self._out_of_bounds(at, end)
-        faults = plug.faults
-        if plug.strikes(faults.failed_write_chance, "failed write", self.path):
-            raise OSError(errno.EIO, "Input/output error", self.path)
-        if len(data) > 1 and plug.strikes(faults.short_write_chance, "short write", self.path):
-            data = data[: plug.stream.between(1, len(data) - 1, f"bytes of a short write {self.path}")]
-        data = bytes(data)
+        if plug.stopped:
+            raise plug.stopped_error(self.path)
+        data = bytes(data[: plug.writable_bytes(self.path, len(data))])
         end = at + len(data)
         number = plug.operations
         plug.operations = number + 1
-        if number == plug.armed:
+        if number == plug.armed and plug.is_met(number, "pwrite", self.path, at):
             self._die_writing("pwrite", number, at, data)
         if kernel.trace is not None:
             kernel.trace.add("pwrite", f"{self.path} [{at}, {end})")
@@ -117,7 +114,8 @@ class SimMappedFile:
         self._plug.pause(self._machine, "fdatasync")
         if self._limit < 0:
             raise self._out_of_bounds(0, self.size_bytes)
-        self._syncs.file(self._machine, self._fdatasync, self._inode, 0, self._inode.size_bytes)
+        why = SyncWait("fdatasync", self.path)
+        self._syncs.file(self._machine, why, self._inode, 0, self._inode.size_bytes)
 
     def mlock(self) -> None:
         """Keep the map's pages in memory, which no program can see. OSError(ENOMEM) if a fault refuses it."""
@@ -152,13 +150,13 @@ class SimMappedFile:
         self._limit = -1
 
     def _die_writing(self, kind: str, number: int, at: int, data: bytes) -> None:
-        """Die before, during or after a write. During: a drawn number of its first bytes reached the page cache."""
+        """Die before, during or after a write. During: a drawn number of its last bytes miss the page cache."""
         plug = self._plug
         reached = 0
         if plug.moment == AFTER:
             reached = len(data)
         elif plug.moment == DURING:
-            reached = plug.stream.below(len(data) + 1, f"bytes written {self.path}")
+            reached = len(data) - plug.stream.below(len(data) + 1, f"bytes not written {self.path}")
         if reached:
             self._inode.write(number, at, data[:reached], plug.wall_ns(self._machine))
         plug.pull(self._machine, kind)

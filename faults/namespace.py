@@ -6,6 +6,7 @@ answers: a change is `synced` once a sync meant for it is complete (strict POSIX
 """
 
 import errno
+from collections.abc import Iterable
 
 from .changes import (
     Change,
@@ -34,6 +35,8 @@ class Namespace:
         self.durable = Entries()
         self.journal: list[Change] = []
         self.committed = -1
+        self.acknowledged = -1
+        """What committed would be if no sync had lied."""
         self._page_bytes = page_bytes
         self._inodes = 0
         self._children: dict[str, set[str]] = {"/": set()}
@@ -106,7 +109,9 @@ class Namespace:
     def empty(self, number: int, path: str, mtime_ns: int) -> Inode:
         """Take a file's content away. Maps of the file keep the old bytes."""
         inode = self._new_inode(mtime_ns)
-        change = Empty(number, path, self.current.names[path], inode)
+        file = self.current.names[path]
+        inode.synced_upto = self.current.files[file].synced_upto
+        change = Empty(number, path, file, inode)
         self._record(change)
         self._unsynced.setdefault(inode.identity, []).append(change)
         return inode
@@ -143,6 +148,7 @@ class Namespace:
     def sync_file(self, inode: Inode, upto: int) -> None:
         """Make a file's size durable, as far as operations up to number upto made it."""
         self.committed = max(self.committed, upto)
+        inode.synced_upto = max(inode.synced_upto, upto)
         changes = self._unsynced.pop(inode.identity, None)
         if changes is None:
             return
@@ -160,6 +166,37 @@ class Namespace:
             if change.directory == path and change.number <= upto:
                 change.synced = True
         self._retire_synced()
+
+    def acknowledge_file(self, inode: Inode, upto: int) -> bool:
+        """Note that sync_file would have been told to have worked; return whether it would have changed anything."""
+        self.acknowledged = max(self.acknowledged, upto)
+        return _acknowledge(self._unsynced.get(inode.identity, ()), upto)
+
+    def acknowledge_directory(self, path: str, upto: int) -> bool:
+        """Note that sync_directory would have been told to have worked; return as acknowledge_file does."""
+        self.acknowledged = max(self.acknowledged, upto)
+        return _acknowledge((change for change in self.journal if change.directory == path), upto)
+
+    def logged(self) -> set[int]:
+        """Return the numbers of the changes that the syncs of files have logged, as some file systems do.
+
+        These are the names of a file that was synced since it got them, and the new directories above it.
+        """
+        numbers: set[int] = set()
+        above: set[str] = set()
+        for change in self.journal:
+            if not isinstance(change, Create | Rename):
+                continue
+            if self.current.files[change.file].synced_upto < change.number:
+                continue
+            numbers.add(change.number)
+            directory = change.directory or "/"
+            while directory != "/":
+                above.add(directory)
+                directory = parent_of(directory)
+        made = (change for change in self.journal if isinstance(change, MakeDirectory))
+        numbers.update(change.number for change in made if change.path in above)
+        return numbers
 
     def _retire_synced(self) -> None:
         """Move the synced changes at the head of the journal to the durable entries: their order no longer matters."""
@@ -185,6 +222,15 @@ class Namespace:
 
     def _remove_child(self, path: str) -> None:
         self._children[parent_of(path)].discard(path.rpartition("/")[2])
+
+
+def _acknowledge(changes: Iterable[Change], upto: int) -> bool:
+    """Mark those up to a number, and return whether there are any that are not synced."""
+    found = False
+    for change in changes:
+        if change.number <= upto and not change.synced:
+            change.acknowledged = found = True
+    return found
 
 
 def no_such_file(path: str) -> FileNotFoundError:

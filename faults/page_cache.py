@@ -6,13 +6,21 @@ covers is k's new zero. A sync that fails leaves its pages clean and stale: read
 gets it, unless a later write to such a page dirties it again, and then as a whole.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from .image import FileImage
 
+if TYPE_CHECKING:
+    from .flaws import Flaws
+
 Write = tuple[int, int, bytes]
 """Bytes in the page cache and not surely on the platter: number of the operation that wrote them, at, data."""
+
+Range = tuple[int, int, int]
+"""The pages of [start, end) as far as operations up to a number wrote them: number, start, end."""
 
 _NOTHING = bytearray()  # shared by all inodes and never changed: growing makes a new buffer
 _NOTHING_READABLE = memoryview(b"")
@@ -30,13 +38,16 @@ class Inode:
         "_durable",
         "_frozen",
         "cache",
+        "flaws",
         "identity",
+        "in_drive",
         "loaded",
         "mtime_ns",
         "page_bytes",
         "pending",
         "readable",
         "stale",
+        "synced_upto",
     )
 
     def __init__(
@@ -55,12 +66,27 @@ class Inode:
         self.pending: list[Write] = []
         self.stale: frozenset[int] = _NO_PAGES
         """Pages whose data a failed sync dropped."""
+        self.synced_upto = -1
+        """The last operation that a sync of this file covers."""
+        self.in_drive: tuple[Range, ...] = ()
+        """What of pending a sync has acknowledged though it only is in the drive's volatile cache."""
         self._durable = _NOTHING
+        self.flaws: Flaws | None = None
+        """Where it cannot simply be used; hardly any file has such places."""
 
     @property
     def size_bytes(self) -> int:
         """Return the size as readers see it."""
         return len(self.cache) if self._frozen is None else len(self._frozen.content)
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Return how much of the file has blocks on the disk: all of it but its holes."""
+        return (
+            self.size_bytes
+            if self.flaws is None
+            else self.size_bytes - self.flaws.hole_bytes(self.size_bytes)
+        )
 
     def mtime_ms(self, wall_start_ms: int) -> int:
         """Return the wall-clock ms of the last write, for a kernel whose wall clock began at wall_start_ms."""
@@ -76,6 +102,8 @@ class Inode:
 
         Writing again what is there takes nothing away from that.
         """
+        if self.is_clean:
+            return True
         pending = [write for write in self.pending if write[1] < end and start < write[1] + len(write[2])]
         if not pending and not self.stale:
             return True
@@ -155,8 +183,42 @@ class Inode:
                 rest += _outside(write, start, end)
         self.pending = rest
 
-    def drop(self, upto: int, start: int, end: int) -> None:
-        """Fail to do what make_durable does: the pages become clean and stale.
+    def acknowledged_writes(self, page: int, writes: Sequence[Write]) -> int:
+        """Return how many of a page's pending writes, the first ones, the drive has acknowledged and not secured."""
+        start, end = page * self.page_bytes, (page + 1) * self.page_bytes
+        upto = max(
+            (number for number, first, last in self.in_drive if first < end and start < last), default=-1
+        )
+        return sum(number <= upto for number, _, _ in writes)
+
+    def covered_pages(self, upto: int, start: int, end: int) -> list[int]:
+        """Return the pages that make_durable would write."""
+        found: set[int] = set()
+        for number, at, data in self.pending:
+            if number <= upto:
+                found.update(_pages(at, len(data), self.page_bytes))
+        return sorted(found.intersection(_pages(start, end - start, self.page_bytes)))
+
+    def take_back(self, number: int, at: int, data: bytes) -> bool:
+        """Let a page of the platter be what it was before operation number; return whether that makes a difference.
+
+        If it was written since, it is still dirty, as a whole; else it becomes clean and stale.
+        """
+        durable = self._grown_platter()
+        end = at + len(data)
+        now = bytes(durable[at:end])
+        if now == data:
+            return False
+        durable[at:end] = data
+        if any(first < end and at < first + len(late) for _, first, late in self.pending):
+            first_later = bisect_left(self.pending, number, key=lambda write: write[0])
+            self.pending.insert(first_later, (number, at, now))
+        else:
+            self.stale |= {at // self.page_bytes}
+        return True
+
+    def drop(self, upto: int, start: int, end: int) -> set[int]:
+        """Fail to do what make_durable does: the pages become clean and stale. Return their numbers.
 
         A page that was written again since operation upto is still dirty and keeps all of its writes.
         """
@@ -176,6 +238,16 @@ class Inode:
             else:
                 rest += (piece for page, piece in _by_page(write, self.page_bytes) if page not in lost)
         self.pending = rest
+        return lost
+
+    def revert(self, page: int) -> tuple[int, int]:
+        """Show readers of a stale page what the platter has; return where it begins and ends."""
+        platter = self.platter(self.size_bytes)
+        start = page * self.page_bytes
+        end = min(start + self.page_bytes, len(platter))
+        self.cache[start:end] = platter[start:end]
+        self.stale = self.stale.difference((page,))
+        return start, end
 
     def dirty_pages(self, size_bytes: int) -> list[tuple[int, list[Write]]]:
         """Return each dirty page that begins before size_bytes with the writes that touch it, oldest first."""

@@ -6,6 +6,9 @@ said in `kinds`; what a crash takes is said in `profiles`.
 
 from dataclasses import dataclass
 
+FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
+"""Whose way a sync fails in."""
+
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
@@ -13,7 +16,11 @@ class FaultPlan:
 
     failed_sync_chance: float = 0.0
     """Of a file's sync."""
+    failing_sync: str = "ext4-ordered"
+    """What a failed sync leaves: one of FAILING_SYNCS, as `syncs` has them."""
     failed_directory_sync_chance: float = 0.0
+    stopped_file_system_chance: float = 0.0
+    """Of a sync that fails, of files and directories, to stop the whole file system, as when the journal fails."""
     lying_sync_chance: float = 0.0
     """Of a sync, of files and directories, to be acknowledged by a cache that forgets when the power goes."""
     slow_sync_chance: float = 0.0
@@ -24,17 +31,22 @@ class FaultPlan:
     failed_read_chance: float = 0.0
     """Of reading a small file."""
     failed_map_chance: float = 0.0
+    """Of opening a file to map it."""
+    failed_lookup_chance: float = 0.0
+    """Of listing a directory, or asking what is at a path."""
     refused_lock_chance: float = 0.0
     """Of a map, not to be kept in memory by the system."""
     failed_creation_chance: float = 0.0
     """Of a new file, for want of space."""
     failed_extend_chance: float = 0.0
     """Of a file that grows, for want of space."""
+    sparse: bool = False
+    """Whether a file that is made longer gets its blocks only when they are first written to."""
     slow_io_chance: float = 0.0
-    """Of a read, a map or a write through a descriptor, to take its time."""
+    """Of a read, a map, a look-up or a write through a descriptor, to take its time."""
     slow_io_ms_max: int = 1000
     stall_chance: float = 0.0
-    """Of any operation that reaches the device, to stop the whole device for a while."""
+    """Of one of these or a sync, to find the whole device standing still."""
     stall_ms_max: int = 5000
     lost_write_chance: float = 0.0
     """Of a page that a sync writes, never to arrive though the device says so."""
@@ -44,3 +56,9 @@ class FaultPlan:
     """Of a page torn by a power cut, to be torn inside a sector."""
     garbage_chance: float = 0.0
     """Of a sector that a power cut met in flight, to hold neither the old nor the new bytes."""
+
+    def __post_init__(self) -> None:
+        if self.failing_sync not in FAILING_SYNCS:
+            raise ValueError(
+                f"failing_sync: expected one of {', '.join(FAILING_SYNCS)}, found {self.failing_sync}"
+            )

@@ -1,15 +1,19 @@
-"""Syncs: they take time, cover what was written before they were submitted, and may fail."""
+"""Syncs: they take time, cover what was written before they were submitted, and may fail or lie."""
 
 import errno
+from typing import NoReturn
 
 from ..sim.machine import Machine
 from ..sim.task import Waiting
+from .drive_cache import DriveCache
+from .failing_syncs import FailingSyncs
 from .namespace import Namespace
 from .page_cache import Inode
 from .plug import DURING, Plug
+from .stray_writes import StrayWrites
 from .timing import SyncTiming
 
-_NOTE_RANGE, _NOTE_FAILED = 4 << 56, 5 << 56
+_NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
 
 
 class SyncWait(Waiting):
@@ -29,33 +33,64 @@ class Syncs:
     The caller has passed a scheduling point.
     """
 
-    __slots__ = ("_kernel", "_names", "_plug", "_timing")
+    __slots__ = ("_drive", "_failing", "_kernel", "_names", "_plug", "_stray", "_timing")
 
     def __init__(self, plug: Plug, names: Namespace, timing: SyncTiming) -> None:
         self._kernel = plug.kernel
         self._plug = plug
         self._names = names
         self._timing = timing
+        self._drive = DriveCache(names)
+        self._failing = FailingSyncs(plug)
+        self._stray = StrayWrites(plug, names)
 
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable, or raise OSError(EIO) and drop those pages' data."""
         plug = self._plug
         number = self._pass_time(machine, why)
+        faults = plug.faults
         self._kernel.note(_NOTE_RANGE | start, end)
-        if plug.strikes(plug.faults.failed_sync_chance, "failed sync", why.label):
-            inode.drop(number, start, end)
-            self._kernel.note(_NOTE_FAILED, number)
-            plug.end(machine, why.kind, number)
-            raise OSError(errno.EIO, "Input/output error", why.path)
-        inode.make_durable(number, start, end)
-        self._names.sync_file(inode, number)
+        failing, path = self._failing, why.path
+        if failing.come_due(path, inode) or failing.strike(why.label, path, inode, number, start, end):
+            self._fail(machine, why, number)
+        if self._lies(why) and self._drive.hold_file(inode, number, start, end):
+            self._note_lie(number)
+        else:
+            self._drive.flush()
+            if faults.lost_write_chance > 0.0 or faults.misdirected_write_chance > 0.0:
+                self._stray.make_durable(path, inode, number, start, end)
+            else:
+                inode.make_durable(number, start, end)
+            self._names.sync_file(inode, number)
         plug.end(machine, why.kind, number)
 
     def directory(self, machine: Machine, why: SyncWait) -> None:
-        """Make durable the names in the directory at why.path."""
+        """Make durable the names in the directory at why.path, or raise OSError(EIO) and leave them unsure."""
         number = self._pass_time(machine, why)
-        self._names.sync_directory(why.path, number)
+        if self._failing.strike_directory(why.label):
+            self._fail(machine, why, number)
+        if self._lies(why) and self._drive.hold_directory(why.path, number):
+            self._note_lie(number)
+        else:
+            self._drive.flush()
+            self._names.sync_directory(why.path, number)
         self._plug.end(machine, why.kind, number)
+
+    def _fail(self, machine: Machine, why: SyncWait, number: int) -> NoReturn:
+        """End a sync that has failed."""
+        self._kernel.note(_NOTE_FAILED, number)
+        self._failing.stop(why.label)
+        self._plug.end(machine, why.kind, number)
+        raise OSError(errno.EIO, "Input/output error", why.path)
+
+    def _lies(self, why: SyncWait) -> bool:
+        """Draw whether the drive answers a sync before it has done it."""
+        chance = self._plug.faults.lying_sync_chance
+        return chance > 0.0 and self._plug.stream.chance(chance, f"lying sync {why.label}")
+
+    def _note_lie(self, number: int) -> None:
+        self._kernel.note(_NOTE_LIED, number)
+        self._plug.fired["lying sync"] += 1
 
     def _pass_time(self, machine: Machine, why: SyncWait) -> int:
         """Submit a sync and sleep until it completes. Returns its number: it covers the operations before that."""

@@ -2,12 +2,18 @@
 
 from dataclasses import dataclass
 
+from ..sim.tails import draw_tail
 from .plug import Plug
+
+_TAIL = 8
 
 
 @dataclass(frozen=True, slots=True)
 class SyncTiming:
-    """A sync takes base_ns_min to base_ns_max; a slow one, as when a drive collects garbage, much longer."""
+    """A sync takes base_ns_min to base_ns_max; a slow one, as when a drive collects garbage, much longer.
+
+    Slow ones have a heavy tail: they begin at an eighth of what the fault says they take at most.
+    """
 
     base_ns_min: int = 100_000
     base_ns_max: int = 2_000_000
@@ -16,11 +22,13 @@ class SyncTiming:
         assert 0 <= self.base_ns_min <= self.base_ns_max, self
 
     def draw(self, plug: Plug, label: str) -> int:
-        """Return one sync's latency in ns. What cannot vary is not drawn."""
+        """Return one sync's latency in ns, the rest of a stall included. What cannot vary is not drawn."""
         stream, faults = plug.stream, plug.faults
+        stalled_ns = plug.device.stalled_ns(faults, label) if faults.stall_chance > 0.0 else 0
         if plug.strikes(faults.slow_sync_chance, "slow sync", label):
-            slowest_ns = max(faults.slow_sync_ms_max * 1_000_000, self.base_ns_max)
-            return stream.between(self.base_ns_max, slowest_ns, f"slow {label} ns")
+            most_ns = max(faults.slow_sync_ms_max * 1_000_000, self.base_ns_max, 1)
+            least_ns = max(most_ns // _TAIL, self.base_ns_max, 1)
+            return stalled_ns + draw_tail(stream, least_ns, most_ns, f"slow {label} ns")
         if self.base_ns_min == self.base_ns_max:
-            return self.base_ns_min
-        return stream.between(self.base_ns_min, self.base_ns_max, f"{label} ns")
+            return stalled_ns + self.base_ns_min
+        return stalled_ns + stream.between(self.base_ns_min, self.base_ns_max, f"{label} ns")

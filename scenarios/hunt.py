@@ -1,13 +1,22 @@
 """Hunting a mutant: how many seeds until some invariant sees it, while the unmutated store stays silent on them."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from multiprocessing import get_context
 from time import perf_counter
 from typing import Any
 
+from .alarm import CPU_SECONDS_MAX
+from .failure import Failure
+from .mutants.known import mutant_named
 from .mutants.mutant import Mutant
 from .plan import Ranges
+from .runner import BATCH_SEEDS, garbage_kept
 from .scenario import Scenario
-from .seeds import run_seed
+from .seeds import SeedResult, run_seed
+from .shrink import shrink_failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +30,21 @@ class Hunted:
     """Seeds run until it was found, or all of them."""
     seconds: float
     clean_violation: str
-    """What the unmutated store broke on the same seeds: nothing, or the hunt proves nothing."""
+    """What the unmutated store broke on the same seeds: nothing, or the find proves nothing."""
+    failure: Failure | None = None
+    """What found it."""
+    shrunk: dict[str, Any] | None = None
+    """The size of the smaller failure, and what that took; None if nobody asked for one."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the hunt as JSON takes it. `shrunk` is null: failures are not shrunk yet."""
+        """Return the hunt as JSON takes it."""
         return {
             "id": self.id,
             "found": self.found,
             "invariant": self.invariant,
             "seeds": self.seeds,
             "seconds": round(self.seconds, 3),
-            "shrunk": None,
+            "shrunk": self.shrunk,
             "clean_violation": self.clean_violation,
         }
 
@@ -42,23 +55,69 @@ def hunting_ground(mutant: Mutant) -> Scenario:
     return Scenario(f"hunt-{mutant.id}", "every promise of the store, at once", ranges)
 
 
-def hunt(mutant: Mutant, seeds: int) -> Hunted:
-    """Run up to so many seeds with a mutant, then those same seeds without. Raises what is wrong with the harness."""
+def hunt(mutant: Mutant, seeds: int, *, shrink_seconds: float | None = None) -> Hunted:
+    """Run up to so many seeds with a mutant, and those same seeds without it if that finds it.
+
+    With shrink_seconds, what found it is made smaller for so long at most.
+
+    Raises RuntimeError for what is wrong with the harness.
+    """
     ground = hunting_ground(mutant)
     began = perf_counter()
-    invariant, used = "", 0
-    for seed in range(seeds):
+    invariant, used, failure = "", 0, None
+    for result in _results(ground, seeds, mutant.id):
         used += 1
-        result = run_seed(ground, seed, mutant=mutant.id)
         if result.error:
-            raise RuntimeError(f"{mutant.id}, seed {seed}: {result.error}")
+            raise RuntimeError(f"{mutant.id}, seed {result.seed}: {result.error}")
         if result.failure is not None:
-            invariant = result.failure.violations[0].invariant
+            failure = result.failure
+            invariant = failure.violations[0].invariant
             break
     seconds = perf_counter() - began
-    clean = (run_seed(ground, seed) for seed in range(used))
-    broken = next((result for result in clean if result.outcome != "held"), None)
     violation = ""
-    if broken is not None:
-        violation = broken.error or (str(broken.failure.violations[0]) if broken.failure else broken.outcome)
-    return Hunted(mutant.id, bool(invariant), invariant, used, seconds, violation)
+    if invariant:
+        clean = _results(ground, used, None)
+        broken = next((result for result in clean if result.outcome != "held"), None)
+        if broken is not None:
+            violation = broken.error or (
+                str(broken.failure.violations[0]) if broken.failure else broken.outcome
+            )
+    hunted = Hunted(mutant.id, bool(invariant), invariant, used, seconds, violation, failure)
+    return hunted if shrink_seconds is None or failure is None else _shrunk(hunted, failure, shrink_seconds)
+
+
+def _shrunk(hunted: Hunted, failure: Failure, seconds_max: float) -> Hunted:
+    """Return the hunt with its failure made smaller."""
+    began = perf_counter()
+    with garbage_kept():
+        small = shrink_failure(
+            failure, stop=lambda: perf_counter() - began > seconds_max, cpu_seconds_max=CPU_SECONDS_MAX
+        )
+    size, seconds = small.failure.smallest.size, round(perf_counter() - began, 3)
+    return replace(
+        hunted, failure=small.failure, shrunk={**asdict(size), "tries": small.tries, "seconds": seconds}
+    )
+
+
+def hunt_all(
+    names: Sequence[str], seeds: int, *, jobs: int = 1, shrink_seconds: float | None = None
+) -> Iterator[Hunted]:
+    """Hunt mutants, so many at a time in processes of their own; yield what comes of each in the order of names."""
+    hunt_one = partial(_hunt_named, seeds=seeds, shrink_seconds=shrink_seconds)
+    if jobs == 1:
+        yield from map(hunt_one, names)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(hunt_one, names)
+
+
+def _hunt_named(name: str, seeds: int, shrink_seconds: float | None) -> Hunted:
+    return hunt(mutant_named(name), seeds, shrink_seconds=shrink_seconds)
+
+
+def _results(ground: Scenario, seeds: int, mutant: str | None) -> Iterator[SeedResult]:
+    """Yield the results of the first seeds. What a run leaves is collected now and then, not while it runs."""
+    for first in range(0, seeds, BATCH_SEEDS):
+        with garbage_kept():
+            for seed in range(first, min(first + BATCH_SEEDS, seeds)):
+                yield run_seed(ground, seed, mutant=mutant, cpu_seconds_max=CPU_SECONDS_MAX)

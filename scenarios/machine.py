@@ -1,5 +1,7 @@
 """A simulated machine as a store sees it: the kernel's clock and tasks, the disk's files."""
 
+from functools import lru_cache
+
 from ..faults.disk import Disk
 from ..sim.machine import Machine
 from ..store.config import FlushDiskType, StoreConfig
@@ -23,6 +25,7 @@ def world_of(machine: Machine, disk: Disk) -> World:
     return World(machine.clock, machine.tasks, disk.mount(machine))
 
 
+@lru_cache(maxsize=32)  # exploring recovers many states of each of a few plans
 def config_of(plan: Plan) -> StoreConfig:
     """Return the store's settings for a plan."""
     return StoreConfig(

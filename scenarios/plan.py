@@ -5,15 +5,21 @@ leaves room for the others (swarm testing, Groce et al., ISSTA 2012).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
+from ..faults.aim import CrashPoint
+from ..faults.at_rest import RotPlan
 from ..faults.plan import FaultPlan
 from ..sim.choices import Stream
+from ..sim.disturbances import DisturbancePlan
 from .realities import REALITIES
 
 STOPS = ("stop", "stop and damage", "stop and odd file", "stop in traffic")
 MOMENTS = ("before", "during", "after")
+
+
+_QUIET, _NO_ROT = DisturbancePlan(), RotPlan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class Life:
     moment: str
     messages_each: int
     """Messages per producer in this life."""
+    crash_point: str = ""
+    """The operation's name, as `faults.aim` has them, in place of its number."""
 
     @property
     def is_stop(self) -> bool:
@@ -41,7 +49,10 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One drawn run. Sizes are bytes, times ms of virtual time; chances are per message or per sync."""
+    """One drawn run. Sizes are bytes, times ms of virtual time; chances are per message or per sync.
+
+    What comes new has a default that leaves stored runs as they were.
+    """
 
     sync_flush: bool
     commit_log_bytes: int
@@ -92,10 +103,20 @@ class Plan:
     capacity_bytes: int
     """Of the disk while there is traffic; 0 is more than anyone needs."""
     policy: str
-    """`random-walk` or `pct`."""
+    """A name in scenarios.scenario.POLICIES."""
     policy_parameter: int
-    """Mean stretch of the random walk, depth of PCT."""
+    """Mean stretch of the random walk, depth of PCT, quantum of round robin; 0 for POS."""
     lives: tuple[Life, ...]
+    left_out: tuple[str, ...] = ()
+    """Messages that their producers pass over, by name."""
+    heals: bool = True
+    """Whether the run is for liveness: the world heals in the end, and the store must work again."""
+    disturbances: DisturbancePlan = _QUIET
+    """What happens to tasks and clocks while there is traffic."""
+    rot: RotPlan = _NO_ROT
+    """What becomes of files while the store is off."""
+    starved_steps_max: int = 0
+    """How long one task may have to stand back behind all others; 0: none has to."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON takes it."""
@@ -103,25 +124,51 @@ class Plan:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Plan":
-        """Return the plan that `to_json` gave; ValueError naming a field that is missing, unknown or ill-typed."""
+        """Return the plan that `to_json` gave; ValueError naming a field that is missing, unknown or ill-typed.
+
+        A field with a default may be missing: it is younger than what was stored.
+        """
         _check_fields(cls, values, "plan")
         for number, life in enumerate(values["lives"]):
             _check_fields(Life, life, f"plan.lives.{number}")
+            if life.get("crash_point"):
+                CrashPoint.parse(life["crash_point"])
         _check_fields(FaultPlan, values["faults"], "plan.faults")
-        lives = tuple(Life(**life) for life in values["lives"])
-        return cls(**{**values, "faults": FaultPlan(**values["faults"]), "lives": lives})
+        disturbances = values.get("disturbances", {})
+        _check_fields(DisturbancePlan, disturbances, "plan.disturbances")
+        rotting = values.get("rot", {})
+        _check_fields(RotPlan, rotting, "plan.rot")
+        left_out = values.get("left_out", [])
+        for number, name in enumerate(left_out):
+            if not isinstance(name, str):
+                raise ValueError(f"plan.left_out.{number}: expected str, found {type(name).__name__}")
+        parts = {
+            "faults": FaultPlan(**values["faults"]),
+            "disturbances": DisturbancePlan(**disturbances),
+            "rot": RotPlan(**rotting),
+            "lives": tuple(Life(**life) for life in values["lives"]),
+            "left_out": tuple(left_out),
+        }
+        return cls(**{**values, **parts})
 
 
-_JSON_KINDS: dict[Any, Any] = {FaultPlan: dict, tuple[Life, ...]: list}
+_JSON_KINDS: dict[Any, Any] = {
+    FaultPlan: dict,
+    DisturbancePlan: dict,
+    RotPlan: dict,
+    tuple[Life, ...]: list,
+    tuple[str, ...]: list,
+}
 
 
-def _check_fields(kind: type[Plan] | type[Life] | type[FaultPlan], values: object, place: str) -> None:
+def _check_fields(kind: type, values: object, place: str) -> None:
     if not isinstance(values, dict):
         raise ValueError(f"{place}: expected an object, found {type(values).__name__}")
     expected = {field.name: field.type for field in fields(kind)}
-    for name in sorted(expected.keys() ^ values.keys()):
+    optional = {field.name for field in fields(kind) if field.default is not MISSING}
+    for name in sorted((expected.keys() ^ values.keys()) - (optional - values.keys())):
         raise ValueError(f"{place}.{name}: {'missing' if name in expected else 'unknown'}")
-    for name in expected:
+    for name in sorted(expected.keys() & values.keys()):
         found = type(values[name])
         wanted = _JSON_KINDS.get(expected[name], expected[name])
         if found is not wanted and not (wanted is float and found is int):
@@ -161,9 +208,22 @@ class Ranges:
     sync_flush_timeout_ms: Sequence[int] = (5000,)
     thorough_interval_ms: Sequence[int] = (2000, 10_000)
     sync_ms_max: Sequence[int] = (1, 10)
-    disk: Sequence[str] = ("ext4-ordered", "strict-posix", "process-kill", "nothing-lost")
-    faults: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    disk: Sequence[str] = (
+        *("strict-posix",) * 2,
+        "ext4-ordered",
+        "ext4-data",
+        "xfs",
+        "btrfs",
+        "process-kill",
+        "nothing-lost",
+    )
+    faults: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
     """Fields of FaultPlan with the values to draw from, beside what the disk has of its own."""
+    disturbances: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
+    """Fields of DisturbancePlan with the values to draw from."""
+    rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
+    """Fields of RotPlan with the values to draw from, beside what the disk has of its own."""
+    starved_steps_max: Sequence[int] = (0,)
     second_start: Sequence[bool] = (False,)
     index_slots: Sequence[int] = (0, 5, 40)
     index_entries: Sequence[int] = (5, 12, 200)
@@ -177,9 +237,15 @@ class Ranges:
     offsets: Sequence[bool] = (False,)
     retention: Sequence[bool] = (False,)
     capacity_bytes: Sequence[int] = (0,)
-    policy: Sequence[str] = ("random-walk", "random-walk", "pct")
+    heals: Sequence[bool] = (True, False)
+    policy: Sequence[str] = (
+        *("random-walk",) * 6,
+        *("pct",) * 3,
+        *("pos",) * 3,
+        "round-robin",
+    )
 
-    def with_faults(self, **faults: Sequence[float]) -> "Ranges":
+    def with_faults(self, **faults: Sequence[float | str]) -> "Ranges":
         """Return ranges that draw these faults, too; one that was there is drawn from what is given now."""
         return replace(self, faults={**self.faults, **faults})
 
@@ -189,15 +255,15 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
     drawn: dict[str, Any] = {
         field.name: stream.pick(getattr(ranges, field.name), field.name)
         for field in fields(Plan)
-        if field.name not in ("policy_parameter", "lives", "faults")
+        if field.name not in DRAWN_APART
     }
     reality = REALITIES[drawn["disk"]]
-    drawn["faults"] = _draw_faults(stream, {**reality.faults, **ranges.faults})
-    policy_parameter = (
-        stream.pick((1, 4, 16, 64), "mean stretch")
-        if drawn["policy"] == "random-walk"
-        else stream.pick((2, 3, 5), "depth")
-    )
+    if reality.capacity_bytes:
+        drawn["capacity_bytes"] = stream.pick(reality.capacity_bytes, "capacity_bytes of the disk")
+    drawn["faults"] = FaultPlan(**_draw_named(stream, {**reality.faults, **ranges.faults}))
+    drawn["rot"] = RotPlan(**_draw_named(stream, {**reality.rot, **ranges.rot}))
+    drawn["disturbances"] = DisturbancePlan(**_draw_named(stream, ranges.disturbances))
+    policy_parameter = stream.pick(*POLICY_PARAMETERS[drawn["policy"]])
     lives = tuple(
         _draw_life(stream, ranges, drawn, reality.crashes, first=number == 0)
         for number in range(stream.pick(ranges.lives, "lives"))
@@ -205,14 +271,23 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
     return Plan(policy_parameter=policy_parameter, lives=lives, **drawn)
 
 
+POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
+    "random-walk": ((1, 4, 16, 64), "mean stretch"),
+    "pct": ((2, 3, 5), "depth"),
+    "pos": ((0,), "no parameter"),
+    "round-robin": ((1, 2, 3, 5, 8, 13), "quantum"),
+}
+"""From what each policy's parameter is drawn, and what it is."""
+
+DRAWN_APART = ("policy_parameter", "lives", "faults", "rot", "disturbances", "left_out")
+"""Fields of a plan that are no pick from a range of their name."""
 _OPERATIONS_IN_LOAD = 24
 _OPERATIONS_IN_PERSIST = 12
 
 
-def _draw_faults(stream: Stream, options: Mapping[str, Sequence[float]]) -> FaultPlan:
-    """Draw the faults, in the order of their names."""
-    drawn: dict[str, Any] = {name: stream.pick(options[name], name) for name in sorted(options)}
-    return FaultPlan(**drawn)
+def _draw_named(stream: Stream, options: Mapping[str, Sequence[float | str]]) -> dict[str, Any]:
+    """Draw one of each name's options, in the order of the names."""
+    return {name: stream.pick(options[name], name) for name in sorted(options)}
 
 
 def _draw_life(

@@ -18,10 +18,13 @@ from ..faults.profiles import CrashProfile
 from .failure import Failure
 from .hunt import Hunted
 from .judging.evidence import Violation
+from .marks import MARKS
+from .mutants.systematic.survivors import SURVIVORS
 from .plan import MOMENTS
 from .runner import Tally
 
 VIOLATIONS_TOLD, STORY_TOLD = 3, 10
+_SIZE_TOLD = ("messages", "preemptions", "sectors")
 
 
 def runs_table(tallies: Iterable[Tally], seconds: float) -> Table:
@@ -56,22 +59,25 @@ def _verdict(tallies: Sequence[Tally]) -> str:
 
 
 def tell_fired(console: Console, tallies: Iterable[Tally]) -> None:
-    """Print how often each fault and each kind of end came about, and which faults never did."""
+    """Print how often each fault, each kind of end and each mark came about, and which never did."""
     fired: Counter[str] = Counter()
+    marks: Counter[str] = Counter()
     for tally in tallies:
         fired += tally.fired
+        marks += tally.marks
     table = Table(title="what fired", title_justify="left", show_header=False, box=box.SIMPLE)
     table.add_column(no_wrap=True)
     table.add_column(justify="right")
-    for counts in (_faults(fired), _ends(fired)):
+    for counts in (_faults(fired), _ends(fired), marks):
         for kind, times in counts.most_common():
             table.add_row(kind, f"{times:,}")
         table.add_section()
-    never = [kind for kind in FAULTS if not fired[kind]]
     if fired:
         console.print(table)
-    if never:
-        _prose(console, 2, f"never: {', '.join(never)}")
+    for what, names, counts in (("faults", FAULTS, fired), ("marks", MARKS, marks)):
+        never = [name for name in names if not counts[name]]
+        if never:
+            prose(console, 2, f"{what} that never did: {', '.join(never)}")
 
 
 def _faults(fired: Mapping[str, int]) -> Counter[str]:
@@ -90,36 +96,40 @@ def _ends(fired: Mapping[str, int]) -> Counter[str]:
     return ends
 
 
-def tell_failure(console: Console, failure: Failure, again: str = "") -> None:
-    """Print one failure: the claim, what was promised and found, the end of the story, how to see it again."""
+def tell_failure(console: Console, failure: Failure, again: str = "", *, original: bool = False) -> None:
+    """Print one failure: the claim, what was promised and found, the end of the story, how to see it again.
+
+    It is told as the shrunk run had it, if there is one; original: as the run that was found did.
+    """
+    breach = failure.original if original else failure.smallest
     console.print(f"\n[red]broken[/red]: {escape(failure.scenario)}, seed {failure.seed}", soft_wrap=True)
-    _prose(console, 2, f"claim: {failure.claim}")
-    for violation in failure.violations[:VIOLATIONS_TOLD]:
+    prose(console, 2, f"claim: {failure.claim}")
+    for violation in breach.violations[:VIOLATIONS_TOLD]:
         _tell_violation(console, violation)
-    more = len(failure.violations) - VIOLATIONS_TOLD
+    more = len(breach.violations) - VIOLATIONS_TOLD
     if more > 0:
-        _prose(console, 2, f"and {more} more like it")
-    _prose(console, 2, "before it:")
-    for line in failure.story[-STORY_TOLD:]:
-        _prose(console, 2, line, style="dim")
+        prose(console, 2, f"and {more} more like it")
+    prose(console, 2, "before it:")
+    for line in breach.story[-STORY_TOLD:]:
+        prose(console, 2, line, style="dim")
     if again:
         console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
 
 
 def _tell_violation(console: Console, violation: Violation) -> None:
     reason, *waits = violation.summary.splitlines()
-    _prose(console, 2, f"{violation.invariant}: {reason}")
+    prose(console, 2, f"{violation.invariant}: {reason}")
     for line in waits:
-        _prose(console, 4, line.strip())
+        prose(console, 4, line.strip())
     if violation.file:
-        _prose(console, 4, f"file:     {violation.file} @ {violation.offset}")
+        prose(console, 4, f"file:     {violation.file} @ {violation.offset}")
     if violation.expected or violation.found:
-        _prose(console, 4, f"field:    {violation.field}")
-        _prose(console, 4, f"expected: {violation.expected}")
-        _prose(console, 4, f"found:    {violation.found}")
+        prose(console, 4, f"field:    {violation.field}")
+        prose(console, 4, f"expected: {violation.expected}")
+        prose(console, 4, f"found:    {violation.found}")
 
 
-def _prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
+def prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
     """Print one line, indented, its control characters as dots, and on a terminal wrapped within the indent."""
     line = "".join(char if char.isprintable() else "·" for char in line)
     if console.is_terminal:
@@ -142,22 +152,37 @@ def disk_text(profile: CrashProfile) -> str:
     """Return what a crash profile takes, in a line."""
     if profile.page_cache_survives:
         return "the page cache survives, and with it every write, name and size"
-    return f"unsynced pages may be lost or torn; of unsynced names and sizes survive {profile.metadata.value}"
+    pages = "lost" if profile.whole_pages else "lost or torn"
+    return f"unsynced pages may be {pages}; of unsynced names and sizes survive {profile.metadata.value}"
 
 
 def hunts_table(hunts: Iterable[Hunted]) -> Table:
     """Return one row a mutant: whether it was found, by what, after how long."""
     rows = list(hunts)
     found = sum(hunted.found for hunted in rows)
+    small = ("msg", "pre", "sec") if any(hunted.shrunk for hunted in rows) else ()
     table = plain_table(
-        f"{found} of {len(rows)} mutants found", ("mutant", "found", "by"), ("seeds", "seconds")
+        f"{found} of {len(rows)} mutants found", ("mutant", "found", "by"), ("seeds", "seconds", *small)
     )
     for hunted in rows:
         verdict = "[green]yes[/green]" if hunted.found else "[red]no[/red]"
         if hunted.clean_violation:
             verdict = "[red]clean store broke[/red]"
-        table.add_row(hunted.id, verdict, hunted.invariant, f"{hunted.seeds:,}", f"{hunted.seconds:.1f}")
+        size = [str(hunted.shrunk[name]) for name in _SIZE_TOLD] if hunted.shrunk else []
+        table.add_row(
+            hunted.id, verdict, hunted.invariant, f"{hunted.seeds:,}", f"{hunted.seconds:.1f}", *size
+        )
     return table
+
+
+def tell_survivors(console: Console, hunts: Iterable[Hunted]) -> None:
+    """Print why mutants live that were not found, and which were found although it is said that they live."""
+    for hunted in hunts:
+        verdict = SURVIVORS.get(hunted.id)
+        if not hunted.found:
+            prose(console, 0, f"{hunted.id}: {verdict or 'nobody knows why it lives'}")
+        elif verdict is not None:
+            prose(console, 0, f"{hunted.id}: found, although it is said of it: {verdict}")
 
 
 def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:

@@ -16,8 +16,12 @@ class Reality:
     meaning: str
     crashes: Sequence[str]
     """What a life may end with, names in `faults.profiles`; a more likely one is there more often."""
-    faults: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    faults: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
     """What goes wrong beside that: fields of FaultPlan with the values to draw from."""
+    rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
+    """What becomes of files while the machine is off: fields of RotPlan."""
+    capacity_bytes: Sequence[int] = ()
+    """How much it holds while there is traffic, if that is not more than anyone needs."""
 
 
 REALITIES: dict[str, Reality] = {
@@ -33,7 +37,73 @@ REALITIES: dict[str, Reality] = {
         Reality(
             "strict-posix",
             "any file system POSIX allows: what was not synced is lost in any combination",
-            ("strict-posix", "strict-posix", "process-kill"),
+            ("strict-posix", "strict-posix", "os-crash", "process-kill"),
+            {"torn_bytes_chance": (0.0, 0.0, 0.5)},
+        ),
+        Reality(
+            "ext4-data",
+            "ext4 with data=journal: what was written survives in order, a page whole",
+            ("ext4-data", "ext4-data", "process-kill"),
+        ),
+        Reality(
+            "xfs",
+            "XFS: metadata in order, sizes only after the data",
+            ("xfs", "xfs", "process-kill"),
+            {"failing_sync": ("xfs",)},
+        ),
+        Reality(
+            "btrfs",
+            "btrfs: whole transactions, and a log of what was synced since",
+            ("btrfs", "btrfs", "process-kill"),
+            {"failing_sync": ("btrfs",)},
+        ),
+        Reality(
+            "full-disk",
+            "ext4 with hardly any room left, or none",
+            ("ext4-ordered", "process-kill"),
+            {
+                "failed_creation_chance": (0.0, 0.0, 0.2),
+                "failed_extend_chance": (0.0, 0.0, 0.2),
+                "sparse": (False, False, True),
+            },
+            capacity_bytes=(20_000, 40_000, 80_000),
+        ),
+        Reality(
+            "lying-disk",
+            "a drive that acknowledges syncs out of a cache that forgets when the power goes",
+            ("strict-posix", "ext4-ordered", "process-kill"),
+            {
+                "lying_sync_chance": (0.0, 0.1, 0.5, 1.0),
+                "failing_sync": ("ext4-data",),
+                "failed_sync_chance": (0.0, 0.0, 0.05),
+            },
+        ),
+        Reality(
+            "dying-disk",
+            "a drive that loses, misplaces and changes what it holds, and answers with errors",
+            ("ext4-ordered", "strict-posix", "process-kill"),
+            {
+                "failing_sync": ("ext4-ordered", "xfs", "btrfs"),
+                "failed_sync_chance": (0.0, 0.0, 0.02),
+                "failed_directory_sync_chance": (0.0, 0.0, 0.05),
+                "stopped_file_system_chance": (0.0, 0.3),
+                "failed_read_chance": (0.0, 0.0, 0.1),
+                "failed_map_chance": (0.0, 0.0, 0.05),
+                "failed_lookup_chance": (0.0, 0.0, 0.02),
+                "failed_write_chance": (0.0, 0.0, 0.05),
+                "lost_write_chance": (0.0, 0.0, 0.02, 0.1),
+                "misdirected_write_chance": (0.0, 0.0, 0.05),
+                "garbage_chance": (0.0, 0.0, 0.5),
+                "slow_sync_chance": (0.0, 0.1),
+                "slow_io_chance": (0.0, 0.0, 0.1),
+                "stall_chance": (0.0, 0.0, 0.01),
+            },
+            {
+                "bit_rot_chance": (0.0, 0.0, 0.1),
+                "zeroed_sector_chance": (0.0, 0.0, 0.1),
+                "swapped_pages_chance": (0.0, 0.0, 0.3),
+                "latent_sector_error_chance": (0.0, 0.0, 0.1),
+            },
         ),
     )
 }

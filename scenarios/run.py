@@ -3,7 +3,8 @@
     draw a plan → life: load, judge, start, traffic, end → crash image → next life … → heal: everything must work
 
 Everything random comes from the run's choices and every switch of tasks from its policy, so a run is its seed, or its
-record. The last two lives heal: no more faults, and recovering twice must end in the same bytes.
+record. In the end recovering twice, without faults, must come to the same bytes. A run for safety ends there; one for
+liveness heals the world, and then the store has to work again, within bounds.
 """
 
 from collections import Counter
@@ -12,25 +13,27 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
+from ..faults.damage import Damage
 from ..faults.disk import Disk
 from ..faults.image import Image
 from ..faults.plan import FaultPlan
-from ..faults.profiles import PROFILES
+from ..faults.profiles import PROFILES, CrashProfile
 from ..faults.timing import SyncTiming
 from ..sim.choices import Choices
+from ..sim.disturbances import Disturbances
 from ..sim.errors import MachineDied
 from ..sim.kernel import Kernel
 from ..sim.machine import Machine
 from ..sim.policies import Policy
-from ..sim.policies.pct import PCT
-from ..sim.policies.random_walk import RandomWalk
+from ..sim.policies.starving import Starving
 from ..sim.trace import Trace
 from ..store.errors import CorruptFileError
+from ..store.marks import collected
 from ..store.message_store import MessageStore
 from ..store.segments.buffered_queue import BufferedSegmentQueue
 from ..store.world import Files
-from .damage import expose_old_blocks, log_files, lose_last_sector, shorten_segment
-from .judging import promises
+from .crash_points import CrashPoints
+from .judging import excuses, promises
 from .judging.content import content_digest
 from .judging.evidence import Violation
 from .judging.judge import BrokenPromise, Judge
@@ -38,15 +41,18 @@ from .judging.ledger import Ledger
 from .judging.progress import Progress
 from .judging.removals import WatchedRemovals
 from .machine import CONFIG, config_of, world_of
+from .marks import RunMarks
+from .off_time import OffTime
 from .plan import Life, Plan
+from .policies import policy_of
 from .users.room import Room
 from .users.traffic import Traffic
 from .users.transaction_traffic import TransactionTraffic
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
-_STEP_LIMIT = 400_000
-_HEAL = Life("stop", "nothing-lost", -1, "after", 2)
-_PCT_HORIZON_STEPS = 2_000
+STEP_LIMIT = 400_000
+HEAL_MESSAGES_EACH = 2
+_HEAL = Life("stop", "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
 
 
 @dataclass(slots=True)
@@ -56,6 +62,7 @@ class Outcome:
     plan: Plan
     violations: list[Violation] = field(default_factory=list)
     fired: Counter[str] = field(default_factory=Counter)
+    marks: Counter[str] = field(default_factory=Counter)
     crashes: int = 0
     messages: int = 0
     steps: int = 0
@@ -68,15 +75,29 @@ class Run:
     """One run of one plan."""
 
     def __init__(
-        self, plan: Plan, choices: Choices, policy: Policy | None = None, trace: Trace | None = None
+        self,
+        plan: Plan,
+        choices: Choices,
+        policy: Policy | None = None,
+        trace: Trace | None = None,
+        *,
+        crash_points: CrashPoints | None = None,
+        step_limit: int | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self.on_image: Callable[[Image], None] = _nobody
         """Called with each image that a machine is about to find on its disk."""
         self._plan = plan
         self._choices = choices
-        self._kernel = Kernel(policy or policy_of(plan, choices), step_limit=_STEP_LIMIT, trace=trace)
-        self._ledger = Ledger()
-        self._progress = Progress(plan, self._ledger)
+        self._config = config_of(plan)
+        self._faults = plan.faults
+        if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
+            self._faults = replace(plan.faults, failed_creation_chance=0.0)
+        self._policy = policy or policy_of(plan, choices)
+        self._kernel = Kernel(self._policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
+        self._ledger = Ledger() if ledger is None else ledger
+        self.crash_points = crash_points or CrashPoints()
+        self._progress = Progress(plan, self._ledger, self.crash_points)
         self._outcome = Outcome(plan)
         self._judge = Judge(plan, self._kernel, self._ledger, choices.stream)
         self._store: MessageStore | None = None
@@ -84,11 +105,16 @@ class Run:
         self._disk: Disk | None = None
         """The disk of a life that ended in a process kill, for the next life to mount."""
         self._disks: list[Disk] = []
+        self._bad_sectors: list[Damage] = []
+        self._off_time = OffTime(plan, self._config, self._kernel, self._ledger, self._judge, choices.stream)
+        self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
+        self._marks = RunMarks(plan, Counter())
 
     def execute(self) -> Outcome:
         """Run, and return what came of it. Raises only what is wrong with the harness itself."""
         outcome, kernel = self._outcome, self._kernel
-        with kernel:
+        with kernel, collected() as hits:
+            self._marks = RunMarks(self._plan, hits)
             try:
                 for number, life in enumerate(self._plan.lives):
                     self._live(number, life)
@@ -96,7 +122,11 @@ class Run:
             except BrokenPromise:
                 pass
             outcome.digest = kernel.digest()
+        outcome.marks = +hits
         outcome.violations = self._judge.violations
+        outcome.fired += self._off_time.fired + self._disturbances.fired
+        if isinstance(self._policy, Starving):
+            outcome.fired += self._policy.fired
         for disk in self._disks:
             outcome.fired += disk.fired
         outcome.messages = len(self._ledger.puts)
@@ -116,35 +146,41 @@ class Run:
             disk.fired["crash process-kill"] += 1  # nobody asks it for an image of that crash
         disk.disarm()  # the last life may have died of something else first
         disk.capacity_bytes = None
-        if life.operation >= 0 and life.ending != "crash in persist":
-            disk.crash_at(disk.operations + life.operation, life.moment)
+        self.crash_points.begin_life(number)
+        if life.ending != "crash in persist":
+            self.crash_points.arm(disk, life)
         crashed = self._run_life(f"life-{number}", disk, life, number)
         self._end(disk, life, crashed=crashed)
 
     def _heal(self) -> None:
-        """Recover, recover again, use the store, stop it cleanly, and find everything again."""
+        """Recover and recover again; for liveness, use the store, stop it cleanly, and find everything again."""
         if self._disk is not None:
             self._image = self._disk.crash(PROFILES["process-kill"])
-        recovered = self._recover_and_judge("heal", content_digest)
+        recovered = self._recover("heal", self._judge.recovery)
+        if not self._plan.heals:
+            self._check_idempotent(recovered, self._recover("again"))
+            return
         disk = self._disk_from_image("healed", faulty=False)
         self._run_life("healed", disk, _HEAL, len(self._plan.lives), recovered=recovered)
         self._end(disk, _HEAL, crashed=False)
-        self._recover_and_judge("after", lambda store: "")
+        self._recover("after", self._judge.recovery)
 
     def _disk_from_image(self, name: str, *, faulty: bool) -> Disk:
+        """Return the disk that a machine finds; one that is not faulty has been exchanged for a sound one."""
         if self._image is not None:
             self.on_image(self._image)
         plan = self._plan
-        timing = SyncTiming(
-            base_ns_max=plan.sync_ms_max * 1_000_000,
-        )
-        faults = replace(plan.faults, failed_creation_chance=0.0) if faulty else FaultPlan()
+        bad_sectors: list[Damage] = []
+        if faulty and self._image is not None:
+            self._image, bad_sectors = self._off_time.rot(name, self._image)
+            bad_sectors += self._bad_sectors
         disk = Disk(
             self._kernel,
             self._choices.stream(name),
             image=self._image,
-            timing=timing,
-            faults=faults,
+            timing=SyncTiming(base_ns_max=plan.sync_ms_max * 1_000_000),
+            faults=self._faults if faulty else FaultPlan(),
+            bad_sectors=bad_sectors,
         )
         self._disks.append(disk)
         return disk
@@ -163,6 +199,8 @@ class Run:
         def body() -> None:
             room = Room(self._kernel, disk)
             store = self._open(disk, machine, recovered, room)
+            if life is not _HEAL:
+                self._disturbances.start()
             if self._plan.capacity_bytes and life is not _HEAL:
                 room.limit(self._plan.capacity_bytes)
             traffic = Traffic(
@@ -188,7 +226,8 @@ class Run:
             traffic.room = room
             if life.ending == "stop in traffic":
                 clean = traffic.run_into_a_stop(life.messages_each, partial(self._shut_down, store))
-                self._judge.stop(store, disk, machine, clean=clean)
+                has_room = not self._plan.capacity_bytes
+                self._judge.stop(store, disk, machine, clean=clean, has_room=has_room)
                 return
             creations = 0.0 if life is _HEAL else self._plan.faults.failed_creation_chance
             with disk.with_faults(failed_creation_chance=creations):
@@ -201,8 +240,10 @@ class Run:
                 self._judge.report(self._progress.finish(store))
             room.give_back()
             self._judge.catch_up(store, disk)
+            if life is _HEAL:
+                self._judge.flushing(store)
             if self._plan.retention:
-                self._judge.cleaning(store, number)
+                self._judge.cleaning(store, disk, number)
             self._judge.claims(store, disk)
             if not life.is_stop:
                 self._kernel.kill(machine)
@@ -214,6 +255,8 @@ class Run:
                 self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
             except MachineDied:
                 return True
+            finally:
+                self._disturbances.stop()
         return False
 
     def _shut_down(self, store: MessageStore) -> bool:
@@ -228,17 +271,13 @@ class Run:
         removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
         if self._plan.retention:
             world = replace(world, files=cast(Files, removals))
-        store = MessageStore(world, config_of(self._plan))
+        store = MessageStore(world, self._config)
         self._load(store, disk, machine)
         self._store = removals.store = store
         if recovered is None:
             self._judge.recovery(store, disk)
         else:  # the same bytes would be judged the same
-            again = content_digest(store)
-            if again != recovered:
-                self._judge.broken(
-                    "IDEMPOTENT", "recovering again changed the store", "files", recovered, again
-                )
+            self._check_idempotent(recovered, content_digest(store))
         self._start(store, disk, machine)
         return store
 
@@ -248,7 +287,7 @@ class Run:
         try:
             store.start()
         except OSError as error:
-            if not disk.fired["failed sync"]:
+            if not excuses.errors(disk) and not excuses.wants_of_space(disk):
                 raise
             self._kernel.kill(machine)
             raise MachineDied(machine.name) from error
@@ -260,9 +299,11 @@ class Run:
             store.load()
             progress = list(self._progress.load(store))
         except Exception as error:
-            if isinstance(error, OSError) and disk.fired["failed sync"]:
+            if isinstance(error, OSError) and (excuses.errors(disk) or excuses.wants_of_space(disk)):
                 self._kernel.kill(machine)
                 raise MachineDied(machine.name) from error
+            if isinstance(error, CorruptFileError) and self._judge.may_refuse:
+                raise BrokenPromise(f"refused by name: {error}") from error
             is_progress = isinstance(error, CorruptFileError) and error.file.startswith(CONFIG)
             self._judge.broken(
                 "META" if is_progress else "START",
@@ -273,22 +314,27 @@ class Run:
             )
         self._judge.report(progress)
 
-    def _recover_and_judge(self, name: str, look: Callable[[MessageStore], str]) -> str:
-        """Load a store, judge it, and return what a look at it gives; nothing is started."""
+    def _recover(self, name: str, judge: Callable[[MessageStore, Disk], None] | None = None) -> str:
+        """Load a store from the last image, have it judged, and return its content's digest; nothing is started."""
         disk = self._disk_from_image(name, faulty=False)
         machine = self._kernel.machine(name)
         self._progress.begin_life(None, disk)
 
         def body() -> str:
-            store = MessageStore(world_of(machine, disk), config_of(self._plan))
+            store = MessageStore(world_of(machine, disk), self._config)
             self._load(store, disk, machine)
-            self._judge.recovery(store, disk)
-            return look(store)
+            if judge is not None:
+                judge(store, disk)
+            return content_digest(store)
 
         with self._judge.judged_errors():
-            seen = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
+            digest = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
         self._image = disk.settle()
-        return seen
+        return digest
+
+    def _check_idempotent(self, once: str, twice: str) -> None:
+        if twice != once:
+            self._judge.broken("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
 
     def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
         """End a life: note what it promised, and keep what it leaves.
@@ -296,84 +342,36 @@ class Run:
         A killed process leaves its page cache, so the next life mounts the same disk: a power cut may still come.
         """
         self._disk = None
+        self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)
         self._ledger.progress_is_final = not crashed and self._progress.is_persisted
         if not crashed:
+            assert self._store is not None, "a store that was stopped had been opened"
             promises.note_stop(self._ledger)
-            self._image = disk.settle()
-            if life.ending == "stop and damage":
-                self._damage_tail(self._image, disk)
-            elif life.ending == "stop and odd file":
-                self._try_odd_file(self._image)
+            self._image = self._off_time.after_stop(life, disk.settle(), self._store)
         else:
-            store, profile = self._store, PROFILES[life.profile]
             self._outcome.crashes += 1
-            flushed_where, committed_where = 0, None
-            if store is not None:
-                self._judge.claims(store, disk)
-                flushed_where = store.log.flushed_where.get()
-                if isinstance(store.log, BufferedSegmentQueue):
-                    committed_where = store.log.committed_where
-            promises.note_crash(self._ledger, self._plan, profile, flushed_where, committed_where)
-            if profile.name == "process-kill":
+            profile = PROFILES[life.profile]
+            self._note_crash(disk, profile)
+            if profile.name == "process-kill" and not disk.is_stopped:
                 self._disk = disk
             else:
-                self._image = disk.crash(profile)
-                if life.ending == "crash on old blocks":
-                    self._expose_old_blocks(self._image, disk)
+                self._image = self._off_time.after_crash(life, disk.crash(profile), self._store)
+        self._judge.note_damage(self._config, disk.damage)
+        self._bad_sectors = disk.bad_sectors
 
-    def _expose_old_blocks(self, image: Image, disk: Disk) -> None:
-        """Let what is behind the log's end be what an older segment had there."""
-        assert self._store is not None, "a store that crashed at rest had been opened"
-        exposed = expose_old_blocks(image, self._store)
-        if exposed is not None:
-            disk.fired["old blocks"] += 1
-            self._image = exposed
-
-    def _try_odd_file(self, image: Image) -> None:
-        """Start beside a segment of a wrong size, which must be refused, or lose nothing; the file is then put back."""
-        assert self._store is not None, "a store that was stopped had been opened"
-        odd = shorten_segment(image, self._store)
-        if odd is None:
-            return
-        name = f"odd-{len(self._disks)}"
-        disk = Disk(self._kernel, self._choices.stream(name), image=odd)
-        disk.fired["odd size"] += 1
-        self._disks.append(disk)
-        machine = self._kernel.machine(name)
-
-        def body() -> None:
-            store = MessageStore(world_of(machine, disk), config_of(self._plan))
-            try:
-                store.load()
-            except CorruptFileError:
-                return
-            self._judge.recovery(store, disk)
-            self._judge.broken("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
-
-        with self._judge.judged_errors():
-            self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
-        if log_files(disk.settle(), self._store) != log_files(odd, self._store):
-            self._judge.broken(
-                "START", "a start that was refused changed the log", "files", "as before", "others"
-            )
-
-    def _damage_tail(self, image: Image, disk: Disk) -> None:
-        """Lose the last sector that the log has written, which nothing may be promised for any more."""
-        assert self._store is not None, "a store that was stopped had been opened"
-        damage = lose_last_sector(image, self._store)
-        if damage is not None:
-            disk.fired["lost sector"] += 1
-            self._image = damage.image
-            promises.note_damage(self._ledger, damage.log_offset)
-            promises.note_damaged_copies(self._ledger, self._store.schedule.offsets)
-
-
-def policy_of(plan: Plan, choices: Choices) -> Policy:
-    """Return the policy a plan names, drawing from its own stream."""
-    stream = choices.stream("schedule")
-    if plan.policy == "pct":
-        return PCT(stream, plan.policy_parameter, _PCT_HORIZON_STEPS)
-    return RandomWalk(stream, plan.policy_parameter)
+    def _note_crash(self, disk: Disk, profile: CrashProfile) -> None:
+        """Judge what the store claims in the moment of a crash, and note what the crash may not take."""
+        store = self._store
+        flushed_where, committed_where = 0, None
+        if store is not None:
+            self._judge.claims(store, disk)
+            flushed_where = store.log.flushed_where.get()
+            if isinstance(store.log, BufferedSegmentQueue):
+                committed_where = store.log.committed_where
+        has_reverted = any(damage.kind == "failed sync" for damage in disk.damage)
+        promises.note_crash(
+            self._ledger, self._plan, profile, flushed_where, committed_where, cache_is_whole=not has_reverted
+        )
 
 
 def _nobody(image: Image) -> None:

@@ -17,13 +17,14 @@ from multiprocessing import get_context
 from time import perf_counter
 from typing import Any
 
+from ..sim.guard import guard
 from .failure import Failure
 from .scenario import Scenario
 from .seeds import SeedResult, run_seed
 
 BATCH_SEEDS = 25
 FAILURES_KEPT_MAX = 20
-"""Failures of one scenario that are kept; the rest are counted."""
+"""Failures of one scenario that are kept, beside the first of each signature; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,9 @@ class Tally:
     wall_seconds: float = 0.0
     violations: int = 0
     fired: Counter[str] = field(default_factory=Counter)
+    marks: Counter[str] = field(default_factory=Counter)
+    signatures: Counter[str] = field(default_factory=Counter)
+    """How often each promise was broken in which way: `Violation.signature` of what a run broke first."""
     failures: list[Failure] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     nondeterministic: list[str] = field(default_factory=list)
@@ -73,21 +77,28 @@ class Tally:
         self.steps += result.steps
         self.wall_seconds += result.wall_seconds
         self.fired += result.fired
+        self.marks += result.marks
         self._digest.update(result.digest.encode())
         place = f"{self.scenario.name} --seed {result.seed}"
         if result.outcome == "violated":
             self.violations += 1
-            if result.failure is not None and len(self.failures) < FAILURES_KEPT_MAX:
-                self.failures.append(result.failure)
+            if result.failure is not None:
+                self._add_failure(result.failure)
         elif result.outcome == "nondeterministic":
             self.nondeterministic.append(f"{place}: {result.error}")
         elif result.outcome == "harness-error":
             self.errors.append(f"{place}: {result.error}")
 
+    def _add_failure(self, failure: Failure) -> None:
+        signature = failure.violations[0].signature
+        if len(self.failures) < FAILURES_KEPT_MAX or not self.signatures[signature]:
+            self.failures.append(failure)
+        self.signatures[signature] += 1
+
 
 def run_batch(batch: Batch) -> list[SeedResult]:
-    """Run a batch."""
-    with garbage_kept():
+    """Run a batch, under one guard: each run's own then costs nothing."""
+    with garbage_kept(), guard():
         return [
             run_seed(batch.scenario, seed, mutant=batch.mutant, check_determinism=batch.check_determinism)
             for seed in batch.seeds

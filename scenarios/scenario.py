@@ -8,6 +8,8 @@ from .realities import REALITIES
 POLICIES = {
     "random-walk": "every runnable task is as likely as any other, for stretches of random length",
     "pct": "the task of highest priority runs, and falls below the others at a few random points",
+    "pos": "the pending operation of highest priority goes, and those that race with it are drawn anew",
+    "round-robin": "tasks take turns of a few points, nothing is left to chance",
 }
 
 

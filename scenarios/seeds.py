@@ -2,16 +2,20 @@
 
 import traceback
 from collections import Counter
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 
 from ..sim.choices import Choices
 from ..sim.determinism import guarded, require_same_digest
 from ..sim.errors import NondeterminismError
-from .failure import Failure, tell_story
-from .mutants import MUTANTS
+from ..sim.policies import Policy
+from ..sim.trace import Trace
+from .alarm import NoEndInSight, cpu_limit
+from .failure import Failure
+from .mutants.known import applied_mutant
 from .plan import Plan, draw_plan
+from .replay import breach_of_seed
 from .run import Outcome, Run
 from .scenario import Scenario
 
@@ -31,21 +35,33 @@ class SeedResult:
     virtual_ns: int = 0
     wall_seconds: float = 0.0
     fired: Counter[str] = field(default_factory=Counter)
+    marks: Counter[str] = field(default_factory=Counter)
     failure: Failure | None = None
     error: str = ""
     """What went wrong in the harness."""
 
 
 def run_seed(
-    scenario: Scenario, seed: int, *, mutant: str | None = None, check_determinism: bool = False
+    scenario: Scenario,
+    seed: int,
+    *,
+    mutant: str | None = None,
+    check_determinism: bool = False,
+    cpu_seconds_max: float | None = None,
+    policy: Policy | None = None,
 ) -> SeedResult:
-    """Run one seed. Never raises for what a run does: a fault of the harness is a result too."""
+    """Run one seed. Never raises for what a run does: a fault of the harness is a result too.
+
+    With cpu_seconds_max, a run that takes more is taken for one without an end. policy replaces the drawn one, for a
+    single run: with it, determinism cannot be checked.
+    """
+    assert policy is None or not check_determinism, "a policy has a state, and serves one run"
     began = perf_counter()
     result = SeedResult(scenario.name, seed, "held")
     try:
-        with MUTANTS[mutant].applied() if mutant is not None else nullcontext():
-            _run(scenario, seed, mutant, result, check_determinism=check_determinism)
-    except Exception:
+        with applied_mutant(mutant), cpu_limit(cpu_seconds_max):
+            _run(scenario, seed, mutant, result, check_determinism=check_determinism, policy=policy)
+    except (Exception, NoEndInSight):
         result.outcome = "harness-error"
         result.error = traceback.format_exc()
     result.wall_seconds = perf_counter() - began
@@ -53,48 +69,46 @@ def run_seed(
 
 
 def _run(
-    scenario: Scenario, seed: int, mutant: str | None, result: SeedResult, *, check_determinism: bool
+    scenario: Scenario,
+    seed: int,
+    mutant: str | None,
+    result: SeedResult,
+    *,
+    check_determinism: bool,
+    policy: Policy | None,
 ) -> None:
-    choices, outcome = _execute(scenario, seed)
+    choices, outcome = _execute(scenario, seed, policy=policy)
     result.digest = outcome.digest
     result.crashes = outcome.crashes
     result.messages = outcome.messages
     result.steps = outcome.steps
     result.virtual_ns = outcome.virtual_ns
     result.fired = outcome.fired
+    result.marks = outcome.marks
     if check_determinism:
         try:
-            require_same_digest(outcome.digest, _execute(scenario, seed)[1].digest)
+            again = partial(digest_of, scenario, seed)
+            require_same_digest(outcome.digest, again(None), again)
         except NondeterminismError as error:
             result.outcome = "nondeterministic"
             result.error = str(error)
             return
     if outcome.violations:
         result.outcome = "violated"
-        result.failure = _failure(scenario, seed, mutant, choices, outcome)
+        breach = breach_of_seed(outcome.plan, choices.decisions(), outcome)
+        result.failure = Failure(scenario.name, scenario.claim, seed, mutant, breach)
 
 
-def _execute(scenario: Scenario, seed: int) -> tuple[Choices, Outcome]:
+def _execute(
+    scenario: Scenario, seed: int, trace: Trace | None = None, policy: Policy | None = None
+) -> tuple[Choices, Outcome]:
     choices, plan = draw(scenario, seed)
-    return choices, guarded(Run(plan, choices).execute)
+    return choices, guarded(Run(plan, choices, policy, trace).execute)
 
 
-def _failure(
-    scenario: Scenario, seed: int, mutant: str | None, choices: Choices, outcome: Outcome
-) -> Failure:
-    failure = Failure(
-        scenario.name,
-        scenario.claim,
-        seed,
-        mutant,
-        outcome.plan,
-        choices.recorded(),
-        outcome.schedule,
-        outcome.digest,
-        outcome.violations,
-        [],
-    )
-    return replace(failure, story=tell_story(failure))
+def digest_of(scenario: Scenario, seed: int, trace: Trace | None = None) -> str:
+    """Run one seed under the guard, with a trace if there is one to fill; return its digest."""
+    return _execute(scenario, seed, trace)[1].digest
 
 
 def draw(scenario: Scenario, seed: int) -> tuple[Choices, Plan]:

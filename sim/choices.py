@@ -2,12 +2,12 @@
 
 The record is the truth, the seed only its origin: a replay reads the record. A draw is known by its stream, its label
 and how manieth of that label it is, so that a record outlives code that draws more, or less, elsewhere. By custom 0 is
-the plainest outcome, that in which nothing goes wrong and everything is as small as it can be: the record leaves it out,
-and a replay gives it wherever the record has nothing. Only `random.Random.random()` is used, the one generator Python
+the plainest outcome, in which nothing goes wrong and everything is as small as it can be: the record leaves it out, and
+a replay gives it wherever the record has nothing. Only `random.Random.random()` is used, the one generator Python
 promises to keep. A draw with a single possible outcome is no draw and leaves no record.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
@@ -43,6 +43,11 @@ class Stream:
         self._draws: list[tuple[str, int, int]] = []
         self._random: Callable[[], float] = source.random
         self.unrecorded = source.random
+
+    @property
+    def drawn(self) -> int:
+        """How many draws there were so far, those that gave 0 included."""
+        return len(self._draws)
 
     def below(self, options: int, label: str) -> int:
         """Draw 0 <= x < options. options is at most 2**53."""
@@ -81,15 +86,27 @@ class Stream:
             self._draws.append((label, options, proposed))
         return proposed
 
+    def within(self, subject: str) -> "Stream":
+        """Return this stream for draws about one subject, which then begins their labels.
+
+        So the draws about one thing do not shift when those about another are left out.
+        """
+        return _StreamWithin(self, subject)
+
     def decisions(self) -> list[Decision]:
         """Return every draw so far that was not 0, in order."""
+        return list(self._numbered(plain=False))
+
+    def draws(self) -> Iterator[Decision]:
+        """Yield every draw so far, those that gave 0 included, in order."""
+        return self._numbered(plain=True)
+
+    def _numbered(self, *, plain: bool) -> Iterator[Decision]:
         times: dict[str, int] = {}
-        found = []
         for label, options, value in self._draws:
             nth = times[label] = times.get(label, 0) + 1
-            if value:
-                found.append(Decision(self.name, label, nth, options, value))
-        return found
+            if value or plain:
+                yield Decision(self.name, label, nth, options, value)
 
 
 class ReplayedStream(Stream):
@@ -98,12 +115,14 @@ class ReplayedStream(Stream):
     Invariant: `_left` has the decisions that no draw has followed yet, by label and number.
     """
 
-    __slots__ = ("_left", "_times")
+    __slots__ = ("_left", "_times", "changed")
 
     def __init__(self, name: str, record: Iterable[Decision]) -> None:
         super().__init__(name, Random(name))
         self._left = {(decision.label, decision.nth): decision for decision in record}
         self._times: dict[str, int] = {}
+        self.changed: list[tuple[Decision, int]] = []
+        """Decisions that were followed out of another number of options than was recorded, and out of how many."""
 
     def below(self, options: int, label: str) -> int:
         """Return what was recorded, 0 if nothing was or if it is not below options any more."""
@@ -128,8 +147,43 @@ class ReplayedStream(Stream):
         if recorded is not None and recorded.value < options:
             value = recorded.value
             del self._left[label, nth]
+            if recorded.options != options:
+                self.changed.append((recorded, options))
         self._draws.append((label, options, value))
         return value
+
+
+class _StreamWithin(Stream):
+    """A stream that draws from another one, under labels of its own."""
+
+    __slots__ = ("_subject", "_whole")
+
+    def __init__(self, whole: Stream, subject: str) -> None:
+        self.name = whole.name
+        self.unrecorded = whole.unrecorded
+        self._whole = whole
+        self._subject = subject
+
+    def below(self, options: int, label: str) -> int:
+        return 0 if options == 1 else self._whole.below(options, f"{self._subject} {label}")
+
+    def chance(self, probability: float, label: str) -> bool:
+        if 0.0 < probability < 1.0:
+            return self._whole.chance(probability, f"{self._subject} {label}")
+        return probability >= 1.0
+
+    def decide(self, options: int, label: str, proposed: int) -> int:
+        return self._whole.decide(options, f"{self._subject} {label}", proposed)
+
+    @property
+    def drawn(self) -> int:
+        return self._whole.drawn
+
+    def decisions(self) -> list[Decision]:
+        return self._whole.decisions()
+
+    def draws(self) -> Iterator[Decision]:
+        return self._whole.draws()
 
 
 class Choices:
@@ -164,6 +218,11 @@ class Choices:
         """Return every draw so far that was not 0, stream by stream in the order of their names."""
         return [decision for name in sorted(self._streams) for decision in self._streams[name].decisions()]
 
+    def draws(self) -> Iterator[Decision]:
+        """Yield every draw so far, those that gave 0 included, as decisions() has them."""
+        for name in sorted(self._streams):
+            yield from self._streams[name].draws()
+
     def unmet(self) -> list[Decision]:
         """Return the decisions of a replay that no draw has followed so far, in the order of decisions()."""
         found = []
@@ -172,8 +231,15 @@ class Choices:
             found += stream.unmet() if isinstance(stream, ReplayedStream) else record
         return found
 
+    def changed(self) -> list[tuple[Decision, int]]:
+        """Return the decisions that a replay has followed out of another number of options, and out of how many."""
+        streams = (self._streams[name] for name in sorted(self._streams))
+        return [
+            change for stream in streams if isinstance(stream, ReplayedStream) for change in stream.changed
+        ]
+
     def recorded(self) -> dict[str, list[list[Any]]]:
-        """Return decisions() for JSON: name -> [[label, nth, options, value], ...]; streams without any are left out."""
+        """Return decisions() for JSON: name -> [[label, nth, options, value], ...]; none for streams without any."""
         return recorded(self.decisions())
 
 

@@ -1,12 +1,20 @@
-"""The proof of determinism: run twice under the guard, compare."""
+"""The proof of determinism: run twice under the guard, compare, and say where two runs part."""
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from .errors import NondeterminismError
 from .guard import guard
+from .trace import Recording, Trace, TraceEvent
 
 T = TypeVar("T")
+
+Traced = Callable[[Trace | None], str]
+"""A run from its beginning, with a trace if there is one to fill; returns its digest."""
+
+_TRIES = 3
 
 
 def guarded(run: Callable[[], T]) -> T:
@@ -18,17 +26,84 @@ def guarded(run: Callable[[], T]) -> T:
     return result
 
 
-def require_same_digest(first: str, second: str) -> None:
-    """Raise NondeterminismError if two runs of one seed gave different digests."""
-    if first != second:
-        raise NondeterminismError(first, second)
-
-
-def check_determinism(run: Callable[[], str]) -> str:
+def check_determinism(run: Traced) -> str:
     """Call run twice under the guard and return the digest both gave.
 
     Raises NondeterminismError if they differ, LeakError as `guarded` does.
     """
-    first, second = guarded(run), guarded(run)
-    require_same_digest(first, second)
+    first, second = guarded(partial(run, None)), guarded(partial(run, None))
+    require_same_digest(first, second, run)
     return first
+
+
+def require_same_digest(first: str, second: str, again: Traced) -> None:
+    """Raise NondeterminismError if two runs of one seed gave different digests; it says where two more runs part."""
+    if first != second:
+        raise NondeterminismError(first, second, _find_difference(again))
+
+
+def _find_difference(run: Traced) -> str:
+    """Run until two runs in a row differ, and say where."""
+    before = record(run)
+    for _ in range(_TRIES):
+        after = record(run)
+        difference = first_difference(before, after)
+        if difference is not None:
+            return difference
+        before = after
+    return f"{_TRIES + 1} more runs were all the same, so it does not show every time"
+
+
+def record(run: Traced) -> Recording:
+    """Call run with a trace, and return all that happened in it."""
+    trace = Trace(to_compare=True)
+    run(trace)
+    return trace.recording()
+
+
+def first_difference(first: Recording, second: Recording) -> str | None:
+    """Say what happens otherwise in the second run than in the first, the first such thing; None: nothing does.
+
+    What the trace does not show, such as the bytes written, is told by the event it came after.
+    """
+    event = _first_unlike(first.events, second.events)
+    word = _first_unlike(first.words, second.words)
+    if event is None and word is None:
+        return None
+    if word is not None:
+        shown = bisect_right(
+            first.words_before, word
+        )  # how many events came before it; the next may tell of it
+        if event is None or shown < event:
+            return (
+                f"they part right after {_told(first.events, shown - 1)}: "
+                f"the digest takes {_pair(first.words, word)} in the one, {_pair(second.words, word)} in the other"
+            )
+    assert event is not None, "else the words differ"
+    return (
+        f"they part right after {_told(first.events, event - 1)}: "
+        f"{_told(first.events, event)} in the one, {_told(second.events, event)} in the other"
+    )
+
+
+def _first_unlike(first: Sequence[object], second: Sequence[object]) -> int | None:
+    if first == second:
+        return None
+    for index, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            return index
+    return min(len(first), len(second))
+
+
+def _told(events: Sequence[TraceEvent], index: int) -> str:
+    if index < 0:
+        return "the start"
+    if index >= len(events):
+        return "nothing more"
+    return f"event {index + 1} [{' '.join(str(events[index]).split())}]"
+
+
+def _pair(words: Sequence[int], index: int) -> str:
+    """Return the two words that were noted together, the data's checksum being the second."""
+    at = index - index % 2
+    return f"({words[at]:#x}, {words[at + 1]:#x})" if at < len(words) else "nothing more"

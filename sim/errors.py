@@ -73,12 +73,13 @@ class ReplayDivergedError(SimError):
 
 
 class NondeterminismError(SimError):
-    """The same run gave two digests."""
+    """The same run gave two digests. `difference` says where they part, as far as that is known."""
 
-    def __init__(self, first: str, second: str) -> None:
-        super().__init__(f"two runs of the same seed differ: digests {first} and {second}")
+    def __init__(self, first: str, second: str, difference: str) -> None:
+        super().__init__(f"two runs of the same seed differ: digests {first} and {second}; {difference}")
         self.first = first
         self.second = second
+        self.difference = difference
 
 
 class LeakError(SimError):

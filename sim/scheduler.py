@@ -7,17 +7,20 @@ task: half the price of a detour through the hub. Time stands still while anythi
 timer when nothing can.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenlet import greenlet
 
 from .digest import RollingDigest
 from .errors import MachineDied
 from .machine import Machine
-from .policies import Policy
+from .policies import Policy, WatchingPolicy
 from .task import SimTask, Waiting
 from .timers import Timers
 from .trace import Trace
+
+if TYPE_CHECKING:
+    from .disturbances import Disturbances
 
 _DECISION = 1 << 63  # tags of digest words, apart from the codes of file operations
 _TIME_JUMP = 1 << 62
@@ -33,7 +36,9 @@ class Scheduler(RollingDigest):
     """
 
     __slots__ = (
+        "_alone",
         "_deadline_ns",
+        "_disturb_step",
         "_dying",
         "_horizon",
         "_hub",
@@ -46,6 +51,7 @@ class Scheduler(RollingDigest):
         "_switches",
         "_timers",
         "current",
+        "disturbances",
         "fuel",
         "now_ns",
         "trace",
@@ -59,8 +65,11 @@ class Scheduler(RollingDigest):
         self.current = outside
         self._outside = outside  # stands for whoever calls from no task at all; its machine counts as dead
         self._policy = policy
+        self._alone = policy.alone if isinstance(policy, WatchingPolicy) else None
         self._policy_failure: Exception | None = None
         self._step_limit = step_limit
+        self._disturb_step = step_limit  # no stretch reaches it
+        self.disturbances: Disturbances | None = None
         self._horizon = 0
         self._deadline_ns = 0
         self._ready: list[SimTask] = []  # in the order of becoming runnable, the current task included
@@ -80,7 +89,8 @@ class Scheduler(RollingDigest):
         """Every decision between several tasks, for JSON: [points since the last one, label, task chosen].
 
         A label that begins with ~ marks a forced switch: the task before it blocked (`~lock put`) or ended
-        (`~end`), or a machine was unwound (`~kill`).
+        (`~end`), or a machine was unwound (`~kill`). To let a task go on that could is no decision, so that
+        record and digest do not depend on how often a policy is asked.
         """
         flat = self._switches
         return [flat[at : at + 3] for at in range(0, len(flat), 3)]
@@ -97,9 +107,26 @@ class Scheduler(RollingDigest):
         if not current.machine.alive:
             self.refuse(current.machine)
             return
+        if (
+            self.disturbances is not None
+            and self.steps >= self._disturb_step
+            and not self._dying
+            and self.disturbances.strike(self.steps)
+        ):
+            return  # it was paused, and elected to go on
         chosen = None if self._dying else self._elect(label)
         if chosen is not current:
             self._switch_to(chosen)
+
+    def disturb_at(self, step: int) -> None:
+        """Ask the disturbances at that step, or the next one that is not forced."""
+        self._disturb_step = min(step, self._step_limit)
+        self._cut_stretch()
+
+    def pass_time(self, ns: int) -> None:
+        """Let time pass while nobody runs, however many could."""
+        self.now_ns += ns
+        self.note(_TIME_JUMP, self.now_ns)
 
     def park(self, why: Waiting, due_ns: int | None) -> bool:
         """Block the current task until it is woken (True) or until due_ns (False). None: no time-out."""
@@ -149,19 +176,22 @@ class Scheduler(RollingDigest):
         try:
             if len(ready) == 1:
                 chosen = ready[0]
+                if self._alone is not None:
+                    self._alone(self.current, label)
             else:
                 ran = None if self.current is self._outside else self.current
                 chosen = ready[policy.choose(ready, ran, label, step)]
-                points = step - self._last_decision_step
-                self._last_decision_step = step
-                self._switches += (points, label, chosen.name)
-                self.note(_DECISION | points, chosen.number)
+                if chosen is not ran or label[0] == "~":
+                    points = step - self._last_decision_step
+                    self._last_decision_step = step
+                    self._switches += (points, label, chosen.name)
+                    self.note(_DECISION | points, chosen.number)
             stretch = policy.stretch(chosen, step)
         except Exception as failure:  # for the hub: simulated code must not get to swallow it
             self._policy_failure = failure
             return None
-        if stretch >= self._step_limit - step:
-            stretch = self._step_limit - step - 1
+        if stretch >= self._disturb_step - step:
+            stretch = max(0, self._disturb_step - step - 1)
         self.fuel = stretch
         self._horizon = step + stretch
         return chosen

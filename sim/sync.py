@@ -21,7 +21,7 @@ class SimLock(Waiting):
     __slots__ = ("_holder", "_kernel", "_waiters")
 
     def __init__(self, kernel: "Kernel", name: str) -> None:
-        super().__init__(f"lock {name}")
+        self.label = f"lock {name}"
         self._kernel = kernel
         self._holder: SimTask | None = None
         self._waiters: list[SimTask] = []  # a few at most
@@ -62,7 +62,7 @@ class SimSignal(Waiting):
     __slots__ = ("_is_set", "_kernel", "_waiters")
 
     def __init__(self, kernel: "Kernel", name: str) -> None:
-        super().__init__(f"signal {name}")
+        self.label = f"signal {name}"
         self._kernel = kernel
         self._is_set = False
         self._waiters: list[SimTask] = []

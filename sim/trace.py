@@ -1,5 +1,6 @@
 """The trace: what happened, event by event, for those who ask. Costs nothing when nobody does."""
 
+from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,25 +21,48 @@ class TraceEvent(NamedTuple):
         return f"{self.now_ns / 1e6:12.6f} ms  step {self.step:<7} {self.task:<24} {self.kind:<8} {self.text}"
 
 
+class Recording(NamedTuple):
+    """A run to compare with another one; it can travel between processes."""
+
+    events: list[TraceEvent]
+    words_before: "array[int]"
+    """Of each event, how many words the digest had taken before it."""
+    words: "array[int]"
+    """All that the digest has taken."""
+
+
 class Trace:
     """The events of one kernel, oldest first.
 
     The kernel adds `start`, `end`, `switch` and `kill`. Others ask `if kernel.trace is not None` first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, to_compare: bool = False) -> None:
+        """Make an empty trace. to_compare: for `recording`, which holds what the digest was made of, too."""
         self._events: list[TraceEvent] = []
+        self._words_before: array[int] | None = array("Q") if to_compare else None
         self._kernel: Kernel | None = None
 
     def attach(self, kernel: "Kernel") -> None:
         """Take time, step and task from this kernel; the kernel calls it."""
         self._kernel = kernel
+        if self._words_before is not None:
+            kernel.keep_words()
 
     def add(self, kind: str, text: str) -> None:
         """Record one event, here and now."""
         kernel = self._kernel
         assert kernel is not None, "a trace belongs to a kernel"
         self._events.append(TraceEvent(kernel.now_ns, kernel.steps, kernel.current.name, kind, text))
+        if self._words_before is not None:
+            self._words_before.append(kernel.count_words())
+
+    def recording(self) -> "Recording":
+        """Return all of it for a comparison; the trace was made for one, and its kernel has come to an end."""
+        kernel, words_before = self._kernel, self._words_before
+        assert kernel is not None, "a trace belongs to a kernel"
+        assert words_before is not None, "the trace was not made to compare"
+        return Recording(self._events, words_before, kernel.kept_words())
 
     def last(self, count: int) -> list[TraceEvent]:
         """Return the newest count events, oldest first."""

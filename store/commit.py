@@ -8,6 +8,7 @@ sync, a write that succeeds has done what the one before it did not.
 from collections.abc import Callable
 
 from .config import StoreConfig
+from .marks import hit
 from .running_flags import Refusal, RunningFlags
 from .segments.buffered_queue import BufferedSegmentQueue
 from .service import Service
@@ -56,6 +57,7 @@ class CommitRealTimeService(Service):
         try:
             self._queue.commit(least_pages)
         except OSError as error:
+            hit("commit failed")
             self.last_error = error
             self._flags.refuse_for_good(Refusal.NOT_WRITEABLE)
         where = self._queue.committed_where

@@ -6,7 +6,7 @@ Log order and queue order are then one, and a counter moves only after the bytes
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from .config import StoreConfig
 from .errors import CorruptFileError, InvalidMessageError
@@ -14,9 +14,10 @@ from .flush import FlushCommitLogService
 from .formats import message as record_format
 from .formats.batch_records import encode_batch_records
 from .formats.delay_level import delay_level, parse_delay_levels
-from .formats.host import Host
+from .formats.host import IPV6_BYTES, Host
 from .formats.message import MessageRecord, decode_record, encode_blank, encode_record, place_records
 from .light_queues import LIGHT_MARK, LightPut, light_put, without_offsets
+from .marks import hit
 from .message import Message, MessageBatch
 from .put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
 from .redirect import DELAY_MARK, redirection
@@ -204,7 +205,10 @@ class CommitLog:
             now_ms = self._world.clock.now_ms()
             self.begin_time_in_lock_ms = now_ms
             try:
-                return self._append_locked(encoded, max(now_ms, self.last_store_timestamp_ms))
+                if now_ms < self.last_store_timestamp_ms:
+                    hit("clock fell")
+                    now_ms = self.last_store_timestamp_ms
+                return self._append_locked(encoded, now_ms)
             finally:
                 self.begin_time_in_lock_ms = 0
 
@@ -261,6 +265,8 @@ class CommitLog:
             room = segment.size_bytes - position
             if size_bytes + record_format.BLANK_BYTES <= room:
                 return segment, position
+            if room == record_format.BLANK_BYTES:
+                hit("shortest blank")
             if room:
                 segment.close_with(position, encode_blank(room))
         made = self.allocate.take(0 if segment is None else segment.end_offset)
@@ -315,9 +321,9 @@ class CommitLog:
 def _host_flags(message: Message) -> int:
     """Return sysFlag with the address bits that the hosts ask for, whatever the client claimed."""
     flags = message.sys_flag & ~record_format.HOST_V6_MASK
-    if message.born_host.is_ipv6:
+    if len(message.born_host.address) == IPV6_BYTES:
         flags |= record_format.BORN_HOST_V6
-    if message.store_host.is_ipv6:
+    if len(message.store_host.address) == IPV6_BYTES:
         flags |= record_format.STORE_HOST_V6
     return flags
 
@@ -343,13 +349,19 @@ def _encode_one(head: Message, sys_flag: int, flag: int, body: bytes, properties
 
 def _storable_topic(message: Message) -> bytes:
     """Return a topic's bytes. Raises InvalidMessageError if no path or record can hold it or its queue id."""
-    topic = message.topic.encode()
-    fits = len(topic) <= record_format.MAX_TOPIC_BYTES and 0 <= message.queue_id <= _QUEUE_ID_MAX
-    if not fits or not is_storable_topic(message.topic):
+    topic = _topic_bytes(message.topic)
+    if topic is None or not 0 <= message.queue_id <= _QUEUE_ID_MAX:
         raise InvalidMessageError(
             f"topic {message.topic!r}, queue {message.queue_id}: no path or record can hold it"
         )
     return topic
+
+
+@lru_cache(maxsize=4096)
+def _topic_bytes(topic: str) -> bytes | None:
+    """Return a topic as its records spell it, None if no path or record can hold it."""
+    raw = topic.encode()
+    return raw if len(raw) <= record_format.MAX_TOPIC_BYTES and is_storable_topic(topic) else None
 
 
 def _nobody() -> None:

@@ -111,8 +111,10 @@ class ConsumeQueue:
         return segment, position
 
     def _create(self, base_offset: int) -> Segment:
+        segment = self.queue.create(base_offset)
+        # Not before: the directory may be synced while the file is being made.
         self.directory_is_durable = False
-        return self.queue.create(base_offset)
+        return segment
 
     def fill_blank(self, queue_offset: int) -> None:
         """Fill up to queue_offset with blank entries; an empty queue begins at the segment that will hold it."""

@@ -78,8 +78,10 @@ class ConsumeQueueExt:
         return self._create(segment.end_offset), 0
 
     def _create(self, base_offset: int) -> Segment:
+        segment = self.queue.create(base_offset)
+        # Not before: the directory may be synced while the file is being made.
         self.directory_is_durable = False
-        return self.queue.create(base_offset)
+        return segment
 
     def flush(self, least_pages: int) -> None:
         """Flush what has gathered."""

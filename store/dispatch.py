@@ -10,9 +10,10 @@ from .config import FlushDiskType, StoreConfig
 from .consume_queue_table import ConsumeQueueTable
 from .disk_usage import is_disk_full
 from .errors import StoreError
-from .formats.delay_level import SCHEDULE_TOPIC, record_tags_code
+from .formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
 from .formats.message import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from .formats.scan import ScannedRecord, scan_records
+from .marks import hit
 from .running_flags import Refusal, RunningFlags
 from .segments.segment import Segment
 from .service import Service
@@ -94,6 +95,7 @@ class DispatchService(Service):
         try:
             moved = self.dispatch_available()
         except (StoreError, OSError) as error:
+            hit("dispatch fails")
             self.last_error = error
             if not is_disk_full(error):  # what is missing can still be made when space returns
                 self._failures += 1
@@ -155,7 +157,7 @@ class DispatchService(Service):
         queue.put(
             record.physical_offset,
             record.size_bytes,
-            record_tags_code(record, self._delays_ms),
+            entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, self._delays_ms),
             record.queue_offset,
         )
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from .checkpoint import StoreCheckpoint
 from .config import StoreConfig
+from .marks import hit
 from .put_result import PutMessageStatus
 from .running_flags import Refusal, RunningFlags
 from .segments.segment_queue import SegmentQueue
@@ -108,23 +109,27 @@ class FlushRealTimeService(FlushCommitLogService):
 class GroupCommitRequest:
     """A put that waits for the disk, or for its deadline."""
 
-    __slots__ = ("_done", "_durable", "end_offset")
+    __slots__ = ("_done", "_durable", "_gave_up", "end_offset")
 
     def __init__(self, world: World, end_offset: int) -> None:
         self.end_offset = end_offset
         self._done = world.tasks.signal("group commit done")
         self._durable = False
         """The answer: set before the signal, read behind it."""
+        self._gave_up = False
 
     def complete(self, durable: bool) -> None:
         """Answer. Nobody listens any more to what comes after the deadline."""
         self._durable = durable
         self._done.notify()
+        if self._gave_up and durable:
+            hit("late sync")
 
     def wait(self, timeout_ms: int) -> PutMessageStatus:
         """Wait for the answer; after timeout_ms it is FLUSH_DISK_TIMEOUT."""
         if self._done.wait(timeout_ms) and self._durable:
             return PutMessageStatus.PUT_OK
+        self._gave_up = True
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
 
@@ -162,6 +167,7 @@ class GroupCommitService(FlushCommitLogService):
             if not closed:
                 self._requests.append(request)
         if closed:
+            hit("put after close")
             request.complete(self.flush_to(request.end_offset))
         else:
             self.signal.notify()
@@ -179,10 +185,16 @@ class GroupCommitService(FlushCommitLogService):
 
     def commit(self, requests: list[GroupCommitRequest]) -> None:
         """Sync for all requests, then answer each by what is durable now."""
-        self.flush_to(self.queue.max_offset)
+        if not self.flush_to(self.queue.max_offset) and requests:
+            hit("failed group")
         durable_to = self.queue.flushed_where.get()
         for request in requests:
-            request.complete(durable_to >= request.end_offset or self.flush_to(request.end_offset))
+            request.complete(durable_to >= request.end_offset or self._flush_again(request))
+
+    def _flush_again(self, request: GroupCommitRequest) -> bool:
+        """Flush for a request that came with the others and was not covered."""
+        hit("group commit again")
+        return self.flush_to(request.end_offset)
 
     def finish(self) -> None:
         """Answer those that wait; whoever comes later syncs for itself."""

@@ -24,6 +24,7 @@ from .formats.properties import (
     rebuild_properties,
 )
 from .formats.scan import ScannedRecord
+from .marks import hit
 from .topic_name import is_storable_topic
 from .transactions.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 
@@ -113,6 +114,8 @@ class LightPut:
     def take_places(self, table: dict[QueueKey, int]) -> bytearray:
         """Note the next place in each queue, and return the record that says so."""
         self.offsets = tuple(table.get(key, 0) for key in self.keys)
+        if 0 in self.offsets:
+            hit("light queue begins")
         return self.encode(self._properties_with(self.offsets))
 
     def _properties_with(self, offsets: Iterable[int]) -> bytes:

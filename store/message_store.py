@@ -17,6 +17,7 @@ from .formats.message import MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecor
 from .get_result import GetMessageResult
 from .index.index_recovery import IndexRecovery
 from .index.query import QueryMessageResult, query_message
+from .marks import hit
 from .message import Message, MessageBatch
 from .offset_by_time import offset_by_time
 from .pull import Puller
@@ -90,6 +91,7 @@ class MessageStore(StoreParts):
         try:
             self._lock = files.lock(self.config.lock_path)
         except BlockingIOError as error:
+            hit("start on a live directory")
             raise StoreLockedError(f"{self.config.lock_path}: held by another live store") from error
         files.write(self.config.lock_path, b"lock")
 
@@ -124,6 +126,7 @@ class MessageStore(StoreParts):
         """Stop accepting, make everything durable, and end; return whether the exit was clean.
 
         It is not when a sync failed or records are not dispatched: the marker then stays, and the next load recovers.
+        It is not either when the marker cannot be removed for good, though nothing else is missing.
         """
         self._accepting.set(0)
         self._shut_down.set(1)
@@ -137,12 +140,20 @@ class MessageStore(StoreParts):
         self.flush_queues.shutdown()
         self.allocate.shutdown()
         self.schedule.try_to_persist()  # now that all copies are durable
-        clean = self.is_clean()
-        if clean:
-            self.world.files.unlink(self.config.abort_path)
-            self.world.files.sync_directory(self.config.store_path_root_dir)
+        clean = self.is_clean() and self._mark_stopped()
+        if not clean:
+            hit("unclean stop")
         self.close()
         return clean
+
+    def _mark_stopped(self) -> bool:
+        """Remove the marker; return whether that is durable."""
+        try:
+            self.world.files.unlink(self.config.abort_path)
+            self.world.files.sync_directory(self.config.store_path_root_dir)
+        except OSError:
+            return False
+        return True
 
     def is_clean(self) -> bool:
         """Return whether everything written is durable and visible."""

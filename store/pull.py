@@ -9,6 +9,7 @@ from .filters.message_filter import MessageFilter
 from .formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry
 from .formats.consume_queue_ext import ADDRESS_MAX
 from .get_result import GetMessageResult, GetMessageStatus
+from .marks import hit
 
 _SCAN_BYTES_MIN = 16_000
 
@@ -114,9 +115,11 @@ def _refusal(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] |
     if high == 0:
         return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < low:
+        hit("pull before the queue")
         return GetMessageStatus.OFFSET_TOO_SMALL, low
     if offset == high:
         return GetMessageStatus.OFFSET_OVERFLOW_ONE, offset
     if offset > high:
+        hit("pull beyond the queue")
         return GetMessageStatus.OFFSET_OVERFLOW_BADLY, high
     return None

@@ -12,6 +12,7 @@ from .formats.consume_queue import (
 )
 from .formats.message import RECORD_BYTES_MIN
 from .formats.scan import ScannedRecord
+from .marks import hit
 
 _CHUNK_ENTRIES = 4096
 """Entries of one queue that are held back, to be compared and written in one piece."""
@@ -119,6 +120,7 @@ class QueueReplay:
             hole = min(queue_offset, segments[-1].end_offset // ENTRY_BYTES)
             while hole > segments[0].base_offset // ENTRY_BYTES and not _is_there(self.queue.entry(hole - 1)):
                 hole -= 1
+        hit("hole in a queue")
         self._place(hole, BLANK_ENTRY_BYTES * (queue_offset - hole))
 
     def add(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
@@ -146,6 +148,7 @@ class QueueReplay:
         self._write()
         for index in range(self.next, queue_offset):
             if not self._skipped.hold(self.queue.entry(index)):
+                hit("hole in a queue")
                 self._place(index, BLANK_ENTRY_BYTES)
         self.next = self._pending_at = queue_offset
 
@@ -163,7 +166,11 @@ class QueueReplay:
         end = self.next
         while self._skipped.hold(self.queue.entry(end)):
             end += 1
-        self.changed += self.queue.truncate(end)
+        if self.changed:
+            hit("queue rewritten")
+        if self.queue.truncate(end):
+            hit("queue cut")
+            self.changed += 1
         self.queue.recovered(end, self.first)
 
 

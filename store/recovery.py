@@ -19,6 +19,7 @@ from .formats.message import TRANSACTION_MASK
 from .formats.scan import ScannedRecord, scan_records
 from .index.index_recovery import IndexRecovery
 from .light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
+from .marks import hit
 from .queue_replay import (
     EarlierEntriesMissing,
     QueueReplay,
@@ -140,6 +141,7 @@ class Recovery:
             try:
                 stopped_by = self._scan(first, trusted)
             except EarlierEntriesMissing:
+                hit("longer scan")
                 first = 0
                 continue
             if self.index is None or not self.index.drop_beyond(self._report.end_offset):
@@ -170,6 +172,7 @@ class Recovery:
             except CorruptFileError as error:
                 if number >= trusted:
                     return error
+                hit("trusted damage")
                 report.findings.append(error)
                 self._skipped.add(report.end_offset, segment.end_offset)
         return None
@@ -268,7 +271,11 @@ class Recovery:
 
     def cut_log(self, end_offset: int) -> bool:
         """Forget the log from end_offset on, durably; return whether anything but zeros went."""
-        return self._log.truncate(end_offset)
+        segments = self._log.segments
+        dirty = self._log.truncate(end_offset)
+        if dirty and len(self._log.segments) < len(segments):
+            hit("cut across segments")
+        return dirty
 
     def _set_log_positions(self, trusted: int) -> None:
         """Take what was recovered behind the trusted segments as written, and not durable yet.

@@ -24,6 +24,7 @@ from .formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_val
 from .formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
 from .formats.message import MessageRecord
 from .formats.side_json import decode_side_json, encode_side_json, numbered_offsets, table_of
+from .marks import hit
 from .message import Message
 from .put_result import PutMessageResult, PutMessageStatus
 from .redirect import delivered
@@ -86,6 +87,8 @@ class ScheduleMessageService(Service):
         offsets = self.file.load(_parse) or {}
         self.offsets = {level: self._within_queue(level, offset) for level, offset in offsets.items()}
         self._corrected = self.offsets != offsets
+        if self._corrected:
+            hit("delivery progress clamped")
         self._durable = dict(self.offsets)
 
     def _within_queue(self, level: int, offset: int) -> int:
@@ -195,6 +198,7 @@ class ScheduleMessageService(Service):
             return 0  # it waits for its decision by then, and what is committed is delayed by itself
         self.last_answer, stored = self._put(message)
         if stored is None:
+            hit("delivery fails")
             return _RETRY_MS
         self._delivered_end = stored.wrote_offset + stored.wrote_bytes
         return 0

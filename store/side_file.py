@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from .errors import CorruptFileError
 from .formats.side_json import SIDE_JSON_BYTES_MAX
+from .marks import hit
 from .world import Files
 
 Value = TypeVar("Value")
@@ -57,6 +58,8 @@ class SideFile:
             self.damage = error
             value = None
         if self._content is None:
+            if self.damage is not None or files.status(self.backup_path) is not None:
+                hit("backup read")
             _, value = self._read(self.backup_path, parse)
         files.sync_directory(self._directory)
         return value

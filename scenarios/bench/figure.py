@@ -1,6 +1,6 @@
 """What a measurement yields: rates of several rounds, with a floor beside them, and how long single calls took."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median
@@ -27,6 +27,8 @@ class Sample(NamedTuple):
 
     rate: float
     latency: Latency | None = None
+    per_second: Mapping[str, float] = {}
+    """What else there was of in a second, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,10 @@ class Figure:
     """One a round, or none at all."""
     loads: tuple[float, ...] = ()
     """The machine's load average over one minute, as each round ended."""
+    ceiling: float | None = None
+    """What the median should stay below, where less is better."""
+    per_second: tuple[Mapping[str, float], ...] = ()
+    """One a round: what else there was of in a second."""
 
     @property
     def median(self) -> float:
@@ -49,9 +55,15 @@ class Figure:
         return median(self.samples)
 
     @property
-    def is_below_floor(self) -> bool:
-        """Return whether there is a floor, and the median is under it."""
+    def is_missed(self) -> bool:
+        """Return whether there is a floor and the median is under it, or a ceiling and the median is over it."""
+        if self.ceiling is not None and self.median > self.ceiling:
+            return True
         return self.floor is not None and self.median < self.floor
+
+    def median_per_second(self, name: str) -> float:
+        """Return the median of what there was of that name in a second."""
+        return median(one[name] for one in self.per_second)
 
     @property
     def latency(self) -> Latency | None:
@@ -70,6 +82,10 @@ class Figure:
             "median": self.median,
             "samples": list(self.samples),
         }
+        if self.ceiling is not None:
+            fields["ceiling"] = self.ceiling
+        if self.per_second:
+            fields["per_second"] = {name: self.median_per_second(name) for name in self.per_second[0]}
         latency = self.latency
         if latency is not None:
             fields["latency_us"] = {"p50": latency.p50_us, "p99": latency.p99_us, "max": latency.max_us}

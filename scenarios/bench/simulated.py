@@ -1,16 +1,25 @@
 """What the simulation does in a second, on one core."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from time import perf_counter
+from statistics import median
+from time import perf_counter, process_time
 
+from ...faults import mapped_file, plug
 from ...sim.choices import Choices
+from ...sim.digest import RollingDigest
+from ...sim.guard import guard
 from ...sim.kernel import Kernel
 from ...sim.policies.random_walk import RandomWalk
+from ..explore import Explorer, Found, record
+from ..explore import Settings as ExploreSettings
 from ..plan import Life, Plan, Ranges, draw_plan
 from ..run import Run
 from ..runner import garbage_kept
 
 _HOUR_NS = 3600 * 1_000_000_000
+_PAIRS = 25
 
 
 def kernel_steps() -> float:
@@ -55,8 +64,12 @@ def _plan(producers: int, messages_each: int, ending: str) -> Plan:
         illegal_chance=0.0,
         no_wait_chance=0.0,
         pause_chance=0.0,
+        warm_files=False,
+        index_slots=40,
+        index_entries=200,
         policy="random-walk",
         policy_parameter=16,
+        heals=False,
         lives=(Life(ending, "ext4-ordered", -1, "after", messages_each),),
     )
 
@@ -74,6 +87,41 @@ def simulated_messages() -> float:
     return outcome.messages / (perf_counter() - began)
 
 
+def digest_overhead() -> float:
+    """Return by how many percent the digest makes complete crash runs longer: a median of pairs, with and without."""
+    plan = _plan(3, 17, "crash at rest")
+    overheads = []
+    with garbage_kept():
+        for number in range(_PAIRS):
+            seconds: dict[bool, float] = {}
+            for is_off in (False, True) if number % 2 else (True, False):
+                with _no_digest() if is_off else nullcontext():
+                    began = process_time()
+                    outcome = Run(plan, Choices(f"bench/crash/{number}")).execute()
+                    seconds[is_off] = process_time() - began
+                assert not outcome.violations, outcome.violations
+            overheads.append((seconds[False] / seconds[True] - 1) * 100)
+    return median(overheads)
+
+
+@contextmanager
+def _no_digest() -> Iterator[None]:
+    """Let nothing be noted, and no checksum be computed for it; the calls themselves are left."""
+    stand_ins = ((RollingDigest, "note", _note_nothing), (mapped_file, "crc32", len), (plug, "crc32", len))
+    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in stand_ins]
+    try:
+        for owner, name, stand_in in stand_ins:
+            setattr(owner, name, stand_in)
+        yield
+    finally:
+        for owner, name, original in originals:
+            setattr(owner, name, original)
+
+
+def _note_nothing(digest: RollingDigest, word: int, detail: int = 0) -> None:
+    """Stand in for RollingDigest.note."""
+
+
 def crash_runs() -> float:
     """Return complete runs per second: open, 3 producers of 17 messages, crash, recover, judge, heal, judge."""
     runs = 20
@@ -85,3 +133,24 @@ def crash_runs() -> float:
             assert not outcome.violations, outcome.violations
             assert outcome.crashes == 1
     return runs / (perf_counter() - began)
+
+
+def crash_states() -> float:
+    """Return crash states per second that are recovered and judged, of every third operation of one life.
+
+    Three producers of 2 messages on any file system POSIX allows; the index is on. What it takes to reach a moment and
+    to enumerate its states, most of which have been judged before, is included.
+    """
+    plan = replace(_plan(3, 2, "stop"), disk="strict-posix")
+    situation = record(plan, Choices("bench/explore"))
+    assert situation is not None
+    found = Found()
+    explorer = Explorer(situation, ExploreSettings(limit=64), found)
+    with guard():
+        began = perf_counter()
+        for number in range(0, len(situation.points), 3):
+            with garbage_kept():
+                explorer.explore(number)
+        seconds = perf_counter() - began
+    assert not found.breaches, found.breaches
+    return found.total.judged / seconds

@@ -6,7 +6,7 @@ are interleaved: each goes through all measurements once, and what is compared w
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -14,11 +14,13 @@ from typing import NamedTuple
 from ...store.config import FlushDiskType
 from .dispatching import dispatch
 from .figure import Figure, Latency, Sample
+from .history import Histories
 from .loads import clean_load, recovery_scan
+from .peers import PEERS, Peer
 from .puts import batch_puts, puts
 from .raw_disk import sequential_write, sync_of_a_page
 from .reads import pulls, queries
-from .simulated import crash_runs, kernel_steps, simulated_messages
+from .simulated import crash_runs, crash_states, digest_overhead, kernel_steps, simulated_messages
 from .workplace import Settings, Workplace
 
 _BODIES = ((1024, "1 KiB"), (100, "100 B"))
@@ -27,12 +29,13 @@ _PRODUCERS = (1, 4, 16)
 
 
 class Measurement(NamedTuple):
-    """One thing to measure; a floor of None where none was set."""
+    """One thing to measure; a floor of None where none was set, a ceiling where less is better."""
 
     name: str
     unit: str
     floor: float | None
     measure: Callable[[Workplace], Sample]
+    ceiling: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,10 @@ def _simulated(measure: Callable[[], float]) -> Callable[[Workplace], Sample]:
     return lambda place: Sample(measure())
 
 
+def _peer(peer: Peer) -> Callable[[Workplace], Sample]:
+    return lambda place: peer.measure()
+
+
 def _puts() -> list[Measurement]:
     found = []
     for body_bytes, body in _BODIES:
@@ -76,10 +83,22 @@ def _puts() -> list[Measurement]:
     return found
 
 
+_HISTORIES = Histories()
+
 MEASUREMENTS = (
     Measurement("kernel steps", "steps/s", 400_000.0, _simulated(kernel_steps)),
     Measurement("simulated messages", "messages/s", 15_000.0, _simulated(simulated_messages)),
     Measurement("complete crash runs", "runs/s", 150.0, _simulated(crash_runs)),
+    Measurement("crash states", "states/s", 500.0, _simulated(crash_states)),
+    Measurement("digest overhead", "%", None, _simulated(digest_overhead), ceiling=8.0),
+    Measurement("history judged", "puts/s", 100_000.0, _HISTORIES.rate),
+    Measurement("history judged, a tenth", "puts/s", None, _HISTORIES.rate_of_a_tenth),
+    Measurement("history in memory", "bytes/put", None, _HISTORIES.peak_memory, ceiling=1_000.0),
+    *(
+        Measurement(peer.figure_name, "runs/s", None, _peer(peer))
+        for peer in PEERS
+        if peer.version is not None
+    ),
     Measurement("disk: sequential write", "MB/s", None, sequential_write),
     Measurement("disk: fdatasync of 4 KiB", "syncs/s", None, sync_of_a_page),
     *_puts(),
@@ -94,6 +113,7 @@ MEASUREMENTS = (
 )
 
 RATIOS = (
+    Ratio("history, 10 times over 1", 0.7, "history judged", "history judged, a tenth"),
     Ratio(
         "batches over single puts",
         None,
@@ -137,6 +157,7 @@ def run_bench(
     samples: defaultdict[str, list[float]] = defaultdict(list)
     latencies: defaultdict[str, list[Latency]] = defaultdict(list)
     loads: defaultdict[str, list[float]] = defaultdict(list)
+    per_second: defaultdict[str, list[Mapping[str, float]]] = defaultdict(list)
     with Workplace(settings or Settings()) as place:
         for number in range(rounds):
             for one in wanted:
@@ -145,6 +166,8 @@ def run_bench(
                 samples[one.name].append(sample.rate)
                 if sample.latency is not None:
                     latencies[one.name].append(sample.latency)
+                if sample.per_second:
+                    per_second[one.name].append(sample.per_second)
                 loads[one.name].append(round(os.getloadavg()[0], 2))
     figures = [
         Figure(
@@ -154,6 +177,8 @@ def run_bench(
             tuple(samples[one.name]),
             tuple(latencies[one.name]),
             tuple(loads[one.name]),
+            one.ceiling,
+            tuple(per_second[one.name]),
         )
         for one in wanted
     ]

@@ -30,6 +30,8 @@ class Settings:
     segment_bytes: int = 64 << 20
     raw_bytes: int = 256 << 20
     """Of the file that measures the disk."""
+    history_operations: int = 1_000_000
+    """Of the history that is judged."""
 
     def quick(self) -> "Settings":
         """Return the same in small: for a look, not for a record."""
@@ -39,6 +41,7 @@ class Settings:
             log_bytes=min(self.log_bytes, 64 << 20),
             small_log_bytes=8 << 20,
             raw_bytes=32 << 20,
+            history_operations=50_000,
         )
 
 

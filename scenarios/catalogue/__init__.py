@@ -2,9 +2,12 @@
 
 from ..scenario import Scenario
 from . import (
+    a_dying_disk_is_never_made_worse,
     a_full_disk_recovers_when_space_returns,
     a_kill_takes_only_what_was_not_committed,
+    a_lying_disk_leaves_one_store,
     a_stop_under_load_keeps_every_answer,
+    anything_goes,
     async_flush_keeps_a_prefix,
     checkpoint_never_leads,
     clean_stop_loses_nothing,
@@ -21,6 +24,7 @@ from . import (
     lost_tail_is_cut_with_its_entries,
     odd_segments_are_refused_not_forgotten,
     old_blocks_are_never_records,
+    pauses_and_clock_steps_change_no_answer,
     process_kill_loses_nothing,
     progress_survives_every_crash,
     retention_takes_only_the_oldest,
@@ -65,6 +69,10 @@ SCENARIOS: dict[str, Scenario] = {
         transactions_are_decided_once_and_never_lost,
         delayed_messages_arrive_and_never_early,
         progress_survives_every_crash,
+        pauses_and_clock_steps_change_no_answer,
+        anything_goes,
+        a_lying_disk_leaves_one_store,
+        a_dying_disk_is_never_made_worse,
     )
 }
 """Every scenario by name, the plainest claim first."""

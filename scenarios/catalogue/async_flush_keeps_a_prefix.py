@@ -8,7 +8,7 @@ SCENARIO = Scenario(
     "after a power cut under async flush, what is left is a prefix, and nothing that was flushed is missing",
     Ranges(
         sync_flush=(False,),
-        disk=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         endings=("crash in traffic", "crash at rest"),
         consumers=(0,),
     ),

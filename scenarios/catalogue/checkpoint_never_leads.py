@@ -8,7 +8,7 @@ SCENARIO = Scenario(
     "the checkpoint may lag behind the disk and never leads it, so recovery rebuilds all that was lost",
     Ranges(
         recover_whole_log=(False,),
-        disk=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         commit_log_bytes=(1024, 2048),
         consume_queue_bytes=(100, 1000),
         pause_chance=(0.5,),

@@ -8,7 +8,7 @@ SCENARIO = Scenario(
     "what a consumer was given under sync flush, no power cut takes back",
     Ranges(
         sync_flush=(True,),
-        disk=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         consumers=(1, 2),
         no_wait_chance=(0.0, 0.5),
         sync_ms_max=(10,),

@@ -7,7 +7,7 @@ SCENARIO = Scenario(
     "crash-during-allocation",
     "a crash inside the making of a segment leaves a directory that opens by itself",
     Ranges(
-        disk=("strict-posix", "ext4-ordered", "process-kill"),
+        disk=("strict-posix", "ext4-ordered", "xfs", "process-kill"),
         commit_log_bytes=(1024,),
         body_bytes_max=(800,),
         property_bytes_max=(0,),

@@ -8,7 +8,7 @@ SCENARIO = Scenario(
     "a record that one recovery has cut never comes back in a later one",
     Ranges(
         sync_flush=(False, False, True),
-        disk=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         equal_sizes=(True,),
         batch_chance=(0.0,),
         property_bytes_max=(0,),

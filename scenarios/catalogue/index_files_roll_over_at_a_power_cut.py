@@ -7,7 +7,7 @@ SCENARIO = Scenario(
     "index-files-roll-over-at-a-power-cut",
     "an index file that the checkpoint vouches for is whole after any power cut, and what it lacks is built again",
     Ranges(
-        disk=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         recover_whole_log=(False, False, True),
         index_slots=(3, 40),
         index_entries=(4, 30, 60),

@@ -15,6 +15,7 @@ SCENARIO = Scenario(
         messages_each=(8, 16, 24),
         pause_chance=(0.2, 0.5),
         consumers=(0, 1, 2),
+        faults={"failed_directory_sync_chance": (0.0, 0.0, 0.0, 0.1)},
         lives=(1, 2, 3),
         endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
     ),

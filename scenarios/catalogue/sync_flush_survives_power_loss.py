@@ -8,7 +8,7 @@ SCENARIO = Scenario(
     "after a power cut, every message that was answered OK under sync flush is there",
     Ranges(
         sync_flush=(True,),
-        disk=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         endings=("crash in traffic",),
         consumers=(0,),
     ),

@@ -8,7 +8,7 @@ SCENARIO = Scenario(
     "a record that reached the disk in part is cut, wherever the tear is",
     Ranges(
         sync_flush=(False,),
-        disk=("ext4-ordered", "strict-posix"),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         body_bytes_max=(0, 40, 900),
         property_bytes_max=(700, 1500),
         commit_log_bytes=(8192, 16384),

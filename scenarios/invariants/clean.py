@@ -3,8 +3,9 @@
 Each removal is judged as it is about to happen: that the segment is the first of the log and not the last, that its
 time is over or the disk too full, that every byte of it is durable and dispatched; of a queue's file, that all it
 leads to is gone. After a recovery the log begins no later than at what was set out to be removed, and no queue hides a
-record that is there. In time, queues begin where the log does, and whoever asks for what is gone is told so. Not judged
-here: that a queue goes on counting, which is QOFF's, and what is in the way of a removal that should have happened.
+record that is there. In time, what has expired is gone, queues begin where the log does, and whoever asks for what is
+gone is told so; a queue that leads nowhere goes when it is told to. Not judged here: that a queue goes on counting,
+which is QOFF's.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from ...faults.disk import Disk
 from ...store.consume_queue import ConsumeQueue
 from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
+from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.get_result import GetMessageStatus
 from ...store.message_store import MessageStore
 from ..judging.evidence import Evidence, Violation
@@ -21,6 +23,7 @@ PASS_MS_MAX = 100_000
 """How long queues may lead to what is gone: the first pass of a life comes after a minute, the others every 10 s."""
 _ASKED_FOR_MAX = 3
 _EVER = 1 << 60
+_HOUR_MS = 3_600_000
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
@@ -112,6 +115,61 @@ def check_queues(store: MessageStore) -> Iterator[Violation]:
                 f">= {log_min_offset}",
                 str(first.physical_offset),
             )
+
+
+def check_expired(store: MessageStore) -> Iterator[Violation]:
+    """Yield the log's first segment if its time is over and nothing needs it. A pass may be on its way to it.
+
+    Somebody has asked for a deletion since it expired. After a failed sync nothing goes until the next start.
+    """
+    if (
+        store.flags.has_failed
+        or store.flush_queues.last_error is not None
+        or not store.log.first_is_removable
+    ):
+        return
+    first = store.log.segments[0]
+    status = store.world.files.status(first.file.path)
+    over_ms = store.world.clock.now_ms() - store.config.file_reserved_time_hours * _HOUR_MS
+    if (
+        status is not None
+        and status.mtime_ms <= over_ms
+        and store.dispatch.reput_from.get() >= first.end_offset
+    ):
+        yield _broken(
+            "what has expired stays", first.file.path, "mtime", f"> {over_ms}", str(status.mtime_ms)
+        )
+
+
+def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
+    """Yield every queue that is still there although all of it had left the log when queues were removed by hand.
+
+    log_min_offset: where the log began then. A queue that nobody knows any more has no files either.
+    """
+    yield from _check_no_leftovers(store)
+    for queue in store.queues.all():
+        newest = queue.entry(queue.max_offset - 1)
+        counted_to = store.commit_log.topic_queue_table.get((queue.topic, queue.queue_id))
+        if newest is None or queue.topic == SCHEDULE_TOPIC or counted_to != queue.max_offset:
+            continue
+        if newest.physical_offset < log_min_offset:
+            yield _broken(
+                "a queue that leads nowhere was not removed",
+                f"consumequeue/{queue.topic}/{queue.queue_id}",
+                "phyOffset",
+                f">= {log_min_offset}",
+                str(newest.physical_offset),
+            )
+
+
+def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
+    files, root = store.world.files, store.config.consume_queue_directory
+    for topic in files.list_directory(root):
+        for name in files.list_directory(f"{root}/{topic}"):
+            left = files.list_directory(f"{root}/{topic}/{name}")
+            if left and store.queues.find(topic, int(name)) is None:
+                path = f"{root}/{topic}/{name}/{left[0]}"
+                yield _broken("a queue was removed and a file of it was not", path, "file", "none", "there")
 
 
 def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:

@@ -17,6 +17,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield every entry that leads nowhere or to the wrong record."""
     store, ledger = evidence.store, evidence.ledger
     found_at, put_of = store.by_offset.get, ledger.by_properties.get
+    code_of: dict[str, int] = {}
     for (topic, queue_id), queue in store.queues.items():
         file = f"consumequeue/{topic}/{queue_id}"
         for number, (physical_offset, size_bytes, code) in enumerate(queue.entries, queue.begin):
@@ -60,7 +61,9 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             put = put_of(properties) or ledger.seen_in(found.record)
             if put is None:
                 continue
-            wanted = tags_code(put.tags)
+            wanted = code_of.get(put.tags)
+            if wanted is None:
+                wanted = code_of.setdefault(put.tags, tags_code(put.tags))
             if put.delay_ms is not None and record_topic == SCHEDULE_TOPIC:
                 wanted = found.record.store_timestamp_ms + put.delay_ms
             if code != wanted:

@@ -8,7 +8,7 @@ names are not judged; what a look-up finds is in idx_lookups.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from itertools import zip_longest
 
 from ...faults.disk import Disk
 from ...store.formats.index import (
@@ -25,18 +25,13 @@ from ...store.message_store import MessageStore
 from ..judging.evidence import Evidence, Violation
 from ..judging.found_index import FoundIndex
 from ..judging.index_model import ModelEntry, field_at, file_content
-from ..judging.recovered import FoundRecord
+from ..judging.recovered import FoundRecord, RecoveredStore
 
 _UNKNOWN = -1
 
 
-class _Wanted(NamedTuple):
-    """An entry that the log asks for: one key of one record."""
-
-    physical_offset: int
-    key_hash: int
-    stored_ms: int
-    key: bytes
+_Place = tuple[int, int]
+"""Log offset of a record, and the hash of a key of it."""
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
@@ -44,12 +39,10 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     index, store = evidence.store.index, evidence.store
     if index is None:
         return
-    wanted = list(_wanted_entries(store.records))
-    found = [_entries(content, index) for _, content in index.files]
-    yield from _check_entries(index, found, wanted, store.min_offset)
-    stored_ms = {entry.physical_offset: entry.stored_ms for entry in wanted}
+    yield from _check_entries(index, store)
     front_end_ms = _UNKNOWN if store.min_offset > 0 else 0
-    for number, ((path, content), entries) in enumerate(zip(index.files, found, strict=True), 1):
+    for number, (path, content) in enumerate(index.files, 1):
+        entries = [ModelEntry(*entry[:3]) for entry in _raw_entries(content, index)]
         if not entries or (len(entries) + 1 != index.entries_max and number < len(index.files)):
             expected = f"{index.entries_max} in all files but the last, which has an entry"
             yield _violation(
@@ -62,46 +55,52 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             )
         if entries:
             header = decode_header(memoryview(content))
-            header, entries = _as_they_must_be(header, entries, stored_ms, front_end_ms)
+            header, entries = _as_they_must_be(header, entries, store, front_end_ms)
             front_end_ms = header.end_timestamp_ms
             model = file_content(header, entries, index.slots, index.entries_max)
             yield from _compare(path, content, model, index.slots)
 
 
-def _wanted_entries(records: Sequence[FoundRecord]) -> Iterator[_Wanted]:
+def _wanted_entries(records: Sequence[FoundRecord]) -> Iterator[tuple[_Place, bytes]]:
+    """Yield what the log asks for: each key of each record, and where it leads."""
     for found in records:
         record = found.record
         if may_have_keys(record):
             for key in keys_of(record.properties):
-                hashed = key_hash(record.topic, key)
-                yield _Wanted(record.physical_offset, hashed, record.store_timestamp_ms, key)
+                yield (record.physical_offset, key_hash(record.topic, key)), key
 
 
-def _entries(content: bytes, index: FoundIndex) -> list[ModelEntry]:
-    """Return the entries that a file says it has, as far as it has room for them."""
-    count = min(decode_header(memoryview(content)).next_entry, index.entries_max)
+def _raw_entries(content: bytes, index: FoundIndex) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the entries that a file says it has, as far as it has room for them."""
+    count = max(min(decode_header(memoryview(content)).next_entry, index.entries_max), 1)
     base = entries_at(index.slots)
-    raw = content[base + ENTRY_BYTES : base + ENTRY_BYTES * count]
-    return [ModelEntry(*entry[:3]) for entry in ENTRY.iter_unpack(raw)]
+    return ENTRY.iter_unpack(memoryview(content)[base + ENTRY_BYTES : base + ENTRY_BYTES * count])
 
 
-def _check_entries(
-    index: FoundIndex, found: list[list[ModelEntry]], wanted: list[_Wanted], min_offset: int
-) -> Iterator[Violation]:
-    here = [(entry.physical_offset, entry.key_hash) for entries in found for entry in entries]
-    here = [place for place in here if not 0 <= place[0] < min_offset]
-    asked = [entry[:2] for entry in wanted]
-    if here == asked:
+def _places(index: FoundIndex, min_offset: int) -> Iterator[_Place]:
+    """Yield where each entry leads, but for those that lead to what is gone."""
+    for _, content in index.files:
+        for hashed, physical_offset, _, _ in _raw_entries(content, index):
+            if not 0 <= physical_offset < min_offset:
+                yield physical_offset, hashed
+
+
+def _check_entries(index: FoundIndex, store: RecoveredStore) -> Iterator[Violation]:
+    """Compare step by step; only if something is wrong, hold everything against everything."""
+    pairs = zip_longest(_places(index, store.min_offset), _wanted_entries(store.records))
+    if all(wanted is not None and here == wanted[0] for here, wanted in pairs):
         return
+    here, wanted = list(_places(index, store.min_offset)), list(_wanted_entries(store.records))
+    asked = [place for place, _ in wanted]
     file = index.files[-1][0] if index.files else "index"
     missing, surplus = Counter(asked), Counter(here)
     missing.subtract(here)
     surplus.subtract(asked)
-    for entry in wanted:
-        if missing[entry[:2]] > 0:
-            missing[entry[:2]] -= 1
-            key = f"{entry.key.decode(errors='replace')} of the record at {entry.physical_offset}"
-            yield _violation("a key that the index does not lead to", file, -1, "key", key, "none")
+    for place, key in wanted:
+        if missing[place] > 0:
+            missing[place] -= 1
+            text = f"{key.decode(errors='replace')} of the record at {place[0]}"
+            yield _violation("a key that the index does not lead to", file, -1, "key", text, "none")
     known = set(asked)
     for place in sorted(place for place, times in surplus.items() for _ in range(times)):
         summary = "an entry that is there twice" if place in known else "an entry that leads to no such key"
@@ -112,21 +111,24 @@ def _check_entries(
 
 
 def _as_they_must_be(
-    header: IndexHeader, entries: Sequence[ModelEntry], stored_ms: dict[int, int], front_end_ms: int
+    header: IndexHeader, entries: Sequence[ModelEntry], store: RecoveredStore, front_end_ms: int
 ) -> tuple[IndexHeader, list[ModelEntry]]:
     """Return what header and entries must be; of records that are gone, times are what they are said to be.
 
     front_end_ms: the end of the file in front, 0 if there never was one, _UNKNOWN if nobody knows any more.
     """
-    first, last = entries[0], entries[-1]
-    begin_ms = stored_ms.get(first.physical_offset, header.begin_timestamp_ms)
-    end_ms = stored_ms.get(last.physical_offset, header.end_timestamp_ms)
+    first, last, record_at = entries[0], entries[-1], store.by_offset.get
+    begin, end = record_at(first.physical_offset), record_at(last.physical_offset)
+    begin_ms = header.begin_timestamp_ms if begin is None else begin.record.store_timestamp_ms
+    end_ms = header.end_timestamp_ms if end is None else end.record.store_timestamp_ms
     timed = []
     counted_from_ms = front_end_ms  # the first one's seconds are counted from the header it found
     for entry in entries:
-        entry_ms = stored_ms.get(entry.physical_offset)
-        if entry_ms is not None and counted_from_ms != _UNKNOWN:
-            entry = entry._replace(time_diff_s=time_diff_s(counted_from_ms, entry_ms))
+        found = record_at(entry.physical_offset)
+        if found is not None and counted_from_ms != _UNKNOWN:
+            seconds = time_diff_s(counted_from_ms, found.record.store_timestamp_ms)
+            if seconds != entry.time_diff_s:
+                entry = entry._replace(time_diff_s=seconds)
         timed.append(entry)
         counted_from_ms = begin_ms
     return IndexHeader(begin_ms, end_ms, first.physical_offset, last.physical_offset, 0, 0), timed

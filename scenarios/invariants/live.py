@@ -4,6 +4,7 @@ Deadlocks, runs without progress and services that die are LIVE violations too; 
 """
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 from ...store.segments.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ..judging.evidence import Violation
@@ -13,6 +14,21 @@ from ..plan import Plan
 DISPATCH_MS_MAX = 2_000
 """How long the dispatch of everything may take after the last put, in virtual time."""
 
+FLUSH_MS_MAX = 5_000
+"""How long after the interval of the thorough flush its syncs may take, on a disk that fails nobody."""
+
+
+_HARMLESS = {
+    "short_write_chance",
+    "refused_lock_chance",
+    "lying_sync_chance",
+    "lost_write_chance",
+    "misdirected_write_chance",
+    "torn_bytes_chance",
+    "garbage_chance",
+}
+"""Faults that nobody has to wait for."""
+
 
 def answer_ms_max(plan: Plan) -> int | None:
     """Return how long a put may take in ms; None if the plan breaks or slows the disk.
@@ -20,10 +36,17 @@ def answer_ms_max(plan: Plan) -> int | None:
     Every put that is ahead in line, and every segment it needs, may cost a few syncs; so may one that overtakes it,
     for which see `overtaken_ms_max`.
     """
-    faults = plan.faults
-    if faults.slow_sync_chance or faults.failed_sync_chance or faults.failed_creation_chance:
+    if _may_slow(plan):
         return None
     return 20 + plan.sync_ms_max * 8 * (plan.producers + 1)
+
+
+def _may_slow(plan: Plan) -> bool:
+    """Return whether anything in a plan fails operations, or makes them or tasks wait."""
+    faults = plan.faults
+    chances = {field.name for field in fields(faults) if field.name.endswith("_chance")} - _HARMLESS
+    is_disturbed = not plan.disturbances.is_quiet or plan.starved_steps_max
+    return bool(is_disturbed) or any(getattr(faults, name) for name in sorted(chances))
 
 
 def dispatch_ms_max(plan: Plan) -> int:
@@ -31,9 +54,20 @@ def dispatch_ms_max(plan: Plan) -> int:
 
     On a slow disk the end of a segment waits with the put that needs the next one, and a queue's file may be slow too.
     """
-    if not plan.faults.slow_sync_chance:
-        return DISPATCH_MS_MAX
-    return DISPATCH_MS_MAX + ALLOCATE_WAIT_MS + plan.faults.slow_sync_ms_max
+    faults, disturbances = plan.faults, plan.disturbances
+    slow_ms = (
+        (faults.slow_sync_chance and faults.slow_sync_ms_max)
+        + 10 * (faults.slow_io_chance and faults.slow_io_ms_max)
+        + 3 * (faults.stall_chance and faults.stall_ms_max)
+        + 3 * (disturbances.paused_task_chance and disturbances.paused_task_ms_max)
+        + 3 * (disturbances.paused_machine_chance and disturbances.paused_machine_ms_max)
+    )
+    return DISPATCH_MS_MAX + (ALLOCATE_WAIT_MS + int(slow_ms) if slow_ms else 0)
+
+
+def durable_ms_max(plan: Plan) -> int:
+    """Return how long it may take until everything that is in the page cache is durable, in ms."""
+    return plan.thorough_interval_ms + FLUSH_MS_MAX
 
 
 def overtaken_ms_max(plan: Plan) -> int:

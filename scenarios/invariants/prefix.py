@@ -20,7 +20,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         yield Violation(
             "PREFIX", "the log has a hole", error.file, error.offset, error.field, error.expected, error.found
         )
-    here: dict[str, PutEntry] = {}
+    elsewhere: set[str] = set()  # names of what is not at a place known before; few, in a long history
     put_of, gone = ledger.by_properties.get, ledger.gone
     for found in store.records:
         _, _, topic, queue_id, _, _, _, properties = found.record
@@ -40,7 +40,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 "PREFIX", "a record that nobody put", found.file, found.position, "record", wanted, shown
             )
             continue
-        if put.name in here:
+        at_home = put.physical_offset == found.record.physical_offset
+        if not at_home and (put.name in elsewhere or _is_at_home(evidence, put)):
             yield Violation(
                 "PREFIX", "a put that is there twice", found.file, found.position, "record", "once", put.name
             )
@@ -64,17 +65,29 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 "none",
                 put.name,
             )
-        here[put.name] = put
-    yield from _holes(evidence, here)
+        if not at_home:
+            elsewhere.add(put.name)
+    yield from _holes(evidence, elsewhere)
 
 
-def _holes(evidence: Evidence, here: dict[str, PutEntry]) -> Iterator[Violation]:
+def _is_at_home(evidence: Evidence, put: PutEntry) -> bool:
+    """Return whether a put is where it is known to have been put."""
+    if put.physical_offset is None:
+        return False
+    found = evidence.store.by_offset.get(put.physical_offset)
+    if found is None:
+        return False
+    return found.record.properties == put.properties or evidence.ledger.put_of(found.record) is put
+
+
+def _holes(evidence: Evidence, elsewhere: set[str]) -> Iterator[Violation]:
     store = evidence.store
     for put in evidence.ledger.puts:
         at = put.physical_offset
-        if at is None or put.name in here or put.name in evidence.ledger.gone:
+        if at is None or put.name in elsewhere or put.name in evidence.ledger.gone:
             continue
-        if store.min_offset <= at and at + put.record_bytes <= store.max_offset:
+        within = store.min_offset <= at and at + put.record_bytes <= store.max_offset
+        if within and not _is_at_home(evidence, put):
             yield Violation(
                 "PREFIX",
                 "a hole below the log's end",

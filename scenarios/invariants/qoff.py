@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ...store.dispatch import UNDISPATCHED
 from ...store.formats.message import TRANSACTION_MASK
 from ..judging.evidence import Evidence, Violation
-from ..judging.light_places import light_places
+from ..judging.light_places import LIGHT_MARK, light_places
 from ..judging.recovered import FoundRecord
 
 
@@ -30,7 +30,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         if queue_offset != wanted:
             yield _out_of_order(found, key, found.position + 20, wanted, queue_offset)
         expected[key] = queue_offset + 1
-        for key, place in light_places(found.record).items():
+        for key, place in light_places(found.record).items() if LIGHT_MARK in properties else ():
             wanted = expected.get(key, place if evidence.store.min_offset > 0 else 0)
             if place != wanted:
                 yield _out_of_order(found, key, found.position, wanted, place)

@@ -5,6 +5,7 @@ Ours, beside the catalogue's codes. Tags that share a hash pass the store's filt
 
 from collections.abc import Iterator
 
+from ...store.message_store import MessageStore
 from ..judging.evidence import Violation
 from ..judging.ledger import Ledger, Pull
 from ..judging.light_places import light_places
@@ -29,6 +30,26 @@ def check(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
                 ", ".join(wanted) or "none",
                 ", ".join(given) or "none",
             )
+
+
+_FAR = 1_000_000
+"""Queue offsets that no queue here ever gets to."""
+
+
+def check_beyond(store: MessageStore, topic: str, queue_id: int) -> Iterator[Violation]:
+    """Yield what is wrong with the answer to a pull behind the end of a queue: where to go on is the end, or 0."""
+    result = store.get_message(topic, queue_id, _FAR)
+    ends = (0, store.get_max_offset_in_queue(topic, queue_id))
+    if result.records or not ends[0] <= result.next_begin_offset <= ends[1]:
+        yield Violation(
+            "READ",
+            "a pull behind a queue's end leads astray",
+            f"consumequeue/{topic}/{queue_id}",
+            _FAR * 20,
+            "next begin offset",
+            f"<= {ends[1]}",
+            str(result.next_begin_offset),
+        )
 
 
 def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:

@@ -4,12 +4,13 @@ OK under SYNC_FLUSH means that the disk has every byte, which the simulated disk
 that the time was really up, or that a sync failed. An error that the plan gives no reason for is a lie too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from ...faults.disk import Disk
 from ...store.message_store import MessageStore
-from ...store.put_result import PutMessageResult, PutMessageStatus
+from ...store.put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ...store.segments.allocate import WAIT_MS as ALLOCATE_WAIT_MS
+from ..judging import excuses
 from ..judging.evidence import Violation
 from ..judging.ledger import PutEntry
 from ..plan import Plan
@@ -30,8 +31,8 @@ def check(
     room: Room | None = None,
     expired_to: int = 0,
     stopping: bool = False,
-) -> Iterator[Violation]:
-    """Yield what is untrue about one answer, just given; legal: whether the message could be stored at all.
+) -> Sequence[Violation]:
+    """Return what is untrue about one answer, just given; legal: whether the message could be stored at all.
 
     room: what the disk had, if there may have been an end to it. expired_to: log offset up to which segments may have
     been removed, which CLEAN has seen durable then. stopping: whether the store has been told to stop by now.
@@ -39,48 +40,43 @@ def check(
     status = result.status
     if status is PutMessageStatus.PUT_OK:
         if not legal:
-            yield _lie(put, "a message no record can hold was answered OK", "MESSAGE_ILLEGAL", status)
-        elif result.append is None:
-            yield _lie(put, "answered OK without a place", "a physical offset", status)
-        elif (
-            plan.sync_flush
-            and put.wait
-            and result.append.wrote_offset >= expired_to
-            and not _is_durable(store, disk, result)
-        ):
-            yield Violation(
-                "STATUS",
-                f"{put.name} was answered OK before it was durable",
-                "commitlog",
-                result.append.wrote_offset,
-                "answer",
-                "after the sync",
-                "before it",
-            )
+            return _lie(put, "a message no record can hold was answered OK", "MESSAGE_ILLEGAL", status)
+        append = result.append
+        if append is None:
+            return _lie(put, "answered OK without a place", "a physical offset", status)
+        must_be_durable = plan.sync_flush and put.wait and append.wrote_offset >= expired_to
+        if must_be_durable and not _is_durable(store, disk, append):
+            summary = f"{put.name} was answered OK before it was durable"
+            at = append.wrote_offset
+            return (Violation("STATUS", summary, "commitlog", at, "answer", "after the sync", "before it"),)
     elif status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
         waited_ms = _waited_ms(put)
-        if waited_ms < plan.sync_flush_timeout_ms and not disk.fired["failed sync"]:
-            yield _lie(put, f"timed out after {waited_ms} ms", f"{plan.sync_flush_timeout_ms} ms", status)
+        if waited_ms < plan.sync_flush_timeout_ms and not excuses.sync_errors(disk):
+            return _lie(put, f"timed out after {waited_ms} ms", f"{plan.sync_flush_timeout_ms} ms", status)
     elif status is PutMessageStatus.MESSAGE_ILLEGAL:
         if legal:
-            yield _lie(put, "a good message was refused", "PUT_OK", status)
-    elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and disk.fired["failed creation"]:
-        return
-
+            return _lie(put, "a good message was refused", "PUT_OK", status)
+    elif _is_excused(status, disk, stopping=stopping):
+        return ()
     elif room is not None and _is_for_want_of_room(status, put, room):
-        return  # the disk was full, or the store has not looked at it since
-    elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and disk.fired["slow sync"]:
+        return ()  # the disk was full, or the store has not looked at it since
+    elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and excuses.delays(disk, plan):
         if _waited_ms(put) < ALLOCATE_WAIT_MS:
-            yield _lie(put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status)
-    elif status is PutMessageStatus.OS_PAGECACHE_BUSY and disk.fired["slow sync"]:
-        return  # a put before it waits for a segment that the slow disk does not make
-    elif not disk.fired["failed sync"] and not _is_turned_away(status, disk, stopping=stopping):
-        yield _lie(put, "refused without a reason", "PUT_OK", status)
+            return _lie(put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status)
+    elif status is PutMessageStatus.OS_PAGECACHE_BUSY and excuses.delays(disk, plan):
+        return ()  # a put before it waits for a segment that the slow disk does not make
+    else:
+        return _lie(put, "refused without a reason", "PUT_OK", status)
+    return ()
 
 
-def _is_turned_away(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:
-    """Return whether a put could be refused because a stop has begun, or a commit failed."""
-    return status is PutMessageStatus.SERVICE_NOT_AVAILABLE and (stopping or disk.fired["failed write"] > 0)
+def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:
+    """Return whether an error of the disk, or a stop that has begun, explains that a put was refused."""
+    if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
+        return stopping or excuses.errors(disk) > 0
+    if status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and excuses.wants_of_space(disk):
+        return True
+    return excuses.errors(disk) > disk.fired["failed write"]
 
 
 def _is_for_want_of_room(status: PutMessageStatus, put: PutEntry, room: Room) -> bool:
@@ -95,9 +91,7 @@ def _waited_ms(put: PutEntry) -> int:
     return (put.answered_ns - put.asked_ns) // 1_000_000
 
 
-def _is_durable(store: MessageStore, disk: Disk, result: PutMessageResult) -> bool:
-    append = result.append
-    assert append is not None
+def _is_durable(store: MessageStore, disk: Disk, append: AppendMessageResult) -> bool:
     segment = store.log.find(append.wrote_offset)
     if segment is None:
         return False
@@ -105,5 +99,5 @@ def _is_durable(store: MessageStore, disk: Disk, result: PutMessageResult) -> bo
     return disk.is_durable(segment.file.path, start, start + append.wrote_bytes)
 
 
-def _lie(put: PutEntry, summary: str, expected: str, status: PutMessageStatus) -> Violation:
-    return Violation("STATUS", f"{put.name}: {summary}", "", -1, "status", expected, status.value)
+def _lie(put: PutEntry, summary: str, expected: str, status: PutMessageStatus) -> Sequence[Violation]:
+    return (Violation("STATUS", f"{put.name}: {summary}", "", -1, "status", expected, status.value),)

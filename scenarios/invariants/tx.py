@@ -15,6 +15,7 @@ from ...faults.disk import Disk
 from ...store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, MessageRecord
 from ...store.formats.properties import decode_properties
 from ...store.transactions.service import EndTransactionStatus
+from ..judging import excuses
 from ..judging.evidence import Evidence, Violation
 from ..judging.found_transaction import FoundTransaction
 from ..judging.ledger import Ledger
@@ -24,7 +25,6 @@ from ..judging.transactions import Decision, Transaction
 from ..machine import TRANSACTIONS
 
 _CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
-_FAULTS = ("failed sync", "failed creation", "slow sync", "disk full")
 _ANSWERS = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
@@ -140,7 +140,7 @@ def check_answer(
         if any(one.status is done for one in others):
             yield _answer(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:
-        if not any(disk.fired[fault] for fault in _FAULTS):
+        if not (excuses.errors(disk) or excuses.wants_of_space(disk) or disk.fired["slow sync"]):
             yield _answer(
                 f"{name} could not be committed, without a reason", "status", done.name, status.name
             )

@@ -4,19 +4,26 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from ...faults.damage import Damage
 from ...faults.disk import Disk
 from ...sim.choices import Stream
 from ...sim.errors import LivenessError, MachineDied, TaskFailedError
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
+from ...store.config import StoreConfig
 from ...store.message_store import MessageStore
-from ..invariants import CHECKERS, ckpt, clean, idx, idx_lookups, live, pos, read
+from ..alarm import NoEndInSight
+from ..invariants import CHECKERS, ckpt, clean, idx, idx_lookups, live, pos, read, stopped
 from ..plan import Plan
 from ..users import operators
-from . import promises
+from . import excuses, promises
+from .damaged_log import damaged_log_offset
 from .evidence import Evidence, Violation
 from .ledger import Ledger
+from .promised import PROMISED, Promise
 from .recovered import read_store
+
+_NOWHERE = 1 << 63
 
 
 class BrokenPromise(Exception):
@@ -38,17 +45,30 @@ class Judge:
         self._kernel = kernel
         self._ledger = ledger
         self._streams = streams
+        self._promised = PROMISED[plan.disk]
+        self._damaged_from = _NOWHERE
+        """The first log offset where the disk has ever done damage."""
+
+    def is_promised(self, invariant: str) -> bool:
+        """Return whether an invariant is promised at all on the disk of this run."""
+        return self._promised[invariant] is not Promise.NONE
+
+    @property
+    def may_refuse(self) -> bool:
+        """Return whether a store may refuse to open on such a disk, if it names what is damaged."""
+        return self._promised["START"] is Promise.INTACT
 
     def report(self, violations: Iterable[Violation]) -> None:
-        """End the run at the first check that yields a violation; the rest of that check's come along."""
-        found = list(violations)
+        """End the run at the first check that yields a violation of a promise; the rest of that check's come along."""
+        found = [violation for violation in violations if self.is_promised(violation.invariant)]
         if found:
             self.violations += found
             raise BrokenPromise(str(found[0]))
 
     def broken(self, invariant: str, summary: str, field: str, expected: str, found: str) -> NoReturn:
-        """End the run with one violation that has no place in a file."""
-        self.violations.append(Violation(invariant, summary, "", -1, field, expected, found))
+        """End the run with one violation that has no place in a file; on a disk where it is none, just end it."""
+        if self.is_promised(invariant):
+            self.violations.append(Violation(invariant, summary, "", -1, field, expected, found))
         raise BrokenPromise(summary)
 
     @contextmanager
@@ -66,18 +86,33 @@ class Judge:
         except LivenessError as stuck:
             self.violations.append(Violation("LIVE", str(stuck), field="progress"))
             raise BrokenPromise from stuck
+        except NoEndInSight as endless:
+            summary = "no end in sight: a task loops without a world call"
+            self.violations.append(Violation("LIVE", summary, field="progress"))
+            raise BrokenPromise from endless
 
     def recovery(self, store: MessageStore, disk: Disk) -> None:
         """Judge what a recovery has made of the last life, and note what it settles."""
-        found = read_store(store)
+        found = read_store(store, self._ledger.by_properties)
         evidence = Evidence(self._ledger, found)
+        self.note_damage(store.config, ())
         for check in CHECKERS.values():
             self.report(check(evidence))
         if self._plan.seekers:
             self.report(idx_lookups.check_lookups(store, found))
         self.claims(store, disk)
         # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
-        promises.note_recovery(self._ledger, found, durable=not disk.fired["failed sync"])
+        durable = not excuses.sync_errors(disk) and not disk.fired["lying sync"]
+        promises.note_recovery(self._ledger, found, durable=durable)
+        self.note_damage(store.config, disk.damage)
+
+    def note_damage(self, config: StoreConfig, damage: Iterable[Damage]) -> None:
+        """Note where the disk has damaged the log without telling anybody: nothing is promised from there on, ever."""
+        log_offset = damaged_log_offset(config, damage)
+        if log_offset is not None:
+            self._damaged_from = min(self._damaged_from, log_offset)
+        if self._damaged_from != _NOWHERE and self._promised["DUR"] is Promise.INTACT:
+            promises.note_damage(self._ledger, self._damaged_from)
 
     def claims(self, store: MessageStore, disk: Disk) -> None:
         """Ask the disk whether what the store takes for durable is."""
@@ -88,47 +123,81 @@ class Judge:
         """Wait until all that is durable is visible, then judge what consumers were given."""
         deadline_ns = self._kernel.now_ns + live.dispatch_ms_max(self._plan) * 1_000_000
         if store.commit is not None:
-            self._await_commit(store, deadline_ns)
+            self._await_commit(store, disk, deadline_ns)
         end = store.dispatch.readable_limit()
         while store.dispatch.reput_from.get() < end:
             if self._kernel.now_ns > deadline_ns:
+                if excuses.errors(disk) or excuses.wants_of_space(disk):
+                    return  # it is tried again and again, and nothing is promised of when that will do
                 behind = f"{store.dispatch.behind_bytes} bytes"
                 self.broken("LIVE", "dispatch does not catch up", "behind", "0 bytes", behind)
             store.world.tasks.sleep(5)
             if not self._plan.delay_chance:  # else the store itself goes on putting
                 end = store.dispatch.readable_limit()
-        if self._ledger.pulls:
+        if self._ledger.pulls and self.is_promised("READ"):
             self.report(read.check(self._ledger, read_store(store)))
 
-    def _await_commit(self, store: MessageStore, deadline_ns: int) -> None:
+    def _await_commit(self, store: MessageStore, disk: Disk, deadline_ns: int) -> None:
         """Wait until what has been put is in the page cache."""
         last = store.log.last()
         end = 0 if last is None else last.base_offset + last.wrote.get()
-        while store.log.max_offset < end:
+        while store.log.max_offset < end and not excuses.errors(disk):
             if self._kernel.now_ns > deadline_ns:
                 behind = f"{end - store.log.max_offset} bytes"
                 self.broken("LIVE", "puts are not committed", "behind", "0 bytes", behind)
             store.world.tasks.sleep(5)
 
-    def cleaning(self, store: MessageStore, number: int) -> None:
-        """Wait until queues begin where the log does, and see what becomes of questions for what is gone."""
-        deadline_ns = self._kernel.now_ns + clean.PASS_MS_MAX * 1_000_000
-        while violations := list(clean.check_queues(store)):
+    def flushing(self, store: MessageStore) -> None:
+        """Wait until what has been put is durable, in the time that the settings give under ASYNC_FLUSH too."""
+        deadline_ns = self._kernel.now_ns + live.durable_ms_max(self._plan) * 1_000_000
+        end = store.log.max_offset
+        while store.log.flushed_where.get() < end:
             if self._kernel.now_ns > deadline_ns:
-                self.report(violations)
+                behind = f"{end - store.log.flushed_where.get()} bytes"
+                self.broken("LIVE", "what was put does not become durable", "behind", "0 bytes", behind)
+            store.world.tasks.sleep(50)
+
+    def cleaning(self, store: MessageStore, disk: Disk, number: int) -> None:
+        """Wait until what expired is gone and queues begin where the log does; see what is said of what is gone."""
+        deadline_ns = self._kernel.now_ns + clean.PASS_MS_MAX * 1_000_000
+        while violations := self._uncleaned(store, disk):
+            if self._kernel.now_ns > deadline_ns:
+                if not excuses.errors(disk):
+                    self.report(violations)
+                break
             store.world.tasks.sleep(200)
         self.report(clean.check_answers(store, self._ledger))
-        operators.queue_operator(store, self._streams(f"life-{number}/queue operator"))
+        log_min_offset = store.log.min_offset
+        try:
+            removed = operators.queue_operator(store, self._streams(f"life-{number}/queue operator"))
+        except OSError:
+            if not excuses.errors(disk):
+                raise
+            return
+        if removed:
+            self.report(clean.check_queues_removed(store, log_min_offset))
 
-    def stop(self, store: MessageStore, disk: Disk, machine: Machine, *, clean: bool) -> None:
-        """See whether a stop was what it says. One that was not clean must have a reason, and is taken for a crash."""
+    def _uncleaned(self, store: MessageStore, disk: Disk) -> list[Violation]:
+        with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
+            return [*clean.check_expired(store), *clean.check_queues(store)]
+
+    def stop(
+        self, store: MessageStore, disk: Disk, machine: Machine, *, clean: bool, has_room: bool = True
+    ) -> None:
+        """See whether a stop was what it says. One that was not clean must have a reason, and is taken for a crash.
+
+        has_room: whether the disk has had room again since before the stop began.
+        """
         if not clean:
-            if not disk.fired["failed sync"] and not disk.fired["failed write"]:
+            had_room = has_room and self._plan.heals  # but for what has none now and then
+            is_short = disk.fired["failed extend"] if had_room else excuses.wants_of_space(disk)
+            if not excuses.errors(disk) and not is_short:
                 self.broken("LIVE", "a stop without a fault was not clean", "exit", "clean", "unclean")
             self._kernel.kill(machine)  # what an unclean stop leaves is judged as what a crash leaves
             raise MachineDied(machine.name)
         self.claims(store, disk)
         self.report(idx.check_stopped(store, disk))
+        self.report(stopped.check(store, disk))
         self._check_all_tasks_ended(machine)
 
     def _check_all_tasks_ended(self, machine: Machine) -> None:

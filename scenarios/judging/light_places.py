@@ -12,7 +12,8 @@ from ...store.formats.scan import ScannedRecord
 from .ledger import LIGHT_OFFSETS, TRANSACTION_TOPICS
 
 LIGHT_PREFIX = "%LMQ%"
-_MARK = f"{LIGHT_OFFSETS}\1".encode()
+LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
+"""In the properties of every record that has a place in a light queue."""
 _WAITING_TOPICS = (SCHEDULE_TOPIC, *TRANSACTION_TOPICS)
 _NOWHERE: dict[tuple[str, int], int] = {}
 
@@ -27,7 +28,7 @@ def light_queue(name: str, queue_id: int) -> QueueKey:
 
 def light_places(record: ScannedRecord) -> dict[QueueKey, int]:
     """Return the queues beside its own that a record has a place in, and its queue offset there."""
-    if _MARK not in record.properties:
+    if LIGHT_MARK not in record.properties:
         return _NOWHERE
     found = decode_properties(record.properties.decode())
     names, offsets = found.get("INNER_MULTI_DISPATCH", ""), found.get(LIGHT_OFFSETS, "")

@@ -12,6 +12,7 @@ from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.side_json import decode_side_json, table_of
 from ...store.message_store import MessageStore
 from ...store.schedule import encoded_offsets
+from ..crash_points import CrashPoints
 from ..invariants import live, meta, redel
 from ..machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, DELAY_OFFSET_INTERVAL_MS
 from ..plan import Life, Plan
@@ -26,13 +27,14 @@ _POLL_MS = 100
 class Progress:
     """The files of progress over all lives, and the manager of the present one."""
 
-    def __init__(self, plan: Plan, ledger: Ledger) -> None:
+    def __init__(self, plan: Plan, ledger: Ledger, crash_points: CrashPoints) -> None:
         self.delayed = Versions(f"{CONFIG}/delayOffset.json")
         self.groups = Versions(f"{CONFIG}/consumerOffset.json")
         self.manager: ConsumerOffsetManager | None = None
         """What consumers and the check of transactions commit to in the present life, if the plan has any."""
         self._plan = plan
         self._ledger = ledger
+        self._crash_points = crash_points
         self._life: Life | None = None
         self._disk: Disk | None = None
 
@@ -58,7 +60,7 @@ class Progress:
         life, disk = self._life, self._disk
         if life is not None and disk is not None and life.ending == "crash in persist":
             self._life = None
-            disk.crash_at(disk.operations + life.operation, life.moment)
+            self._crash_points.arm(disk, life)
 
     def load(self, store: MessageStore) -> Iterator[Violation]:
         """Load what is beside a store that is loaded, and yield what is wrong with what was found.

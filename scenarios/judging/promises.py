@@ -36,13 +36,15 @@ def note_crash(
     profile: CrashProfile,
     flushed_where: int,
     committed_where: int | None = None,
+    *,
+    cache_is_whole: bool = True,
 ) -> None:
     """Note what a crash may not take.
 
     flushed_where: the log's durable end when the machine died; committed_where: that in the page cache, if puts went
-    to a buffer first.
+    to a buffer first. cache_is_whole: not so if a failed sync has taken back what readers had seen in the page cache.
     """
-    if profile.page_cache_survives:
+    if profile.page_cache_survives and cache_is_whole:
         _keep_everything(ledger, committed_where)
     else:
         _keep_what_is_durable(ledger, plan, flushed_where)

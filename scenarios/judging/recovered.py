@@ -1,14 +1,21 @@
 """What a recovered store holds, read once for all checkers: records in log order, entries of every queue."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
+from typing import TYPE_CHECKING, overload
 
 from ...store.errors import CorruptFileError
 from ...store.formats.consume_queue import ENTRY_BYTES
 from ...store.formats.scan import ScannedRecord, scan_records
 from ...store.message_store import MessageStore
 from .found_index import FoundIndex, read_index
+
+if TYPE_CHECKING:
+    from .ledger import PutEntry
+
+LONG_HISTORY_PUTS = 10_000
+"""From how many puts on it pays to keep the bytes of records only once."""
 
 _ENTRY = Struct(">qiq")
 _BODY_AT = 88
@@ -24,9 +31,43 @@ class FoundRecord:
     body: bytes
 
 
+Entry = tuple[int, int, int]
+"""phyOffset, size, tagsCode."""
+
+
+class Entries(Sequence[Entry]):
+    """Entries as a queue's files have them, decoded when looked at: tuples would take nine times as much."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    def __len__(self) -> int:
+        return len(self._raw) // ENTRY_BYTES
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Entry]: ...
+
+    def __getitem__(self, index: int | slice) -> Entry | Sequence[Entry]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        at = index * ENTRY_BYTES if index >= 0 else len(self._raw) + index * ENTRY_BYTES
+        if not 0 <= at < len(self._raw):
+            raise IndexError(index)
+        entry: Entry = _ENTRY.unpack_from(self._raw, at)
+        return entry
+
+    def __iter__(self) -> Iterator[Entry]:
+        return _ENTRY.iter_unpack(self._raw)
+
+
 @dataclass(slots=True)
 class FoundQueue:
-    """The entries of one queue from its first file's first to its last: (phyOffset, size, tagsCode)."""
+    """The entries of one queue from its first file's first to its last."""
 
     topic: str
     queue_id: int
@@ -35,7 +76,7 @@ class FoundQueue:
     min_offset: int
     max_offset: int
     directory: str
-    entries: list[tuple[int, int, int]]
+    entries: Sequence[Entry]
 
 
 @dataclass(slots=True)
@@ -55,12 +96,15 @@ class RecoveredStore:
     """The key index, if there is one."""
 
 
-def read_store(store: MessageStore) -> RecoveredStore:
-    """Read a store whose services stand still."""
+def read_store(store: MessageStore, puts: Mapping[bytes, "PutEntry"] | None = None) -> RecoveredStore:
+    """Read a store whose services stand still. puts: by properties, to keep only once what is as it was put."""
     found = RecoveredStore(min_offset=store.log.min_offset, max_offset=store.log.max_offset)
     found.delivered_to = dict(store.schedule.offsets)
     try:
+        shared = puts if puts is not None and len(puts) >= LONG_HISTORY_PUTS else None
         for entry in _records(store):
+            if shared is not None:
+                keep_once(entry, shared)
             found.records.append(entry)
             found.by_offset[entry.record.physical_offset] = entry
     except CorruptFileError as error:
@@ -75,10 +119,19 @@ def read_store(store: MessageStore) -> RecoveredStore:
             queue.min_offset,
             queue.max_offset,
             queue.queue.directory,
-            list(_ENTRY.iter_unpack(raw)),
+            Entries(raw),
         )
     found.index = read_index(store)
     return found
+
+
+def keep_once(found: FoundRecord, puts: Mapping[bytes, "PutEntry"]) -> None:
+    """Let a record share the bytes of its put as far as they are equal."""
+    put = puts.get(found.record.properties)
+    if put is not None:
+        found.record = found.record._replace(properties=put.properties)
+        if found.body == put.body:
+            found.body = put.body
 
 
 def _records(store: MessageStore) -> Iterator[FoundRecord]:

@@ -38,10 +38,15 @@ def _age(store: MessageStore, thirds: int) -> None:
             store.world.files.set_mtime_ms(segment.file.path, changed_ms)
 
 
-def queue_operator(store: MessageStore, stream: Stream) -> None:
-    """Remove the queues of which nothing is left but numbers, if somebody cares to: when nobody puts or pulls."""
-    if stream.chance(0.5, "remove expired queues"):
+def queue_operator(store: MessageStore, stream: Stream) -> bool:
+    """Remove the queues of which nothing is left but numbers, if somebody cares to: when nobody puts or pulls.
+
+    Return whether somebody did.
+    """
+    cares = stream.chance(0.5, "remove expired queues")
+    if cares:
         store.clean_expired_consumer_queue()
+    return cares
 
 
 def room_operator(store: MessageStore, stream: Stream, room: Room) -> Callable[[], None]:

@@ -16,7 +16,7 @@ from ...store.message import Message, MessageBatch
 from ...store.message_store import MessageStore
 from ...store.put_result import PutMessageResult
 from ...store.world import Task
-from ..invariants import iso, live, sched, status
+from ..invariants import iso, live, read, sched, status
 from ..judging.evidence import Violation
 from ..judging.ledger import Group, Ledger, Pull, PutEntry, Seen
 from ..plan import Plan
@@ -64,6 +64,7 @@ class Traffic:
         self._report = report
         self._streams = streams
         self._answer_ms_max = live.answer_ms_max(plan)
+        self._overtaken_ms_max = live.overtaken_ms_max(plan)
         self._producing = 0
         self.progress: ConsumerOffsetManager | None = None
         """What consumers commit to, and begin from."""
@@ -84,7 +85,11 @@ class Traffic:
         Wait for them, too; return what stop does.
         """
         stream = self._streams(f"life-{self._life}/stop")
-        puts = stream.between(1, self._plan.producers * messages_each, "puts before the stop")
+        puts_max = sum(
+            len(message_names(self._plan, self._life, number, messages_each))
+            for number in range(self._plan.producers)
+        )
+        puts = stream.between(1, puts_max, "puts before the stop")
         self._stop = StopDue(puts, self._store.world.tasks.signal("stop due"))
         users = self._begin(messages_each)
         self._stop.signal.wait(None)
@@ -129,6 +134,7 @@ class Traffic:
         """Start a second store on the directory, sooner or later, and see what it does."""
         pause_ms = self._streams(f"life-{self._life}/operator").below(_SECOND_START_MS_MAX, "pause ms")
         self._store.world.tasks.sleep(pause_ms)
+        self._disk.fired["second start"] += 1
         self._report(iso.check(self._store))
 
     def _wait_for_delayed(self) -> None:
@@ -150,10 +156,11 @@ class Traffic:
         stream = self._streams(f"life-{self._life}/producer-{number}")
 
         def produce() -> None:
-            for count in range(messages_each):
-                self._put_one(stream, f"m{self._life}.{number}.{count}")
-                if stream.chance(self._plan.pause_chance, "pause"):
-                    self._store.world.tasks.sleep(stream.between(1, self._plan.pause_ms_max, "pause ms"))
+            for name in message_names(self._plan, self._life, number, messages_each):
+                about = stream.within(name)
+                self._put_one(about, name)
+                if about.chance(self._plan.pause_chance, "pause"):
+                    self._store.world.tasks.sleep(about.between(1, self._plan.pause_ms_max, "pause ms"))
             self._producing -= 1
 
         return produce
@@ -177,20 +184,21 @@ class Traffic:
             return
         if stream.chance(plan.batch_chance, "batch"):
             names = [f"{name}.{unit}" for unit in range(stream.between(1, _BATCH_UNITS_MAX, "units"))]
-            entries = [self._entry(stream, unit, topic, queue_id, wait=wait) for unit in names]
+            entries = [self._entry(stream.within(unit), unit, topic, queue_id, wait=wait) for unit in names]
             units = encode_batch(BatchUnit(0, entry.body, entry.properties) for entry in entries)
             head = Message(topic, queue_id=queue_id, wait_store_ok=wait)
             result = self._store.put_messages(MessageBatch(head, units))
         else:
-            level = delayed_traffic.draw_level(stream, plan)
-            light_names = light_traffic.draw_names(stream, plan)
+            level = delayed_traffic.draw_level(stream, plan) if plan.delay_chance else 0
+            light_names = light_traffic.draw_names(stream, plan) if plan.light_chance else ()
             entry = self._entry(
                 stream, name, topic, queue_id, wait=wait, level=level, light_names=light_names
             )
             entries = [entry]
             message = Message(topic, entry.body, queue_id, entry.properties.decode(), wait_store_ok=wait)
             result = self._store.put_message(message)
-        fits = sum(map(light_traffic.widest_bytes, entries)) + BLANK_BYTES <= plan.commit_log_bytes
+        widest_bytes = sum([light_traffic.widest_bytes(entry) for entry in entries])
+        fits = widest_bytes + BLANK_BYTES <= plan.commit_log_bytes
         self._answered(entries, result, legal=legal and fits)
 
     def _entry(
@@ -216,10 +224,14 @@ class Traffic:
         if extra_bytes and not fixed:
             extra_bytes = stream.below(extra_bytes + 1, "property bytes")
         tags = "TagA" if fixed else stream.pick(TAGS, "tags")
-        shared, unique = ([], "") if fixed else key_traffic.draw_keys(stream, plan, name)
-        pieces = [" ".join([f"KEYS\1{name:<10}", *shared])] + ([f"TAGS\1{tags}"] if tags else [])
-        if unique:
-            pieces.append(f"UNIQ_KEY\1{unique}")
+        pieces = [f"KEYS\1{name:<10}"]
+        if tags:
+            pieces.append(f"TAGS\1{tags}")
+        if plan.keys_chance and not fixed:
+            shared, unique = key_traffic.draw_keys(stream, plan, name)
+            pieces[0] = " ".join((pieces[0], *shared))
+            if unique:
+                pieces.append(f"UNIQ_KEY\1{unique}")
         if extra_bytes:
             pieces.append(f"extra\1{'p' * extra_bytes}")
         if level:
@@ -246,31 +258,33 @@ class Traffic:
         return entry
 
     def _answered(self, entries: list[PutEntry], result: PutMessageResult, *, legal: bool) -> None:
-        append = result.append
+        status_told, append = result
+        now_ns = self._kernel.now_ns
         for number, entry in enumerate(entries):
-            entry.answered_ns = self._kernel.now_ns
-            entry.status = result.status
+            entry.answered_ns = now_ns
+            entry.status = status_told
             if append is not None:
                 entry.physical_offset = append.wrote_offset + append.record_starts[number]
                 entry.queue_offset = append.queue_offset + number
                 if entry.light_names:
                     entry.wrote_bytes = append.wrote_bytes
         first = entries[0]
-        self._report(
-            status.check(
-                self._plan,
-                self._store,
-                self._disk,
-                first,
-                result,
-                legal=legal,
-                room=self.room,
-                expired_to=self._ledger.expired_to,
-                stopping=self._stop is not None and self._stop.has_begun,
-            )
+        untrue = status.check(
+            self._plan,
+            self._store,
+            self._disk,
+            first,
+            result,
+            legal=legal,
+            room=self.room,
+            expired_to=self._ledger.expired_to,
+            stopping=self._stop is not None and self._stop.has_begun,
         )
-        puts, overtaken_ms = self._ledger.puts, live.overtaken_ms_max(self._plan)
-        self._report(live.check_answer(self._answer_ms_max, first, puts, overtaken_ms))
+        if untrue:
+            self._report(untrue)
+        late = live.check_answer(self._answer_ms_max, first, self._ledger.puts, self._overtaken_ms_max)
+        if late:
+            self._report(late)
 
     # -- consuming ---------------------------------------------------------------------------------
 
@@ -290,6 +304,7 @@ class Traffic:
             try:
                 while self.pull_once(pull) or self._producing:
                     self._commit(stream, group, pull.end_offset)
+                self._report(read.check_beyond(self._store, topic, queue_id))
             except StoreNotReadableError:
                 if self._stop is None or not self._stop.has_begun:
                     raise
@@ -345,6 +360,12 @@ class Traffic:
                 ]
             )
         return put
+
+
+def message_names(plan: Plan, life: int, producer: int, messages_each: int) -> list[str]:
+    """Return the names of what one producer puts in one life, in order."""
+    names = [f"m{life}.{producer}.{count}" for count in range(messages_each)]
+    return [name for name in names if name not in plan.left_out] if plan.left_out else names
 
 
 def _place_of(raw: bytes) -> int:

@@ -21,6 +21,7 @@ from ...store.transactions.half_message import EndTransaction, HalfMessage
 from ...store.transactions.service import EndTransactionStatus, TransactionalMessageService
 from ...store.world import Task
 from ..invariants import status, tx
+from ..judging import excuses
 from ..judging.evidence import Violation
 from ..judging.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Ledger, PutEntry
 from ..judging.recovered import read_store
@@ -46,7 +47,7 @@ def draw_behaviour(stream: Stream) -> Behaviour:
     if own_after_ms:
         own_after_ms = stream.between(1, own_after_ms, "decides after ms")
     return Behaviour(
-        stream.chance(0.6, "commits"),
+        not stream.chance(0.4, "rolls back"),
         own_after_ms,
         stream.chance(0.2, "contradicts"),
         stream.pick((0, 0, 0, 1, 2, _NEVER), "unknowns"),
@@ -157,8 +158,9 @@ class TransactionTraffic:
         ledger = self._ledger
         for name, decisions in self._earlier.items():
             transaction, put = ledger.transactions.by_name[name], ledger.by_name[name]
-            if stream.chance(_COMES_BACK_CHANCE, "comes back"):
-                self._tasks.sleep(stream.below(_POLL_MS, "comes back after ms"))
+            about = stream.within(name)
+            if about.chance(_COMES_BACK_CHANCE, "comes back"):
+                self._tasks.sleep(about.below(_POLL_MS, "comes back after ms"))
                 knows = any(one.status is EndTransactionStatus.DECIDED for one in transaction.decisions)
                 if not knows and not transaction.is_claimed(decisions) and put.physical_offset is not None:
                     self._decide_on_own(transaction, put)
@@ -221,8 +223,10 @@ class TransactionTraffic:
 
         A disk that fails or is slow may not have let it become so, and what is in a buffer only is not, yet.
         """
-        fired = self._disk.fired
-        is_excused = self._plan.transient_pool or fired["slow sync"] or fired["failed sync"]
+        disk = self._disk
+        is_excused = (
+            self._plan.transient_pool or excuses.delays(disk, self._plan) or excuses.sync_errors(disk)
+        )
         return end <= self._store.dispatch.readable_limit() or (is_visible and not is_excused)
 
     def _judge_put(self, decision: Decision, put: PutEntry, result: PutMessageResult) -> None:
@@ -238,5 +242,6 @@ class TransactionTraffic:
         while names := tx.unsettled(self._ledger, read_store(self._store)):
             if waited_ms > _SETTLED_MS_MAX:
                 self._report(tx.forgotten(names, waited_ms))
+                return
             self._tasks.sleep(_POLL_MS)
             waited_ms += _POLL_MS

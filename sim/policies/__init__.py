@@ -1,7 +1,7 @@
 """Policies: who runs next, and for how long. One file each; this one says what the kernel asks of them."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..task import SimTask
 
@@ -26,3 +26,11 @@ class Policy(Protocol):
 
         Asked at every grant, also when there was nobody else to choose.
         """
+
+
+@runtime_checkable
+class WatchingPolicy(Policy, Protocol):
+    """A policy that wants to know of every point, also of those at which nobody else could run."""
+
+    def alone(self, current: SimTask, label: str) -> None:
+        """Take note of a point, as in `choose`, at which one task is runnable. current may be outside of machines."""

@@ -8,6 +8,7 @@ CommitLog.checkMessageAndReturnSize.
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from .consume_queue import tags_code
 from .properties import PROPERTY_DELAY, PROPERTY_TAGS, find_property
@@ -29,7 +30,8 @@ _CODES_MAX = 16_384
 _codes: dict[bytes, int] = {}  # of tags seen before
 
 
-def parse_delay_levels(text: str) -> dict[int, int]:
+@lru_cache(maxsize=64)
+def parse_delay_levels(text: str) -> Mapping[int, int]:
     """Return level -> delay in ms of a list like DEFAULT_DELAY_LEVELS. ValueError names what it cannot read.
 
     >>> parse_delay_levels("1s 2h")

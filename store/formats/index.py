@@ -97,4 +97,5 @@ def time_diff_s(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:
     """Return what an entry has for the time of its record."""
     if begin_timestamp_ms <= 0 or store_timestamp_ms <= begin_timestamp_ms:
         return 0
-    return min((store_timestamp_ms - begin_timestamp_ms) // 1000, TIME_DIFF_MAX_S)
+    diff_s = (store_timestamp_ms - begin_timestamp_ms) // 1000
+    return diff_s if diff_s < TIME_DIFF_MAX_S else TIME_DIFF_MAX_S

@@ -17,6 +17,7 @@ MAYBE_KEYED = b"KEY"
 
 _KEYS = PROPERTY_KEYS.encode()
 _UNIQ_KEY = PROPERTY_UNIQ_KEY.encode()
+_KEYS_MARK, _UNIQ_KEY_MARK = _KEYS + b"\x01", _UNIQ_KEY + b"\x01"
 _SPACE = KEY_SEPARATOR.encode()
 _TOPICS_MAX = 10_000
 _PLAIN_KEY_BYTES_MAX = 128
@@ -35,15 +36,24 @@ def may_have_keys(record: ScannedRecord) -> bool:
 def keys_of(properties: bytes) -> list[bytes]:
     """Return a message's keys in the order they are indexed in, UNIQ_KEY first; one that is there twice, twice."""
     keys = []
-    unique = find_property(properties, _UNIQ_KEY)
-    if unique is not None:
-        keys.append(unique)
-    user = find_property(properties, _KEYS)
-    if user is not None:
-        if _SPACE not in user:
-            keys.append(user)
-        else:
+    if _UNIQ_KEY_MARK in properties:
+        unique = find_property(properties, _UNIQ_KEY)
+        if unique is not None:
+            keys.append(unique)
+    # KEYS in front of all others, and nowhere else, is found in line; find_property knows the whole rule.
+    user: bytes | None = None
+    at = properties.rfind(_KEYS_MARK)
+    if at == 0:
+        end = properties.find(b"\x02")
+        user = properties[len(_KEYS_MARK) :] if end < 0 else properties[len(_KEYS_MARK) : end]
+    elif at > 0:
+        user = find_property(properties, _KEYS)
+    if user:
+        user = user.strip(_SPACE)
+        if _SPACE in user:
             keys += filter(None, user.split(_SPACE))
+        elif user:
+            keys.append(user)
     return keys
 
 

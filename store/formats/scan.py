@@ -4,14 +4,14 @@ A record counts when its sizes agree with each other and with the space, its mag
 physicalOffset is where it lies, its body has the CRC it claims, and its topic and properties are not torn.
 
 No checksum covers topic and properties, but bytes that were never written are zero, and disks lose whole
-sectors. So they are torn if the topic holds a NUL, the properties end in one, or all they have in some
-512-byte sector of the file is NUL; any other NUL in properties is the user's own. RocketMQ has neither this
-check nor that of physicalOffset. Not seen here: flipped bits outside the body, sectors with older bytes.
+sectors, or a sector from some byte on. So they are torn if the topic holds a NUL, or what the properties have
+in some 512-byte sector of the file ends in one; any other NUL in properties is the user's own. RocketMQ has
+neither this check nor that of physicalOffset. Not seen here: flipped bits outside the body, sectors with older
+bytes, a time or host that is zero.
 Source: RocketMQ CommitLog.checkMessageAndReturnSize.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -182,15 +182,12 @@ def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str 
     if 0 not in properties:
         return None
     end = properties_at + len(properties)
-    edges = [
-        properties_at,
-        *range(properties_at // SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES, end, SECTOR_BYTES),
-        end,
-    ]
-    pieces = (properties[a - properties_at : b - properties_at] for a, b in pairwise(edges))
-    if properties[-1] == 0 or any(not piece.strip(b"\0") for piece in pieces):
-        return "properties"
-    return None
+    sector_ends = range(properties_at // SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES, end, SECTOR_BYTES)
+    return (
+        "properties"
+        if any(properties[stop - properties_at - 1] == 0 for stop in (*sector_ends, end))
+        else None
+    )
 
 
 def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:

@@ -15,6 +15,7 @@ from ..errors import CorruptFileError
 from ..formats.index import FIELDS_AT, IndexEntry, time_diff_s
 from ..formats.index_key import key_hash, keys_of, may_have_keys
 from ..formats.scan import ScannedRecord, scan_records
+from ..marks import hit
 from ..segments.segment_queue import SegmentQueue
 from .index_file import IndexFile
 from .index_service import IndexService
@@ -74,6 +75,8 @@ class IndexRecovery:
         """Remove the files at the paths in odd and all that follow the last one to keep."""
         count = len(self._ends)
         self._builds = self._builds or bool(odd) or not self._clean_exit or count < len(self._table.files)
+        if count < len(self._table.files):
+            hit("index dropped")
         if self._builds:
             # The next file may end in the same millisecond, and is not durable yet.
             end_ms = self._table.files[count - 1].end_timestamp_ms - 1 if count else 0
@@ -93,6 +96,7 @@ class IndexRecovery:
             self._ends.pop()
         if len(self._ends) == count:
             return False
+        hit("index beyond log")
         self._keep([])
         return True
 

@@ -11,6 +11,7 @@ from ..disk_usage import is_disk_full
 from ..errors import CorruptFileError
 from ..formats.index_key import key_hash, keys_of, may_have_keys
 from ..formats.scan import ScannedRecord
+from ..marks import hit
 from ..running_flags import Refusal, RunningFlags
 from ..world import World
 from .index_file import IndexFile
@@ -69,9 +70,12 @@ class IndexService:
 
     def _make_file(self) -> IndexFile | None:
         """Begin a new file; None, once, if that has failed too often."""
+        if self._file is not None:
+            hit("index rolls")
         try:
             self._file = self.table.create()
         except OSError as error:
+            hit("index not made")
             self.last_error = error
             if is_disk_full(error):  # what is missing can still be made when space returns
                 raise

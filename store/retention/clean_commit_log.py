@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ..config import StoreConfig
 from ..flush_queues import FlushConsumeQueueService
+from ..marks import hit
 from ..segments.segment import Segment
 from ..segments.segment_queue import SegmentQueue
 from ..world import World
@@ -91,9 +92,12 @@ class CleanCommitLog:
         try:
             removed = self._log.remove_first()
         except OSError:
+            hit("stuck segment")
             self._stuck, self._stuck_since_ns = first.base_offset, self._world.clock.monotonic_ns()
             raise
         self._stuck = None
+        if removed:
+            hit("segment expired")
         return removed
 
     def _retry_stuck(self) -> int:

@@ -5,6 +5,7 @@ names the segment after it. A segment is handed out only when its name and size 
 it would otherwise vanish with the name.
 """
 
+from ..marks import hit
 from ..service import Service
 from ..world import MappedFile, Signal, World
 from .buffered_segment import BufferedSegment
@@ -71,8 +72,10 @@ class AllocateMappedFileService(Service):
             self._register(base_offset + self._queue.segment_bytes, budget - 1)
         self.signal.notify()
         if request.segment is None and request.error is None:
+            hit("put waits for segment")
             request.done.wait(WAIT_MS)
         if request.segment is None and request.error is None:
+            hit("no segment in time")
             return None
         with self._lock:
             del self._requests[base_offset]
@@ -106,6 +109,7 @@ class AllocateMappedFileService(Service):
         try:
             request.segment = self.make(request.base_offset)
         except OSError as error:
+            hit("segment not made")
             request.error = error
         request.done.notify()
 
@@ -119,6 +123,7 @@ class AllocateMappedFileService(Service):
         files, path = self.world.files, self._queue.path(base_offset)
         files.make_directories(directory_of(path))
         if files.status(path) is not None:
+            hit("leftover replaced")
             files.unlink(path)  # a leftover's bytes must not become the new segment's
         file = None
         try:
@@ -138,6 +143,8 @@ class AllocateMappedFileService(Service):
         """Return the segment of a new file, with a buffer if there is a pool and it has one left."""
         buffer = None if self._pool is None else self._pool.borrow()
         if self._pool is None or buffer is None:
+            if self._pool is not None:
+                hit("no buffer")
             return Segment(self.world.tasks, file, base_offset, _LABEL)
         return BufferedSegment(self.world.tasks, file, base_offset, _LABEL, pool=self._pool, buffer=buffer)
 

@@ -8,6 +8,7 @@ see what is committed only, for behind that the file has zeros. What was not com
 
 import errno
 
+from ..marks import hit
 from ..world import MappedFile, Tasks
 from .segment import PAGE_BYTES, Segment
 from .transient_pool import TransientStorePool
@@ -83,6 +84,8 @@ class BufferedSegment(Segment):
             if written <= 0:
                 raise OSError(errno.EIO, "a write wrote nothing", self.file.path)
             at += written
+            if at < end:
+                hit("short write continued")
 
     def _sync(self, start: int, end: int) -> None:
         """Make what was written through the descriptor durable."""

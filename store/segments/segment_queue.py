@@ -4,6 +4,7 @@ Names are offsets, so a listing in name order is the queue, and a gap between tw
 """
 
 from ..errors import CorruptFileError
+from ..marks import hit
 from ..world import World
 from .directories import SegmentDirectories, directory_of, name_of
 from .segment import Segment, first_nonzero, segment_name
@@ -178,10 +179,12 @@ class SegmentQueue:
         while (irregular := self._first_irregular(bases)) is not None:
             index, error = irregular
             if all(self.is_expendable(base) for base in bases[index:]):
+                hit("half-made files removed")
                 for base in reversed(bases[index:]):
                     self.remove_file(base)
                 del bases[index:]
             elif self._is_expired_front(bases[: index + 1], expired_mtime_ms):
+                hit("expired front removed")
                 for base in bases[:index]:
                     self.remove_file(base)
                 del bases[:index]

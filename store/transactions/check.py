@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 from ..config import BrokerRole
 from ..errors import StoreError
 from ..formats.message import MessageRecord
+from ..marks import hit
 from ..message import Message
 from ..message_store import MessageStore
 from ..put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
@@ -88,13 +89,21 @@ class TransactionalMessageCheckService(Service):
         self._ops: OpQueue | None = None
         self._half_offset = 0
         """The first half message that is not done with."""
-        self._own_from = 0
+        self._own_from = -1
         """Half messages from here on were put in this life, so all of them that were put back are known."""
         self._unpublished: _Progress | None = None
         self._put_end = 0
         """Log offset behind what was put last; with a transient pool further than readers may see."""
 
     # -- life --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to make passes. What is put from now on is of this life."""
+        self._own_from = self._half_end()
+        super().start()
+
+    def _half_end(self) -> int:
+        return self._store.get_max_offset_in_queue(HALF_TOPIC, QUEUE_ID)
 
     def step(self) -> None:
         """Wait one interval, then make a pass; survive what the disk does to it."""
@@ -124,7 +133,7 @@ class TransactionalMessageCheckService(Service):
         if ops is None:
             ops = self._ops = self._begin()
         self._pay_owed()
-        end = self._store.get_max_offset_in_queue(HALF_TOPIC, QUEUE_ID)
+        end = self._half_end()
         if end < self._half_offset:  # it was removed with what it led to, and has begun anew
             self._half_offset, self._own_from = end, min(self._own_from, end)
             self._decisions.clear()
@@ -140,7 +149,7 @@ class TransactionalMessageCheckService(Service):
         if self._half_offset >= self._own_from:
             with self._decisions.lock:
                 ops.forget(self._is_settled)
-                self._decisions.forget(self._is_settled)
+                self._decisions.forget(self._is_settled, range(self._own_from, self._half_offset))
         rests_on = max(self._store.max_phy_offset, self._put_end)
         self._unpublished = _Progress(self._half_offset, ops.needed_from, rests_on)
         self._publish()
@@ -148,7 +157,8 @@ class TransactionalMessageCheckService(Service):
     def _begin(self) -> OpQueue:
         """Take up the progress of earlier lives."""
         self._half_offset = self._progress_in(HALF_TOPIC)
-        self._own_from = self._store.get_max_offset_in_queue(HALF_TOPIC, QUEUE_ID)
+        if self._own_from < 0:
+            self._own_from = self._half_end()
         return OpQueue(self._store, self._progress_in(OP_TOPIC))
 
     def _progress_in(self, topic: str) -> int:
@@ -159,7 +169,7 @@ class TransactionalMessageCheckService(Service):
         """Return whether the check cannot come upon the half message that was once at an offset, if any was."""
         if half_offset < self._half_offset:
             return not self._decisions.is_put_back(half_offset)
-        return half_offset >= self._store.get_max_offset_in_queue(HALF_TOPIC, QUEUE_ID)
+        return half_offset >= self._half_end()
 
     def _publish(self) -> None:
         """Keep the progress of the last pass for later lives, if what it rests upon is durable."""
@@ -175,6 +185,7 @@ class TransactionalMessageCheckService(Service):
     def _pay_owed(self) -> None:
         """Try again to put the ops of decisions that had none."""
         for half_offset in self._decisions.owed():
+            hit("op owed")
             message = decision(half_offset, self.world.clock.now_ms(), self.config.store_host)
             append = self._store.put_message(message).append
             if append is not None:
@@ -204,6 +215,7 @@ class TransactionalMessageCheckService(Service):
             append = self._put_again(message, again(half, HALF_TOPIC, {}))
             if append is None:
                 return False
+            hit("half message put back")
             decisions.was_put_back(half, append.queue_offset)
             if judged is Verdict.DUE:
                 asked = _placed(half.record, message, append)
@@ -213,10 +225,12 @@ class TransactionalMessageCheckService(Service):
 
     def _give_up(self, half: HalfMessage) -> bool:
         """Move a half message out of the way; False if that has to be tried again."""
+        hit("half message given up")
         result = self._put(again(half, GIVEN_UP_TOPIC, {}))
         if not result.is_stored and result.status not in _NEVER_STORED:
             return False
         self._decisions.was_passed(half)
+        self._decisions.was_given_up(half)
         return True
 
     def _put_again(self, message: Message, as_it_was: Message) -> AppendMessageResult | None:

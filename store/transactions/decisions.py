@@ -3,7 +3,7 @@
 A decision is in the log before the check can pull its op, and a half message that was put back is known under two
 offsets. Without this memory a producer would be asked about what it has just decided, and two of its answers that cross
 would both be carried out: until the check has passed a half message, the first one counts. Nothing here survives a
-crash, nor needs to: a producer is then asked once more.
+crash, nor needs to: a producer is then asked once more. What the check has passed is decided, unless it was given up.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,6 +27,10 @@ class Decisions:
         """First offset -> newest one, until the check is done with it."""
         self._decided: set[int] = set()
         """First offsets of what was decided, until the check has passed it."""
+        self._given_up: set[int] = set()
+        """First offsets of what the check has passed undecided."""
+        self._passed = range(0)
+        """First offsets of what the check is done with, but for what was put back or given up."""
 
     def begin(self, half: HalfMessage, visible_ops: int) -> bool:
         """Claim the right to decide; False if that is known to have happened, or is happening.
@@ -35,10 +39,18 @@ class Decisions:
         """
         with self.lock:
             self._prune(visible_ops)
+            if self._is_past(half.first_offset):
+                return False
             if half.first_offset in self._decided or any(offset in self._ops for offset in half.offsets):
                 return False
             self._ops |= dict.fromkeys(half.offsets, _IN_FLIGHT)
             return True
+
+    def _is_past(self, first_offset: int) -> bool:
+        """Return whether the check has come upon the decision about a half message of this life, and forgotten it."""
+        return first_offset in self._passed and not (
+            first_offset in self._put_back or first_offset in self._given_up
+        )
 
     def _prune(self, visible_ops: int) -> None:
         """Forget the oldest decisions as far as everyone can see their ops."""
@@ -77,6 +89,8 @@ class Decisions:
             self._ops.clear()
             self._put_back.clear()
             self._decided.clear()
+            self._given_up.clear()
+            self._passed = range(0)
 
     # -- with the lock held ------------------------------------------------------------------------
 
@@ -98,6 +112,14 @@ class Decisions:
         """Return whether the half message that was first at a queue offset may come up again."""
         return first_offset in self._put_back
 
-    def forget(self, is_settled: Callable[[int], bool]) -> None:
-        """Drop decisions about half messages that the check cannot come upon again."""
+    def was_given_up(self, half: HalfMessage) -> None:
+        """Note that the check has passed a half message that nobody decided."""
+        self._given_up.add(half.first_offset)
+
+    def forget(self, is_settled: Callable[[int], bool], passed: range) -> None:
+        """Drop decisions about half messages that the check cannot come upon again.
+
+        passed: the first offsets, of this life, that the check is done with, but for what was put back or given up.
+        """
+        self._passed = passed
         self._decided = {half_offset for half_offset in self._decided if not is_settled(half_offset)}

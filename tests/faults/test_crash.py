@@ -220,7 +220,7 @@ def test_the_same_seed_finds_the_same_image_and_a_replay_of_the_record_too(
             scribble(first)
             scribble(second)
             image = first.cut(profile)
-            replayed = make_rig(choices=Choices.replaying(first.choices.recorded()), image=DURABLE)
+            replayed = make_rig(choices=Choices.replaying(first.choices.decisions()), image=DURABLE)
             scribble(replayed)
 
             assert image.digest() == second.cut(profile).digest() == replayed.cut(profile).digest()
@@ -261,7 +261,7 @@ def test_the_record_says_which_page_and_which_change_each_draw_was_about(
         rig = make_rig(seed=str(seed), image=DURABLE)
         scribble(rig)
         rig.cut("strict-posix")
-        labels |= {draw[0] for draw in rig.choices.recorded()["disk"]}
+        labels |= {decision.label for decision in rig.choices.decisions() if decision.stream == "disk"}
     assert labels >= {
         "page /d/log#0 writes lost",
         "page /d/log#1 writes lost",
@@ -279,7 +279,7 @@ def test_a_disk_without_unsynced_changes_draws_nothing(make_rig: Callable[..., A
     rig.files.map("/old", 2 * PAGE)
     image = rig.cut("strict-posix")
 
-    assert rig.choices.recorded()["disk"] == []
+    assert rig.choices.stream("disk").drawn == 0
     assert all(image.files[path] is DURABLE.files[path] for path in DURABLE.files)
 
 

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tornlog.faults.aim import CrashPoint
 from tornlog.faults.profiles import PROFILES
 from tornlog.faults.timing import SyncTiming
 from tornlog.sim.errors import MachineDied
@@ -299,6 +300,54 @@ def test_an_appointment_must_lie_ahead_and_name_a_moment(make_rig: Callable[...,
         rig.disk.crash_at(1, "before")
     with pytest.raises(ValueError, match="before, during, after, found amidst"):
         rig.disk.crash_at(9, "amidst")
+
+
+@pytest.mark.parametrize("moment", ["before", "during", "after"])
+@pytest.mark.parametrize("operation", range(len(KINDS)))
+def test_an_operation_has_a_name_that_leads_to_the_same_death(
+    make_rig: Callable[..., Any], operation: int, moment: str
+) -> None:
+    named = make_rig()
+    aim = named.disk.crash_and_name(operation, moment)
+    named.run_until_death(every_operation(named))
+    point = aim.point
+    assert point is not None
+    assert point.kind == KINDS[operation]
+    assert named.disk.operations == operation + 1
+
+    dying = make_rig()
+    dying.disk.crash_at_point(CrashPoint.parse(str(point)), moment)
+    dying.run_until_death(every_operation(dying))
+    assert dying.kernel.digest() == named.kernel.digest()
+    assert dying.fired == named.fired
+    assert dying.cut("nothing-lost").digest() == named.cut("nothing-lost").digest()
+
+
+def test_a_name_that_no_operation_has_lets_everybody_live(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    rig.disk.crash_at_point(CrashPoint("store", "/of/yore", 1), "before")
+    rig.run(every_operation(rig))
+
+    assert not any(kind.startswith("crash") for kind in rig.fired)
+
+
+def test_operations_are_named_from_the_appointment_on(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    mapped = rig.files.map("/a", 100)
+    mapped.store(0, b"x")
+    aim = rig.disk.crash_and_name(rig.disk.operations + 1, "before")
+    rig.run_until_death(lambda: [mapped.store(at, b"y") for at in range(3)])
+
+    assert aim.point == CrashPoint("store", "/a", 2)
+
+
+def test_what_is_disarmed_kills_nobody(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    rig.disk.crash_at_point(CrashPoint("create", "/a", 1), "before")
+    rig.disk.disarm()
+    rig.files.map("/a", 10)
+
+    assert rig.machine.alive
 
 
 def test_a_judge_can_ask_what_is_surely_on_the_platter(make_rig: Callable[..., Any]) -> None:

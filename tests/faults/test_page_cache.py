@@ -216,3 +216,14 @@ def test_writing_again_what_is_on_the_platter_leaves_it_durable_and_a_detour_doe
     inode.write(5, 0, b"s", 0)
     assert not inode.has_durable(0, 6)
     assert inode.has_durable(1, 6)
+
+
+def test_the_pages_that_a_sync_would_write_are_those_written_before_it_in_its_range() -> None:
+    inode = Inode(0, 8, 0)
+    inode.write(1, 6, b"abcd", 0)
+    inode.write(2, 24, b"e", 0)
+    inode.write(5, 32, b"late", 0)
+
+    assert inode.covered_pages(4, 0, 40) == [0, 1, 3]
+    assert inode.covered_pages(4, 9, 10) == [1]
+    assert inode.covered_pages(0, 0, 40) == []

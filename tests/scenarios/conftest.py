@@ -37,6 +37,7 @@ QUIET = Ranges(
     no_wait_chance=(0.0,),
     pause_chance=(0.0,),
     policy=("random-walk",),
+    heals=(True,),
 )
 """Two producers, sync flush, one clean stop, and nothing that goes wrong."""
 

@@ -44,6 +44,19 @@ def fired_in_cuts() -> Counter[str]:
 
 
 @pytest.fixture(scope="module")
+def fired_on_bad_disks() -> Counter[str]:
+    """What fires where disks are full or dying, in segments of several pages."""
+    fired: Counter[str] = Counter()
+    for name, disk in (("a-dying-disk-is-never-made-worse", "dying-disk"), ("anything-goes", "full-disk")):
+        scenario = SCENARIOS[name].narrowed(disk=disk)
+        ranges = replace(scenario.ranges, commit_log_bytes=(8192, 16384))
+        tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(4 * SEEDS)))[name]
+        assert tally.violations == 0
+        fired += tally.fired
+    return fired
+
+
+@pytest.fixture(scope="module")
 def fired_in_removals() -> Counter[str]:
     """What fires where segments expire and whole queues are removed, and the disk takes some of that back."""
     scenario = SCENARIOS["retention-takes-only-the-oldest"]
@@ -109,9 +122,13 @@ def test_scenarios_that_can_crash_do(tallies: dict[str, Tally]) -> None:
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_every_kind_of_fault_fires_somewhere(
-    kind: str, fired: Counter[str], fired_in_cuts: Counter[str], fired_in_removals: Counter[str]
+    kind: str,
+    fired: Counter[str],
+    fired_in_cuts: Counter[str],
+    fired_in_removals: Counter[str],
+    fired_on_bad_disks: Counter[str],
 ) -> None:
-    assert fired[kind] + fired_in_cuts[kind] + fired_in_removals[kind] > 0
+    assert (fired + fired_in_cuts + fired_in_removals + fired_on_bad_disks)[kind] > 0
 
 
 @pytest.mark.parametrize("profile", PROFILES)

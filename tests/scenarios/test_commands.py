@@ -1,6 +1,7 @@
 """The command line: what it takes, prints, leaves and exits with."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tornlog.scenarios.failure import Failure
 from tornlog.scenarios.hunt import Hunted
 from tornlog.scenarios.invariants import INVARIANTS
 from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.mutants.versions import VERSIONS
 from tornlog.scenarios.scenario import POLICIES, Scenario
 
 NAME = "sync-flush-survives-power-loss"
@@ -77,7 +79,7 @@ def test_a_run_of_everything_fits_80_columns(tornlog: Tornlog) -> None:
     assert result.exit_code == 0
     assert all(name in result.stdout for name in SCENARIOS)
     tables = [
-        line for line in result.stdout.splitlines() if not line.startswith("  never: ")
+        line for line in result.stdout.splitlines() if " that never did: " not in line
     ]  # prose may run on
     assert all(len(line.rstrip()) <= 80 for line in tables)
     assert "…" not in result.stdout
@@ -296,6 +298,7 @@ def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
         "disks": list(PROFILES),
         "policies": list(POLICIES),
         "mutants": list(MUTANTS),
+        "versions": list(VERSIONS),
     }
     assert all(text for members in document.values() for text in members.values())
 
@@ -303,7 +306,7 @@ def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
 def test_list_prints_the_same_as_tables(tornlog: Tornlog) -> None:
     result = tornlog("list")
     assert result.exit_code == 0
-    for name in (*SCENARIOS, *INVARIANTS, *FAULTS, *PROFILES, *POLICIES, *MUTANTS):
+    for name in (*SCENARIOS, *INVARIANTS, *FAULTS, *PROFILES, *POLICIES, *MUTANTS, *VERSIONS):
         assert name in result.stdout
     assert all(len(line.rstrip()) <= 80 for line in result.stdout.splitlines())
 
@@ -321,7 +324,7 @@ def stored(failure: Failure, tmp_path: Path) -> Iterator[Path]:
 def test_a_failure_that_comes_back_exits_1(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
     result = tornlog("replay", stored)
     assert result.exit_code == 1
-    assert result.stdout == f"replayed: digest {failure.digest}, the same violation\n"
+    assert result.stdout == f"replayed: digest {failure.original.digest}, the same violation\n"
     assert f"broken: {failure.scenario}, seed {failure.seed}" in result.stderr
     assert "again:" not in result.stderr
 
@@ -336,8 +339,10 @@ def test_json_of_a_replay_says_whether_it_was_the_same(
         "scenario": failure.scenario,
         "seed": failure.seed,
         "same": True,
-        "digest": failure.digest,
+        "digest": failure.original.digest,
         "violations": [violation.to_json() for violation in failure.violations],
+        "gone": [],
+        "changed": [],
     }
     assert result.stderr == ""
 
@@ -346,18 +351,38 @@ def doctor(path: Path, **fields: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
-def test_a_record_that_no_longer_fits_exits_3_and_names_the_decision(tornlog: Tornlog, stored: Path) -> None:
-    doctor(stored, schedule=[[1, "a label of yore", "life-0/main"]])
+def test_decisions_that_are_gone_are_named_and_the_rest_is_followed(tornlog: Tornlog, stored: Path) -> None:
+    document = json.loads(stored.read_text())
+    gone = ["life-0/main @ a label of yore #1 -> life-0/main"] * 30
+    doctor(stored, schedule=document["schedule"] + gone)
+    doctor(stored, decisions={**document["decisions"], "of yore": [["torn", 1, 3, 2]]})
     result = tornlog("replay", stored)
-    assert result.exit_code == 3
-    assert "the record no longer fits: schedule, entry 0: recorded (1, 'a label of yore'" in result.stderr
+    assert result.exit_code == 1
+    assert "the same breach by another way" in result.stdout
+    assert "\ngone:\n  decision of yore: torn #1: 2 of 3\n" in result.stdout
+    assert f"  switch {gone[0]}\n" in result.stdout
 
 
-def test_another_digest_exits_4(tornlog: Tornlog, stored: Path) -> None:
-    doctor(stored, digest="0" * 32)
+def test_a_failure_that_is_repaired_exits_0(tornlog: Tornlog, stored: Path) -> None:
+    doctor(stored, mutant=None)
     result = tornlog("replay", stored)
-    assert result.exit_code == 4
-    assert "something else happened this time" in result.stdout
+    assert result.exit_code == 0
+    assert "this time every promise held" in result.stdout
+
+
+def test_another_violation_is_told(tornlog: Tornlog, stored: Path) -> None:
+    document = json.loads(stored.read_text())
+    doctor(stored, violations=[{**document["violations"][0], "field": "another", "invariant": "DUR"}])
+    result = tornlog("replay", stored)
+    assert result.exit_code == 1
+    assert "something else broke this time: STATUS: " in result.stdout
+
+
+def test_a_run_that_differs_from_itself_exits_4(
+    tornlog: Tornlog, stored: Path, impatient_producers: None
+) -> None:
+    doctor(stored, mutant=None)
+    assert tornlog("replay", stored).exit_code == 4
 
 
 def test_a_failure_of_a_mutant_that_is_gone_exits_2(tornlog: Tornlog, stored: Path) -> None:
@@ -376,6 +401,83 @@ def test_a_file_that_is_no_failure_exits_2(tornlog: Tornlog, tmp_path: Path, con
     assert "garbage.json" in in_one_line(result.stderr).replace(" ", "")
 
 
+# shrink
+
+
+def test_a_failure_becomes_small_beside_what_it_was(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
+    result = tornlog("shrink", stored)
+    assert result.exit_code == 1
+    assert in_one_line(result.stdout).startswith(tuple("123456789"))
+    assert re.search(r"messages +\d+ +1\n", result.stdout)
+    assert f"broken: {failure.scenario}, seed {failure.seed}" in result.stdout
+    small = Failure.from_json(stored.read_text())
+    assert small.original == failure.original
+    assert small.shrunk is not None
+    assert small.shrunk.size.messages == 1
+
+    replayed = tornlog("replay", stored)
+    assert replayed.exit_code == 1
+    assert f"digest {small.shrunk.digest}, the same violation" in replayed.stdout
+    original = tornlog("replay", stored, "--original")
+    assert f"digest {failure.original.digest}, the same violation" in original.stdout
+
+
+def test_what_is_small_can_be_left_in_another_file(tornlog: Tornlog, stored: Path, tmp_path: Path) -> None:
+    before, small = stored.read_text(), tmp_path / "small.json"
+    result = tornlog("shrink", stored, "-o", small, "--tries", 20, "--any-breach", "--json", "-")
+    assert result.exit_code == 1
+    document = document_of(result)
+    assert document["format"] == "tornlog-shrink/1"
+    assert document["tries"] <= 20
+    assert document["after"]["switches"] < document["before"]["switches"]
+    assert stored.read_text() == before
+    assert Failure.from_json(small.read_text()).shrunk is not None
+
+
+def test_a_failure_that_does_not_come_back_is_not_shrunk(tornlog: Tornlog, stored: Path) -> None:
+    doctor(stored, mutant=None)
+    result = tornlog("shrink", stored)
+    assert result.exit_code == 3
+    assert "not reproduced" in result.stderr
+
+
+# schedules
+
+
+def test_a_seed_runs_under_a_pasted_schedule(tornlog: Tornlog, tmp_path: Path) -> None:
+    file = tmp_path / "schedule.txt"
+    file.write_text("# a note\nlife-0/main @ ~start #1 -> life-0/nobody\n")
+    first = tornlog("run", NAME, "--seed", 3, "--schedule", file, "--json", "-")
+    assert first.exit_code == 0
+    assert first.stderr == "never happened: life-0/main @ ~start #1 -> life-0/nobody\n"
+    file.write_text("")
+    default, drawn = (
+        tornlog("run", NAME, "--seed", 3, "--schedule", file, "--json", "-"),
+        tornlog("run", NAME, "--seed", 3, "--json", "-"),
+    )
+    assert rows(first)[NAME]["digest"] == rows(default)[NAME]["digest"] != rows(drawn)[NAME]["digest"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(NAME, "--seeds", 3), (NAME, OTHER, "--seed", 3), (NAME, "--seed", 3, "--check-determinism")],
+)
+def test_a_schedule_is_for_one_run(tornlog: Tornlog, tmp_path: Path, arguments: tuple[object, ...]) -> None:
+    file = tmp_path / "schedule.txt"
+    file.write_text("")
+    result = tornlog("run", *arguments, "--schedule", file)
+    assert result.exit_code == 2
+    assert "expected one scenario and --seed" in in_one_line(result.stderr)
+
+
+def test_a_schedule_that_is_none_exits_2(tornlog: Tornlog, tmp_path: Path) -> None:
+    file = tmp_path / "schedule.txt"
+    file.write_text("first a, then b\n")
+    result = tornlog("run", NAME, "--seed", 3, "--schedule", file)
+    assert result.exit_code == 2
+    assert "line 1: expected TASK @ LABEL #N" in in_one_line(result.stderr)
+
+
 # mutants
 
 
@@ -384,6 +486,17 @@ def test_a_mutant_that_is_found_exits_0(tornlog: Tornlog) -> None:
     assert result.exit_code == 0
     assert "1 of 1 mutants found" in result.stdout
     assert "STATUS" in result.stdout
+
+
+def test_what_finds_a_mutant_can_be_made_small_and_left(tornlog: Tornlog, tmp_path: Path) -> None:
+    result = tornlog("mutants", BUG, "--shrink", "--out", tmp_path, "--json", tmp_path / "mutants.json")
+    assert result.exit_code == 0
+    assert re.search(r"by +seeds +seconds +msg +pre +sec", result.stdout)
+    (row,) = json.loads((tmp_path / "mutants.json").read_text())
+    assert row["shrunk"]["messages"] == 1
+    assert row["shrunk"]["tries"] > 1
+    (left,) = (tmp_path / "failures").iterdir()
+    assert tornlog("replay", left).exit_code == 1
 
 
 def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
@@ -404,7 +517,7 @@ def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
 def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
     tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, hunted: Hunted, told: str
 ) -> None:
-    monkeypatch.setattr(commands, "hunt", lambda mutant, seeds: hunted)
+    monkeypatch.setattr(commands, "hunt_all", lambda names, seeds, **options: iter([hunted]))
     result = tornlog("mutants", BUG)
     assert result.exit_code == 1
     assert result.stderr.strip() == told

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.plan import FaultPlan
-from tornlog.scenarios.plan import MOMENTS, Plan, Ranges, draw_plan
+from tornlog.scenarios.plan import DRAWN_APART, MOMENTS, POLICY_PARAMETERS, Plan, Ranges, draw_plan
 from tornlog.scenarios.realities import REALITIES
 from tornlog.sim.choices import Choices
 
@@ -29,10 +29,10 @@ def test_every_draw_lies_within_its_range() -> None:
     for seed in SEEDS:
         plan = drawn(seed)
         for field in fields(Plan):
-            if field.name not in ("policy_parameter", "lives", "faults"):
+            if field.name not in DRAWN_APART:
                 assert getattr(plan, field.name) in getattr(ranges, field.name), field.name
         assert len(plan.lives) in ranges.lives
-        assert plan.policy_parameter in ((2, 3, 5) if plan.policy == "pct" else (1, 4, 16, 64))
+        assert plan.policy_parameter in POLICY_PARAMETERS[plan.policy][0]
         for life in plan.lives:
             assert life.ending in ranges.endings
             assert life.profile in REALITIES[plan.disk].crashes
@@ -44,7 +44,7 @@ def test_every_option_of_every_range_is_drawn_by_some_seed() -> None:
     ranges = Ranges()
     plans = [drawn(seed) for seed in SEEDS]
     for field in fields(Plan):
-        if field.name not in ("policy_parameter", "lives", "faults"):
+        if field.name not in DRAWN_APART:
             assert {getattr(plan, field.name) for plan in plans} == set(getattr(ranges, field.name)), (
                 field.name
             )
@@ -57,8 +57,9 @@ def test_every_option_of_every_range_is_drawn_by_some_seed() -> None:
 
 
 def test_faults_are_off_but_for_those_a_range_or_the_disk_asks_for() -> None:
-    assert {drawn(seed).faults for seed in SEEDS} == {FaultPlan()}
-    ranges = Ranges().with_faults(failed_sync_chance=(0.0, 0.1)).with_faults(slow_sync_ms_max=(7, 8))
+    quiet = Ranges(disk=("ext4-ordered",))
+    assert {draw_plan(Choices(str(seed)).stream("plan"), quiet).faults for seed in SEEDS} == {FaultPlan()}
+    ranges = quiet.with_faults(failed_sync_chance=(0.0, 0.1)).with_faults(slow_sync_ms_max=(7, 8))
     faults = {draw_plan(Choices(str(seed)).stream("plan"), ranges).faults for seed in SEEDS}
     assert faults == {
         FaultPlan(failed_sync_chance=chance, slow_sync_ms_max=ms) for chance in (0.0, 0.1) for ms in (7, 8)
@@ -110,6 +111,14 @@ def _with_a_life_that_is_a_word(values: dict[str, Any]) -> None:
     values["lives"] = ["stop"]
 
 
+def _with_a_crash_point_that_is_none(values: dict[str, Any]) -> None:
+    values["lives"][0]["crash_point"] = "store"
+
+
+def _with_a_name_that_is_a_number(values: dict[str, Any]) -> None:
+    values["left_out"] = ["m0.0.0", 3]
+
+
 def _with_a_stranger_in_a_life(values: dict[str, Any]) -> None:
     values["lives"][0]["speed"] = 3
 
@@ -124,6 +133,8 @@ def _with_a_stranger_in_a_life(values: dict[str, Any]) -> None:
         (_with_lives_that_are_none, "plan.lives: expected list, found NoneType"),
         (_with_a_life_that_is_a_word, "plan.lives.0: expected an object, found str"),
         (_with_a_stranger_in_a_life, "plan.lives.0.speed: unknown"),
+        (_with_a_crash_point_that_is_none, "crash point: expected KIND /PATH #N, found store"),
+        (_with_a_name_that_is_a_number, "plan.left_out.1: expected str, found int"),
     ],
 )
 def test_a_plan_that_does_not_fit_is_refused_by_the_name_of_its_field(spoil: Any, message: str) -> None:
@@ -131,6 +142,16 @@ def test_a_plan_that_does_not_fit_is_refused_by_the_name_of_its_field(spoil: Any
     spoil(values)
     with pytest.raises(ValueError, match=f"^{message}$"):
         Plan.from_json(values)
+
+
+def test_what_is_younger_than_a_stored_plan_is_off() -> None:
+    plan = drawn(1)
+    values = json.loads(json.dumps(plan.to_json()))
+    del values["left_out"]
+    del values["faults"]["lying_sync_chance"]
+    for life in values["lives"]:
+        del life["crash_point"]
+    assert Plan.from_json(values) == plan
 
 
 def test_a_chance_may_be_a_whole_number_in_json() -> None:

@@ -10,6 +10,7 @@ from tornlog.faults.kinds import FAULTS
 from tornlog.scenarios.failure import Failure
 from tornlog.scenarios.hunt import Hunted
 from tornlog.scenarios.judging.evidence import Violation
+from tornlog.scenarios.marks import MARKS
 from tornlog.scenarios.present import hunts_table, runs_table, tell_failure, tell_fired
 from tornlog.scenarios.runner import Tally
 from tornlog.scenarios.scenario import Scenario
@@ -41,7 +42,11 @@ def test_what_fired_is_summed_up_and_what_never_did_is_named(quiet_scenario: Sce
     first = Counter({"torn page": 2, "crash before store": 3, "crash": 9, "crash strict-posix": 9})
     second = Counter({"torn page": 5, "crash before sync directory": 1, "crash during store": 1})
     out, printed = console()
-    tell_fired(out, [Tally(quiet_scenario, fired=first), Tally(quiet_scenario, fired=second)])
+    tallies = [
+        Tally(quiet_scenario, fired=first, marks=Counter({"index rolls": 1})),
+        Tally(quiet_scenario, fired=second, marks=Counter({"index rolls": 1})),
+    ]
+    tell_fired(out, tallies)
     text = [line.split() for line in lines(printed) if line]
     assert text == [
         ["what", "fired"],
@@ -49,7 +54,9 @@ def test_what_fired_is_summed_up_and_what_never_did_is_named(quiet_scenario: Sce
         ["crash", "under", "strict-posix", "9"],
         ["died", "before", "an", "operation", "4"],
         ["died", "during", "an", "operation", "1"],
-        f"never: {', '.join(kind for kind in FAULTS if kind != 'torn page')}".split(),
+        ["index", "rolls", "2"],
+        f"faults that never did: {', '.join(kind for kind in FAULTS if kind != 'torn page')}".split(),
+        f"marks that never did: {', '.join(mark for mark in MARKS if mark != 'index rolls')}".split(),
     ]
 
 
@@ -72,9 +79,13 @@ def test_a_pipe_gets_a_line_for_each_thing_said(failure: Failure) -> None:
     assert f"  claim: {claim}".rstrip() in told(replace(failure, claim=claim), terminal=False)
 
 
+def breaking(failure: Failure, violations: list[Violation]) -> Failure:
+    return replace(failure, original=replace(failure.original, violations=violations))
+
+
 def test_a_violation_says_file_offset_field_expected_and_found(failure: Failure) -> None:
     violation = Violation("DUR", "m1 is [gone]", "commitlog/0", 4096, "record", "m1", "KEYS\1m2\2TAGS\1a")
-    found = told(replace(failure, violations=[violation]), terminal=False)
+    found = told(breaking(failure, [violation]), terminal=False)
     at = found.index("  DUR: m1 is [gone]")
     assert found[at + 1 : at + 5] == [
         "    file:     commitlog/0 @ 4096",
@@ -86,13 +97,13 @@ def test_a_violation_says_file_offset_field_expected_and_found(failure: Failure)
 
 def test_a_deadlock_has_a_line_for_every_task(failure: Failure) -> None:
     violation = Violation("LIVE", "deadlock at 3 ms\n  a waits for b\n  b waits for a", field="progress")
-    found = told(replace(failure, violations=[violation]), terminal=False)
+    found = told(breaking(failure, [violation]), terminal=False)
     at = found.index("  LIVE: deadlock at 3 ms")
     assert found[at + 1 : at + 4] == ["    a waits for b", "    b waits for a", "  before it:"]
 
 
 def test_many_violations_are_cut_short_and_counted(failure: Failure) -> None:
-    found = told(replace(failure, violations=failure.violations * 8), terminal=False)
+    found = told(breaking(failure, failure.violations * 8), terminal=False)
     assert sum(line.startswith("  STATUS: ") for line in found) == 3
     assert "  and 5 more like it" in found
 

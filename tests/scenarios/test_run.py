@@ -14,7 +14,7 @@ from tornlog.scenarios.plan import Life, Plan, Ranges, draw_plan
 from tornlog.scenarios.run import Outcome, Run
 from tornlog.scenarios.users.traffic import Traffic
 from tornlog.sim.choices import Choices
-from tornlog.sim.policies.replay import Replay
+from tornlog.sim.policies.labelling import Labelling
 from tornlog.store.commit import CommitRealTimeService
 from tornlog.store.dispatch import DispatchService
 from tornlog.store.errors import CorruptFileError, StoreNotReadableError
@@ -70,10 +70,10 @@ def test_the_same_choices_give_the_same_outcome(crash_plan: Plan, execute: Execu
 def test_a_run_can_be_repeated_from_its_record(crash_plan: Plan) -> None:
     choices = Choices("1")
     first = Run(crash_plan, choices).execute()
-    replayed = Choices.replaying(choices.recorded())
-    second = Run(crash_plan, replayed, Replay(first.schedule)).execute()
+    replayed, schedule = Choices.replaying(choices.decisions()), Labelling(first.schedule)
+    second = Run(crash_plan, replayed, schedule).execute()
     assert second == first
-    assert replayed.divergence is None
+    assert (replayed.unmet(), schedule.left) == ([], 0)
 
 
 def test_whoever_asks_is_given_every_image_that_a_machine_finds(crash_plan: Plan) -> None:
@@ -175,7 +175,7 @@ def test_a_service_that_spins_is_named(
             self.signal.notify()
 
     put(FlushConsumeQueueService, "finish", finish)
-    monkeypatch.setattr("tornlog.scenarios.run._STEP_LIMIT", 5_000)
+    monkeypatch.setattr("tornlog.scenarios.run.STEP_LIMIT", 5_000)
     invariant, summary = only_violation(execute(quiet_plan))
     assert invariant == "LIVE"
     assert summary.startswith("no end in sight")

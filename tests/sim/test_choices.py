@@ -1,8 +1,6 @@
 import json
 
-import pytest
-
-from tornlog.sim.choices import Choices, ReplayDivergedError
+from tornlog.sim.choices import Choices, Decision, decisions_of
 
 
 def draw_some(choices: Choices) -> list[object]:
@@ -57,19 +55,34 @@ def test_draws_do_not_change_between_versions_of_python() -> None:
 def test_a_replay_after_a_journey_through_json_repeats_every_draw() -> None:
     choices = Choices("7")
     drawn = draw_some(choices)
-    replayed = Choices.replaying(json.loads(json.dumps(choices.recorded())))
+    replayed = Choices.replaying(decisions_of(json.loads(json.dumps(choices.recorded()))))
 
     assert draw_some(replayed) == drawn
     assert replayed.recorded() == choices.recorded()
-    assert replayed.divergence is None
+    assert replayed.unmet() == []
 
 
-def test_the_record_has_label_options_and_value_of_each_draw() -> None:
+def test_the_record_has_label_number_options_and_value_of_each_draw_that_was_not_0() -> None:
     choices = Choices("7")
-    kept = choices.stream("disk").below(8, "sectors kept")
-    fails = choices.stream("disk").chance(0.5, "sync fails")
+    stream = choices.stream("disk")
+    drawn = [stream.below(3, "sectors kept") for _ in range(20)]
+    fails = [stream.chance(0.5, "sync fails") for _ in range(20)]
 
-    assert choices.recorded() == {"disk": [["sectors kept", 8, kept], ["sync fails", 0.5, int(fails)]]}
+    kept = [["sectors kept", nth, 3, value] for nth, value in enumerate(drawn, 1) if value]
+    failed = [["sync fails", nth, 2, 1] for nth, value in enumerate(fails, 1) if value]
+    assert choices.recorded() == {"disk": kept + failed}
+    assert 0 < len(failed) < 20
+    assert decisions_of(choices.recorded()) == choices.decisions()
+
+
+def test_streams_are_recorded_by_name_and_those_without_decisions_not_at_all() -> None:
+    choices = Choices("7")
+    for name in ("b", "idle", "a"):
+        stream = choices.stream(name)
+        while name != "idle" and not stream.below(2, "x"):
+            pass
+
+    assert list(choices.recorded()) == ["a", "b"]
 
 
 def test_a_draw_without_alternatives_is_not_recorded() -> None:
@@ -79,34 +92,108 @@ def test_a_draw_without_alternatives_is_not_recorded() -> None:
     assert stream.between(5, 5, "x") == 5
     assert stream.chance(0.0, "x") is False
     assert stream.chance(1.0, "x") is True
-    assert stream.recorded() == []
+    assert stream.drawn == 0
 
 
-def test_a_replay_that_asks_for_something_else_names_stream_index_and_both_draws() -> None:
-    replayed = Choices.replaying({"disk": [["torn", 8, 3], ["kept", 4, 1]]})
+def test_a_replay_is_plain_wherever_the_record_has_nothing() -> None:
+    stream = Choices.replaying([]).stream("disk")
+
+    assert stream.below(8, "torn") == 0
+    assert stream.between(3, 5, "ms") == 3
+    assert stream.chance(0.999, "fails") is False
+    assert stream.chance(1.0, "always") is True
+    assert stream.pick("ab", "which") == "a"
+    assert stream.decide(4, "fate", proposed=3) == 0
+    assert stream.decide(1, "no fate", proposed=0) == 0
+
+
+def test_a_decision_is_found_by_stream_label_and_number_whatever_else_is_drawn() -> None:
+    decision = Decision("disk", "torn", 2, 8, 5)
+    replayed = Choices.replaying([decision])
+    other, stream = replayed.stream("other"), replayed.stream("disk")
+
+    assert other.below(8, "torn") == other.below(8, "torn") == 0
+    assert [stream.below(8, label) for label in ("new", "torn", "new", "torn", "torn")] == [0, 0, 0, 5, 0]
+    assert replayed.decisions() == [decision]
+    assert replayed.unmet() == []
+
+
+def test_what_no_draw_follows_is_unmet() -> None:
+    met = Decision("disk", "torn", 1, 8, 3)
+    never_asked = Decision("disk", "torn", 2, 8, 3)
+    too_large = Decision("disk", "kept", 1, 4, 3)
+    of_nobody = Decision("a stream of yore", "kept", 1, 4, 3)
+    replayed = Choices.replaying([met, never_asked, too_large, of_nobody])
     stream = replayed.stream("disk")
+
     assert stream.below(8, "torn") == 3
-
-    with pytest.raises(ReplayDivergedError) as caught:
-        stream.below(5, "kept")
-
-    assert str(caught.value) == "stream disk, entry 1: recorded ('kept', 4), found ('kept', 5)"
-    assert replayed.divergence is caught.value
+    assert stream.below(3, "kept") == 0
+    assert replayed.unmet() == [of_nobody, never_asked, too_large]
+    assert str(never_asked) == "disk: torn #2: 3 of 8"
 
 
-def test_a_replay_that_draws_past_the_record_diverges() -> None:
-    replayed = Choices.replaying({"disk": []})
+def test_a_decision_out_of_other_options_is_followed_and_told() -> None:
+    decision = Decision("disk", "torn", 1, 8, 3)
+    replayed = Choices.replaying([decision])
 
-    with pytest.raises(ReplayDivergedError, match="entry 0: recorded the end, found \\('torn', 8\\)"):
-        replayed.stream("disk").below(8, "torn")
-    with pytest.raises(ReplayDivergedError):
-        replayed.stream("unheard of").chance(0.5, "torn")
+    assert replayed.stream("disk").below(5, "torn") == 3
+    assert replayed.unmet() == []
+    assert replayed.changed() == [(decision, 5)]
+    assert replayed.decisions() == [Decision("disk", "torn", 1, 5, 3)]
 
 
-def test_unrecorded_draws_leave_no_record_and_a_replay_refuses_them() -> None:
-    choices = Choices("7")
+def test_a_replayed_decision_wins_over_what_is_proposed() -> None:
+    stream = Choices.replaying([Decision("disk", "fate", 1, 4, 2)]).stream("disk")
 
-    assert 0.0 <= choices.stream("policy").unrecorded() < 1.0
-    assert choices.recorded() == {"policy": []}
-    with pytest.raises(ReplayDivergedError, match="unrecorded"):
-        Choices.replaying(choices.recorded()).stream("policy").unrecorded()
+    assert [stream.decide(4, "fate", proposed=1) for _ in range(2)] == [2, 0]
+
+
+def test_unrecorded_draws_leave_no_record_but_what_is_decided_from_them_does() -> None:
+    stream = Choices("7").stream("policy")
+
+    assert 0.0 <= stream.unrecorded() < 1.0
+    assert stream.drawn == 0
+    assert stream.decide(4, "fate", proposed=3) == 3
+    assert stream.decisions() == [Decision("policy", "fate", 1, 4, 3)]
+
+
+def test_draws_within_a_topic_come_from_the_stream_under_labels_of_their_own() -> None:
+    plain, divided = Choices("7").stream("users"), Choices("7").stream("users")
+    about = divided.within("m1")
+    drawn = [plain.below(100, "x"), plain.chance(0.5, "y"), plain.pick("abcd", "z")]
+
+    assert [about.below(100, "x"), about.chance(0.5, "y"), about.pick("abcd", "z")] == drawn
+    assert about.unrecorded() == plain.unrecorded()
+    assert about.decide(4, "fate", proposed=1) == 1
+    labels = [f"m1 {label}" for label, value in zip("xyz", drawn, strict=True) if value not in (0, "a")]
+    assert [decision.label for decision in divided.decisions()] == [*labels, "m1 fate"]
+    assert about.decisions() == divided.decisions()
+    assert about.drawn == divided.drawn == 4
+
+
+def test_leaving_a_topic_out_shifts_no_draw_of_another() -> None:
+    first = Choices("7")
+    for topic in ("m0", "m1"):
+        about = first.stream("users").within(topic)
+        drawn = [about.below(100, "bytes") for _ in range(3)]
+    replayed = Choices.replaying(first.decisions())
+    again = replayed.stream("users").within("m1")
+
+    assert [again.below(100, "bytes") for _ in range(3)] == drawn
+    assert {decision.label for decision in replayed.unmet()} == {"m0 bytes"}
+
+
+def test_all_draws_are_told_with_those_that_were_plain() -> None:
+    choices = Choices("1")
+    stream, about = choices.stream("b"), choices.stream("a").within("m1")
+    stream.decide(3, "fate", 0)
+    stream.decide(3, "fate", 2)
+    about.decide(2, "taken", 0)
+
+    assert list(choices.draws()) == [
+        Decision("a", "m1 taken", 1, 2, 0),
+        Decision("b", "fate", 1, 3, 0),
+        Decision("b", "fate", 2, 3, 2),
+    ]
+    assert list(about.draws()) == [Decision("a", "m1 taken", 1, 2, 0)]
+    assert choices.decisions() == [draw for draw in choices.draws() if draw.value]

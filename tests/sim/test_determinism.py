@@ -1,23 +1,30 @@
 import itertools
+import pickle
 import random
+import subprocess
+import sys
+from array import array
+from functools import partial
 
 import pytest
 
 from tornlog.sim.choices import Choices
-from tornlog.sim.determinism import check_determinism
+from tornlog.sim.determinism import check_determinism, first_difference, record
 from tornlog.sim.errors import LeakError, NondeterminismError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.trace import Recording, Trace, TraceEvent
 
 
-def digest_of_a_run(extra_steps: int = 0, *, leak: bool = False) -> str:
-    kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2))
+def digest_of_a_run(trace: Trace | None, *, extra_steps: int = 0, leak: bool = False, data: int = 0) -> str:
+    kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
     machine = kernel.machine("m")
     cell = machine.tasks.cell("c")
 
     def body() -> None:
         for _ in range(10 + extra_steps):
             cell.add(1)
+        kernel.note(7, data)
         if leak:
             try:
                 random.random()
@@ -32,19 +39,160 @@ def digest_of_a_run(extra_steps: int = 0, *, leak: bool = False) -> str:
     return kernel.digest()
 
 
+class Sheep:
+    """Hashes by its address."""
+
+
+def digest_of_a_walk_over_a_set(trace: Trace | None, *, ordered: bool, herd: list[list[Sheep]]) -> str:
+    """Let time pass for each of a set of objects, in the order that the set gives."""
+    kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
+    tasks = kernel.machine("m").tasks
+    flock = [Sheep() for _ in range(200)]
+    herd.append(flock)  # kept, so that the next flock has other addresses
+    number_of = dict(zip(flock, range(200), strict=True))
+    order = number_of if ordered else set(flock)
+
+    def main() -> None:
+        for sheep in order:
+            tasks.spawn(f"sheep-{number_of[sheep]}", lambda: None)
+            tasks.sleep(1 + number_of[sheep])
+
+    kernel.run(tasks._machine, main, time_limit_ns=10**12)
+    return kernel.digest()
+
+
+IN_A_PROCESS = """
+import sys
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.determinism import record
+import pickle
+
+def run(trace):
+    kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
+    machine = kernel.machine("m")
+    names = {f"sheep-{number}" for number in range(20)}
+    order = sorted(names) if sys.argv[1] == "sorted" else names
+    def main():
+        for name in order:
+            machine.tasks.spawn(name, lambda: None)
+            machine.tasks.sleep(1 + int(name.removeprefix("sheep-")))
+    kernel.run(machine, main, time_limit_ns=10**12)
+    return kernel.digest()
+
+sys.stdout.buffer.write(pickle.dumps((run(None), record(run))))
+"""
+
+
+def run_in_a_process(order: str, hash_seed: int) -> tuple[str, Recording]:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_PROCESS, order],
+        env={"PYTHONHASHSEED": str(hash_seed)},
+        capture_output=True,
+        check=True,
+    )
+    found: tuple[str, Recording] = pickle.loads(done.stdout)
+    return found
+
+
 def test_a_deterministic_run_returns_its_digest() -> None:
-    assert check_determinism(digest_of_a_run) == digest_of_a_run()
+    assert check_determinism(digest_of_a_run) == digest_of_a_run(None)
 
 
-def test_a_run_that_differs_names_both_digests() -> None:
+def test_a_run_that_takes_other_decisions_names_the_first_of_them() -> None:
     counter = itertools.count()
 
     with pytest.raises(NondeterminismError) as caught:
-        check_determinism(lambda: digest_of_a_run(next(counter)))
+        check_determinism(lambda trace: digest_of_a_run(trace, extra_steps=next(counter)))
 
-    assert str(caught.value).endswith(f"digests {digest_of_a_run(0)} and {digest_of_a_run(1)}")
+    digests = digest_of_a_run(None, extra_steps=0), digest_of_a_run(None, extra_steps=1)
+    assert (caught.value.first, caught.value.second) == digests
+    assert f"digests {digests[0]} and {digests[1]}; they part right after event " in str(caught.value)
+    assert " m/main switch m/a] in the one" not in caught.value.difference  # the start is the same in all
+    assert " in the one, event " in caught.value.difference
+
+
+def test_a_run_that_writes_other_data_names_the_event_before_it_and_the_checksums() -> None:
+    counter = itertools.count()
+
+    with pytest.raises(NondeterminismError) as caught:
+        check_determinism(lambda trace: digest_of_a_run(trace, data=next(counter)))
+
+    found = caught.value.difference
+    assert found.startswith("they part right after event ")
+    assert found.endswith("the digest takes (0x7, 0x2) in the one, (0x7, 0x3) in the other")
+
+
+def test_a_difference_that_does_not_show_again_is_called_that() -> None:
+    counter = itertools.count()
+
+    with pytest.raises(
+        NondeterminismError, match=r"; 4 more runs were all the same, so it does not show every"
+    ):
+        check_determinism(lambda trace: digest_of_a_run(trace, data=1 if next(counter) == 1 else 0))
+
+
+def test_a_decision_by_the_order_of_a_set_is_found_and_named() -> None:
+    run = partial(digest_of_a_walk_over_a_set, herd=[])
+    with pytest.raises(NondeterminismError) as caught:
+        check_determinism(partial(run, ordered=False))
+    assert "sheep-" in caught.value.difference
+
+    assert check_determinism(partial(run, ordered=True))
+
+
+def test_a_decision_by_the_hash_of_a_text_is_found_between_two_processes() -> None:
+    (one, first), (other, second) = (run_in_a_process("hashed", seed) for seed in (1, 2))
+    assert one != other
+    difference = first_difference(first, second)
+    assert difference is not None
+    assert "sheep-" in difference
+
+    (one, first), (other, second) = (run_in_a_process("sorted", seed) for seed in (1, 2))
+    assert one == other
+    assert first_difference(first, second) is None
 
 
 def test_a_leak_is_reported_even_if_the_code_swallowed_it() -> None:
     with pytest.raises(LeakError, match=r"test_determinism\.py:\d+: simulated code called random\.random"):
-        check_determinism(lambda: digest_of_a_run(leak=True))
+        check_determinism(lambda trace: digest_of_a_run(trace, leak=True))
+
+
+def recording(events: int, words: list[int], words_before: list[int]) -> Recording:
+    found = [TraceEvent(0, number, "m/a", "add", f"{number}") for number in range(events)]
+    return Recording(found, array("Q", words_before), array("Q", words))
+
+
+def test_a_run_that_ends_sooner_parts_at_its_end() -> None:
+    longer, shorter = recording(2, [1, 2], [0, 2]), recording(1, [1, 2], [0])
+    difference = first_difference(longer, shorter)
+    assert difference is not None
+    assert difference.endswith("event 2 [0.000000 ms step 1 m/a add 1] in the one, nothing more in the other")
+
+
+def test_runs_that_part_before_their_first_event_part_at_the_start() -> None:
+    found = first_difference(recording(0, [1, 2], []), recording(0, [1, 2, 3, 4], []))
+    takes = "the digest takes nothing more in the one, (0x3, 0x4) in the other"
+    assert found == f"they part right after the start: {takes}"
+
+
+def test_a_recording_has_every_word_however_many_there_are() -> None:
+    def run(trace: Trace | None) -> str:
+        kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
+        for number in range(10_000):
+            kernel.note(number, 0)
+        return kernel.digest()
+
+    found = record(run)
+    assert found.words[::2] == array("Q", range(10_000))
+    assert run(None) == run(Trace())
+
+
+def test_a_trace_that_was_not_made_to_compare_gives_no_recording() -> None:
+    trace = Trace()
+    with pytest.raises(AssertionError, match="belongs to a kernel"):
+        trace.recording()
+    digest_of_a_run(trace)
+    with pytest.raises(AssertionError, match="not made to compare"):
+        trace.recording()

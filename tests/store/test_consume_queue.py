@@ -200,6 +200,32 @@ def test_a_table_makes_each_queue_once_and_lists_them_in_order(lab: Make) -> Non
     lab().run(body)
 
 
+def test_a_directory_that_is_synced_while_a_file_is_being_made_is_synced_again(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        table = table_of(world)
+        queue = table.find_or_create("T", 0)
+        for number in range(PER_SEGMENT):
+            queue.put(number * 100, 100, 0, number)
+        meet = bench.failures.meet
+
+        def sync_before_the_map(method: str, path: str) -> None:
+            meet(method, path)
+            if method == "map":
+                bench.failures.meet = meet
+                table.make_durable()
+
+        bench.failures.meet = sync_before_the_map
+        queue.put(PER_SEGMENT * 100, 100, 0, PER_SEGMENT)
+        bench.failures.calls.clear()
+        table.make_durable()
+
+        assert ("sync_directory", "/store/consumequeue/T/0") in bench.failures.calls
+
+    bench.run(body)
+
+
 def test_only_new_files_have_their_directories_synced(lab: Make) -> None:
     bench = lab()
 

@@ -47,6 +47,26 @@ def names(world: World) -> list[str]:
     return world.files.list_directory(DIRECTORY)
 
 
+def test_a_directory_that_is_synced_while_a_file_is_being_made_is_not_taken_for_durable(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        ext = ext_of(world)
+        meet = bench.failures.meet
+
+        def sync_before_the_map(method: str, path: str) -> None:
+            meet(method, path)
+            if method == "map":
+                ext.directory_is_durable = True
+
+        bench.failures.meet = sync_before_the_map
+        ext.put(unit(1))
+
+        assert not ext.directory_is_durable
+
+    bench.run(body)
+
+
 def test_units_lie_one_behind_the_other_and_a_file_without_room_is_closed_with_an_end_mark(lab: Make) -> None:
     def body(world: World) -> None:
         ext, addresses = filled(world, 9)

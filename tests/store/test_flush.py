@@ -200,3 +200,24 @@ def test_a_request_is_ok_only_if_it_was_answered_so_before_its_deadline(lab: Mak
         late.complete(True)  # nobody waits for it any more
 
     lab().run(body)
+
+
+@pytest.mark.parametrize(("method", "path"), [("unlink", "/store/abort"), ("sync_directory", "/store")])
+def test_a_stop_that_cannot_remove_its_marker_for_good_is_not_clean_and_ends_all_the_same(
+    lab: Make, small: Make, method: str, path: str
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, small(flush_disk_type=SYNC))
+        assert store.put_message(Message.of("T", b"safe")).status is PutMessageStatus.PUT_OK
+        world.tasks.sleep(1000)
+        bench.failures.plan(method, path, times=10)
+        assert store.is_clean()
+        assert not store.shutdown()
+        bench.failures._planned.clear()
+        again = MessageStore(world, small(flush_disk_type=SYNC))
+        again.load()  # the directory's lock was given back
+        assert again.log.max_offset == store.log.max_offset
+
+    bench.run(body)

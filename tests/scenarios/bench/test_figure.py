@@ -6,7 +6,7 @@ from tornlog.scenarios.bench.figure import Figure, Latency
 def test_a_figure_is_the_median_of_its_samples() -> None:
     figure = Figure("sheep counted", "sheep/s", 100.0, (90.0, 1250.0, 120.0))
     assert figure.median == 120.0
-    assert not figure.is_below_floor
+    assert not figure.is_missed
     assert figure.latency is None
     assert figure.to_json() == {
         "name": "sheep counted",
@@ -18,8 +18,22 @@ def test_a_figure_is_the_median_of_its_samples() -> None:
 
 
 def test_without_a_floor_nothing_is_below_it() -> None:
-    assert not Figure("sheep counted", "sheep/s", None, (0.0,)).is_below_floor
-    assert Figure("sheep counted", "sheep/s", 0.5, (0.0,)).is_below_floor
+    assert not Figure("sheep counted", "sheep/s", None, (0.0,)).is_missed
+    assert Figure("sheep counted", "sheep/s", 0.5, (0.0,)).is_missed
+
+
+def test_above_a_ceiling_is_missed_and_the_ceiling_is_told() -> None:
+    figure = Figure("wolves", "wolves", None, (3.0,), ceiling=2.0)
+    assert figure.is_missed
+    assert figure.to_json()["ceiling"] == 2.0
+    assert not Figure("wolves", "wolves", None, (2.0,), ceiling=2.0).is_missed
+
+
+def test_what_else_there_was_in_a_second_is_a_median_too() -> None:
+    per_second = tuple({"steps": steps, "jumps": 1.0} for steps in (3.0, 9.0, 4.0))
+    figure = Figure("sheep counted", "sheep/s", None, (1.0, 2.0, 3.0), per_second=per_second)
+    assert figure.median_per_second("steps") == 4.0
+    assert figure.to_json()["per_second"] == {"steps": 4.0, "jumps": 1.0}
 
 
 def test_latencies_are_taken_over_all_workers_calls() -> None:

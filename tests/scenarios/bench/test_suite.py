@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tornlog.faults import mapped_file, plug
 from tornlog.scenarios.bench import Figure, Sample, Settings, run_bench, select
 from tornlog.scenarios.bench import suite as module
 from tornlog.scenarios.bench.dispatching import dispatch
@@ -13,9 +14,10 @@ from tornlog.scenarios.bench.messages import batch, message
 from tornlog.scenarios.bench.puts import batch_puts, puts
 from tornlog.scenarios.bench.raw_disk import sequential_write, sync_of_a_page
 from tornlog.scenarios.bench.reads import pulls, queries
-from tornlog.scenarios.bench.simulated import crash_runs, kernel_steps, simulated_messages
+from tornlog.scenarios.bench.simulated import crash_runs, digest_overhead, kernel_steps, simulated_messages
 from tornlog.scenarios.bench.suite import MEASUREMENTS, RATIOS, Measurement
 from tornlog.scenarios.bench.workplace import Workplace
+from tornlog.sim.digest import RollingDigest
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageResult, PutMessageStatus
@@ -57,6 +59,12 @@ def test_a_crash_run_is_complete_and_holds() -> None:
 def test_kernel_steps_and_simulated_messages_are_counted() -> None:
     assert kernel_steps() > 0.0
     assert simulated_messages() > 0.0
+
+
+def test_the_digest_is_back_after_its_overhead_was_measured() -> None:
+    originals = RollingDigest.note, mapped_file.crc32, plug.crc32
+    assert -50.0 < digest_overhead() < 100.0
+    assert (RollingDigest.note, mapped_file.crc32, plug.crc32) == originals
 
 
 # the store
@@ -203,6 +211,8 @@ def test_names_are_one_of_a_kind_and_floors_are_those_of_the_budget() -> None:
         "kernel steps": 400_000,
         "simulated messages": 15_000,
         "complete crash runs": 150,
+        "history judged": 100_000,
+        "history, 10 times over 1": 0.7,
         "put 1 KiB async, by 1": 40_000,
         "put 1 KiB async, batches": 120_000,
         "get 1 KiB, 32 at a time": 60_000,
@@ -210,6 +220,8 @@ def test_names_are_one_of_a_kind_and_floors_are_those_of_the_budget() -> None:
         "recovery scan with CRC": 400,
         "group commit, by 16 over 1": 6,
     }
+    ceilings = {one.name: one.ceiling for one in MEASUREMENTS if one.ceiling is not None}
+    assert ceilings == {"digest overhead": 8, "history in memory": 1_000}
 
 
 def test_a_quick_bench_is_smaller_in_everything_but_its_place() -> None:
@@ -219,4 +231,5 @@ def test_a_quick_bench_is_smaller_in_everything_but_its_place() -> None:
     assert quick.seconds < settings.seconds
     assert quick.small_log_bytes < settings.small_log_bytes
     assert quick.raw_bytes < settings.raw_bytes
+    assert quick.history_operations < settings.history_operations
     assert Figure("sheep", "sheep/s", None, (1.0,)).latency is None

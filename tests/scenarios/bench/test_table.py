@@ -1,10 +1,14 @@
 """Tables show medians beside floors, and how busy the machine was."""
 
+from dataclasses import replace
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
-from tornlog.scenarios.bench import Figure, Latency
+from tornlog import __version__
+from tornlog.scenarios.bench import Figure, Latency, table
+from tornlog.scenarios.bench.peers import PEERS
 from tornlog.scenarios.bench.suite import MEASUREMENTS, RATIOS
 from tornlog.scenarios.bench.table import bench_table, tell_bench
 
@@ -35,6 +39,19 @@ def test_without_timed_calls_there_is_one_table() -> None:
     lines = told([Figure("sheep counted", "sheep/s", None, (90.0,))])
     assert lines[0] == "medians of 3"
     assert "p99" not in "".join(lines)
+
+
+def test_every_tool_has_its_row_and_says_if_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = replace(PEERS[1], distribution="a-tool-that-nobody-has-made")
+    monkeypatch.setattr(table, "PEERS", (PEERS[0], absent, PEERS[2]))
+    per_second = ({"operations": 1_000.0, "events": 20_000.0},)
+    lines = told([Figure(PEERS[0].figure_name, "runs/s", None, (50.0,), per_second=per_second)])
+    assert all(len(line) <= 80 for line in lines if ": " not in line)
+    rows = [line.split() for line in lines if line.startswith((*[peer.name for peer in PEERS],))]
+    assert rows[0] == ["tornlog", __version__, "50", "1,000", "20,000", "scheduling", "points"]
+    assert rows[1] == ["simloom", "not", "installed"]
+    assert rows[2] == ["SimPy", "not", "measured"]
+    assert len([row for row in rows if row[0] == "simloom"]) == 2
 
 
 def test_every_figure_fits_one_line_of_80_columns() -> None:

@@ -1,8 +1,11 @@
 from collections.abc import Callable
 
+import pytest
+
 from tornlog.scenarios.invariants import prefix
 from tornlog.scenarios.judging.evidence import Evidence
 from tornlog.scenarios.judging.ledger import PutEntry
+from tornlog.scenarios.judging.recovered import FoundRecord
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.put_result import PutMessageStatus
 
@@ -44,8 +47,18 @@ def test_a_record_with_another_body_is_an_invention(evidence: Evidence) -> None:
     assert "a record that nobody put" in summaries(evidence)
 
 
-def test_a_put_that_is_there_twice_is_found(evidence: Evidence) -> None:
-    evidence.store.records.append(evidence.store.records[0])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_put_that_is_there_twice_is_found_whether_or_not_its_place_was_known(
+    evidence: Evidence, known: bool
+) -> None:
+    store, first = evidence.store, evidence.store.records[0]
+    record = first.record._replace(physical_offset=store.max_offset)
+    again = FoundRecord(record, first.file, store.max_offset, first.body)
+    store.records.append(again)
+    store.by_offset[store.max_offset] = again
+    store.max_offset += record.size_bytes
+    if not known:
+        evidence.ledger.puts[0].physical_offset = None
 
     assert summaries(evidence) == ["a put that is there twice"]
 
@@ -63,6 +76,7 @@ def test_a_refused_put_must_not_be_there(evidence: Evidence) -> None:
 
 
 def test_an_appended_record_that_others_stand_around_is_a_hole(evidence: Evidence) -> None:
-    del evidence.store.records[1]
+    gone = evidence.store.records.pop(1)
+    del evidence.store.by_offset[gone.record.physical_offset]
 
     assert summaries(evidence) == ["a hole below the log's end"]

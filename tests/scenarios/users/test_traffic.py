@@ -12,7 +12,8 @@ from tornlog.scenarios.judging.evidence import Violation
 from tornlog.scenarios.judging.ledger import Knowledge, Ledger, PutEntry
 from tornlog.scenarios.machine import config_of, world_of
 from tornlog.scenarios.plan import Plan
-from tornlog.scenarios.run import Outcome, policy_of
+from tornlog.scenarios.policies import policy_of
+from tornlog.scenarios.run import Outcome
 from tornlog.scenarios.users.traffic import TAGS, Traffic
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel

@@ -26,7 +26,8 @@ def test_stretches_have_the_mean_they_were_made_for(mean: int) -> None:
     kernel.run(machine, main, time_limit_ns=0)
     stretches = [entry[0] for entry in kernel.schedule]
 
-    assert mean * 0.93 < sum(stretches) / len(stretches) < mean * 1.07
+    # Of two tasks, the one that runs goes on after every other stretch, which is no switch.
+    assert 2 * mean * 0.93 < sum(stretches) / len(stretches) < 2 * mean * 1.07
 
 
 def test_each_runnable_task_is_about_as_likely_as_any_other() -> None:

@@ -6,11 +6,16 @@ import pytest
 from tornlog.sim.errors import MachineDied, ReplayDivergedError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
+from tornlog.sim.policies.labelling import Labelling
 from tornlog.sim.policies.replay import Replay
+from tornlog.sim.schedule import Switch, parse_schedule, print_schedule
 
 
-def live_and_crash(policy: Policy, rounds: int = 10, cell_name: str = "sum") -> Kernel:
-    """Run a machine with locks, signals, timers and a kill of another, crash it, and run a second life."""
+def live_and_crash(policy: Policy, rounds: int = 10, cell_name: str = "sum", extra: str = "") -> Kernel:
+    """Run a machine with locks, signals, timers and a kill of another, crash it, and run a second life.
+
+    extra: the name of a cell that everyone reads once more in each round, as changed code may.
+    """
     kernel = Kernel(policy)
     first, victim, second = (kernel.machine(name) for name in ("life-1", "victim", "life-2"))
     victim.tasks.spawn("heart", lambda: [victim.tasks.sleep(1) for _ in range(1000)])
@@ -19,9 +24,12 @@ def live_and_crash(policy: Policy, rounds: int = 10, cell_name: str = "sum") -> 
         machine = first if machine_name == "life-1" else second
         tasks = machine.tasks
         lock, signal, cell = tasks.lock("l"), tasks.signal("s"), tasks.cell(cell_name)
+        other = tasks.cell(extra)
 
         def add_up() -> None:
             for number in range(rounds):
+                if extra:
+                    other.get()
                 with lock:
                     cell.set(cell.get() + 1)
                     if number % 3 == 0:
@@ -47,74 +55,158 @@ def live_and_crash(policy: Policy, rounds: int = 10, cell_name: str = "sum") -> 
     return kernel
 
 
-def test_a_replayed_schedule_gives_the_same_digest_steps_time_and_schedule(
-    policy_of: Callable[[int], Policy],
-) -> None:
+def labelled(policy: Policy) -> tuple[Kernel, list[Switch]]:
+    """Run under a policy; return that run, and its schedule in labels."""
+    recorded = live_and_crash(policy)
+    labelling = Labelling(json.loads(json.dumps(recorded.schedule)))
+    again = live_and_crash(labelling)
+    assert again.digest() == recorded.digest()
+    assert again.schedule == recorded.schedule
+    assert labelling.left == 0
+    return recorded, labelling.labelled
+
+
+# The kernel's own record, told in labels
+
+
+def test_a_labelled_schedule_leads_to_the_same_run(policy_of: Callable[[int], Policy]) -> None:
     for seed in range(15):
-        recorded = live_and_crash(policy_of(seed))
-        schedule = json.loads(json.dumps(recorded.schedule))
+        recorded, schedule = labelled(policy_of(seed))
         assert schedule
-        replay = Replay(schedule)
+        replay = Replay(parse_schedule(print_schedule(schedule)))
         replayed = live_and_crash(replay)
 
         assert replayed.digest() == recorded.digest()
         assert (replayed.steps, replayed.now_ns) == (recorded.steps, recorded.now_ns)
-        assert replayed.schedule == schedule
-        assert replay.left == 0
+        assert replayed.schedule == recorded.schedule
+        assert replay.unmet == []
+        assert replay.followed == schedule
 
 
-def test_a_divergence_names_the_switch_what_was_recorded_and_what_is_there(
+def test_a_schedule_without_deviations_is_empty() -> None:
+    default = live_and_crash(Replay())
+    labelling = Labelling(default.schedule)
+
+    assert live_and_crash(labelling).digest() == default.digest()
+    assert labelling.labelled == []
+
+
+def test_labelling_another_program_names_the_switch_that_does_not_fit(
     policy_of: Callable[[int], Policy],
 ) -> None:
     schedule = live_and_crash(policy_of(1)).schedule
-    at = next(number for number, entry in enumerate(schedule) if str(entry[1]).endswith("l"))
-    points, label, task = schedule[at]
-    changed = [*schedule[:at], [points, f"{label} renamed", task], *schedule[at + 1 :]]
-
-    with pytest.raises(ReplayDivergedError) as caught:
-        live_and_crash(Replay(changed))
-
-    assert caught.value.index == at
-    assert str(caught.value).startswith(
-        f"schedule, entry {at}: recorded ({points}, '{label} renamed', '{task}'), found ({points}, '{label}', ["
-    )
-
-
-def test_a_recorded_task_that_is_not_there_is_a_divergence(policy_of: Callable[[int], Policy]) -> None:
-    schedule = live_and_crash(policy_of(1)).schedule
     schedule[3][2] = "life-1/nobody"
+    with pytest.raises(ReplayDivergedError, match=r"schedule, entry 3: .*'life-1/nobody'"):
+        live_and_crash(Labelling(schedule))
 
-    with pytest.raises(ReplayDivergedError, match=r"entry 3: .*'life-1/nobody'"):
-        live_and_crash(Replay(schedule))
-
-
-def test_a_longer_program_runs_past_the_end_of_the_record(policy_of: Callable[[int], Policy]) -> None:
     schedule = live_and_crash(policy_of(1)).schedule
-
     with pytest.raises(ReplayDivergedError, match="found"):
-        live_and_crash(Replay(schedule), rounds=11)
+        live_and_crash(Labelling(schedule), rounds=11)
     last_forced = max(number for number, entry in enumerate(schedule) if entry[1].startswith("~"))
     with pytest.raises(ReplayDivergedError, match=f"entry {last_forced}: recorded the end"):
-        live_and_crash(Replay(schedule[:last_forced]))
+        live_and_crash(Labelling(schedule[:last_forced]))
 
 
-def test_a_divergence_is_not_swallowed_by_the_code_that_runs_into_it() -> None:
-    def main_of(kernel: Kernel) -> None:
+def test_labelling_another_program_is_not_swallowed_by_the_code_that_runs_into_it() -> None:
+    kernel = Kernel(Labelling([[1, "cell c.get", "m/b"]]))
+    machine = kernel.machine("m")
+    cell = machine.tasks.cell("c")
+
+    def robust() -> None:
+        for _ in range(5):
+            try:
+                cell.get()
+            except Exception:
+                continue
+
+    def main() -> None:
+        for task in [machine.tasks.spawn(name, robust) for name in "ab"]:
+            task.join(None)
+
+    with pytest.raises(ReplayDivergedError, match="entry 0"):
+        kernel.run(machine, main, time_limit_ns=0)
+
+
+# What other code makes of a schedule
+
+
+def test_a_schedule_outlives_a_world_call_of_another_label() -> None:
+    schedule = [
+        Switch("life-1/a", "lock l", 2, "life-1/b"),
+        Switch("life-1/b", "cell sum.set", 1, "life-1/watch"),
+    ]
+    before, after = Replay(schedule), Replay(schedule)
+    live_and_crash(before)
+    live_and_crash(after, extra="another")
+
+    assert before.followed == after.followed == schedule
+
+
+def test_what_does_not_fit_any_more_is_kept_and_the_default_is_taken() -> None:
+    gone = [
+        Switch("life-1/nobody", "lock l", 1, "life-1/b"),
+        Switch("life-1/a", "lock of yore", 1, "life-1/b"),
+        Switch("life-1/a", "lock l", 999, "life-1/b"),
+        Switch("life-1/a", "lock l", 1, "life-1/nobody"),
+    ]
+    met = Switch("life-1/a", "lock l", 2, "life-1/b")
+    replay = Replay([*gone, met])
+    kernel = live_and_crash(replay)
+
+    assert replay.unmet == gone
+    assert replay.followed == [met]
+    assert kernel.digest() == live_and_crash(Replay([met])).digest()
+    assert kernel.digest() != live_and_crash(Replay()).digest()
+
+
+def test_the_number_of_a_place_counts_whoever_else_could_run() -> None:
+    def second_get(friends: int) -> list[Switch]:
+        kernel = Kernel(Replay())
+        machine = kernel.machine("m")
+        cell = machine.tasks.cell("c")
+        replay = Replay([Switch("m/main", "cell c.get", 3, "m/friend")])
+        kernel = Kernel(replay)
         machine = kernel.machine("m")
         cell = machine.tasks.cell("c")
 
-        def robust() -> None:
-            for _ in range(5):
-                try:
-                    cell.get()
-                except Exception:
-                    continue
-
         def main() -> None:
-            for task in [machine.tasks.spawn(name, robust) for name in "ab"]:
-                task.join(None)
+            cell.get()
+            for _ in range(friends):
+                machine.tasks.spawn("friend", lambda: None)
+            cell.get()
+            if not friends:
+                machine.tasks.spawn("friend", lambda: None)
+            cell.get()
 
         kernel.run(machine, main, time_limit_ns=0)
+        return replay.followed
 
-    with pytest.raises(ReplayDivergedError, match="entry 0"):
-        main_of(Kernel(Replay([[2, "cell c.get", "m/b"]])))
+    assert second_get(0) == second_get(1) == [Switch("m/main", "cell c.get", 3, "m/friend")]
+
+
+# Record and digest
+
+
+def test_neither_record_nor_digest_depends_on_how_often_a_policy_is_asked() -> None:
+    class AskedOften:
+        name = "asked often"
+        interrupts_on_wake = True
+
+        def __init__(self, stretch: int) -> None:
+            self._stretch = stretch
+
+        def choose(self, runnable: list[object], current: object, label: str, step: int) -> int:
+            return runnable.index(current) if current in runnable else 0
+
+        def stretch(self, chosen: object, step: int) -> int:
+            return self._stretch
+
+    kernels = [live_and_crash(AskedOften(stretch)) for stretch in (0, 3, 10**9)]  # type: ignore[arg-type]
+    assert len({kernel.digest() for kernel in kernels}) == 1
+    assert kernels[0].schedule == kernels[1].schedule == kernels[2].schedule
+    assert all(label.startswith("~") for _, label, _ in kernels[0].schedule)
+
+
+def test_a_switch_that_was_chosen_is_in_the_digest(policy_of: Callable[[int], Policy]) -> None:
+    switches = live_and_crash(Replay([Switch("life-1/a", "lock l", 2, "life-1/b")])).schedule
+    assert ["lock l", "life-1/b"] in [entry[1:] for entry in switches]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tornlog.store.formats import index_key
 from tornlog.store.formats.index_key import key_hash, keys_of, may_have_keys
 from tornlog.store.formats.java_hash import index_hash, java_hash
-from tornlog.store.formats.properties import encode_properties
+from tornlog.store.formats.properties import decode_properties, encode_properties
 from tornlog.store.formats.scan import ScannedRecord
 
 
@@ -55,6 +55,18 @@ def test_keys_are_the_unique_one_and_the_pieces_between_spaces(
     assert keys_of(raw) == expected
     if expected:
         assert may_have_keys(record_of(raw, 0))
+
+
+_PIECES = ["KEYS\1", "UNIQ_KEY\1", "MYKEYS\1", "TAGS\1", "a", "b ", "  ", "\2"]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=12))
+def test_keys_are_those_of_the_decoded_properties_however_they_are_spelled(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    properties = decode_properties(text)
+    unique, user = properties.get("UNIQ_KEY"), properties.get("KEYS", "")
+    wanted = [*([unique] if unique else []), *(key for key in user.split(" ") if key)]
+    assert keys_of(text.encode()) == [key.encode() for key in wanted]
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,15 @@ def test_a_zeroed_sector_of_properties_is_torn_wherever_it_lies(make_record: Mak
     assert flaw(log) == ("properties", 98)
 
 
+def test_properties_that_are_zero_from_some_byte_on_to_the_end_of_its_sector_are_torn(
+    make_record: MakeRecord,
+) -> None:
+    log = small_log(make_record, {"properties": b"a\x01" + b"v" * 2000})
+    log[700:1024] = bytes(324)
+
+    assert flaw(log) == ("properties", 98)
+
+
 def test_most_of_a_sector_zeroed_is_not_yet_torn(make_record: MakeRecord) -> None:
     log = small_log(make_record, {"properties": b"a\x01" + b"v" * 2000})
     log[512 : 512 + 511] = bytes(511)

@@ -1,0 +1,108 @@
+"""What a key-value store promises, and how that is tried: several clients, crashes, recovery, and a judge.
+
+python check_kv_log.py                          the store as it is
+python check_kv_log.py NoDirectorySync          one of kv_bugs; a failure is written to finding.json
+python check_kv_log.py NoDirectorySync replay   runs finding.json again
+"""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import kv_bugs
+from kv_log import KvLog
+
+from tornlog.faults.finding import Finding
+from tornlog.faults.shrink import shrink
+from tornlog.faults.simulation import PromiseBroken, Scenario, Simulation, SimWorld
+from tornlog.faults.trials import find, replay
+
+CLIENTS = ("ann", "bob")
+PUTS_EACH, COMPACTIONS = 6, 1
+OPERATIONS = 120  # of files; about as many as a life begins
+DISKS = ("process-kill", "ext4-ordered", "xfs", "strict-posix")
+
+
+class Clients:
+    """What clients were told: of each key, the values it may have. Each key belongs to one client."""
+
+    def __init__(self) -> None:
+        self._allowed: dict[bytes, list[bytes | None]] = {}
+
+    def put(self, store: KvLog, key: bytes, value: bytes | None) -> None:
+        """Put, and remember: until it returns, the old value is as good as the new one."""
+        self._allowed.setdefault(key, [None]).append(value)
+        store.put(key, value)
+        self._allowed[key] = [value]
+
+    def judge(self, store: KvLog) -> None:
+        """Judge what a start has found. From here on, that is what there is."""
+        found = store.items()
+        for key in sorted(found.keys() - self._allowed.keys()):
+            raise PromiseBroken("nothing is invented", f"{key!r} was never put")
+        for key, allowed in self._allowed.items():
+            value = found.get(key)
+            if value not in allowed:
+                expected = " or ".join(map(repr, allowed))
+                raise PromiseBroken("what was put is there", f"{key!r}: expected {expected}, found {value!r}")
+            self._allowed[key] = [value]
+
+
+def scenario(store_class: type[KvLog], run: Simulation) -> None:
+    """Let clients use a store in several lives, each of which ends in a crash; every start is judged."""
+    clients = Clients()
+
+    def client(store: KvLog, life: str, name: str) -> None:
+        for number, draw in run.steps(f"{life} {name}", PUTS_EACH):
+            key = f"{name}-{draw.below(2, 'key')}".encode()
+            clients.put(store, key, None if draw.chance(0.2, "deleted") else f"{life} {number}".encode())
+
+    def compactor(store: KvLog, life: str) -> None:
+        for _ in run.steps(f"{life} compactor", COMPACTIONS):
+            store.compact()
+
+    def use(life: str, world: SimWorld) -> None:
+        store = store_class(world, "/kv")
+        store.open()
+        clients.judge(store)
+        bodies: dict[str, Callable[[], None]] = {"compactor": partial(compactor, store, life)}
+        for name in CLIENTS:
+            bodies[name] = partial(client, store, life, name)
+        for task in [world.tasks.spawn(name, body) for name, body in bodies.items()]:
+            task.join(None)
+        store.close()
+
+    for number, _ in run.steps("lives", 2):
+        run.live(f"life-{number}", partial(use, f"life-{number}"), crash_within=OPERATIONS, profiles=DISKS)
+    run.live("end", partial(use, "end"))
+    run.live("after", lambda world: clients.judge(opened(store_class, world)))
+
+
+def opened(store_class: type[KvLog], world: SimWorld) -> KvLog:
+    """Return a store on what the last machine left."""
+    store = store_class(world, "/kv")
+    store.open()
+    return store
+
+
+def main(bug: str = "", command: str = "find") -> int:
+    """Find, shrink and keep a failure, or replay it; return 1 if there is one."""
+    check: Scenario = partial(scenario, getattr(kv_bugs, bug) if bug else KvLog)
+    if command == "replay":
+        with open("finding.json") as file:
+            finding = Finding.from_json(file.read())
+        print(finding.error if replay(check, finding.record).is_same(finding) else "another run")
+        return 1
+    found = find(check, range(1_000))
+    if found is None:
+        print("1000 seeds, nothing found")
+        return 0
+    smallest = shrink(check, found)
+    with open("finding.json", "w") as file:
+        file.write(smallest.to_json())
+    print(smallest)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""An end to what has none: code under test that loops without a world call, which no kernel can interrupt.
+
+The kernel counts steps and virtual time, and both stand still in such a loop. A timer of the process's own CPU time
+then raises in the midst of it, whatever task that is. It is a BaseException, so no service takes it for a failed disk;
+it ends the task, and the kernel switches all machines off, as for a KeyboardInterrupt.
+
+The figure is far above what any honest run takes, so that which runs it ends does not depend on the machine's speed.
+"""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+CPU_SECONDS_MAX = 10.0
+"""Of one run, some thousand times what runs take."""
+
+
+class NoEndInSight(BaseException):
+    """The CPU time of a block is used up."""
+
+
+@contextmanager
+def cpu_limit(seconds: float | None) -> Iterator[None]:
+    """Raise NoEndInSight inside a block that has used so much CPU time, and again each time it has used as much more.
+
+    None: never. For the main thread only, which is the one that gets signals, and not to be nested.
+    """
+    if seconds is None:
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, _end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise NoEndInSight("the CPU time is used up")

@@ -1,0 +1,45 @@
+"""A change of one function's syntax tree: what an operator proposes, and how the changed tree is made."""
+
+import ast
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=ast.AST)
+Function = ast.FunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Some nodes of a function and what stands in their places."""
+
+    line: int
+    """Of the first node, in its file."""
+    old: str
+    new: str
+    """The code before and after, each in one line."""
+    replaced: tuple[tuple[ast.AST, ast.AST], ...]
+
+    def applied_to(self, function: Function) -> Function:
+        """Return a changed copy of the function that the nodes are part of; the function stays as it is."""
+        return substituted(function, *self.replaced)
+
+
+def substituted(tree: Node, *pairs: tuple[ast.AST, ast.AST]) -> Node:
+    """Return a copy of a tree with some of its nodes, told by identity, replaced."""
+    return deepcopy(tree, {id(old): new for old, new in pairs})
+
+
+def replacing(old: ast.stmt | ast.expr, new: ast.stmt | ast.expr, text: str | None = None) -> Change:
+    """Return the change of one node into another; text is what to show of the new one, its code if None."""
+    return Change(old.lineno, shown(old), shown(new) if text is None else text, ((old, new),))
+
+
+def dropping(statement: ast.stmt) -> Change:
+    """Return the change that leaves a statement out."""
+    return replacing(statement, ast.copy_location(ast.Pass(), statement), "nothing")
+
+
+def shown(node: ast.AST) -> str:
+    """Return a node's code in one line; of a statement with a body, its head."""
+    return ast.unparse(node).splitlines()[0]

@@ -1,0 +1,120 @@
+"""What 4.9.8 never makes durable: names in directories, and all but one file of a queue in a pass.
+
+Observed: of all that it does to a store directory, the only fsync of a file is the lock file's, and no directory is
+ever synced. Names of segments and of the marker are in the catalogue; these are the others.
+"""
+
+from dataclasses import replace
+
+from .....store.consume_queue import ConsumeQueue
+from .....store.consume_queue_table import ConsumeQueueTable
+from .....store.flush_queues import FlushConsumeQueueService
+from .....store.index.index_files import IndexFiles
+from .....store.segments.segment_queue import SegmentQueue
+from ....plan import Ranges
+from ...mutant import Mutant, Patch
+
+_FLUSHES_AT_STOP = 3
+finish = FlushConsumeQueueService.finish
+
+
+def _remove(self: SegmentQueue, path: str) -> None:
+    self._world.files.unlink(path)
+
+
+def _remove_front(self: SegmentQueue) -> None:
+    path = self.segments[0].file.path
+    if self._world.files.status(path) is not None:
+        self._world.files.unlink(path)
+    with self._row_lock:
+        self.segments = self.segments[1:]
+
+
+def _with_retention(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        retention=(True,),
+        lives=(2, 3),
+        commit_log_bytes=(1024, 2048),
+        disk=("strict-posix",),
+        body_bytes_max=(300, 900),
+        messages_each=(16,),
+        pause_chance=(0.5,),
+    )
+
+
+REMOVALS_UNSYNCED = Mutant(
+    "removals-unsynced",
+    "truncation / retention",
+    "a power cut brings back segments that were removed, and not those around them",
+    (Patch(SegmentQueue, "_remove", _remove), Patch(SegmentQueue, "_remove_front", _remove_front)),
+    _with_retention,
+    ("START", "CLEAN", "PREFIX", "QOFF", "DUR", "CKPT"),
+)
+
+
+def _make_durable(self: ConsumeQueueTable) -> None:
+    for queue in self.all():
+        queue.flush(0)
+
+
+def _with_checkpoints(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        disk=("strict-posix",),
+        pause_chance=(0.5,),
+        pause_ms_max=(3000,),
+        thorough_interval_ms=(2000,),
+        endings=("crash in traffic", "crash at rest"),
+    )
+
+
+QUEUE_NAMES_UNSYNCED = Mutant(
+    "queue-names-unsynced",
+    "consume queue",
+    "the checkpoint speaks for queue files whose names a power cut takes",
+    (Patch(ConsumeQueueTable, "_make_durable", _make_durable),),
+    _with_checkpoints,
+    ("CKPT", "CQ-COMPLETE", "POS"),
+)
+
+
+def _flush(self: ConsumeQueue, least_pages: int) -> None:
+    if self.ext is not None:
+        self.ext.flush(least_pages)
+    self.queue.flush(least_pages)
+
+
+def _finish(self: FlushConsumeQueueService) -> None:
+    for _ in range(_FLUSHES_AT_STOP - 1):
+        for queue in self._queues.all():
+            queue.flush(0)
+    finish(self)
+
+
+def _with_short_queue_files(ranges: Ranges) -> Ranges:
+    return replace(_with_checkpoints(ranges), consume_queue_bytes=(100,), messages_each=(16,))
+
+
+QUEUE_PASS_FLUSHES_ONE_FILE = Mutant(
+    "queue-pass-flushes-one-file",
+    "consume queue / checkpoint",
+    "a pass flushes one file of each queue, and the checkpoint then speaks for all of them",
+    (Patch(ConsumeQueue, "flush", _flush), Patch(FlushConsumeQueueService, "finish", _finish)),
+    _with_short_queue_files,
+    ("CKPT", "CQ-COMPLETE"),
+)
+
+
+def _sync_names(self: IndexFiles) -> None:
+    """Leave the names to the system."""
+
+
+INDEX_NAMES_UNSYNCED = Mutant(
+    "index-names-unsynced",
+    "index",
+    "the checkpoint speaks for an index file whose name a power cut takes",
+    (Patch(IndexFiles, "sync_names", _sync_names),),
+    None,
+    ("CKPT", "IDX"),
+)

@@ -1,0 +1,115 @@
+"""What happens to a store's files while it is off: between two lives of one run, and not in any machine of it."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from ..faults.at_rest import rot
+from ..faults.damage import Damage
+from ..faults.disk import Disk
+from ..faults.flaws import LATENT_SECTOR_ERROR
+from ..faults.image import Image
+from ..sim.choices import Stream
+from ..sim.kernel import Kernel
+from ..store.config import StoreConfig
+from ..store.errors import CorruptFileError
+from ..store.message_store import MessageStore
+from .damage import expose_old_blocks, log_files, lose_last_sector, shorten_segment
+from .judging import promises
+from .judging.judge import Judge
+from .judging.ledger import Ledger
+from .machine import world_of
+from .plan import Life, Plan
+
+_TIME_LIMIT_NS = 900 * 1_000_000_000
+
+
+class OffTime:
+    """The time between the lives of one run; fired counts what happened in it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        config: StoreConfig,
+        kernel: Kernel,
+        ledger: Ledger,
+        judge: Judge,
+        streams: Callable[[str], Stream],
+    ) -> None:
+        self.fired: Counter[str] = Counter()
+        self._plan = plan
+        self._config = config
+        self._kernel = kernel
+        self._ledger = ledger
+        self._judge = judge
+        self._streams = streams
+        self._odd_starts = 0
+
+    def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
+        """Return what is on the disk when the next life begins, given what a store that was stopped left there."""
+        if life.ending == "stop and damage":
+            return self._lose_tail(image, store)
+        if life.ending == "stop and odd file":
+            self._try_odd_file(image, store)
+        return image
+
+    def after_crash(self, life: Life, image: Image, store: MessageStore | None) -> Image:
+        """Return what is on the disk when the next life begins; store is None if it died before it was loaded."""
+        if life.ending == "crash on old blocks" and store is not None:
+            return self._expose_old_blocks(image, store)
+        return image
+
+    def rot(self, name: str, image: Image) -> tuple[Image, list[Damage]]:
+        """Return what time has made of an image, and the sectors that cannot be read any more.
+
+        name is that of the disk that a machine is about to find.
+        """
+        if not self._plan.rot.is_possible:
+            return image, []
+        rotten, damage = rot(image, self._streams(f"{name}/rot"), self._plan.rot, self.fired)
+        self._judge.note_damage(self._config, damage)
+        return rotten, [one for one in damage if one.kind == LATENT_SECTOR_ERROR]
+
+    def _expose_old_blocks(self, image: Image, store: MessageStore) -> Image:
+        """Let what is behind the log's end be what an older segment had there."""
+        exposed = expose_old_blocks(image, store)
+        if exposed is None:
+            return image
+        self.fired["old blocks"] += 1
+        return exposed
+
+    def _lose_tail(self, image: Image, store: MessageStore) -> Image:
+        """Lose the last sector that the log has written, which nothing may be promised for any more."""
+        damage = lose_last_sector(image, store)
+        if damage is None:
+            return image
+        self.fired["lost sector"] += 1
+        promises.note_damage(self._ledger, damage.log_offset)
+        promises.note_damaged_copies(self._ledger, store.schedule.offsets)
+        return damage.image
+
+    def _try_odd_file(self, image: Image, store: MessageStore) -> None:
+        """Start beside a segment of a wrong size, which must be refused, or lose nothing; the file is then put back."""
+        odd = shorten_segment(image, store)
+        if odd is None:
+            return
+        self._odd_starts += 1
+        self.fired["odd size"] += 1
+        name = f"odd-{self._odd_starts}"
+        disk = Disk(self._kernel, self._streams(name), image=odd)
+        machine = self._kernel.machine(name)
+
+        def body() -> None:
+            other = MessageStore(world_of(machine, disk), self._config)
+            try:
+                other.load()
+            except CorruptFileError:
+                return
+            self._judge.recovery(other, disk)
+            self._judge.broken("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
+
+        with self._judge.judged_errors():
+            self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
+        if log_files(disk.settle(), store) != log_files(odd, store):
+            self._judge.broken(
+                "START", "a start that was refused changed the log", "files", "as before", "others"
+            )

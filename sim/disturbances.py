@@ -1,0 +1,133 @@
+"""What happens to machines and tasks from outside: tasks paused, everything paused, clocks stepped.
+
+    paused task      the task at a scheduling point stands still for a while; the others run on
+    paused machine   nobody runs for a while, on any machine, and time goes on: timers are late afterwards
+    clock step       the wall clock of the machine that runs jumps, ahead or back
+
+All of it strikes at scheduling points, in windows of WINDOW_POINTS: for each window it is drawn whether each kind comes
+in it, and at which point. So a record names the window, and neither how often a policy is asked nor what happens in
+other windows shifts it.
+
+Sources: Gunawi et al., "Why Does the Cloud Stop Computing?", SoCC 2016, and Lion et al., "Don't Get Caught in the Cold,
+Warm-up Your JVM", OSDI 2016, for pauses of runtimes and virtual machines; settimeofday(2) and RFC 5905 for clock steps.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from .choices import Stream
+from .kernel import Kernel
+from .tails import draw_tail
+from .task import Waiting
+
+WINDOW_POINTS = 128
+_CLOCK_STEP = 1 << 59  # tag of digest words, beside those of the scheduler and the kernel
+_WORD = (1 << 64) - 1
+_FOR_GOOD = 1 << 60
+_PAUSED = Waiting("paused")
+_PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock step"
+
+
+@dataclass(frozen=True, slots=True)
+class DisturbancePlan:
+    """What disturbs, and how often. Chances are per window; times are ms of virtual time. All is off if not told."""
+
+    paused_task_chance: float = 0.0
+    paused_task_ms_max: int = 2_000
+    paused_machine_chance: float = 0.0
+    paused_machine_ms_max: int = 10_000
+    clock_step_chance: float = 0.0
+    clock_step_ms_max: int = 60_000
+    """Ahead or back."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Return whether nothing disturbs."""
+        return not (self.paused_task_chance or self.paused_machine_chance or self.clock_step_chance)
+
+
+class Disturbances:
+    """The disturbances of one kernel, from `start` to `stop`; fired counts those that happened.
+
+    Invariant: `_coming` are those of the present window that are still to come, the next one last.
+    """
+
+    def __init__(self, kernel: Kernel, stream: Stream, plan: DisturbancePlan) -> None:
+        self.fired: Counter[str] = Counter()
+        self._kernel = kernel
+        self._stream = stream
+        self._plan = plan
+        self._window = 0
+        self._window_end = 0
+        self._coming: list[tuple[int, str]] = []
+
+    def start(self) -> None:
+        """Begin; nothing happens if the plan has nothing. A kernel has one such source at a time."""
+        if self._plan.is_quiet:
+            return
+        assert self._kernel.disturbances is None, "the kernel is being disturbed already"
+        self._kernel.disturbances = self
+        self._window_end = self._kernel.steps
+        self._open_window()
+
+    def stop(self) -> None:
+        """Let everything be quiet from here on; tasks that are paused go on when their time is up."""
+        if self._kernel.disturbances is self:
+            self._kernel.disturbances = None
+            self._coming.clear()
+            self._kernel.disturb_at(_FOR_GOOD)
+
+    def strike(self, step: int) -> bool:
+        """Do what is due; return whether the current task was paused for it. The scheduler calls it."""
+        due = []
+        while self._coming and self._coming[-1][0] <= step:
+            due.append(self._coming.pop()[1])
+        if step >= self._window_end:
+            self._open_window()
+        else:
+            self._set_next()
+        if _CLOCK in due:
+            self._step_clock()
+        if _PAUSED_MACHINE in due:
+            self._kernel.pass_time(self._draw_ns(_PAUSED_MACHINE, self._plan.paused_machine_ms_max))
+            self._tell(_PAUSED_MACHINE)
+        if _PAUSED_TASK in due:
+            self._tell(_PAUSED_TASK)
+            due_ns = self._kernel.now_ns + self._draw_ns(_PAUSED_TASK, self._plan.paused_task_ms_max)
+            self._kernel.park(_PAUSED, due_ns)
+        return _PAUSED_TASK in due
+
+    def _open_window(self) -> None:
+        """Draw what comes in the next window."""
+        plan, stream = self._plan, self._stream
+        self._window += 1
+        start = self._window_end
+        self._window_end = start + WINDOW_POINTS
+        for kind, chance in (
+            (_PAUSED_TASK, plan.paused_task_chance),
+            (_PAUSED_MACHINE, plan.paused_machine_chance),
+            (_CLOCK, plan.clock_step_chance),
+        ):
+            if chance > 0.0 and stream.chance(chance, f"{kind} in window {self._window}"):
+                point = stream.below(WINDOW_POINTS, f"point of a {kind} in window {self._window}")
+                self._coming.append((start + 1 + point, kind))
+        self._coming.sort(reverse=True)
+        self._set_next()
+
+    def _set_next(self) -> None:
+        self._kernel.disturb_at(self._coming[-1][0] if self._coming else self._window_end)
+
+    def _step_clock(self) -> None:
+        stream, machine = self._stream, self._kernel.current.machine
+        step_ms = draw_tail(stream, 1, max(1, self._plan.clock_step_ms_max), "ms of a clock step")
+        machine.wall_offset_ms += -step_ms if stream.chance(0.5, "a clock step back") else step_ms
+        self._kernel.note(_CLOCK_STEP, machine.wall_offset_ms & _WORD)
+        self._tell(_CLOCK)
+
+    def _draw_ns(self, kind: str, most_ms: int) -> int:
+        return draw_tail(self._stream, 1_000_000, max(1, most_ms) * 1_000_000, f"ns of a {kind}")
+
+    def _tell(self, kind: str) -> None:
+        self.fired[kind] += 1
+        if self._kernel.trace is not None:
+            self._kernel.trace.add(kind, self._kernel.current.name)

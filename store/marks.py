@@ -1,0 +1,71 @@
+"""Marks on rare paths: places that a campaign of tests has to have been at, or its silence says nothing about them.
+
+Costs one test where nobody collects. As in FoundationDB's probes and rust-analyzer's cov-mark, a mark stands in the
+code it is about, so that it moves and goes with it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+MARKS: dict[str, str] = {
+    "group commit again": "a request was not covered by the sync it shared, so it had one of its own",
+    "late sync": "a put timed out, and the sync it had waited for succeeded after all",
+    "failed group": "a sync failed while puts waited for it",
+    "put after close": "a put reached group commit after its stop had begun, and synced for itself",
+    "shortest blank": "a segment was closed by a blank record of exactly 8 bytes",
+    "put waits for segment": "a put came to a segment's end before the next segment was made",
+    "no segment in time": "a put gave up waiting for its segment",
+    "segment not made": "the disk did not give a segment",
+    "leftover replaced": "a file that a crash had left was in a new segment's place",
+    "no buffer": "the pool had no buffer left for a new segment",
+    "short write continued": "a commit went on behind a write that wrote less than it should",
+    "commit failed": "a commit failed, and the next put was refused",
+    "cut across segments": "recovery cut the log in front of whole segments",
+    "half-made files removed": "recovery removed files that a crash had left half made",
+    "expired front removed": "files that had expired were back in front of a gap",
+    "trusted damage": "recovery passed over damage in what was vouched for",
+    "longer scan": "recovery lacked queue entries in front of its scan, and scanned from the beginning",
+    "hole in a queue": "recovery filled a hole in a queue with blank entries",
+    "queue cut": "recovery cut entries that led behind the log's end",
+    "queue rewritten": "recovery wrote queue entries that a crash had taken",
+    "index dropped": "recovery removed index files, to build them again",
+    "index beyond log": "an index file that was taken for certain led behind the log's end",
+    "index rolls": "a full index file was followed by the next",
+    "dispatch fails": "dispatch met an error, and tries again",
+    "index not made": "the disk did not give an index file",
+    "unclean stop": "a stop could not make everything durable",
+    "delivery fails": "a delayed message could not be put where it was due, and is tried again",
+    "delivery progress clamped": "a delay queue was shorter than the progress in it",
+    "backup read": "a side file was missing or unreadable, and the version before it was taken",
+    "half message put back": "a half message that was not decided was put again behind the others",
+    "half message given up": "a half message had been asked about too often",
+    "op owed": "a decision was made whose op could not be stored, and was stored later",
+    "segment expired": "retention removed a segment",
+    "stuck segment": "a segment that was due to go would not go",
+    "light queue begins": "a light queue got its first message",
+    "pull before the queue": "a pull asked for what had left its queue",
+    "pull beyond the queue": "a pull asked for more than its queue had ever had",
+    "start on a live directory": "a store was refused because another had its directory",
+    "clock fell": "the clock was behind the newest message, and its store time was taken",
+}
+"""Every mark in the store: what it means to have hit it."""
+
+_collecting: list[Counter[str]] = []
+
+
+def hit(name: str) -> None:
+    """Count a mark, if anybody collects."""
+    if _collecting:
+        _collecting[-1][name] += 1
+
+
+@contextmanager
+def collected() -> Iterator[Counter[str]]:
+    """Count the marks that are hit inside a `with` block, by the innermost block."""
+    hits: Counter[str] = Counter()
+    _collecting.append(hits)
+    try:
+        yield hits
+    finally:
+        _collecting.remove(hits)

@@ -1,0 +1,117 @@
+"""The key-value store of docs/examples: each planted bug is found and made small, the store itself is sound."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.faults.finding import Finding
+from tornlog.faults.shrink import shrink
+from tornlog.faults.simulation import Scenario
+from tornlog.faults.trials import Outcome, find, replay
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+BUGS = {"NoDirectorySync": 5, "RenameBeforeSync": 1, "SnapshotOutsideTheLock": 3}
+"""Name -> steps of the workload that are left of it, the life they are in included."""
+
+
+@pytest.fixture(scope="module")
+def check() -> Iterator[Any]:
+    """The module check_kv_log, imported as a script in its directory imports it."""
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        yield import_module("check_kv_log")
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+def scenario_of(check: Any, bug: str = "") -> Scenario:
+    return partial(check.scenario, getattr(check.kv_bugs, bug) if bug else check.KvLog)
+
+
+@pytest.fixture(scope="module")
+def shrunk(check: Any) -> Callable[[str], tuple[Finding, Finding]]:
+    """Return the first finding of a bug, and what it shrinks to."""
+
+    @cache
+    def shrunk(bug: str) -> tuple[Finding, Finding]:
+        found = find(scenario_of(check, bug), range(300))
+        assert found is not None
+        return found, shrink(scenario_of(check, bug), found)
+
+    return shrunk
+
+
+def test_the_store_as_it_is_loses_nothing_while_disks_do(check: Any) -> None:
+    fired: Counter[str] = Counter()
+
+    def count(seed: int, outcome: Outcome) -> None:
+        fired.update(outcome.fired)
+
+    assert find(scenario_of(check), range(1_000, 2_000), count) is None  # the page runs those before
+    assert fired["crash"] > 1_400
+    for fault in ("name lost", "size lost", "page lost", "rename undone", "unlink undone"):
+        assert fired[fault] > 20, fault
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_each_bug_is_found_made_small_and_replayed(
+    bug: str, check: Any, shrunk: Callable[[str], tuple[Finding, Finding]]
+) -> None:
+    found, smallest = shrunk(bug)
+
+    assert smallest.signature == found.signature
+    assert len(smallest.record.taken) <= BUGS[bug]
+    assert len(smallest.record.crashes) == 1
+    assert len(smallest.record.schedule) <= 3
+    assert len(smallest.record.decisions) <= len(smallest.record.taken) + 1
+    kept = Finding.from_json(smallest.to_json())
+    assert kept == smallest
+    assert replay(scenario_of(check, bug), kept.record).is_same(kept)
+    assert replay(scenario_of(check), kept.record).outcome.failure is None
+
+
+def test_a_lost_name_takes_a_file_system_that_loses_it(
+    shrunk: Callable[[str], tuple[Finding, Finding]],
+) -> None:
+    _, smallest = shrunk("NoDirectorySync")
+
+    (crash,) = smallest.record.crashes
+    assert (crash.profile, crash.point) == ("strict-posix", "")
+
+
+def test_a_put_between_two_lines_needs_no_loss_but_switches(
+    shrunk: Callable[[str], tuple[Finding, Finding]],
+) -> None:
+    _, smallest = shrunk("SnapshotOutsideTheLock")
+    record = smallest.record
+
+    assert [crash.profile for crash in record.crashes] == ["nothing-lost"]
+    assert any(switch.is_preemption and switch.label == "lock log" for switch in record.schedule)
+    assert record.decisions == record.taken
+
+
+def test_the_example_is_the_same_in_any_process_whatever_its_hashes(tmp_path: Path) -> None:
+    outputs = []
+    for hash_seed in ("1", "4711"):
+        directory = tmp_path / hash_seed
+        directory.mkdir()
+        done = subprocess.run(
+            [sys.executable, EXAMPLES / "check_kv_log.py", "RenameBeforeSync"],
+            cwd=directory,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (1, "")
+        outputs.append((done.stdout, (directory / "finding.json").read_text()))
+
+    assert outputs[0] == outputs[1]

@@ -1,0 +1,257 @@
+"""Each kind of fault never happens while it is off, and does, and is counted, once it is on."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import pytest
+
+from tornlog.faults.at_rest import RotPlan, rot
+from tornlog.faults.damage import Damage
+from tornlog.faults.disk import Disk
+from tornlog.faults.image import FileImage, Image
+from tornlog.faults.kinds import FAULTS, GROUPS, KINDS
+from tornlog.faults.plan import FaultPlan
+from tornlog.faults.timing import SyncTiming
+from tornlog.sim.choices import Choices
+from tornlog.sim.disturbances import DisturbancePlan, Disturbances
+from tornlog.sim.errors import MachineDied
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.machine import Machine
+from tornlog.sim.policies import Policy
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.policies.starving import Starving
+
+Rig = Any
+PAGE = 4096
+SEEDS = 60
+DURABLE = Image({"/old": FileImage(b"o" * 2 * PAGE, 1), "/gone": FileImage(b"gone", 2)}, ("/hollow",))
+
+
+class Twin(NamedTuple):
+    """A small program that a fault can strike, and what switches the fault on.
+
+    The twin without it runs with no fault at all, and ends in `without`.
+    """
+
+    program: Callable[[Rig], None]
+    faults: FaultPlan = FaultPlan()
+    profile: str = "strict-posix"
+    without: str = "process-kill"
+    capacity_bytes: int | None = None
+
+
+def change_everything(rig: Rig) -> None:
+    files = rig.files
+    files.make_directories("/new")
+    files.write("/new/small", b"small")
+    files.write("/old", b"afresh")
+    files.rename("/new/small", "/new/renamed")
+    files.unlink("/gone")
+    files.remove_directory("/hollow")
+
+
+def overwrite(rig: Rig) -> None:
+    mapped = rig.files.map("/old", 2 * PAGE)
+    for number in range(1, 4):
+        mapped.store(100, bytes([number]) * 3000)
+
+
+def sync_often(rig: Rig) -> None:
+    """Write and sync a file and its directory, whatever comes of it."""
+
+    def body() -> None:
+        mapped = rig.files.map("/old", 2 * PAGE)
+        for number in range(1, 6):
+            tolerate(lambda number=number: rig.files.write(f"/file{number}", b"x"))
+            mapped.store(PAGE - 10, bytes([number]) * 20)
+            tolerate(lambda: mapped.msync(0, 2 * PAGE))
+            tolerate(lambda: rig.files.sync_directory("/"))
+
+    rig.run(body)
+
+
+def write_often(rig: Rig) -> None:
+    for number in range(5):
+        mapped = rig.files.map("/old", 2 * PAGE)
+        tolerate(lambda mapped=mapped: mapped.pwrite(0, b"some bytes"))
+        tolerate(mapped.mlock)
+        tolerate(lambda number=number: rig.files.write(f"/file{number}", b"some bytes"))
+
+
+def tolerate(attempt: Callable[[], Any]) -> None:
+    try:
+        attempt()
+    except OSError:
+        return
+
+
+def read_often(rig: Rig) -> None:
+    """Read, map and look up, whatever comes of it."""
+
+    def body() -> None:
+        for number in range(5):
+            tolerate(lambda: rig.files.read("/gone"))
+            tolerate(lambda: rig.files.map("/old", 2 * PAGE))
+            tolerate(lambda number=number: rig.files.map(f"/file{number}", PAGE))
+            tolerate(lambda: rig.files.status("/old"))
+
+    rig.run(body)
+
+
+class OwnTwin(NamedTuple):
+    """A program that makes its own world, with a fault on or off, and returns what fired."""
+
+    program: Callable[[str, bool], Counter[str]]
+
+
+def use_bad_sector(seed: str, on: bool) -> Counter[str]:
+    choices, kernel, machine = bare_world(seed)
+    bad = [Damage("/gone", 0, 4, "latent sector error")] if on else []
+    disk = Disk(kernel, choices.stream("disk"), image=DURABLE, bad_sectors=bad)
+    tolerate(lambda: disk.mount(machine).read("/gone"))
+    return disk.fired
+
+
+def touch_hole(seed: str, on: bool) -> Counter[str]:
+    choices, kernel, machine = bare_world(seed)
+    disk = Disk(kernel, choices.stream("disk"), faults=FaultPlan(sparse=on), capacity_bytes=PAGE)
+    files = disk.mount(machine)
+
+    def body() -> None:
+        mapped = files.map("/new", PAGE)
+        disk.capacity_bytes = 0
+        mapped.store(0, b"x")
+
+    with suppress(MachineDied):
+        kernel.run(machine, body, time_limit_ns=10**9)
+    return disk.fired
+
+
+def leave_alone(seed: str, on: bool) -> Counter[str]:
+    found: Counter[str] = Counter()
+    plan = RotPlan(bit_rot_chance=0.3, zeroed_sector_chance=0.3, swapped_pages_chance=0.3)
+    halves = Image({"/old": FileImage(b"a" * PAGE + b"b" * PAGE, 1)}, ())
+    rot(halves, Choices(seed).stream("rot"), plan if on else RotPlan(), found)
+    return found
+
+
+def take_points(seed: str, on: bool) -> Counter[str]:
+    """Let three tasks pass scheduling points, disturbed or not, under a policy that starves them or not."""
+    choices = Choices(seed)
+    policy: Policy = RandomWalk(choices.stream("schedule"), 4)
+    starving = Starving(choices.stream("starving"), policy, 20, 50)
+    kernel = Kernel(starving if on else policy)
+    machine = kernel.machine("broker")
+    plan = DisturbancePlan(paused_task_chance=0.3, paused_machine_chance=0.3, clock_step_chance=0.3)
+    disturbances = Disturbances(kernel, choices.stream("disturbances"), plan if on else DisturbancePlan())
+
+    def body() -> None:
+        for number in range(2):
+            machine.tasks.spawn(f"task-{number}", pass_points)
+        pass_points()
+
+    def pass_points() -> None:
+        for _ in range(100):
+            machine.tasks.sleep(0)
+
+    disturbances.start()
+    kernel.run(machine, body, time_limit_ns=3600 * 10**9)
+    return disturbances.fired + starving.fired
+
+
+def bare_world(seed: str) -> tuple[Choices, Kernel, Machine]:
+    choices = Choices(seed)
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
+    return choices, kernel, kernel.machine("broker")
+
+
+TWINS: dict[str, Twin | OwnTwin] = {
+    **dict.fromkeys(("page kept", "page lost", "page at a middle moment", "torn page"), Twin(overwrite)),
+    "torn sector": Twin(overwrite, FaultPlan(torn_bytes_chance=0.5), without="strict-posix"),
+    "garbage sector": Twin(overwrite, FaultPlan(garbage_chance=0.5), without="strict-posix"),
+    **dict.fromkeys(
+        (
+            "name lost",
+            "directory lost",
+            "size lost",
+            "emptying undone",
+            "unlink undone",
+            "rename undone",
+            "removal undone",
+        ),
+        Twin(change_everything),
+    ),
+    "slow sync": Twin(sync_often, FaultPlan(slow_sync_chance=0.2)),
+    "failed sync": Twin(sync_often, FaultPlan(failed_sync_chance=0.2)),
+    "late sync error": Twin(sync_often, FaultPlan(failed_sync_chance=0.3, failing_sync="ext4-data")),
+    "failed directory sync": Twin(sync_often, FaultPlan(failed_directory_sync_chance=0.2)),
+    "stopped file system": Twin(
+        sync_often, FaultPlan(failed_sync_chance=0.2, stopped_file_system_chance=0.5)
+    ),
+    "lying sync": Twin(sync_often, FaultPlan(lying_sync_chance=0.3), without="strict-posix"),
+    "lie exposed": Twin(sync_often, FaultPlan(lying_sync_chance=0.8), without="strict-posix"),
+    "failed creation": Twin(write_often, FaultPlan(failed_creation_chance=0.3)),
+    "disk full": Twin(write_often, capacity_bytes=2 * PAGE + 5),
+    "failed write": Twin(write_often, FaultPlan(failed_write_chance=0.3)),
+    "short write": Twin(write_often, FaultPlan(short_write_chance=0.3)),
+    "refused mlock": Twin(write_often, FaultPlan(refused_lock_chance=0.3)),
+    "failed read": Twin(read_often, FaultPlan(failed_read_chance=0.3)),
+    "failed map": Twin(read_often, FaultPlan(failed_map_chance=0.3)),
+    "failed look-up": Twin(read_often, FaultPlan(failed_lookup_chance=0.3)),
+    "failed extend": Twin(read_often, FaultPlan(failed_extend_chance=0.3)),
+    "slow IO": Twin(read_often, FaultPlan(slow_io_chance=0.3)),
+    "stalled device": Twin(read_often, FaultPlan(stall_chance=0.3)),
+    "lost write": Twin(sync_often, FaultPlan(lost_write_chance=0.3)),
+    "misdirected write": Twin(sync_often, FaultPlan(misdirected_write_chance=0.3)),
+    "latent sector error": OwnTwin(use_bad_sector),
+    "hole without room": OwnTwin(touch_hole),
+    **dict.fromkeys(("bit rot", "zeroed sector", "swapped pages"), OwnTwin(leave_alone)),
+    **dict.fromkeys(("paused task", "paused machine", "clock step", "starved task"), OwnTwin(take_points)),
+}
+
+
+def fired(make_rig: Callable[..., Rig], twin: Twin | OwnTwin, *, on: bool) -> Counter[str]:
+    """Run a twin with many seeds; return what fired."""
+    found: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        if isinstance(twin, OwnTwin):
+            found += twin.program(str(seed), on)
+            continue
+        faults = twin.faults if on else FaultPlan()
+        rig = make_rig(seed=str(seed), image=DURABLE, faults=faults, timing=SyncTiming(1, 1000))
+        if on:
+            rig.disk.capacity_bytes = twin.capacity_bytes
+        twin.program(rig)
+        rig.cut(twin.profile if on else twin.without)
+        found += rig.fired
+    return found
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in KINDS if not kind.by_scenarios])
+def test_a_kind_never_happens_while_it_is_off_and_does_once_it_is_on(
+    make_rig: Callable[..., Rig], kind: str
+) -> None:
+    twin = TWINS[kind]
+
+    assert fired(make_rig, twin, on=False)[kind] == 0
+    assert fired(make_rig, twin, on=True)[kind] > 0
+
+
+def test_there_is_a_twin_for_nothing_else() -> None:
+    assert set(TWINS) == {kind.name for kind in KINDS if not kind.by_scenarios}
+
+
+def test_what_fires_is_a_kind_that_is_listed(make_rig: Callable[..., Rig]) -> None:
+    found: Counter[str] = Counter()
+    for twin in TWINS.values():
+        found += fired(make_rig, twin, on=True)
+    assert {kind for kind in found if not kind.startswith("crash")} <= set(FAULTS)
+
+
+def test_every_kind_is_told_in_full_under_a_name_of_its_own() -> None:
+    assert len(FAULTS) == len(KINDS)
+    for kind in KINDS:
+        assert all(kind[:6]), kind
+        assert kind.group in GROUPS, kind

@@ -1,0 +1,231 @@
+"""What the profiles allow: each at least what its file system promises, and none more than POSIX does."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain, combinations, product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tornlog.faults.crash import PowerCut, cache_image
+from tornlog.faults.disk import Disk
+from tornlog.faults.image import FileImage, Image
+from tornlog.faults.moments import DirtyPage, Survivor
+from tornlog.faults.plan import FaultPlan
+from tornlog.faults.profiles import PROFILES, CrashProfile
+from tornlog.faults.timing import SyncTiming
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+
+PAGE, SECTOR = 8, 4
+START = Image({"/old": FileImage(b"o" * 2 * PAGE, 0), "/gone": FileImage(b"g", 0)}, ("/d",))
+CUTS = [name for name, profile in PROFILES.items() if not profile.page_cache_survives]
+Operation = tuple[str, str, int]
+
+
+def disk_after(operations: list[Operation], seed: str = "1", faults: FaultPlan | None = None) -> Disk:
+    """Return a small disk on which operations have been done; those that the names do not allow are left out."""
+    choices = Choices(seed)
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
+    machine = kernel.machine("m")
+    disk = Disk(
+        kernel,
+        choices.stream("disk"),
+        image=START,
+        page_bytes=PAGE,
+        sector_bytes=SECTOR,
+        timing=SyncTiming(0, 0),
+        faults=faults,
+    )
+    files = disk.mount(machine)
+
+    def body() -> None:
+        for number, (kind, path, at) in enumerate(operations):
+            try:
+                act(files, kind, path, at, bytes([65 + number]) * 3)
+            except OSError:
+                continue
+
+    kernel.run(machine, body, time_limit_ns=10**9)
+    kernel.kill(machine)
+    return disk
+
+
+def act(files: Any, kind: str, path: str, at: int, data: bytes) -> None:
+    match kind:
+        case "store":
+            files.map(path, 2 * PAGE).store(at, data)
+        case "write":
+            files.write(path, data)
+        case "rename":
+            files.rename(path, f"/d/{at}")
+        case "unlink":
+            files.unlink(path)
+        case "make":
+            files.make_directories(f"/d{at}")
+        case "sync":
+            files.sync(path)
+        case "sync directory":
+            files.sync_directory("/")
+
+
+def all_images(disk: Disk, profile: CrashProfile) -> set[str]:
+    """Return the digests of all images that a crash may leave."""
+    names = disk._names
+    if profile.page_cache_survives:
+        return {cache_image(names.current, 0).digest()}
+    cut = PowerCut(profile, names, PAGE, SECTOR)
+    fired: Counter[str] = Counter()
+    found = set()
+    for lost in lost_sets(cut, profile):
+        entries = cut.entries_without(lost, fired)
+        dirty = cut.dirty_pages(entries)
+        for survivors in product(*(fates_of(page, cut.page_sectors) for page in dirty)):
+            found.add(cut.image(entries, dirty, survivors, fired, 0).digest())
+    return found
+
+
+def lost_sets(cut: PowerCut, profile: CrashProfile) -> Iterator[set[int]]:
+    unsure = cut.unsure_changes()
+    ordered = [change.number for change in unsure if profile.metadata.is_in_order(change)]
+    free = [change.number for change in unsure if not profile.metadata.is_in_order(change)]
+    subsets = chain.from_iterable(combinations(free, size) for size in range(len(free) + 1))
+    for lost in subsets:
+        for kept in range(len(ordered) + 1):
+            yield {*lost, *ordered[kept:]}
+
+
+def fates_of(page: DirtyPage, page_sectors: int) -> list[Survivor]:
+    moments = range(page.least, len(page.writes) + 1)
+    whole = [Survivor(moment) for moment in moments]
+    torn = [
+        Survivor(one, other, sectors)
+        for one, other in combinations(moments, 2)
+        for sectors in range(1, (1 << page_sectors) - 1)
+    ]
+    return whole + torn
+
+
+OPERATIONS = st.tuples(
+    st.sampled_from(
+        ["store", "store", "write", "rename", "unlink", "make", "sync", "sync", "sync directory"]
+    ),
+    st.sampled_from(["/old", "/gone", "/a"]),
+    st.integers(0, 2 * PAGE - 3),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(OPERATIONS, max_size=5), st.booleans())
+def test_every_image_of_a_milder_profile_is_one_that_strict_posix_allows(
+    operations: list[Operation], lies: bool
+) -> None:
+    disk = disk_after(operations, faults=FaultPlan(lying_sync_chance=0.5 if lies else 0.0))
+    strict = all_images(disk, PROFILES["strict-posix"])
+    for name, profile in PROFILES.items():
+        assert all_images(disk, profile) <= strict, name
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(OPERATIONS, max_size=5), st.integers(0, 10**6), st.sampled_from(CUTS))
+def test_every_image_that_is_drawn_is_one_that_the_profile_allows(
+    operations: list[Operation], seed: int, name: str
+) -> None:
+    disk = disk_after(operations, str(seed))
+    allowed = all_images(disk, PROFILES[name])
+
+    assert disk.crash(PROFILES[name]).digest() in allowed
+
+
+def names_left(profile: str, operations: list[Operation]) -> set[tuple[str, ...]]:
+    """Return all sets of names, without those the disk began with, that a crash may leave."""
+    names: set[tuple[str, ...]] = set()
+    disk = disk_after(operations)
+    cut = PowerCut(PROFILES[profile], disk._names, PAGE, SECTOR)
+    for lost in lost_sets(cut, PROFILES[profile]):
+        entries = cut.entries_without(lost, Counter())
+        names.add(tuple(sorted(entries.names.keys() - START.files.keys())))
+    return names
+
+
+def contents_left(profile: str, operations: list[Operation], path: str) -> set[bytes | None]:
+    """Return what a file may have become."""
+    found: set[bytes | None] = set()
+    for seed in range(150):
+        file = disk_after(operations, str(seed)).crash(PROFILES[profile]).files.get(path)
+        found.add(None if file is None else file.content)
+    return found
+
+
+NEW_FILE: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ("ext4-ordered", {("/a", "/b")}),
+        ("ext4-data", {("/a", "/b")}),
+        ("xfs", {("/a", "/b")}),
+        ("btrfs", {("/b",), ("/a", "/b")}),
+        ("os-crash", {(), ("/a",), ("/b",), ("/a", "/b")}),
+        ("strict-posix", {(), ("/a",), ("/b",), ("/a", "/b")}),
+    ],
+)
+def test_which_new_names_the_sync_of_a_new_file_makes_durable(
+    profile: str, expected: set[tuple[str, ...]]
+) -> None:
+    assert names_left(profile, NEW_FILE) == expected
+
+
+def test_btrfs_logs_the_new_directories_above_a_synced_file_and_the_name_it_was_renamed_to() -> None:
+    moved: list[Operation] = [
+        ("make", "", 7),
+        ("write", "/d7/x", 0),
+        ("rename", "/d7/x", 3),
+        ("sync", "/d/3", 0),
+    ]
+
+    assert names_left("btrfs", moved) == {("/d/3",)}
+    disk = disk_after([("make", "", 7), ("make", "", 8), ("write", "/d7/x", 0), ("sync", "/d7/x", 0)])
+    assert [
+        change.path for change in PowerCut(PROFILES["btrfs"], disk._names, PAGE, SECTOR).unsure_changes()
+    ] == ["/d8"]
+
+
+def test_btrfs_may_lose_a_rename_that_came_after_the_sync_of_the_file() -> None:
+    renamed: list[Operation] = [("write", "/a", 0), ("sync", "/a", 0), ("rename", "/a", 1)]
+
+    assert names_left("btrfs", renamed) == {("/a",), ("/d/1",)}
+
+
+def test_a_file_emptied_after_its_sync_keeps_the_name_that_btrfs_had_logged() -> None:
+    emptied: list[Operation] = [("write", "/a", 0), ("sync", "/a", 0), ("write", "/a", 0)]
+
+    assert names_left("btrfs", emptied) == {("/a",)}
+
+
+def test_xfs_may_leave_a_written_file_empty_although_a_later_name_is_there_and_never_with_zeros() -> None:
+    written: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
+
+    assert contents_left("xfs", written, "/a") == {b"", b"AAA"}
+    assert contents_left("xfs", written, "/b") == {b"BBB"}
+    assert contents_left("ext4-ordered", written, "/a") == {b"AAA"}
+    assert bytes(3) in contents_left("strict-posix", written, "/a")
+
+
+def test_a_length_asked_for_ahead_is_logged_in_order_by_xfs() -> None:
+    mapped: list[Operation] = [("store", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
+
+    assert {len(content or b"") for content in contents_left("xfs", mapped, "/a")} == {2 * PAGE}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_pages_are_torn_only_where_the_profile_says_so(name: str) -> None:
+    found = contents_left(name, [("store", "/old", 3)], "/old")
+    torn = {b"oooA" + b"o" * 12, b"ooooAA" + b"o" * 10}
+
+    assert found - torn == {b"o" * 16, b"oooAAA" + b"o" * 10}
+    assert (found & torn == set()) == PROFILES[name].whole_pages

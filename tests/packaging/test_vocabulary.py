@@ -1,0 +1,87 @@
+"""The kernel and the disks serve any storage code: nothing in their code speaks of one kind of store."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+GENERIC = ("sim", "faults")
+OF_MESSAGE_STORES = re.compile(
+    r"commit_?log|consume_?queue|queue_?(id|offset)|message_?(id|store)|rocketmq|broker|producer|consumer|topic"
+    r"|half_?message|delay_?level|dispatch",
+    re.IGNORECASE,
+)
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def words_in_code(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield every name and text of a module's code with its line; comments and docstrings may give examples."""
+    documentation = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, _DOCUMENTED) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield line, node.value
+        for field in ("id", "attr", "arg", "name", "asname", "module"):
+            word = getattr(node, field, None)
+            if isinstance(word, str):
+                yield line, word
+
+
+def speaks_of_message_stores(path: Path) -> list[str]:
+    return [
+        f"{path}:{line}: {word}"
+        for line, word in words_in_code(ast.parse(path.read_text()))
+        if OF_MESSAGE_STORES.search(re.sub(r"[ -]", "_", word))
+    ]
+
+
+def test_kernel_and_disks_know_nothing_of_message_stores(source: Path) -> None:
+    modules = [path for package in GENERIC for path in sorted((source / package).rglob("*.py"))]
+
+    assert len(modules) > 50
+    assert [found for path in modules for found in speaks_of_message_stores(path)] == []
+
+
+def test_the_store_itself_does_speak_of_them(source: Path) -> None:
+    assert speaks_of_message_stores(source / "store" / "message_store.py")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def put(topic): ...",
+        "commit_log = 1",
+        "class CommitLog: ...",
+        "x.queueOffset",
+        "def f(*, queue_id=0): ...",
+        "from .consume_queue import ConsumeQueue",
+        "raise ValueError('no such queue offset')",
+        "f'{x} commit-log'",
+    ],
+)
+def test_a_word_of_theirs_is_found_wherever_it_stands(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(text)
+
+    assert speaks_of_message_stores(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""As RocketMQ does with its commit log."""',
+        'def f():\n    """Return a topic."""\n    return 1  # of the consumer',
+        "queue = []\nmessage = str(error)\noffset = 4096",
+    ],
+)
+def test_examples_in_documentation_and_plain_words_are_left_alone(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(text)
+
+    assert speaks_of_message_stores(path) == []

@@ -1,0 +1,59 @@
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.invariants import INVARIANTS
+from tornlog.scenarios.judging import promised
+from tornlog.scenarios.judging.evidence import Violation
+from tornlog.scenarios.judging.judge import BrokenPromise, Judge
+from tornlog.scenarios.judging.ledger import Ledger
+from tornlog.scenarios.judging.promised import PROMISED, Promise
+from tornlog.scenarios.plan import Plan, Ranges, draw_plan
+from tornlog.scenarios.realities import REALITIES
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+
+
+def judge_on(disk: str) -> Judge:
+    choices = Choices("1")
+    plan: Plan = replace(draw_plan(choices.stream("plan"), Ranges()), disk=disk)
+    return Judge(plan, Kernel(RandomWalk(choices.stream("schedule"), 4)), Ledger(), choices.stream)
+
+
+def test_the_table_has_every_disk_and_every_invariant() -> None:
+    assert set(PROMISED) == set(REALITIES)
+    for promises in PROMISED.values():
+        assert list(promises) == list(INVARIANTS)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("DUR  ", "DURR "), ("lying-disk", "lying-duck"), ("intact", "perhaps")],
+)
+def test_a_table_that_names_something_else_is_refused(before: str, after: str) -> None:
+    with pytest.raises(ValueError, match=after.strip()):
+        promised._read(promised._TABLE.replace(before, after))
+
+
+def test_a_sound_disk_promises_everything_and_a_lying_one_no_durability() -> None:
+    for disk in ("nothing-lost", "process-kill", "ext4-ordered", "btrfs", "strict-posix", "full-disk"):
+        assert set(PROMISED[disk].values()) == {Promise.KEPT}
+    assert PROMISED["lying-disk"]["DUR"] is Promise.NONE
+    assert PROMISED["lying-disk"]["CQ-COMPLETE"] is Promise.KEPT
+    assert PROMISED["dying-disk"]["START"] is Promise.INTACT
+
+
+def test_what_is_not_promised_on_a_disk_is_no_violation_there() -> None:
+    lost = Violation("DUR", "gone")
+    with pytest.raises(BrokenPromise):
+        judge_on("strict-posix").report([lost])
+    judge_on("lying-disk").report([lost])
+
+
+def test_a_run_that_cannot_go_on_ends_with_a_violation_only_where_it_is_one() -> None:
+    for disk, violations in (("strict-posix", 1), ("lying-disk", 0)):
+        judge = judge_on(disk)
+        with pytest.raises(BrokenPromise):
+            judge.broken("META", "the store cannot be opened", "load", "", "")
+        assert len(judge.violations) == violations

@@ -1,0 +1,55 @@
+"""Several mutants at once: all of them are in, or it is said which two cannot be."""
+
+import pytest
+
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.mutants.composite import PatchesCollideError, composed
+from tornlog.scenarios.mutants.mutant import Mutant, Patch
+from tornlog.store import recovery
+from tornlog.store.flush import FlushCommitLogService, GroupCommitService
+
+FIRST, SECOND = MUTANTS["ack-before-flush"], MUTANTS["fsync-retry-acks"]
+
+
+def test_every_member_is_in_for_as_long_as_the_block_lasts() -> None:
+    before = vars(GroupCommitService)["submit"], vars(FlushCommitLogService)["_flush_once"]
+    with composed("both", "two bugs", (FIRST, SECOND)).applied():
+        assert vars(GroupCommitService)["submit"] is FIRST.patches[0].replacement
+        assert vars(FlushCommitLogService)["_flush_once"] is SECOND.patches[0].replacement
+
+    assert (vars(GroupCommitService)["submit"], vars(FlushCommitLogService)["_flush_once"]) == before
+
+
+def test_a_composite_expects_what_its_members_do_once_each() -> None:
+    both = composed("both", "two bugs", (FIRST, SECOND))
+    assert both.expected == ("STATUS", "DUR", "POS")
+    assert (both.id, both.summary, both.narrow) == ("both", "two bugs", None)
+
+
+def test_two_members_that_replace_the_same_method_are_refused_by_name() -> None:
+    twin = Mutant(
+        "twin", "", "", (Patch(GroupCommitService, "submit", lambda self, request: None),), None, ()
+    )
+    with pytest.raises(
+        PatchesCollideError, match=r"ack-before-flush and twin both replace GroupCommitService\.submit"
+    ):
+        composed("both", "", (FIRST, twin))
+
+
+def test_two_members_that_replace_the_same_function_of_a_module_are_refused() -> None:
+    first, second = MUTANTS["bad-length-trusted"], MUTANTS["foreign-offset-record-accepted"]
+    assert {patch.owner for patch in (*first.patches, *second.patches)} == {recovery}
+    with pytest.raises(PatchesCollideError, match=r"both replace tornlog\.store\.recovery\.scan_records"):
+        composed("both", "", (first, second))
+
+
+def test_members_that_replace_one_name_in_different_classes_go_together() -> None:
+    index, segment = MUTANTS["flush-jumps-to-new-file"], MUTANTS["flush-advance-on-io-error"]
+    assert {patch.name for patch in (*index.patches, *segment.patches)} == {"flush"}
+    assert len(composed("both", "", (index, segment)).patches) == 2
+
+
+def test_a_composite_of_none_changes_nothing() -> None:
+    before = dict(vars(GroupCommitService))
+    with composed("none", "", ()).applied():
+        assert dict(vars(GroupCommitService)) == before

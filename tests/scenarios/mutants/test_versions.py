@@ -1,0 +1,108 @@
+"""A real version: every bug of the catalogue has a verdict, and all that is said to be in is in."""
+
+import pytest
+
+from tornlog.scenarios.hunt import hunt
+from tornlog.scenarios.invariants import INVARIANTS
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, mutant_named
+from tornlog.scenarios.mutants.mutant import Mutant
+from tornlog.scenarios.mutants.versions import VERSIONS, Verdict
+from tornlog.scenarios.plan import Ranges
+
+VERSION = VERSIONS["rocketmq-4.9.8"]
+NOT_BUILT_YET = {"ha-ack-beyond-master"}
+"""Entries of the catalogue that there is no mutant of."""
+DEVIATIONS = {mutant.id: mutant for mutant in VERSION.deviations}
+FOUND_ALONE = [mutant for mutant in VERSION.deviations if mutant.narrow is not None]
+
+
+def attributes(mutant: Mutant) -> list[object]:
+    return [vars(patch.owner)[patch.name] for patch in mutant.patches]
+
+
+# the table
+
+
+def test_the_table_has_a_verdict_and_a_reason_for_every_entry_of_the_catalogue() -> None:
+    names = [fact.id for fact in VERSION.facts]
+    assert len(names) == len(set(names)) == 46
+    assert set(names) == set(MUTANTS) | NOT_BUILT_YET
+    assert all(fact.reason for fact in VERSION.facts)
+
+
+def test_only_a_bug_that_the_version_has_for_certain_is_on() -> None:
+    on = {fact.id for fact in VERSION.facts if fact.is_on}
+    for fact in VERSION.facts:
+        if fact.verdict is not Verdict.HAS:
+            assert fact.id not in on
+            assert not fact.left_out, "nothing to leave out"
+        elif fact.id not in on:
+            assert fact.left_out
+    assert on == set(VERSION.members) - set(DEVIATIONS)
+    assert on.isdisjoint(NOT_BUILT_YET)
+
+
+def test_a_few_verdicts_that_the_versions_history_leaves_no_doubt_about() -> None:
+    verdicts = {fact.id: fact.verdict for fact in VERSION.facts}
+    assert verdicts["flush-advance-on-io-error"] is Verdict.HAS
+    assert verdicts["stale-tail-after-truncate"] is Verdict.HAS
+    assert verdicts["zero-length-trailing-file"] is Verdict.HAS
+    assert verdicts["group-commit-stale-result"] is Verdict.HAS_NOT
+    assert verdicts["load-stops-on-odd-file"] is Verdict.HAS_NOT
+    assert verdicts["blank-marker-offset-check"] is Verdict.HAS_NOT
+
+
+# the composite
+
+
+def test_every_member_is_in_effect_together_and_gone_afterwards() -> None:
+    whole = mutant_named(VERSION.id)
+    before = attributes(whole)
+    with applied_mutant(VERSION.id):
+        for member in VERSION.members.values():
+            assert attributes(member) == [patch.replacement for patch in member.patches], member.id
+
+    assert attributes(whole) == before
+    assert all(
+        patch.replacement is not original for patch, original in zip(whole.patches, before, strict=True)
+    )
+
+
+@pytest.mark.parametrize("member", VERSION.members)
+def test_a_version_without_one_member_has_all_others(member: str) -> None:
+    rest = mutant_named(f"{VERSION.id}-without-{member}")
+    others = [mutant for name, mutant in VERSION.members.items() if name != member]
+    assert rest.patches == tuple(patch for mutant in others for patch in mutant.patches)
+    assert member in rest.id
+
+
+def test_a_version_lies_apart_from_what_it_does_not_have() -> None:
+    assert find_mutant(f"{VERSION.id}-without-ack-before-flush") is None
+    assert find_mutant("rocketmq-1.0-without-stale-tail-after-truncate") is None
+    assert find_mutant("config-rename-without-sync") is MUTANTS["config-rename-without-sync"]
+
+
+def test_a_version_has_no_setting_that_only_this_store_has() -> None:
+    assert VERSION.narrow(Ranges()).recover_whole_log == (False,)
+    assert mutant_named(VERSION.id).narrow is VERSION.narrow
+
+
+# deviations
+
+
+def test_a_deviation_goes_by_a_name_of_its_own() -> None:
+    assert DEVIATIONS.keys().isdisjoint(MUTANTS)
+    for name, mutant in DEVIATIONS.items():
+        assert find_mutant(name) is mutant
+        assert mutant.summary
+        assert set(mutant.expected) <= set(INVARIANTS)
+
+
+@pytest.mark.parametrize("mutant", FOUND_ALONE, ids=lambda mutant: mutant.id)
+def test_a_deviation_alone_is_found_and_the_store_without_it_holds(mutant: Mutant) -> None:
+    hunted = hunt(mutant, 120)
+
+    assert hunted.found
+    assert hunted.invariant in mutant.expected
+    assert hunted.clean_violation == ""

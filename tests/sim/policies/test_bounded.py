@@ -1,0 +1,111 @@
+import pytest
+
+from tornlog.sim.errors import ReplayDivergedError
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.bounded import Bounded, Decision, Deviation, parse_deviations
+
+
+def run(policy: Bounded, points: int = 3) -> str:
+    """Run two tasks that pass so many points each; return who passed them, in order."""
+    kernel = Kernel(policy)
+    machine = kernel.machine("m")
+    cell = machine.tasks.cell("c")
+    passed: list[str] = []
+
+    def body(name: str) -> None:
+        for _ in range(points):
+            cell.get()
+            passed.append(name)
+
+    a, b = (kernel.spawn(machine, name, lambda name=name: body(name)) for name in "ab")
+
+    def main() -> None:
+        a.join(None)
+        b.join(None)
+
+    kernel.run(machine, main, time_limit_ns=0)
+    return "".join(passed)
+
+
+@pytest.mark.parametrize(
+    ("deviations", "passed"),
+    [
+        ("", "aaabbb"),
+        ("1:1", "bbbaaa"),
+        ("2:1", "abbbaa"),
+        ("2:1 5:1", "abbaab"),
+        ("0~1:1", "bbbaaa"),
+        ("3:2", "aaabbb"),
+        ("2:1 3:1 4:1", "aabbba"),
+    ],
+)
+def test_a_run_deviates_where_it_is_told_to_and_nowhere_else(deviations: str, passed: str) -> None:
+    policy = Bounded(parse_deviations(deviations))
+
+    assert run(policy) == passed
+    assert not policy.untaken
+    taken = [
+        Deviation(decision.step, decision.forced, decision.option)
+        for decision in policy.decisions()
+        if decision.option
+    ]
+    assert taken == list(parse_deviations(deviations))
+
+
+def test_a_stretch_among_the_same_tasks_is_noted_as_one_decision() -> None:
+    policy = Bounded()
+    run(policy)
+
+    assert policy.decisions() == [
+        Decision(0, 1, 3, 0, 3),  # a, until it ends
+        Decision(3, 1, 2, 0, 6),  # b
+    ]
+
+
+def test_the_default_schedule_asks_no_more_often_than_tasks_block() -> None:
+    short, long = Bounded(), Bounded()
+    run(short, 3)
+    run(long, 300)
+
+    assert len(short.decisions()) == len(long.decisions())
+
+
+def test_nothing_has_been_decided_before_a_run() -> None:
+    assert Bounded().decisions() == []
+
+
+@pytest.mark.parametrize(
+    ("deviations", "index"),
+    [
+        ("2:9", 0),  # there are not as many tasks
+        ("1:1 2~1:1", 1),  # nobody blocks there
+        ("0~2:1", 0),  # nobody blocks there for the second time
+    ],
+)
+def test_a_deviation_that_cannot_happen_is_a_divergence(deviations: str, index: int) -> None:
+    with pytest.raises(ReplayDivergedError) as caught:
+        run(Bounded(parse_deviations(deviations)))
+    assert caught.value.record == "deviations"
+    assert caught.value.index == index
+
+
+def test_deviations_beyond_the_end_of_a_run_are_left_over() -> None:
+    policy = Bounded(parse_deviations("2:1 999:1"))
+    run(policy)
+
+    assert policy.untaken == (Deviation(999, 0, 1),)
+
+
+def test_deviations_are_read_as_they_are_printed() -> None:
+    deviations = (Deviation(118, 0, 1), Deviation(204, 1, 2), Deviation(204, 12, 3))
+
+    text = " ".join(map(str, deviations))
+    assert text == "118:1 204~1:2 204~12:3"
+    assert parse_deviations(text) == deviations
+    assert parse_deviations("") == ()
+
+
+@pytest.mark.parametrize("text", ["118", "118:0", "118~0:1", "a:1", "1:1,2:1", "-1:1"])
+def test_text_that_is_no_deviation_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected STEP:OPTION or STEP~SWITCH:OPTION"):
+        parse_deviations(text)

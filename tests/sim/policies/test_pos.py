@@ -1,0 +1,145 @@
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from math import comb
+from types import SimpleNamespace
+from typing import cast
+
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.machine import Machine
+from tornlog.sim.policies import Policy
+from tornlog.sim.policies.pos import POS
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.task import SimTask
+
+
+def pos(seed: int) -> Policy:
+    return POS(Choices(str(seed)).stream("policy"))
+
+
+def walk(seed: int) -> Policy:
+    return RandomWalk(Choices(str(seed)).stream("policy"), 1)
+
+
+def order_of_shared(policy: Policy, private_points: int, shared_points: int) -> str:
+    """Run two tasks that first pass so many points of their own, then add to a shared cell so often."""
+    kernel = Kernel(policy)
+    machine = kernel.machine("m")
+    shared = machine.tasks.cell("shared")
+    order: list[str] = []
+
+    def body(name: str, private: int) -> None:
+        own = machine.tasks.cell(f"own of {name}")
+        for _ in range(private):
+            own.get()
+        for _ in range(shared_points):
+            shared.add(1)
+            order.append(name)
+
+    tasks = [
+        kernel.spawn(machine, name, lambda name=name, private=private: body(name, private))
+        for name, private in (("a", private_points), ("b", 0))
+    ]
+
+    def main() -> None:
+        for task in tasks:
+            task.join(None)
+
+    kernel.run(machine, main, time_limit_ns=0)
+    return "".join(order)
+
+
+def orders(policy_of: Callable[[int], Policy], private_points: int, shared_points: int) -> Counter[str]:
+    return Counter(order_of_shared(policy_of(seed), private_points, shared_points) for seed in range(2000))
+
+
+def test_every_order_of_racing_operations_comes_up() -> None:
+    assert len(orders(pos, 0, 3)) == comb(6, 3)
+
+
+def test_a_task_with_more_to_do_that_does_not_race_is_not_late_as_often_as_in_a_walk() -> None:
+    sampled, walked = orders(pos, 12, 1), orders(walk, 12, 1)
+
+    assert sampled["ab"] > 2 * walked["ab"]
+    assert sampled["ab"] + sampled["ba"] == 2000
+
+
+def share_of_four_in_a_row(label: str) -> float:
+    """Of two tasks, one stands before an operation, the other before four in turn: how often do all four go first?"""
+    one, four = (cast(SimTask, SimpleNamespace(number=number)) for number in (1, 2))
+    in_a_row = cases = 0
+    for seed in range(8000):
+        policy = pos(seed)
+        if policy.choose([one, four], None, "~start", 0) != 0:
+            continue  # one has not come to its operation
+        if policy.choose([one, four], one, label, 1) != 1:
+            continue  # it is through with it
+        cases += 1
+        in_a_row += all(policy.choose([one, four], four, "cell c.add", 2 + nth) == 1 for nth in range(4))
+    return in_a_row / cases
+
+
+def test_what_races_is_redrawn_so_that_a_low_priority_does_not_last() -> None:
+    racing, apart = share_of_four_in_a_row("cell c.get"), share_of_four_in_a_row("cell d.get")
+
+    assert (
+        racing < 0.12
+    )  # the first of the four meets a priority that has lost before, the other three a new one
+    assert apart > 0.35
+
+
+def test_a_task_alone_is_not_asked_about_until_another_is_woken() -> None:
+    asked = 0
+
+    class Counting(POS):
+        def choose(self, *arguments: object) -> int:
+            nonlocal asked
+            asked += 1
+            return super().choose(*arguments)  # type: ignore[arg-type]
+
+    kernel = Kernel(Counting(Choices("1").stream("policy")))
+    machine = kernel.machine("m")
+    cell, signal = machine.tasks.cell("c"), machine.tasks.signal("s")
+
+    def main() -> int:
+        waiter = machine.tasks.spawn("waiter", lambda: signal.wait(None))
+        machine.tasks.sleep(1)
+        before = asked
+        for _ in range(100):
+            cell.get()
+        alone = asked - before
+        signal.notify()
+        waiter.join(None)
+        assert asked > before + alone
+        return alone
+
+    assert kernel.run(machine, main, time_limit_ns=10**9) == 0
+
+
+def test_what_a_task_passed_alone_does_not_race_with_what_comes_later() -> None:
+    """Lives one after the other, locks and time-outs: the same seed gives the same run, another one another."""
+
+    def live(machine: Machine) -> None:
+        tasks = machine.tasks
+        lock, signal = tasks.lock("l"), tasks.signal("s")
+
+        def work() -> None:
+            for _ in range(5):
+                with lock:
+                    tasks.sleep(1)
+                signal.notify()
+                signal.wait(2)
+
+        for task in [tasks.spawn(name, work) for name in "abc"]:
+            task.join(None)
+
+    def digest(seed: int) -> str:
+        kernel = Kernel(pos(seed))
+        for life in "12":
+            machine = kernel.machine(life)
+            kernel.run(machine, partial(live, machine), time_limit_ns=10**9)
+        return kernel.digest()
+
+    assert len({digest(seed) for seed in range(20)}) == 20
+    assert [digest(seed) for seed in range(5)] == [digest(seed) for seed in range(5)]

@@ -1,0 +1,259 @@
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.sim.choices import Choices
+from tornlog.sim.disturbances import WINDOW_POINTS, DisturbancePlan, Disturbances
+from tornlog.sim.errors import MachineDied, NoProgressError
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies import Policy
+from tornlog.sim.policies.labelling import Labelling
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.policies.replay import Replay
+from tornlog.sim.schedule import Switch
+from tornlog.sim.trace import Trace
+
+POINTS = 10 * WINDOW_POINTS
+EVERYTHING = DisturbancePlan(
+    paused_task_chance=0.3, paused_machine_chance=0.3, clock_step_chance=0.5, clock_step_ms_max=1000
+)
+
+
+class World:
+    """Three tasks that add to a cell, under disturbances."""
+
+    def __init__(
+        self,
+        plan: DisturbancePlan,
+        policy: Policy | None = None,
+        choices: Choices | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        self.choices = choices or Choices("disturbed")
+        self.kernel = Kernel(policy or RandomWalk(self.choices.stream("schedule"), 8), trace=trace)
+        self.machine = self.kernel.machine("m")
+        self.disturbances = Disturbances(self.kernel, self.choices.stream("disturbances"), plan)
+        self.offsets: list[int] = []
+        self.alone_ns = 0
+
+    def run(self, points: int = POINTS) -> int:
+        tasks = self.machine.tasks
+        cell = tasks.cell("count")
+
+        def work() -> None:
+            for _ in range(points // 3):
+                cell.add(1)
+                self.offsets.append(self.machine.wall_offset_ms)
+
+        def main() -> int:
+            workers = [tasks.spawn(f"worker-{number}", work) for number in range(3)]
+            for worker in workers:
+                worker.join(None)
+            return cell.get()
+
+        self.disturbances.start()
+        return self.kernel.run(self.machine, main, time_limit_ns=3600 * 10**9)
+
+
+def test_a_quiet_plan_disturbs_and_draws_nothing(policy_of: Callable[[int], Policy]) -> None:
+    world, plain = World(DisturbancePlan(), policy_of(1)), World(DisturbancePlan(), policy_of(1))
+    world.run()
+    plain.disturbances.start = lambda: None  # type: ignore[method-assign]
+    plain.run()
+
+    assert not world.disturbances.fired
+    assert world.choices.stream("disturbances").drawn == 0
+    assert world.kernel.now_ns == 0
+    assert world.kernel.digest() == plain.kernel.digest()
+
+
+def test_a_paused_task_stands_still_while_the_others_run_on(policy_of: Callable[[int], Policy]) -> None:
+    world = World(DisturbancePlan(paused_task_chance=1.0, paused_task_ms_max=50), policy_of(2))
+
+    assert world.run() == 3 * (POINTS // 3)
+    assert world.disturbances.fired["paused task"] >= POINTS // WINDOW_POINTS
+    assert set(world.disturbances.fired) == {"paused task"}
+    assert world.kernel.now_ns >= 1_000_000  # at last, all but the paused ones had ended
+
+
+def test_a_task_that_is_paused_alone_takes_its_time() -> None:
+    world = World(DisturbancePlan(paused_task_chance=1.0, paused_task_ms_max=1))
+    tasks = world.machine.tasks
+
+    def main() -> None:
+        for _ in range(5 * WINDOW_POINTS):
+            tasks.sleep(0)
+
+    world.disturbances.start()
+    world.kernel.run(world.machine, main, time_limit_ns=10**9)
+
+    assert world.kernel.now_ns == world.disturbances.fired["paused task"] * 1_000_000
+    assert world.disturbances.fired["paused task"] in (4, 5)
+
+
+def test_a_paused_machine_lets_time_pass_at_once(policy_of: Callable[[int], Policy]) -> None:
+    world = World(DisturbancePlan(paused_machine_chance=1.0, paused_machine_ms_max=7), policy_of(3))
+    world.run()
+    paused = world.disturbances.fired["paused machine"]
+
+    assert paused >= POINTS // WINDOW_POINTS
+    assert paused * 1_000_000 <= world.kernel.now_ns <= paused * 7_000_000
+
+
+def test_timers_are_late_after_a_pause_of_everything() -> None:
+    world = World(DisturbancePlan(paused_machine_chance=1.0, paused_machine_ms_max=10_000))
+    tasks, clock = world.machine.tasks, world.machine.clock
+    late = []
+
+    def sleeper() -> None:
+        for _ in range(20):
+            due_ns = clock.monotonic_ns() + 1_000_000
+            tasks.sleep(1)
+            late.append(clock.monotonic_ns() - due_ns)
+
+    def main() -> None:
+        task = tasks.spawn("sleeper", sleeper)
+        while not task.ended:
+            for _ in range(50):
+                tasks.sleep(0)
+            tasks.sleep(1)
+
+    world.disturbances.start()
+    world.kernel.run(world.machine, main, time_limit_ns=3600 * 10**9)
+
+    assert min(late) == 0
+    assert max(late) > 0
+
+
+def test_the_clock_steps_ahead_and_back_and_monotonic_time_does_not(
+    policy_of: Callable[[int], Policy],
+) -> None:
+    plan = DisturbancePlan(clock_step_chance=1.0, clock_step_ms_max=500)
+    world = World(plan, policy_of(4))
+    world.run(8 * POINTS)
+    steps = [
+        after - before
+        for before, after in zip(world.offsets, world.offsets[1:], strict=False)
+        if after != before
+    ]
+
+    assert world.disturbances.fired["clock step"] >= len(steps) > 50
+    assert max(abs(step) for step in steps) <= 2 * 500
+    assert any(step > 0 for step in steps)
+    assert any(step < 0 for step in steps)
+    assert world.kernel.now_ns == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_disturbances_do_not_depend_on_how_often_the_policy_is_asked(seed: int) -> None:
+    """A replay asks at every point, and sees the same run."""
+    world = World(EVERYTHING, choices=Choices(str(seed)))
+    world.run()
+    labels = [entry[2] for entry in world.kernel.schedule]
+    again = World(EVERYTHING, Labelling(world.kernel.schedule), Choices.replaying(world.choices.decisions()))
+    again.run()
+
+    assert [entry[2] for entry in again.kernel.schedule] == labels
+    assert again.offsets == world.offsets
+    assert again.disturbances.fired == world.disturbances.fired
+    assert again.kernel.digest() == world.kernel.digest()
+
+
+def test_a_disturbance_taken_back_leaves_the_others_in_their_windows() -> None:
+    plan = DisturbancePlan(clock_step_chance=0.5)
+    world = World(plan)
+    world.run()
+    decisions = [decision for decision in world.choices.decisions() if decision.stream == "disturbances"]
+    first = next(decision for decision in decisions if decision.label.startswith("clock step in window"))
+    again = World(plan, Replay([]), Choices.replaying(entry for entry in decisions if entry != first))
+    again.run()
+
+    assert again.disturbances.fired["clock step"] == world.disturbances.fired["clock step"] - 1
+
+
+def test_nothing_is_disturbed_after_a_stop_nor_before_a_start() -> None:
+    world = World(EVERYTHING)
+    world.run()
+    before = +world.disturbances.fired
+    world.disturbances.stop()
+    world.disturbances.stop()  # harmless
+    other = world.kernel.machine("other")
+
+    def main() -> None:
+        for _ in range(POINTS):
+            other.tasks.sleep(0)
+
+    now_ns = world.kernel.now_ns
+    world.kernel.run(other, main, time_limit_ns=10**9)
+
+    assert before
+    assert world.disturbances.fired == before
+    assert (world.kernel.now_ns, other.wall_offset_ms) == (now_ns, 0)
+
+
+def test_a_kernel_is_disturbed_by_one_source_at_a_time() -> None:
+    world = World(EVERYTHING)
+    world.disturbances.start()
+    with pytest.raises(AssertionError, match="already"):
+        Disturbances(world.kernel, world.choices.stream("more"), EVERYTHING).start()
+
+
+def test_a_machine_dies_with_its_paused_tasks() -> None:
+    world = World(DisturbancePlan(paused_task_chance=1.0))
+    tasks = world.machine.tasks
+    ended = []
+
+    def work() -> None:
+        try:
+            while True:
+                tasks.sleep(0)
+        finally:
+            ended.append(True)
+
+    def main() -> None:
+        tasks.spawn("worker", work)
+        for _ in range(3 * WINDOW_POINTS):
+            tasks.sleep(0)
+        world.kernel.kill(world.machine)
+        tasks.sleep(0)
+
+    world.disturbances.start()
+    with pytest.raises(MachineDied):
+        world.kernel.run(world.machine, main, time_limit_ns=3600 * 10**9)
+
+    assert ended == [True]
+
+
+def test_the_step_limit_holds_under_disturbances() -> None:
+    choices = Choices("limit")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 64), step_limit=3 * WINDOW_POINTS)
+    machine = kernel.machine("m")
+    Disturbances(kernel, choices.stream("disturbances"), EVERYTHING).start()
+
+    def main() -> None:
+        while True:
+            machine.tasks.sleep(0)
+
+    with pytest.raises(NoProgressError, match="step limit"):
+        kernel.run(machine, main, time_limit_ns=3600 * 10**9)
+    assert kernel.steps == 3 * WINDOW_POINTS
+
+
+def test_a_trace_tells_what_struck_whom() -> None:
+    trace = Trace()
+    world = World(EVERYTHING, trace=trace)
+    world.run()
+    told = [event for event in trace if event.kind in world.disturbances.fired]
+
+    assert len(told) == world.disturbances.fired.total() > 0
+    assert {event.text for event in told} <= {
+        f"m/{name}" for name in ("main", "worker-0", "worker-1", "worker-2")
+    }
+
+
+def test_switches_are_still_told_by_name() -> None:
+    world = World(EVERYTHING)
+    world.run()
+
+    assert any(label == "~paused" for _, label, _ in world.kernel.schedule)
+    assert Switch("m/main", "~paused", 1, "m/worker-0").is_preemption is False

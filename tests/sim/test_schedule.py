@@ -1,0 +1,52 @@
+import pytest
+
+from tornlog.sim.schedule import ScheduleError, Switch, parse_schedule, parse_switch, print_schedule
+
+LINES = [
+    ("life-0/producer-1 @ store #3 -> life-0/flush", Switch("life-0/producer-1", "store", 3, "life-0/flush")),
+    ("m/a#2 @ ~lock put #10 -> m/b#3", Switch("m/a#2", "~lock put", 10, "m/b#3")),
+    ("outside @ ~start #1 -> m/main", Switch("outside", "~start", 1, "m/main")),
+    (
+        "life-0/retention operator @ cell flushed where.get #2 -> life-0/room operator",
+        Switch("life-0/retention operator", "cell flushed where.get", 2, "life-0/room operator"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "switch"), LINES)
+def test_a_line_is_an_entry_and_an_entry_a_line(line: str, switch: Switch) -> None:
+    assert parse_switch(f"  {line}\n") == switch
+    assert str(switch) == line
+
+
+def test_only_a_switch_from_a_task_that_could_have_gone_on_is_a_preemption() -> None:
+    assert parse_switch("m/a @ store #1 -> m/b").is_preemption
+    assert not parse_switch("m/a @ ~store #1 -> m/b").is_preemption
+
+
+def test_a_schedule_is_its_lines_but_for_empty_ones_and_notes() -> None:
+    schedule = [switch for _, switch in LINES]
+    text = print_schedule(schedule)
+    assert parse_schedule(text) == schedule
+    assert parse_schedule(f"# what went wrong\n\n{text}\n  # the end") == schedule
+    assert parse_schedule("") == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "m/a @ store -> m/b",
+        "m/a @ store #0 -> m/b",
+        "m/a store #1 -> m/b",
+        "m/a @ store #1",
+        "@ store #1 -> m/b",
+    ],
+)
+def test_what_is_no_entry_is_refused_by_its_line(line: str) -> None:
+    with pytest.raises(ScheduleError, match=r"^line 2: expected TASK @ LABEL #N -> TASK, found "):
+        parse_schedule(f"m/a @ store #1 -> m/b\n{line}\n")
+
+
+def test_a_place_that_is_there_twice_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="line 2: m/a @ store #1 is there already"):
+        parse_schedule("m/a @ store #1 -> m/b\nm/a @ store #1 -> m/c\n")
