@@ -368,9 +368,13 @@ class Run:
             flushed_where = store.log.flushed_where.get()
             if isinstance(store.log, BufferedSegmentQueue):
                 committed_where = store.log.committed_where
-        has_reverted = any(damage.kind == "failed sync" for damage in disk.damage)
         promises.note_crash(
-            self._ledger, self._plan, profile, flushed_where, committed_where, cache_is_whole=not has_reverted
+            self._ledger,
+            self._plan,
+            profile,
+            flushed_where,
+            committed_where,
+            cache_is_whole=not excuses.has_reverted(disk),
         )
 
 

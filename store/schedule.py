@@ -20,7 +20,7 @@ from .commit_log import CommitLog
 from .config import StoreConfig
 from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreError
-from .formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_valid
+from .formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_blank, is_valid
 from .formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
 from .formats.message import MessageRecord
 from .formats.side_json import decode_side_json, encode_side_json, numbered_offsets, table_of
@@ -192,6 +192,8 @@ class ScheduleMessageService(Service):
         record = record or self._record_of(entry)
         message = None if record is None else delivered(record)
         if message is None:
+            if self._may_have_reverted(entry):
+                return _RETRY_MS
             self.passed_over += 1
             return 0
         if message.topic == HALF_TOPIC:
@@ -202,6 +204,15 @@ class ScheduleMessageService(Service):
             return _RETRY_MS
         self._delivered_end = stored.wrote_offset + stored.wrote_bytes
         return 0
+
+    def _may_have_reverted(self, entry: QueueEntry) -> bool:
+        """Return whether a failed sync may have taken out of the page cache what recovery will find on the disk.
+
+        Recovery leaves no entry that is neither valid nor blank; and no log is read in vain that is still put into.
+        """
+        if not is_valid(entry) and not is_blank(entry):
+            return True
+        return self._commit_log.flush_service.flags.has_failed
 
     def _record_of(self, entry: QueueEntry) -> MessageRecord | None:
         if not is_valid(entry):

@@ -134,7 +134,7 @@ class Judge:
             store.world.tasks.sleep(5)
             if not self._plan.delay_chance:  # else the store itself goes on putting
                 end = store.dispatch.readable_limit()
-        if self._ledger.pulls and self.is_promised("READ"):
+        if self._ledger.pulls and self.is_promised("READ") and not excuses.has_reverted(disk):
             self.report(read.check(self._ledger, read_store(store)))
 
     def _await_commit(self, store: MessageStore, disk: Disk, deadline_ns: int) -> None:

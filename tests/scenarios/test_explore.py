@@ -21,7 +21,7 @@ from tornlog.scenarios.explore import (
     record,
 )
 from tornlog.scenarios.explore_jobs import Exploration, explore_seed
-from tornlog.scenarios.explore_runs import RecoveringRun
+from tornlog.scenarios.explore_runs import DyingRun, RecoveringRun
 from tornlog.scenarios.failure import Failure
 from tornlog.scenarios.judging.evidence import Violation
 from tornlog.scenarios.mutants.known import applied_mutant
@@ -29,6 +29,7 @@ from tornlog.scenarios.replay import replay
 from tornlog.scenarios.run import Run
 from tornlog.scenarios.scenario import Scenario
 from tornlog.scenarios.seeds import draw
+from tornlog.sim.errors import ReplayDivergedError
 from tornlog.store.message_store import MessageStore
 from tornlog.store.recovery import RecoveryReport
 
@@ -271,3 +272,55 @@ def test_a_moment_says_where_it_is() -> None:
     point = CrashPoint("store", "/store/checkpoint", 2)
     assert str(Moment(point, "before")) == "before store /store/checkpoint #2"
     assert str(Moment(point, "during", 3)) == "during store /store/checkpoint #2, 3 bytes missing"
+
+
+def test_what_was_found_elsewhere_is_taken_in_and_the_first_breach_of_a_kind_stays() -> None:
+    first, second = (
+        explore_seed(
+            scenario("rollover-at-a-crash", "strict-posix"),
+            seed,
+            Settings(limit=3, messages_each=2, nest=1),
+            mutant="no-dir-fsync-on-rollover",
+        ).found
+        for seed in (1, 2)
+    )
+    plan = first_life(SYNC, 3, 1)
+    second.samples = [Sample("00", plan, (), ())]
+    breaches, judged, states = dict(first.breaches), set(first.judged), first.total.states
+    first.add(second)
+
+    assert first.breaches == {**second.breaches, **breaches}
+    assert first.judged == judged | second.judged
+    assert first.images == {image for image, _ in first.judged}
+    assert first.total.states == states + second.total.states
+    assert first.samples[0].digest == "00"
+
+
+def test_a_moment_that_the_run_does_not_come_to_is_the_harness_s_fault() -> None:
+    situation = replace(recorded(SYNC, 3, 1), points=(CrashPoint("store", "/store/nothing", 1),))
+
+    with pytest.raises(ReplayDivergedError):
+        Explorer(situation, SMALL, Found()).explore(0)
+
+
+def test_a_violation_that_a_replay_does_not_show_is_the_harness_s_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Suspicious(RecoveringRun):
+        def violations(self, *, heal: bool) -> list[Violation]:
+            return [Violation("DUR", "a mere suspicion")]
+
+    monkeypatch.setattr(explore_module, "RecoveringRun", Suspicious)
+    with pytest.raises(ReplayDivergedError):
+        Explorer(recorded(SYNC, 3, 1), SMALL, Found()).explore(0)
+
+
+def test_a_run_that_is_another_one_when_it_is_repeated_is_not_explored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    schedules = iter([[[1, "store", "life-0/flush"]]])
+    honest = DyingRun.schedule.fget
+    assert honest is not None
+    monkeypatch.setattr(DyingRun, "schedule", property(lambda run: next(schedules, None) or honest(run)))
+    with pytest.raises(ReplayDivergedError):
+        record(first_life(SYNC, 3, 1), draw(SYNC, 3)[0])

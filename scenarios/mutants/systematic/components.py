@@ -58,7 +58,9 @@ COMPONENTS: dict[str, Component] = {
             {
                 "commit_log_bytes": (1024, 2048, 8192),
                 "producers": (2, 3),
-                "endings": (*_CRASHES, "stop in traffic", "stop in traffic"),
+                "sync_flush": (True, True, False),
+                "endings": ("crash in traffic", "stop", "stop in traffic", "stop in traffic"),
+                "faults": {"failed_sync_chance": (0.0, 0.0, 0.1)},
             },
         ),
         Component(
@@ -82,6 +84,7 @@ COMPONENTS: dict[str, Component] = {
                 "consumers": (0, 1),
                 "lives": (1, 2, 3),
                 "retention": (False, True),
+                "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
             },
         ),
         Component(
@@ -151,6 +154,7 @@ COMPONENTS: dict[str, Component] = {
                 "pause_ms_max": (1000, 3000),
                 "lives": (2, 3, 4),
                 "endings": ("crash in persist", "crash in persist", *_CRASHES),
+                "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
             },
         ),
         Component(

@@ -162,7 +162,6 @@ def _negate_condition(function: Function, words: Vocabulary) -> Iterator[Change]
 
 _FAILING_DISK = {
     "faults": {
-        "failed_sync_chance": (0.0, 0.1),
         "failed_creation_chance": (0.0, 0.2),
         "failed_write_chance": (0.0, 0.1),
         "short_write_chance": (0.0, 0.2),

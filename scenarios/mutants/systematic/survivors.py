@@ -9,8 +9,17 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:checkpoint.StoreCheckpoint.flush#1": (
         "equivalent: of two writes that cross, the older may be the last, and the checkpoint then lags"
     ),
+    "drop-lock:consume_queue_table.ConsumeQueueTable.make_durable#1": (
+        "gap: queues would have to be removed by hand in the moment in which their names are synced"
+    ),
+    "drop-lock:consumer_offsets.ConsumerOffsetManager.persist#1": (
+        "gap: only the service itself persists, and never at the same time as somebody else"
+    ),
     "drop-lock:index.index_files.IndexFiles.make_durable#1": (
         "equivalent: called by recovery and as the store stops, when nobody removes files"
+    ),
+    "drop-lock:running_flags.RunningFlags.refuse_for_good#1": (
+        "gap: the disk would have to become too full in the moment of a failed sync"
     ),
     "drop-lock:segments.segment_queue.SegmentQueue.add#1": (
         "equivalent: no other task gets its turn between reading the row and replacing it"
@@ -26,6 +35,9 @@ SURVIVORS: dict[str, str] = {
     ),
     "drop-step:segments.allocate.AllocateMappedFileService.finish#1": (
         "equivalent: a map that is not given back shows nowhere before its process ends"
+    ),
+    "drop-step:segments.segment_queue.SegmentQueue.load#2": (
+        "equivalent: what expired in front of a gap takes room, and is passed over by every load"
     ),
     "drop-sync:flush_queues.FlushConsumeQueueService.step#3": (
         "equivalent: the checkpoint is written by the next thorough flush, and lags until then"
@@ -51,6 +63,9 @@ SURVIVORS: dict[str, str] = {
     "forget-state:consume_queue_table.ConsumeQueueTable._make_durable#1": (
         "equivalent: directories are synced again by every flush"
     ),
+    "forget-state:consumer_offsets.ConsumerOffsetManager._try_to_persist#2": (
+        "equivalent: the error is only shown"
+    ),
     "forget-state:dispatch.DispatchService._dispatch_segment#1": (
         "equivalent: the checkpoint's queue time lags, and recovery scans more"
     ),
@@ -62,9 +77,6 @@ SURVIVORS: dict[str, str] = {
     ),
     "forget-state:segments.transient_pool.TransientStorePool.fill#1": (
         "equivalent: segments do without a buffer, and puts are seen and durable no later"
-    ),
-    "forget-state:consumer_offsets.ConsumerOffsetManager._try_to_persist#2": (
-        "equivalent: the error is only shown"
     ),
     "ignore-error:dispatch.DispatchService.finish#1": (
         "equivalent: the error is only shown; what was not dispatched keeps the stop from being clean"
@@ -78,6 +90,9 @@ SURVIVORS: dict[str, str] = {
     ),
     "negate-condition:light_queues.LightPut.exceeds#1": (
         "equivalent: the condition is a short cut; the count behind it comes to the same answer"
+    ),
+    "negate-condition:message_store.MessageStore.is_os_page_cache_busy#1": (
+        "gap: no put holds the lock for so long that others are turned away"
     ),
     "off-by-one:commit_log.CommitLog.record_bytes#1": (
         "equivalent: no bytes are no record to whoever asked, as None is"
@@ -100,8 +115,14 @@ SURVIVORS: dict[str, str] = {
     "short-by-one:index.index_file.IndexFile.put_key#1": (
         "equivalent: readers take the entry at the count for one that is there, and a full file is synced later"
     ),
+    "skip-advance:running_flags.RunningFlags.refuse#1": (
+        "gap: nobody demands that puts are refused before the disk is full"
+    ),
     "stale-position:commit.CommitRealTimeService.commit#1": (
         "equivalent: what was committed is announced with the next commit, an interval later"
+    ),
+    "stale-position:message_store.MessageStore.is_clean#2": (
+        "equivalent: asked when all services have ended, and nothing moves any more"
     ),
     "stale-position:retention.clean_commit_log.CleanCommitLog.run#1": (
         "equivalent: an order to delete that comes while the disk is measured counts from the next pass on"
@@ -112,6 +133,7 @@ SURVIVORS: dict[str, str] = {
     "swap:index.index_file.IndexFile.put_key#1": (
         "equivalent: readers pass over a slot that leads to the count or beyond, and a crash's open file is built again"
     ),
+    "swap:message_store.MessageStore.start#1": ("equivalent: puts are accepted only after both"),
     "swap:schedule.ScheduleMessageService.persist_correction#1": (
         "equivalent: if persisting fails the store does not start, and the flag goes with it"
     ),
@@ -140,5 +162,6 @@ UNREACHED: dict[str, str] = {
     "ignore-error:side_file.SideFile.load#1": "no disk damages a side file at rest",
     "negate-condition:retention.clean_commit_log.CleanCommitLog._retry_stuck#2": _NO_REFUSAL,
     "off-by-one:consume_queue.ConsumeQueue.put_extended#1": "no queue of a run has an extension",
+    "stale-position:consume_queue.ConsumeQueue.fill_blank#1": "no queue begins in its middle while the store runs",
 }
 """By id: code that no run comes to, and what would have to happen. The next site in line is hunted in its place."""

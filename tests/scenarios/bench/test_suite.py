@@ -211,6 +211,7 @@ def test_names_are_one_of_a_kind_and_floors_are_those_of_the_budget() -> None:
         "kernel steps": 400_000,
         "simulated messages": 15_000,
         "complete crash runs": 150,
+        "crash states": 500,
         "history judged": 100_000,
         "history, 10 times over 1": 0.7,
         "put 1 KiB async, by 1": 40_000,
