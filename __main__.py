@@ -8,10 +8,9 @@ import typer
 
 from . import __version__
 from .scenarios import commands as scenario_commands
-from .scenarios import explore_commands
 from .store import commands as store_commands
 
-PACKAGES = (scenario_commands, explore_commands, store_commands)
+PACKAGES = (scenario_commands, store_commands)
 """Modules with commands of their own, each with `register(app)`."""
 
 

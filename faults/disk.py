@@ -18,10 +18,8 @@ from .aim import Aim, CrashPoint, NamedAim, NamingAim
 from .capacity import Capacity
 from .crash import PowerCut, cache_image, platter_image
 from .damage import Damage
-from .enumerate import CrashStates
 from .fates import SectorHarm, draw_lost_changes, draw_survivors
 from .files import SimFiles
-from .fingerprint import fingerprint_of
 from .flaws import find_bad_sectors, lay_bad_sectors, lay_holes
 from .image import Image
 from .locks import FileLocks
@@ -29,6 +27,8 @@ from .namespace import Namespace
 from .plan import FaultPlan
 from .plug import MOMENTS, Met, Plug
 from .profiles import CrashProfile
+from .states.enumerate import CrashStates
+from .states.fingerprint import fingerprint_of
 from .syncs import Syncs
 from .timing import SyncTiming
 

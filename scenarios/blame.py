@@ -15,12 +15,12 @@ from multiprocessing import get_context
 from typing import Any
 
 from .alarm import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
-from .breach import Record
-from .failure import Failure
+from .failures.breach import Record
+from .failures.failure import Failure
+from .failures.replay import replay
 from .mutants.composite import composed
 from .mutants.mutant import Mutant
 from .mutants.versions import VERSIONS
-from .replay import replay
 from .runner import Tally, garbage_kept
 
 FAILURES_TRIED = 5

@@ -9,14 +9,14 @@ from time import perf_counter
 from typing import Any
 
 from .alarm import CPU_SECONDS_MAX
-from .failure import Failure
+from .failures.failure import Failure
+from .failures.shrink import shrink_failure
 from .mutants.known import mutant_named
 from .mutants.mutant import Mutant
 from .plan import Ranges
 from .runner import BATCH_SEEDS, garbage_kept
 from .scenario import Scenario
 from .seeds import SeedResult, run_seed
-from .shrink import shrink_failure
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..faults.kinds import FAULTS
 from ..faults.profiles import CrashProfile
-from .failure import Failure
+from .failures.failure import Failure
 from .hunt import Hunted
 from .judging.evidence import Violation
 from .marks import MARKS

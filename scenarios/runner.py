@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 from ..sim.guard import guard
-from .failure import Failure
+from .failures.failure import Failure
 from .scenario import Scenario
 from .seeds import SeedResult, run_seed
 

@@ -12,10 +12,10 @@ from ..sim.errors import NondeterminismError
 from ..sim.policies import Policy
 from ..sim.trace import Trace
 from .alarm import NoEndInSight, cpu_limit
-from .failure import Failure
+from .failures.failure import Failure
+from .failures.replay import breach_of_seed
 from .mutants.known import applied_mutant
 from .plan import Plan, draw_plan
-from .replay import breach_of_seed
 from .run import Outcome, Run
 from .scenario import Scenario
 

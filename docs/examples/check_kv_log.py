@@ -12,10 +12,10 @@ from functools import partial
 import kv_bugs
 from kv_log import KvLog
 
-from tornlog.faults.finding import Finding
-from tornlog.faults.shrink import shrink
-from tornlog.faults.simulation import PromiseBroken, Scenario, Simulation, SimWorld
-from tornlog.faults.trials import find, replay
+from tornlog.faults.lab.finding import Finding
+from tornlog.faults.lab.shrink import shrink
+from tornlog.faults.lab.simulation import PromiseBroken, Scenario, Simulation, SimWorld
+from tornlog.faults.lab.trials import find, replay
 
 CLIENTS = ("ann", "bob")
 PUTS_EACH, COMPACTIONS = 6, 1

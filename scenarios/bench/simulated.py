@@ -12,8 +12,8 @@ from ...sim.digest import RollingDigest
 from ...sim.guard import guard
 from ...sim.kernel import Kernel
 from ...sim.policies.random_walk import RandomWalk
-from ..explore import Explorer, Found, record
-from ..explore import Settings as ExploreSettings
+from ..exploring.explore import Explorer, Found, record
+from ..exploring.explore import Settings as ExploreSettings
 from ..plan import Life, Plan, Ranges, draw_plan
 from ..run import Run
 from ..runner import garbage_kept

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.finding import Finding
-from tornlog.faults.shrink import shrink
-from tornlog.faults.simulation import Scenario
-from tornlog.faults.trials import Outcome, find, replay
+from tornlog.faults.lab.finding import Finding
+from tornlog.faults.lab.shrink import shrink
+from tornlog.faults.lab.simulation import Scenario
+from tornlog.faults.lab.trials import Outcome, find, replay
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 BUGS = {"NoDirectorySync": 5, "RenameBeforeSync": 1, "SnapshotOutsideTheLock": 3}

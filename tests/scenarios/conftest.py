@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from tornlog.scenarios.failure import Failure
+from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.judging.evidence import Evidence
 from tornlog.scenarios.judging.ledger import HALF_TOPIC, OP_TOPIC, Ledger, PutEntry
 from tornlog.scenarios.judging.recovered import FoundRecord, RecoveredStore

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.scenarios.blame import BrokenPromise
-from tornlog.scenarios.failure import Failure
+from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.mutants.versions import VERSIONS
 from tornlog.scenarios.present_version import tell_version
 

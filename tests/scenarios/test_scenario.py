@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.faults.profiles import PROFILES
+from tornlog.scenarios.realities import REALITIES
 from tornlog.scenarios.scenario import POLICIES, Scenario
 
 
@@ -15,7 +15,7 @@ def test_a_scenario_can_be_narrowed_to_one_disk_and_one_policy(quiet_scenario: S
 
 
 def test_every_disk_and_policy_there_is_can_be_asked_for(quiet_scenario: Scenario) -> None:
-    for disk in PROFILES:
+    for disk in REALITIES:
         assert quiet_scenario.narrowed(disk=disk).ranges.disk == (disk,)
     for policy in POLICIES:
         assert quiet_scenario.narrowed(policy=policy).ranges.policy == (policy,)

@@ -287,12 +287,13 @@ def test_a_failed_write_ends_putting_and_loses_nothing_that_can_be_written_again
 
 
 def test_a_disk_that_never_writes_again_makes_the_stop_an_unclean_one(lab: Make, small: Make) -> None:
-    bench = lab(faults=FaultPlan(failed_write_chance=1.0))
+    bench = lab()
 
     def body(world: World) -> None:
         store = started(world, pooled(small))
-        assert store.put_message(Message.of("T", b"told ok")).status is OK
-        assert not store.shutdown()
+        with bench.disk.with_faults(failed_write_chance=1.0):
+            assert store.put_message(Message.of("T", b"told ok")).status is OK
+            assert not store.shutdown()
 
     bench.run(body)
     image = bench.switch_off()

@@ -75,7 +75,7 @@ def test_a_sync_that_fails_behind_an_async_put_ends_writing(lab: Make, small: Ma
 
 
 def test_a_put_that_waits_too_long_is_told_so_and_is_there_all_the_same(lab: Make, small: Make) -> None:
-    bench = lab(timing=SyncTiming(8_000_000_000, 8_000_000_000, slow_ns_max=8_000_000_000))
+    bench = lab(timing=SyncTiming(8_000_000_000, 8_000_000_000))
 
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=SYNC, sync_flush_timeout_ms=3_000))

@@ -59,6 +59,7 @@ COMPONENTS: dict[str, Component] = {
                 "commit_log_bytes": (1024, 2048, 8192),
                 "producers": (2, 3),
                 "sync_flush": (True, True, False),
+                "starved_steps_max": (0, 200, 2000),
                 "endings": ("crash in traffic", "stop", "stop in traffic", "stop in traffic"),
                 "faults": {"failed_sync_chance": (0.0, 0.0, 0.1)},
             },

@@ -10,7 +10,7 @@ from tornlog.scenarios.bench.history import Histories, History, Judgement, judge
 from tornlog.scenarios.bench.workplace import Workplace
 from tornlog.scenarios.judging.evidence import Evidence
 from tornlog.scenarios.judging.ledger import Knowledge
-from tornlog.scenarios.judging.recovered import Entries
+from tornlog.scenarios.judging.recovered import Entries, FoundRecord
 from tornlog.store.formats.index import ENTRY_BYTES, decode_header, entries_at
 
 _OPERATIONS = 2_000
@@ -40,7 +40,12 @@ def lose_last_record(evidence: Evidence) -> None:
 
 
 def repeat_first_record(evidence: Evidence) -> None:
-    evidence.store.records.append(evidence.store.records[0])
+    store, first = evidence.store, evidence.store.records[0]
+    record = first.record._replace(physical_offset=store.max_offset)
+    again = FoundRecord(record, first.file, store.max_offset, first.body)
+    store.records.append(again)
+    store.by_offset[store.max_offset] = again
+    store.max_offset += record.size_bytes
 
 
 def lose_last_entry(evidence: Evidence) -> None:

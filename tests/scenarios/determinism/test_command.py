@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tornlog.__main__ import application
-from tornlog.scenarios import commands
+from tornlog.scenarios.cli import determinism as command
 from tornlog.scenarios.determinism.comparison import Comparison, Difference, Witness, WitnessError
 from tornlog.scenarios.determinism.interpreters import InterpreterError
 from tornlog.scenarios.determinism.witness import Statement
@@ -39,7 +39,7 @@ def test_equal_digests_are_success_and_json_has_one_for_each_scenario(tmp_path: 
 def test_a_difference_is_exit_code_4_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = (Statement(NAME, 7, "held", digest, "") for digest in ("aa", "bb"))
     found = Comparison(1, {}, [Difference("another process", here, there, "they part")])
-    monkeypatch.setattr(commands, "compare", compare_to(found))
+    monkeypatch.setattr(command, "compare", compare_to(found))
     result = invoke(NAME)
     assert result.exit_code == 4
     assert "1 differ" in result.output
@@ -47,7 +47,7 @@ def test_a_difference_is_exit_code_4_and_is_named(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_error_of_the_harness_is_exit_code_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "compare", compare_to(Comparison(1, {}, [], ["a sheep fell over"])))
+    monkeypatch.setattr(command, "compare", compare_to(Comparison(1, {}, [], ["a sheep fell over"])))
     result = invoke(NAME)
     assert (result.exit_code, "a sheep fell over" in result.output) == (3, True)
 
@@ -59,7 +59,7 @@ def test_a_witness_that_cannot_be_heard_is_exit_code_3(
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(commands, "compare", fail)
+    monkeypatch.setattr(command, "compare", fail)
     result = invoke(NAME)
     assert (result.exit_code, str(error) in result.output) == (3, True)
 
@@ -72,9 +72,9 @@ def test_other_pythons_become_witnesses(monkeypatch: pytest.MonkeyPatch) -> None
         asked.append(pythons)
         yield [Witness(f"Python {path}") for path in pythons]
 
-    monkeypatch.setattr(commands, "furnished", furnished)
-    monkeypatch.setattr(commands, "installed", lambda: ["/a", "/b"])
-    monkeypatch.setattr(commands, "compare", compare_to(Comparison(5, {})))
+    monkeypatch.setattr(command, "furnished", furnished)
+    monkeypatch.setattr(command, "installed", lambda: ["/a", "/b"])
+    monkeypatch.setattr(command, "compare", compare_to(Comparison(5, {})))
     result = invoke(NAME, "--python", "/c", "--python", "all")
     assert asked == [["/c", "/a", "/b"]]
     assert "5 runs, again with another process, Python /c, Python /a, Python /b: the same" in result.output

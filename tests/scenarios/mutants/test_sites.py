@@ -104,7 +104,8 @@ def test_a_function_of_a_module_is_replaced_wherever_it_was_imported_by_name() -
     (subject,) = [one for one in subjects_of("segments.segment") if one.tree.name == "first_nonzero"]
     change = next(iter(OPERATORS["negate-condition"].sites(subject.tree, _vocabulary_with())))
     owners = [patch.owner for patch in patches_of(subject, change)]
-    assert owners == [segment, segment_queue]
+    assert owners[0] is segment
+    assert segment_queue in owners
 
 
 def test_constructors_and_declarations_are_left_alone() -> None:

@@ -1,0 +1,173 @@
+"""Trials: seeds of a scenario run until one fails, which then is a record that replays."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ...sim.choices import Choices, Decision
+from ...sim.determinism import guarded
+from ...sim.errors import ReplayDivergedError, TaskFailedError
+from ...sim.guard import guard
+from ...sim.policies import Policy
+from ...sim.policies.drawn import draw_policy
+from ...sim.policies.labelling import Labelling
+from ...sim.policies.replay import Replay
+from ...sim.schedule import Switch
+from ...sim.trace import Trace
+from .finding import Finding, Record, story_of
+from .simulation import STEP_LIMIT, Crash, PromiseBroken, Scenario, Simulation
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run came to."""
+
+    failure: Exception | None
+    """What ended it, None if nothing did; of a task, what the task raised."""
+    digest: str
+    steps: int
+    """Scheduling points."""
+    fired: dict[str, int]
+    """How often each fault really happened, by the names in `kinds`."""
+    draws: tuple[Decision, ...]
+    """Every draw, those that gave 0 included."""
+    operations: dict[str, dict[tuple[str, str], int]]
+    """Of each life that was to end in a crash: how many operations of a kind on a path there were."""
+    schedule: list[list[Any]]
+    crashes: tuple[Crash, ...]
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return the draws that were not 0."""
+        return tuple(draw for draw in self.draws if draw.value)
+
+    @property
+    def signature(self) -> str:
+        """Return what makes two failures the same: the promise, or else the kind of error; empty: none."""
+        failure = self.failure
+        if isinstance(failure, PromiseBroken):
+            return failure.promise
+        return "" if failure is None else type(failure).__name__
+
+    @property
+    def error(self) -> str:
+        """Return what ended the run, in full; empty: nothing did."""
+        failure = self.failure
+        if isinstance(failure, PromiseBroken):
+            return str(failure)
+        return "" if failure is None else f"{type(failure).__name__}: {failure}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a record led to."""
+
+    record: Record
+    """What did happen of the record that was replayed."""
+    outcome: Outcome
+    gone: tuple[Decision | Switch | Crash, ...]
+    """What the run never came to; empty as long as record and code fit."""
+
+    def is_same(self, finding: Finding) -> bool:
+        """Return whether this is the finding's run, nothing less and nothing else."""
+        outcome = self.outcome
+        return not self.gone and (outcome.digest, outcome.signature) == (finding.digest, finding.signature)
+
+
+def run_seed(scenario: Scenario, seed: int) -> Outcome:
+    """Run one seed under the guard, with a policy of its own. Raises LeakError if a task reached past its world."""
+    choices = Choices(str(seed))
+    return _execute(scenario, Simulation(choices, draw_policy(choices.stream("schedule"))))
+
+
+def find(
+    scenario: Scenario,
+    seeds: Iterable[int],
+    on_run: Callable[[int, Outcome], None] = lambda seed, outcome: None,
+) -> Finding | None:
+    """Run seeds until one fails, and return its finding; None if none does. on_run is told of each run.
+
+    Raises LeakError as run_seed does, ReplayDivergedError if the run that failed cannot be repeated.
+    """
+    with guard():  # inside of it, the guards of the runs cost next to nothing
+        for seed in seeds:
+            outcome = run_seed(scenario, seed)
+            on_run(seed, outcome)
+            if outcome.failure is not None:
+                trace = Trace()
+                return _finding(seed, record_of(scenario, outcome, trace), outcome, trace)
+    return None
+
+
+def replay(
+    scenario: Scenario, record: Record, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT
+) -> Replayed:
+    """Run a record again as far as the code follows it: where it does not, nothing special happens."""
+    choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
+    run = Simulation(choices, schedule, crashes=record.crashes, trace=trace, step_limit=step_limit)
+    outcome = _execute(scenario, run)
+    made = Record(outcome.decisions, tuple(schedule.followed), outcome.crashes)
+    missed = (crash for crash in record.crashes if crash not in outcome.crashes)
+    return Replayed(made, outcome, (*choices.unmet(), *schedule.unmet, *missed))
+
+
+def finding_of(scenario: Scenario, seed: int, record: Record) -> Finding:
+    """Return what a record leads to, whole. Raises ReplayDivergedError if the code does not follow it to a failure."""
+    trace = Trace()
+    replayed = replay(scenario, record, trace)
+    outcome = replayed.outcome
+    if replayed.gone or outcome.failure is None:
+        found = str(replayed.gone[0]) if replayed.gone else "no failure"
+        raise ReplayDivergedError("record", 0, "all of it, and a failure", found)
+    return _finding(seed, record, outcome, trace)
+
+
+def replay_otherwise(
+    scenario: Scenario, record: Record, policy: Policy, *, step_limit: int = STEP_LIMIT
+) -> Outcome:
+    """Run a record again but for its schedule, of which a policy decides."""
+    choices = Choices.replaying(record.decisions)
+    return _execute(scenario, Simulation(choices, policy, crashes=record.crashes, step_limit=step_limit))
+
+
+def record_of(scenario: Scenario, found: Outcome, trace: Trace | None = None) -> Record:
+    """Return a run in names that outlive other code. Raises ReplayDivergedError if it cannot be repeated."""
+    choices, schedule = Choices.replaying(found.decisions), Labelling(found.schedule)
+    again = _execute(scenario, Simulation(choices, schedule, crashes=found.crashes, trace=trace))
+    before = (found.digest, found.signature)  # the error's text may tell of addresses
+    after = (again.digest, again.signature)
+    if before != after or schedule.left or choices.unmet():
+        raise ReplayDivergedError("run", 0, before, after)
+    return Record(found.decisions, tuple(schedule.labelled), found.crashes)
+
+
+def _finding(seed: int, record: Record, outcome: Outcome, trace: Trace) -> Finding:
+    story = story_of(trace)
+    return Finding(seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story)
+
+
+def _execute(scenario: Scenario, run: Simulation) -> Outcome:
+    return guarded(partial(_run, scenario, run))
+
+
+def _run(scenario: Scenario, run: Simulation) -> Outcome:
+    failure: Exception | None = None
+    with run.kernel as kernel:
+        try:
+            scenario(run)
+        except TaskFailedError as error:
+            failure = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        except Exception as error:
+            failure = error
+        digest = kernel.digest()
+    return Outcome(
+        failure,
+        digest,
+        kernel.steps,
+        dict(run.fired),
+        tuple(run.choices.draws()),
+        run.operations,
+        kernel.schedule,
+        tuple(run.crashes),
+    )

@@ -1,0 +1,1 @@
+"""The states that a crash may leave, gone through rather than drawn."""

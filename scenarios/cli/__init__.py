@@ -1,0 +1,1 @@
+"""The commands that run scenarios, one job a file."""

@@ -1,0 +1,70 @@
+"""The command that hunts known bugs.
+
+JSON: `[{"id", "found", "invariant", "seeds", "seconds", "shrunk", "clean_violation"}]`, shrunk null without --shrink,
+else `{"messages", "preemptions", "switches", "sectors", "faults", "lives", "tries", "seconds"}`.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn
+
+from ...store.commands import write_json
+from ..hunt import hunt_all
+from ..mutants.known import SETS, find_mutant, mutants_in
+from ..mutants.systematic.survivors import SURVIVORS
+from ..present import (
+    hunts_table,
+    tell_survivors,
+)
+from .common import ERR, EXIT_BROKEN, EXIT_HELD, OUT, JsonFile, write_failures
+
+_SHRINK_SECONDS = 15.0
+
+
+def mutants(
+    ids: Annotated[list[str] | None, typer.Argument(help="Mutants; all of the set without any.")] = None,
+    which: Annotated[str, typer.Option("--set", help=f"One of {', '.join(SETS)}.")] = SETS[0],
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds per mutant at most.")] = 500,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    shrink: Annotated[bool, typer.Option(help="Make what finds each small, for 15 s at most.")] = False,
+    out: Annotated[Path | None, typer.Option(file_okay=False, help="Leave failures in DIR/failures.")] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Put bugs into the store, one at a time, and see whether the harness finds them.
+
+    The catalogue's are known from real stores; the systematic ones are made of its code, by a few rules.
+    """
+    unknown = [name for name in ids or () if find_mutant(name) is None]
+    if unknown:
+        raise typer.BadParameter(f"no mutant {', '.join(unknown)}; `tornlog list` names them")
+    if which not in SETS:
+        raise typer.BadParameter(f"expected one of {', '.join(SETS)}, found {which}", param_hint="--set")
+    wanted = list(dict.fromkeys(ids or mutants_in(which)))
+    hunts = []
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        console=ERR,
+        transient=True,
+        disable=not ERR.is_terminal,
+    ) as progress:
+        bar = progress.add_task("", total=len(wanted))
+        for hunted in hunt_all(wanted, seeds, jobs=jobs, shrink_seconds=_SHRINK_SECONDS if shrink else None):
+            hunts.append(hunted)
+            progress.update(bar, description=hunted.id, advance=1)
+    write_failures((hunted.failure for hunted in hunts if hunted.failure is not None), out)
+    if json_file is not None:
+        write_json(json_file, [hunted.to_json() for hunted in hunts])
+    if json_file != "-":
+        OUT.print(hunts_table(hunts))
+        tell_survivors(OUT, hunts)
+    for hunted in hunts:
+        if hunted.clean_violation:
+            text = f"{hunted.id}: without it, too: {hunted.clean_violation}"
+            ERR.print(text, style="red", markup=False, soft_wrap=True)
+    as_expected = all(
+        not hunted.clean_violation and (hunted.found or hunted.id in SURVIVORS) for hunted in hunts
+    )
+    raise typer.Exit(EXIT_HELD if as_expected else EXIT_BROKEN)

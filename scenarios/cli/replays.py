@@ -1,0 +1,115 @@
+"""The commands about a stored failure: replay and shrink.
+
+JSON of `replay`: `{"format": "tornlog-replay/1", "scenario", "seed", "same", "digest", "violations", "gone": [lines],
+"changed": [lines]}`; of `shrink`: `{"format": "tornlog-shrink/1", "before", "after", "digest", "tries", "seconds"}`.
+"""
+
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ...sim.errors import ReplayDivergedError
+from ...store.commands import write_json
+from ..alarm import CPU_SECONDS_MAX
+from ..failures.present_replay import tell_replay, tell_shrunk
+from ..failures.replay import replay
+from ..failures.shrink import TRIES_MAX, shrink_failure, shrunk_json
+from ..mutants.known import applied_mutant
+from ..present import (
+    tell_failure,
+)
+from .common import (
+    ERR,
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    EXIT_NONDETERMINISTIC,
+    OUT,
+    JsonFile,
+    read_failure,
+    seconds_in,
+)
+
+_SHRINK_SECONDS = 15.0
+
+
+def replay_(
+    file: Annotated[Path, typer.Argument(help="A failure that `run --out` left.")],
+    original: Annotated[
+        bool, typer.Option(help="The run that was found, though there is a shrunk one.")
+    ] = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Run a stored failure again, decision by decision, as far as the code still makes them."""
+    failure = read_failure(file)
+    breach = failure.original if original else failure.smallest
+    with applied_mutant(failure.mutant):
+        replayed, again = replay(breach.record), replay(breach.record)
+    outcome, same = replayed.outcome, replayed.is_same(breach)
+    document = {
+        "format": "tornlog-replay/1",
+        "scenario": failure.scenario,
+        "seed": failure.seed,
+        "same": same,
+        "digest": outcome.digest,
+        "violations": [violation.to_json() for violation in outcome.violations],
+        "gone": replayed.gone,
+        "changed": replayed.changed,
+    }
+    if json_file is not None:
+        write_json(json_file, document)
+    if json_file != "-":
+        tell_failure(ERR, failure, original=original)
+        tell_replay(OUT, replayed, breach)
+    if outcome.digest != again.outcome.digest:
+        raise typer.Exit(EXIT_NONDETERMINISTIC)
+    raise typer.Exit(EXIT_BROKEN if outcome.violations else EXIT_HELD)
+
+
+def shrink(
+    file: Annotated[Path, typer.Argument(help="A failure that `run --out` left.")],
+    time: Annotated[str, typer.Option(help="For how long at most, as in 15s.")] = f"{_SHRINK_SECONDS:g}s",
+    tries: Annotated[int, typer.Option(min=1, help="Runs at most.")] = TRIES_MAX,
+    any_breach: Annotated[
+        bool, typer.Option(help="The same promise is enough, broken in whatever way.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", dir_okay=False, help="Write to OUT, not to FILE.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Make a stored failure small: fewer messages, switches, faults. FILE gets the small run beside its own."""
+    failure = read_failure(file)
+    seconds = seconds_in(time)
+    began = perf_counter()
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=ERR,
+        transient=True,
+        disable=not ERR.is_terminal,
+    ) as progress:
+        bar = progress.add_task("shrinking")
+        try:
+            found = shrink_failure(
+                failure,
+                tries_max=tries,
+                stop=lambda: perf_counter() - began > seconds,
+                same="invariant" if any_breach else "signature",
+                cpu_seconds_max=CPU_SECONDS_MAX,
+                on_try=lambda record, accepted: progress.update(bar, advance=1),
+            )
+        except ReplayDivergedError as error:
+            ERR.print(f"not reproduced: {error}", style="red", markup=False, soft_wrap=True)
+            raise typer.Exit(EXIT_HARNESS) from error
+    took = perf_counter() - began
+    (out or file).write_text(found.failure.to_json())
+    if json_file is not None:
+        write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took)})
+    if json_file != "-":
+        tell_shrunk(OUT, found, took)
+    raise typer.Exit(EXIT_BROKEN)

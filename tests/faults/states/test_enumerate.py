@@ -1,0 +1,382 @@
+"""Enumerated crash states: as many as there can be, no other ones, and each one that a record leads to."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tornlog.faults.crash import PowerCut
+from tornlog.faults.disk import Disk
+from tornlog.faults.fates import draw_lost_changes, draw_survivors
+from tornlog.faults.image import FileImage, Image
+from tornlog.faults.plan import FaultPlan
+from tornlog.faults.plug import MOMENTS
+from tornlog.faults.profiles import PROFILES
+from tornlog.faults.states.enumerate import DRAWN_STATES, CrashStates
+from tornlog.faults.timing import SyncTiming
+from tornlog.sim.choices import Choices, Stream
+from tornlog.sim.errors import MachineDied
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+
+PAGE, SECTOR = 8, 4
+START = Image({"/log": FileImage(b"o" * 3 * PAGE, 0), "/old": FileImage(b"keep", 0)}, ("/d",))
+CUTS = [name for name, profile in PROFILES.items() if not profile.page_cache_survives]
+EVERYTHING = 1_000_000
+Body = Callable[[Any], None]
+
+
+def left_by(
+    body: Body,
+    operation: int = EVERYTHING,
+    moment: str = "before",
+    faults: FaultPlan | None = None,
+    choices: Choices | None = None,
+    page_bytes: int = PAGE,
+) -> Disk:
+    """Return a small disk whose machine has died at an operation of body, or behind it."""
+    choices = choices or Choices("1")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
+    machine = kernel.machine("m")
+    disk = Disk(
+        kernel,
+        choices.stream("disk"),
+        image=START,
+        page_bytes=page_bytes,
+        sector_bytes=SECTOR,
+        timing=SyncTiming(0, 0),
+        faults=faults,
+    )
+    disk.crash_at(operation, moment)
+    files = disk.mount(machine)
+    try:
+        kernel.run(machine, lambda: body(files), time_limit_ns=10**9)
+    except MachineDied:
+        assert disk.operations > operation
+    kernel.kill(machine)
+    return disk
+
+
+def states_of(disk: Disk, profile: str, limit: int = EVERYTHING) -> CrashStates:
+    return disk.crash_states(PROFILES[profile], limit, Choices("2").stream("states"))
+
+
+def digests(states: CrashStates) -> set[str]:
+    found = set()
+    for state in states:
+        assert state.digest == state.image.digest()
+        found.add(state.digest)
+    return found
+
+
+class Odometer(Stream):
+    """Decides everything in every way, one way after the other."""
+
+    def __init__(self) -> None:
+        super().__init__("disk", Random(0))
+        self._digits: list[int] = []
+        self._wheels: list[int] = []
+        self._at = 0
+
+    def decide(self, options: int, label: str, proposed: int) -> int:
+        if options == 1:
+            return 0
+        if self._at == len(self._digits):
+            self._digits.append(0)
+        del self._wheels[self._at :]
+        self._wheels.append(options)
+        self._at += 1
+        return self._digits[self._at - 1]
+
+    def turns(self) -> Iterator[None]:
+        while True:
+            self._at = 0
+            yield
+            del self._digits[self._at :]
+            while self._digits and self._digits[-1] == self._wheels[len(self._digits) - 1] - 1:
+                self._digits.pop()
+            if not self._digits:
+                return
+            self._digits[-1] += 1
+
+
+def all_drawn(disk: Disk, profile: str) -> set[str]:
+    """Return the digests of all that a crash can be drawn to leave: every decision made in every way."""
+    cut = PowerCut(PROFILES[profile], disk._names, PAGE, SECTOR)
+    odometer, found, fired = Odometer(), set(), Counter[str]()
+    for _ in odometer.turns():
+        lost = draw_lost_changes(odometer, PROFILES[profile].metadata, cut.unsure_changes())
+        entries = cut.entries_without(lost, fired)
+        dirty = cut.dirty_pages(entries)
+        survivors = draw_survivors(odometer, dirty, cut.page_sectors)
+        found.add(cut.image(entries, dirty, survivors, fired, 0).digest())
+    return found
+
+
+def writes(files: Any) -> None:
+    log = files.map("/log", 3 * PAGE)
+    log.store(1, b"AAAAA")
+    log.store(5, b"BBBBBB")
+    log.msync(0, PAGE)
+    log.store(0, b"CC")
+    log.store(2 * PAGE, b"DDDDDD")
+
+
+def names(files: Any) -> None:
+    files.write("/d/new", b"fresh")
+    files.rename("/d/new", "/old")
+    files.sync("/old")
+    files.unlink("/old")
+    files.sync_directory("/")
+    files.make_directories("/e")
+    files.map("/e/grown", PAGE + 2).store(PAGE - 1, b"EE")
+
+
+def a_few_of_everything(files: Any) -> None:
+    log = files.map("/log", 3 * PAGE)
+    log.store(3, b"AAAA")
+    files.write("/d/new", b"fresh")
+    log.store(6, b"BBBB")
+    files.sync("/d/new")
+    files.rename("/d/new", "/old")
+    log.pwrite(2, b"CC")
+
+
+@pytest.mark.parametrize("profile", CUTS)
+@pytest.mark.parametrize(("body", "expected"), [(writes, 5), (names, 10), (a_few_of_everything, 7)])
+def test_an_exhaustive_enumeration_is_all_that_can_be_drawn_at_every_moment(
+    body: Body, expected: int, profile: str
+) -> None:
+    assert left_by(body).operations == expected
+    sizes = []
+    for operation in range(expected):
+        for moment in MOMENTS:
+            disk = left_by(body, operation, moment)
+            states = states_of(disk, profile)
+            found = digests(states)
+
+            assert states.is_exhaustive
+            assert not states.was_cut
+            assert found == all_drawn(disk, profile), (operation, moment)
+            sizes.append(len(found))
+    assert max(sizes) > 3
+
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["store", "store", "write", "rename", "unlink", "sync", "names"]),
+        st.integers(0, 3 * PAGE - 5),
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(ACTIONS, st.sampled_from(CUTS), st.sampled_from(["none", "lying", "failed"]))
+def test_whatever_was_done_all_that_can_be_drawn_is_enumerated(
+    actions: list[tuple[str, int]], profile: str, syncs: str
+) -> None:
+    faults = FaultPlan() if syncs == "none" else FaultPlan(**{f"{syncs}_sync_chance": 0.5})
+    disk = left_by(doing(actions), faults=faults)
+    states = states_of(disk, profile)
+
+    assert digests(states) == all_drawn(disk, profile)
+    assert states.is_exhaustive
+
+
+@settings(max_examples=40, deadline=None)
+@given(ACTIONS, st.sampled_from(CUTS), st.integers(1, 40))
+def test_what_stands_for_too_many_states_is_some_of_them_and_has_nothing_and_everything(
+    actions: list[tuple[str, int]], profile: str, limit: int
+) -> None:
+    disk = left_by(doing(actions))
+    every = digests(states_of(disk, profile))
+    states = states_of(disk, profile, limit)
+    found = [state.image.digest() for state in states]
+
+    assert set(found) <= every
+    assert len(found) <= limit
+    if states.is_exhaustive:
+        assert set(found) == every
+    elif limit >= 2:
+        kept = PROFILES["process-kill"]
+        whole = disk.crash_states(kept, 1, Choices("2").stream("states"))
+        assert digests(whole) <= set(found)
+
+
+def doing(actions: list[tuple[str, int]]) -> Body:
+    def body(files: Any) -> None:
+        for number, (kind, at) in enumerate(actions):
+            data = bytes([65 + number]) * 5
+            try:
+                match kind:
+                    case "store":
+                        files.map("/log", 3 * PAGE).store(at, data)
+                    case "write":
+                        files.write(f"/d/{at % 2}", data)
+                    case "rename":
+                        files.rename(f"/d/{at % 2}", "/old")
+                    case "unlink":
+                        files.unlink("/old")
+                    case "sync":
+                        files.sync("/log")
+                    case "names":
+                        files.sync_directory("/d")
+            except OSError:
+                continue
+
+    return body
+
+
+@pytest.mark.parametrize("profile", CUTS)
+@pytest.mark.parametrize("limit", [60, EVERYTHING])
+@pytest.mark.parametrize("harm", [FaultPlan(), FaultPlan(torn_bytes_chance=0.5, garbage_chance=0.5)])
+def test_the_decisions_of_a_state_lead_a_replayed_crash_to_it(
+    profile: str, limit: int, harm: FaultPlan
+) -> None:
+    operation = 6
+    states = states_of(left_by(a_few_of_everything, operation, faults=harm), profile, limit)
+    count = 0
+    for state in list(states)[::2]:
+        decisions = states.decisions(state, "disk")
+        choices = Choices.replaying(decisions)
+        again = left_by(a_few_of_everything, operation, faults=harm, choices=choices)
+
+        assert again.crash(PROFILES[profile]).digest() == state.image.digest()
+        assert choices.unmet() == []
+        count += 1
+    assert count > 2
+
+
+@pytest.mark.parametrize("profile", ["nothing-lost", "process-kill"])
+def test_a_crash_that_the_page_cache_survives_leaves_one_state(profile: str) -> None:
+    disk = left_by(a_few_of_everything)
+    (state,) = states = list(states_of(disk, profile))
+
+    assert states_of(disk, profile).is_exhaustive
+    assert states_of(disk, profile).decisions(states[0], "disk") == []
+    assert disk.crash(PROFILES[profile]).digest() == state.image.digest()
+
+
+def test_sectors_are_torn_inside_and_hold_garbage_only_on_disks_where_that_happens() -> None:
+    plain = digests(states_of(left_by(a_few_of_everything), "strict-posix"))
+    torn = digests(
+        states_of(left_by(a_few_of_everything, faults=FaultPlan(torn_bytes_chance=0.1)), "strict-posix")
+    )
+    garbage = digests(
+        states_of(left_by(a_few_of_everything, faults=FaultPlan(garbage_chance=0.1)), "strict-posix")
+    )
+
+    assert plain < torn
+    assert plain < garbage
+    assert torn != garbage
+    whole = states_of(left_by(a_few_of_everything, faults=FaultPlan(garbage_chance=0.1)), "os-crash")
+    assert digests(whole) == digests(states_of(left_by(a_few_of_everything), "os-crash"))
+
+
+def many_pages(files: Any) -> None:
+    for number in range(8):
+        files.map(f"/file-{number}", 2 * PAGE).store(PAGE - 3, b"across")
+
+
+def test_what_is_too_much_for_the_limit_is_represented_and_said_not_to_be_all() -> None:
+    disk = left_by(many_pages)
+    states = states_of(disk, "strict-posix", 2000)
+    found = list(states)
+    images = {state.image.digest(): state.image for state in found}
+
+    assert not states.is_exhaustive
+    assert not states.was_cut
+    assert len(found) > DRAWN_STATES
+    names = [{path for path in image.files if "file" in path} for image in images.values()]
+    for number in range(8):
+        name = f"/file-{number}"
+        assert any(name not in one and len(one) == 7 for one in names), "one alone is missing"
+        assert any(one == {name} for one in names), "one alone is there"
+        assert {len(one) for one in names} >= set(range(9)), "each prefix"
+    contents = {image.files["/file-3"].content for image in images.values() if len(image.files) == 10}
+    nothing = bytes(2 * PAGE)
+    first, last = bytearray(nothing), bytearray(nothing)
+    first[PAGE - 3 : PAGE] = b"acr"
+    last[PAGE : PAGE + 3] = b"oss"
+    assert {bytes(first), bytes(last)} <= contents, "torn between pages"
+
+
+def test_a_limit_that_is_too_small_is_admitted() -> None:
+    states = states_of(left_by(many_pages), "strict-posix", 20)
+
+    assert len(list(states)) == 20
+    assert states.was_cut
+
+
+def test_a_write_is_torn_at_every_sector_boundary_from_both_sides() -> None:
+    def body(files: Any) -> None:
+        many_pages(files)
+        files.map("/log", 3 * PAGE).store(0, b"ABCDEFGHIJKL")
+
+    states = states_of(left_by(body, page_bytes=3 * SECTOR), "ext4-ordered", 2000)
+    found = {state.image.files["/log"].content[: 3 * SECTOR] for state in states}
+
+    assert not states.is_exhaustive
+    assert {b"ABCDoooooooo", b"ABCDEFGHoooo", b"ooooEFGHIJKL", b"ooooooooIJKL"} <= found
+
+
+def test_enumerating_changes_nothing_about_the_disk() -> None:
+    disk, twin = left_by(a_few_of_everything), left_by(a_few_of_everything)
+    for profile in PROFILES:
+        digests(states_of(disk, profile, 50))
+
+    assert disk.fired == twin.fired
+    assert disk.settle().digest() == twin.settle().digest()
+
+
+def test_the_same_disk_gives_the_same_states_in_the_same_order() -> None:
+    one, other = (
+        [state.image.digest() for state in states_of(left_by(many_pages), "strict-posix", 300)]
+        for _ in range(2)
+    )
+
+    assert one == other
+
+
+def test_a_page_of_more_moments_than_the_limit_is_not_gone_through() -> None:
+    def body(files: Any) -> None:
+        log = files.map("/log", 3 * PAGE)
+        for number in range(5):
+            log.store(0, bytes([65 + number]))
+
+    states = states_of(left_by(body), "os-crash", 4)
+
+    assert not states.is_exhaustive
+    assert len(list(states)) == 4
+    assert states_of(left_by(body), "os-crash", 6).is_exhaustive
+
+
+def test_a_page_that_is_sure_has_nothing_to_be_torn_or_to_hold_garbage() -> None:
+    def body(files: Any) -> None:
+        many_pages(files)
+        files.write("/d/new", b"fresh")
+
+    faults = FaultPlan(torn_bytes_chance=0.5, garbage_chance=0.5)
+    found = {
+        state.image.files["/d/new"].content
+        for state in states_of(left_by(body, faults=faults), "ext4-ordered", 2000)
+        if "/d/new" in state.image.files
+    }
+
+    assert found == {b"", b"fresh"}
+
+
+def test_a_fingerprint_tells_disks_apart_that_can_leave_different_things() -> None:
+    seen: dict[str, set[str]] = {}
+    operations = left_by(a_few_of_everything).operations
+    for operation in range(operations):
+        for moment in ("before", "after"):
+            disk = left_by(a_few_of_everything, operation, moment)
+            states = digests(states_of(disk, "strict-posix"))
+            assert seen.setdefault(disk.fingerprint(), states) == states
+    assert len(seen) == operations + 1, "after one operation is before the next"
