@@ -258,6 +258,7 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
         if field.name not in DRAWN_APART
     }
     reality = REALITIES[drawn["disk"]]
+    drawn["recover_whole_log"] |= reality.needs_whole_log
     if reality.capacity_bytes:
         drawn["capacity_bytes"] = stream.pick(reality.capacity_bytes, "capacity_bytes of the disk")
     drawn["faults"] = FaultPlan(**_draw_named(stream, {**reality.faults, **ranges.faults}))

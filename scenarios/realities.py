@@ -20,6 +20,8 @@ class Reality:
     """What goes wrong beside that: fields of FaultPlan with the values to draw from."""
     rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
     """What becomes of files while the machine is off: fields of RotPlan."""
+    needs_whole_log: bool = False
+    """Whether what the checkpoint vouches for may be wrong, so that recovery must compare queues with all of the log."""
     capacity_bytes: Sequence[int] = ()
     """How much it holds while there is traffic, if that is not more than anyone needs."""
 
@@ -77,6 +79,7 @@ REALITIES: dict[str, Reality] = {
                 "failing_sync": ("ext4-data",),
                 "failed_sync_chance": (0.0, 0.0, 0.05),
             },
+            needs_whole_log=True,
         ),
         Reality(
             "dying-disk",

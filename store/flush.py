@@ -167,7 +167,6 @@ class GroupCommitService(FlushCommitLogService):
             if not closed:
                 self._requests.append(request)
         if closed:
-            hit("put after close")
             request.complete(self.flush_to(request.end_offset))
         else:
             self.signal.notify()

@@ -258,7 +258,11 @@ class MessageStore(StoreParts):
         self._require_readable()
         begin_ns = self._now_ns()
         queue = self.queues.find_or_create(topic, queue_id)
-        result = self._puller.get_message(queue, offset, max_messages, wanted or TagFilter.parse(tags))
+        try:
+            result = self._puller.get_message(queue, offset, max_messages, wanted or TagFilter.parse(tags))
+        except ValueError:
+            self._require_readable()  # its maps may have been closed meanwhile
+            raise
         self.stats.get_answered(self._now_ns() - begin_ns, result)
         if result.fall_behind_bytes >= 0 and self.config.disk_fall_recorded:
             self.stats.fall_behind_bytes[topic, queue_id] = result.fall_behind_bytes
@@ -275,7 +279,11 @@ class MessageStore(StoreParts):
         self._require_readable()
         if physical_offset < 0:
             return None
-        return self.commit_log.record_at(physical_offset, self.dispatch.readable_limit())
+        try:
+            return self.commit_log.record_at(physical_offset, self.dispatch.readable_limit())
+        except ValueError:
+            self._require_readable()
+            raise
 
     def query_message(
         self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int
@@ -285,7 +293,13 @@ class MessageStore(StoreParts):
         if self.index is None:
             return QueryMessageResult()
         limit = self.dispatch.readable_limit()
-        return query_message(self.index, self.commit_log, limit, topic, key, max_messages, begin_ms, end_ms)
+        try:
+            return query_message(
+                self.index, self.commit_log, limit, topic, key, max_messages, begin_ms, end_ms
+            )
+        except ValueError:
+            self._require_readable()
+            raise
 
     def get_max_offset_in_queue(self, topic: str, queue_id: int) -> int:
         """Return the queue offset behind the last visible message."""
@@ -300,9 +314,13 @@ class MessageStore(StoreParts):
         """Return the queue offset of the message stored nearest to a time."""
         self._require_readable()
         queue = self.queues.find_or_create(topic, queue_id)
-        return offset_by_time(
-            self.world.files, self.commit_log, queue, timestamp_ms, self.dispatch.readable_limit()
-        )
+        try:
+            return offset_by_time(
+                self.world.files, self.commit_log, queue, timestamp_ms, self.dispatch.readable_limit()
+            )
+        except ValueError:
+            self._require_readable()
+            raise
 
     @property
     def max_phy_offset(self) -> int:

@@ -141,7 +141,6 @@ class Recovery:
             try:
                 stopped_by = self._scan(first, trusted)
             except EarlierEntriesMissing:
-                hit("longer scan")
                 first = 0
                 continue
             if self.index is None or not self.index.drop_beyond(self._report.end_offset):

@@ -12,6 +12,7 @@ SCENARIO = Scenario(
         consumers=(0, 1, 2),
         seekers=(0, 1),
         no_wait_chance=(0.0, 0.3),
+        disturbances={"paused_task_chance": (0.0, 0.0, 0.3)},
         faults={"short_write_chance": (0.0, 0.3)},
         warm_files=(False, True),
         endings=("stop in traffic",),

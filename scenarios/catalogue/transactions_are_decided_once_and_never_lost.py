@@ -14,7 +14,7 @@ SCENARIO = Scenario(
         messages_each=(2, 5, 10),
         pause_chance=(0.2, 0.5),
         pause_ms_max=(1, 30, 300),
-        faults={"failed_creation_chance": (0.0, 0.0, 0.2), "slow_sync_chance": (0.0, 0.0, 0.1)},
+        faults={"failed_creation_chance": (0.0, 0.0, 0.0, 0.2, 0.5), "slow_sync_chance": (0.0, 0.0, 0.1)},
         endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop", "stop"),
     ),
 )

@@ -6,8 +6,9 @@
     -        not promised: the disk has taken away what the promise stands on
 
 A lying disk acknowledges syncs that a power cut undoes: nothing is durable then, and what the store says of durability
-is as wrong as the disk. What it recovers must still be one consistent store. A dying disk loses and changes bytes that
-were durable: then the store must not make it worse.
+is as wrong as the disk. What it recovers must still lead to every record there is; entries into what the checkpoint
+vouched for and the disk has lost are kept. A dying disk loses and changes bytes that were durable: then the store must
+not make it worse.
 """
 
 from enum import Enum
@@ -30,7 +31,7 @@ DUR           yes          yes          yes          yes       yes yes   yes    
 PREFIX        yes          yes          yes          yes       yes yes   yes          yes       -          -
 VIS           yes          yes          yes          yes       yes yes   yes          yes       -          -
 CQ-COMPLETE   yes          yes          yes          yes       yes yes   yes          yes       yes        -
-CQ-VALID      yes          yes          yes          yes       yes yes   yes          yes       yes        -
+CQ-VALID      yes          yes          yes          yes       yes yes   yes          yes       -          -
 QOFF          yes          yes          yes          yes       yes yes   yes          yes       -          -
 IDX           yes          yes          yes          yes       yes yes   yes          yes       -          -
 POS           yes          yes          yes          yes       yes yes   yes          yes       -          -
