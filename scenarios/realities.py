@@ -21,7 +21,7 @@ class Reality:
     rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
     """What becomes of files while the machine is off: fields of RotPlan."""
     needs_whole_log: bool = False
-    """Whether what the checkpoint vouches for may be wrong, so that recovery must compare queues with all of the log."""
+    """Whether what the checkpoint vouches for may be wrong, so that recovery must compare queues with the whole log."""
     capacity_bytes: Sequence[int] = ()
     """How much it holds while there is traffic, if that is not more than anyone needs."""
 

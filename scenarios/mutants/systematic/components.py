@@ -27,10 +27,11 @@ class Component:
         fields: dict[str, Any] = dict(self.needs)
         for needs in more:
             for name, value in needs.items():
-                fields[name] = {**fields.get(name, {}), **value} if name == "faults" else value
+                fields[name] = {**fields.get(name, {}), **value} if isinstance(value, Mapping) else value
         return lambda ranges: replace(ranges, **fields)
 
 
+_PAUSES = {"paused_task_chance": (0.0, 0.5, 1.0)}
 _CRASHES = ("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop")
 
 COMPONENTS: dict[str, Component] = {
@@ -39,7 +40,12 @@ COMPONENTS: dict[str, Component] = {
         Component(
             "segments",
             ("segments.segment", "segments.segment_queue", "segments.directories"),
-            {"commit_log_bytes": (1024, 2048, 4096), "lives": (1, 2, 3), "retention": (False, False, True)},
+            {
+                "commit_log_bytes": (1024, 2048, 4096),
+                "lives": (1, 2, 3),
+                "retention": (False, False, True),
+                "endings": (*_CRASHES, "stop and odd file"),
+            },
         ),
         Component(
             "commit log",
@@ -59,7 +65,7 @@ COMPONENTS: dict[str, Component] = {
                 "commit_log_bytes": (1024, 2048, 8192),
                 "producers": (2, 3),
                 "sync_flush": (True, True, False),
-                "starved_steps_max": (0, 200, 2000),
+                "disturbances": _PAUSES,
                 "endings": ("crash in traffic", "stop", "stop in traffic", "stop in traffic"),
                 "faults": {"failed_sync_chance": (0.0, 0.0, 0.1)},
             },
@@ -179,6 +185,7 @@ COMPONENTS: dict[str, Component] = {
             ),
             {
                 "transaction_chance": (0.4, 1.0),
+                "disturbances": _PAUSES,
                 "transient_pool": (False, True),
                 "offsets": (False, True),
                 "messages_each": (2, 5, 10),

@@ -167,7 +167,7 @@ _FAILING_DISK = {
         "short_write_chance": (0.0, 0.2),
     }
 }
-_STARVED_TASKS = {"starved_steps_max": (0, 50, 500)}
+_HELD_UP_TASKS = {"disturbances": {"paused_task_chance": (0.0, 0.5, 1.0)}, "starved_steps_max": (0, 0, 500)}
 _POWER_CUTS = {"disk": ("ext4-ordered", "strict-posix", "strict-posix")}
 
 OPERATORS: dict[str, Operator] = {
@@ -203,7 +203,7 @@ OPERATORS: dict[str, Operator] = {
             "runs what a lock protects without it",
             "the lock looked too dear, or as if only one task ever came here",
             _drop_lock,
-            _STARVED_TASKS,
+            _HELD_UP_TASKS,
         ),
         Operator(
             "skip-advance",
@@ -228,14 +228,14 @@ OPERATORS: dict[str, Operator] = {
             "reads a shared position at the start of the function, or of the loop, and not when it is needed",
             "a repeated read was cleaned up into a variable",
             stale_positions,
-            _STARVED_TASKS,
+            _HELD_UP_TASKS,
         ),
         Operator(
             "swap",
             "lets two neighbouring statements change places, at least one of which another task or the disk notices",
             "the order looked arbitrary",
             _swap,
-            _STARVED_TASKS,
+            _HELD_UP_TASKS,
         ),
         Operator(
             "off-by-one",
