@@ -5,6 +5,7 @@ from ...faults.profiles import PROFILES
 from ...store.commands import write_json
 from ..catalogue import SCENARIOS
 from ..invariants import INVARIANTS
+from ..judging.promised import promised_text
 from ..marks import MARKS
 from ..mutants import MUTANTS
 from ..mutants.versions import VERSIONS
@@ -24,6 +25,7 @@ def list_(json_file: JsonFile = None) -> None:
         "invariants": INVARIANTS,
         "faults": FAULTS,
         "disks": {reality.name: reality.meaning for reality in REALITIES.values()},
+        "promises": {disk: promised_text(disk) for disk in REALITIES},
         "crashes": {name: disk_text(profile) for name, profile in PROFILES.items()},
         "marks": MARKS,
         "policies": POLICIES,

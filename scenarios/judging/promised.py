@@ -65,3 +65,14 @@ def _read(table: str) -> dict[str, dict[str, Promise]]:
 
 PROMISED: dict[str, dict[str, Promise]] = _read(_TABLE)
 """Disk -> invariant -> how far it is promised there."""
+
+
+def promised_text(disk: str) -> str:
+    """Return what is promised on a disk, for a reader: all, or what is not."""
+    promises = PROMISED[disk]
+    missing = [invariant for invariant, promise in promises.items() if promise is Promise.NONE]
+    intact = [invariant for invariant, promise in promises.items() if promise is Promise.INTACT]
+    if not missing and not intact:
+        return "every invariant"
+    kept = len(promises) - len(missing) - len(intact)
+    return f"{kept} of {len(promises)}; {', '.join(intact)} in front of damage; not {', '.join(missing)}"

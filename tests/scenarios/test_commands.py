@@ -300,6 +300,7 @@ def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
         "invariants": list(INVARIANTS),
         "faults": list(FAULTS),
         "disks": list(REALITIES),
+        "promises": list(REALITIES),
         "crashes": list(PROFILES),
         "marks": list(MARKS),
         "policies": list(POLICIES),

@@ -5,6 +5,10 @@ sees it yet. A checkpoint or progress that lags costs time in the next recovery 
 later than it could be, or once more than it need be.
 """
 
+_LATE_PUT = (
+    "gap: a put would have to be held up between log and group commit for as long as a whole stop takes"
+)
+
 SURVIVORS: dict[str, str] = {
     "drop-lock:checkpoint.StoreCheckpoint.flush#1": (
         "equivalent: of two writes that cross, the older may be the last, and the checkpoint then lags"
@@ -15,6 +19,7 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:consumer_offsets.ConsumerOffsetManager.persist#1": (
         "gap: only the service itself persists, and never at the same time as somebody else"
     ),
+    "drop-lock:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
     "drop-lock:index.index_files.IndexFiles.make_durable#1": (
         "equivalent: called by recovery and as the store stops, when nobody removes files"
     ),
@@ -38,6 +43,9 @@ SURVIVORS: dict[str, str] = {
     ),
     "drop-step:segments.segment_queue.SegmentQueue.load#2": (
         "equivalent: what expired in front of a gap takes room, and is passed over by every load"
+    ),
+    "drop-sync:checkpoint.StoreCheckpoint.flush#1": (
+        "gap: a crash would have to come while recovery builds the index again, and keep an index file's header only"
     ),
     "drop-sync:flush_queues.FlushConsumeQueueService.step#3": (
         "equivalent: the checkpoint is written by the next thorough flush, and lags until then"
@@ -69,6 +77,7 @@ SURVIVORS: dict[str, str] = {
     "forget-state:dispatch.DispatchService._dispatch_segment#1": (
         "equivalent: the checkpoint's queue time lags, and recovery scans more"
     ),
+    "forget-state:flush.GroupCommitService.finish#1": _LATE_PUT,
     "forget-state:recovery.Recovery._scan#3": (
         "equivalent: a second scan comes upon the same damage; what is noted twice counts once"
     ),
@@ -77,6 +86,9 @@ SURVIVORS: dict[str, str] = {
     ),
     "forget-state:segments.transient_pool.TransientStorePool.fill#1": (
         "equivalent: segments do without a buffer, and puts are seen and durable no later"
+    ),
+    "ignore-error:consumer_offsets.ConsumerOffsetManager._try_to_persist#1": (
+        "equivalent: the error is only shown"
     ),
     "ignore-error:dispatch.DispatchService.finish#1": (
         "equivalent: the error is only shown; what was not dispatched keeps the stop from being clean"
@@ -121,6 +133,7 @@ SURVIVORS: dict[str, str] = {
     "stale-position:commit.CommitRealTimeService.commit#1": (
         "equivalent: what was committed is announced with the next commit, an interval later"
     ),
+    "stale-position:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
     "stale-position:message_store.MessageStore.is_clean#2": (
         "equivalent: asked when all services have ended, and nothing moves any more"
     ),
@@ -129,6 +142,9 @@ SURVIVORS: dict[str, str] = {
     ),
     "stale-position:segments.segment_queue.SegmentQueue.truncate#1": (
         "equivalent: recovery is alone, nobody moves the position while it cuts"
+    ),
+    "swap:checkpoint.StoreCheckpoint.flush#1": (
+        "gap: as without the sync; the checkpoint's last change is not durable"
     ),
     "swap:index.index_file.IndexFile.put_key#1": (
         "equivalent: readers pass over a slot that leads to the count or beyond, and a crash's open file is built again"
@@ -139,6 +155,9 @@ SURVIVORS: dict[str, str] = {
     ),
     "swap:segments.allocate.AllocateMappedFileService.make_durable#1": (
         "equivalent: the segment is handed out only after both syncs"
+    ),
+    "swap:segments.buffered_segment.BufferedSegment.commit#1": (
+        "gap: the flusher would have to read the store time in the one switch between the two"
     ),
     "swap:segments.segment_queue.SegmentQueue.make_second_durable#1": (
         "equivalent: the first segment is removed only after both syncs"
@@ -160,6 +179,7 @@ UNREACHED: dict[str, str] = {
     "ignore-error:segments.segment_queue.SegmentQueue._base_of#1": _NO_FOREIGN_NAME,
     "ignore-error:segments.segment_queue.SegmentQueue._keep_one#1": "no log lies in several directories",
     "ignore-error:side_file.SideFile.load#1": "no disk damages a side file at rest",
+    "ignore-error:transactions.service.TransactionalMessageService._put_op#1": "no put of an op raises an error",
     "negate-condition:retention.clean_commit_log.CleanCommitLog._retry_stuck#2": _NO_REFUSAL,
     "off-by-one:consume_queue.ConsumeQueue.put_extended#1": "no queue of a run has an extension",
     "stale-position:consume_queue.ConsumeQueue.fill_blank#1": "no queue begins in its middle while the store runs",

@@ -43,7 +43,8 @@ def test_without_timed_calls_there_is_one_table() -> None:
 
 def test_every_tool_has_its_row_and_says_if_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = replace(PEERS[1], distribution="a-tool-that-nobody-has-made")
-    monkeypatch.setattr(table, "PEERS", (PEERS[0], absent, PEERS[2]))
+    present = replace(PEERS[2], distribution="greenlet")
+    monkeypatch.setattr(table, "PEERS", (PEERS[0], absent, present))
     per_second = ({"operations": 1_000.0, "events": 20_000.0},)
     lines = told([Figure(PEERS[0].figure_name, "runs/s", None, (50.0,), per_second=per_second)])
     assert all(len(line) <= 80 for line in lines if ": " not in line)

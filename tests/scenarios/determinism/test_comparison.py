@@ -6,27 +6,24 @@ import pytest
 
 from tornlog.scenarios.determinism import comparison as module
 from tornlog.scenarios.determinism.comparison import Difference, Witness, WitnessError, compare, dealt
-from tornlog.scenarios.determinism.witness import Job, OneRun, Runs, Statement, attest, tell
+from tornlog.scenarios.determinism.witness import Job, Runs, Statement
 from tornlog.sim.trace import Recording
 
 NAMES = ["crash-in-recovery", "sync-flush-survives-power-loss"]
 
 
 class OtherWitness(Witness):
-    """Tells of some seed something else than it saw; it sees it in this process."""
+    """Tells of some seed something else than it saw."""
 
     other_seed = -1
     tells_other_events = False
 
     def answer(self, job: Job) -> list[Statement] | Recording:
-        if isinstance(job, OneRun):
-            seen = tell(job)
-            return (
-                Recording(seen.events[:40], seen.words_before[:40], seen.words)
-                if self.tells_other_events
-                else seen
-            )
-        return [one._replace(digest="another") if one.seed == self.other_seed else one for one in attest(job)]
+        seen = super().answer(job)
+        if isinstance(seen, Recording):
+            is_other = self.tells_other_events
+            return Recording(seen.events[:40], seen.words_before[:40], seen.words) if is_other else seen
+        return [one._replace(digest="another") if one.seed == self.other_seed else one for one in seen]
 
 
 def test_another_process_with_other_hashes_in_another_order_has_the_same_digests() -> None:
