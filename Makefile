@@ -6,13 +6,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: run test lint bench clean
+.PHONY: run test coverage lint bench clean
 
 run: $(STAMP)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
 
-test: $(STAMP)  ## the tests, with the line coverage of store/ and faults/
-	$(BIN)/pytest --cov --cov-report=term --cov-fail-under=90
+test: $(STAMP)  ## the tests, on all cores
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
+
+coverage: $(STAMP)  ## the line coverage of store/ and faults/ by their own tests, in one process
+	$(BIN)/pytest tests/store tests/faults --cov --cov-report=term --cov-fail-under=90
 
 lint: $(STAMP)  ## style, then types
 	$(BIN)/ruff check .

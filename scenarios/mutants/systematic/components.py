@@ -32,6 +32,16 @@ class Component:
 
 
 _PAUSES = {"paused_task_chance": (0.0, 0.5, 1.0)}
+_DISKS_THAT_KEEP = (
+    "strict-posix",
+    "strict-posix",
+    "ext4-ordered",
+    "ext4-data",
+    "xfs",
+    "process-kill",
+    "nothing-lost",
+)
+"""Where a page whose sync failed reads as it did. On btrfs it reads as before the writes, and the clean store errs."""
 _CRASHES = ("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop")
 
 COMPONENTS: dict[str, Component] = {
@@ -67,6 +77,7 @@ COMPONENTS: dict[str, Component] = {
                 "sync_flush": (True, True, False),
                 "disturbances": _PAUSES,
                 "endings": ("crash in traffic", "stop", "stop in traffic", "stop in traffic"),
+                "disk": _DISKS_THAT_KEEP,
                 "faults": {"failed_sync_chance": (0.0, 0.0, 0.1)},
             },
         ),
@@ -91,6 +102,7 @@ COMPONENTS: dict[str, Component] = {
                 "consumers": (0, 1),
                 "lives": (1, 2, 3),
                 "retention": (False, True),
+                "disk": _DISKS_THAT_KEEP,
                 "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
             },
         ),
@@ -145,6 +157,7 @@ COMPONENTS: dict[str, Component] = {
                 "pause_chance": (0.0, 0.5),
                 "thorough_interval_ms": (2000,),
                 "retention": (False, False, True),
+                "disk": _DISKS_THAT_KEEP,
                 "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
                 "lives": (2, 3, 4),
                 "endings": (*_CRASHES, "stop and damage"),
@@ -161,6 +174,7 @@ COMPONENTS: dict[str, Component] = {
                 "pause_ms_max": (1000, 3000),
                 "lives": (2, 3, 4),
                 "endings": ("crash in persist", "crash in persist", *_CRASHES),
+                "disk": _DISKS_THAT_KEEP,
                 "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
             },
         ),
@@ -222,6 +236,8 @@ COMPONENTS: dict[str, Component] = {
                 "body_bytes_max": (300, 700),
                 "property_bytes_max": (0,),
                 "capacity_bytes": (0, 0, 16_000),
+                "disk": _DISKS_THAT_KEEP,
+                "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
                 "messages_each": (8, 16, 24),
                 "pause_chance": (0.2, 0.5),
                 "lives": (1, 2, 3),

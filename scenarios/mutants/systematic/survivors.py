@@ -94,11 +94,11 @@ SURVIVORS: dict[str, str] = {
         "equivalent: the error is only shown; what was not dispatched keeps the stop from being clean"
     ),
     "ignore-error:schedule.ScheduleMessageService.try_to_persist#1": ("equivalent: the error is only shown"),
+    "ignore-error:transactions.pulling._decoded#1": (
+        "equivalent: the function ends behind the handler, and gives None as well"
+    ),
     "negate-condition:flush.FlushRealTimeService.step#1": (
         "equivalent: the log is flushed thoroughly at every interval but a few"
-    ),
-    "negate-condition:flush_queues.FlushConsumeQueueService.step#1": (
-        "equivalent: queues are flushed thoroughly at every interval but a few"
     ),
     "negate-condition:light_queues.LightPut.exceeds#1": (
         "equivalent: the condition is a short cut; the count behind it comes to the same answer"
@@ -180,6 +180,7 @@ UNREACHED: dict[str, str] = {
     "ignore-error:segments.segment_queue.SegmentQueue._keep_one#1": "no log lies in several directories",
     "ignore-error:side_file.SideFile.load#1": "no disk damages a side file at rest",
     "ignore-error:transactions.service.TransactionalMessageService._put_op#1": "no put of an op raises an error",
+    "ignore-error:transactions.service.TransactionalMessageService.commit#1": "no put of a copy raises an error",
     "negate-condition:retention.clean_commit_log.CleanCommitLog._retry_stuck#2": _NO_REFUSAL,
     "off-by-one:consume_queue.ConsumeQueue.put_extended#1": "no queue of a run has an extension",
     "stale-position:consume_queue.ConsumeQueue.fill_blank#1": "no queue begins in its middle while the store runs",
