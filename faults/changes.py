@@ -15,6 +15,7 @@ change that made it was lost, does nothing. A rename kept while its file's creat
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar
 
 from .page_cache import Inode
@@ -59,6 +60,7 @@ class Entries:
             del self.names[path]
 
 
+@lru_cache(maxsize=4096)
 def parent_of(path: str) -> str:
     """Return the directory a path lies in."""
     return path.rpartition("/")[0] or "/"

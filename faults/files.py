@@ -260,7 +260,7 @@ class SimFiles:
         if number == plug.armed and plug.moment == DURING:
             data = data[: len(data) - plug.stream.below(len(data) + 1, f"bytes not written {path}")]
         if data:
-            plug.kernel.note(_NOTE_WRITE | at, crc32(data))
+            plug.kernel.note((_NOTE_WRITE | at, crc32(data)))
             inode.write(number, at, bytes(data), plug.wall_ns(self._machine))
             self._names.extend(number, path, inode, inode.size_bytes, by_write=True)
         self._end("write", number)

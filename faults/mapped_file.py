@@ -20,6 +20,7 @@ class SimMappedFile:
 
     __slots__ = (
         "_inode",
+        "_kernel",
         "_limit",
         "_machine",
         "_msync",
@@ -41,6 +42,7 @@ class SimMappedFile:
         self._inode = inode
         self._machine = machine
         self._plug = plug
+        self._kernel = plug.kernel
         self._syncs = syncs
         self._msync = SyncWait("msync", path)
         file = min(inode.identity, _IDENTITY_MAX) << 40
@@ -55,8 +57,7 @@ class SimMappedFile:
 
     def store(self, at: int, data: Buffer) -> None:
         """Write through the map: in the page cache at once, on the platter some day."""
-        plug = self._plug
-        kernel = plug.kernel
+        plug, kernel = self._plug, self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
             plug.pause_slowly(self._machine, "store")
@@ -74,15 +75,14 @@ class SimMappedFile:
         inode = self._inode
         inode.cache[at:end] = data
         inode.mtime_ns = kernel.now_ns + self._machine.wall_offset_ms * 1_000_000
-        kernel.note(self._store_word | at, crc32(data))
+        kernel.note((self._store_word | at, crc32(data)))
         if inode.stale:
             at, data = inode.redirtied(at, data)
         inode.pending.append((number, at, data))
 
     def pwrite(self, at: int, data: Buffer) -> int:
         """Write through the descriptor and return how much was written: all of it, but for a fault that says less."""
-        plug = self._plug
-        kernel = plug.kernel
+        plug, kernel = self._plug, self._kernel
         plug.pause(self._machine, "pwrite")
         plug.wait_for_device("pwrite", self.path)
         end = at + len(data)
@@ -99,7 +99,7 @@ class SimMappedFile:
         if kernel.trace is not None:
             kernel.trace.add("pwrite", f"{self.path} [{at}, {end})")
         self._inode.write(number, at, data, plug.wall_ns(self._machine))
-        kernel.note(self._pwrite_word | at, crc32(data))
+        kernel.note((self._pwrite_word | at, crc32(data)))
         return len(data)
 
     def msync(self, start: int, end: int) -> None:

@@ -121,7 +121,7 @@ class Plug:
         if self.stopped:
             raise self.stopped_error(path)
         kernel = self.kernel
-        kernel.note(_NOTE_OPERATION | crc32(kind.encode()), crc32(path.encode()))
+        kernel.note((_NOTE_OPERATION | crc32(kind.encode()), crc32(path.encode())))
         if kernel.trace is not None:
             kernel.trace.add(kind, path)
         number = self.operations

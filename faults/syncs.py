@@ -49,7 +49,7 @@ class Syncs:
         plug = self._plug
         number = self._pass_time(machine, why)
         faults = plug.faults
-        self._kernel.note(_NOTE_RANGE | start, end)
+        self._kernel.note((_NOTE_RANGE | start, end))
         failing, path = self._failing, why.path
         if failing.come_due(path, inode) or failing.strike(why.label, path, inode, number, start, end):
             self._fail(machine, why, number)
@@ -78,7 +78,7 @@ class Syncs:
 
     def _fail(self, machine: Machine, why: SyncWait, number: int) -> NoReturn:
         """End a sync that has failed."""
-        self._kernel.note(_NOTE_FAILED, number)
+        self._kernel.note((_NOTE_FAILED, number))
         self._failing.stop(why.label)
         self._plug.end(machine, why.kind, number)
         raise OSError(errno.EIO, "Input/output error", why.path)
@@ -89,7 +89,7 @@ class Syncs:
         return chance > 0.0 and self._plug.stream.chance(chance, f"lying sync {why.label}")
 
     def _note_lie(self, number: int) -> None:
-        self._kernel.note(_NOTE_LIED, number)
+        self._kernel.note((_NOTE_LIED, number))
         self._plug.fired["lying sync"] += 1
 
     def _pass_time(self, machine: Machine, why: SyncWait) -> int:

@@ -21,7 +21,7 @@ from .failures.replay import replay
 from .mutants.composite import composed
 from .mutants.mutant import Mutant
 from .mutants.versions import VERSIONS
-from .runner import Tally, garbage_kept
+from .runner import Tally
 
 FAILURES_TRIED = 5
 """Of each broken promise, how many failures are followed again."""
@@ -155,8 +155,7 @@ def with_causes(row: BrokenPromise, members: Sequence[Mutant]) -> BrokenPromise:
 
 def _broken_with(mutant: Mutant, records: Sequence[Record], signature: str) -> set[int]:
     """Return which records' runs break a promise in one way, or come to no end, with a mutant: by number."""
-    with garbage_kept():
-        return {number for number, record in enumerate(records) if _breaks(record, mutant, signature)}
+    return {number for number, record in enumerate(records) if _breaks(record, mutant, signature)}
 
 
 def _breaks(record: Record, mutant: Mutant, signature: str) -> bool:

@@ -14,7 +14,6 @@ from .failures.shrink import shrink_failure
 from .mutants.known import mutant_named
 from .mutants.mutant import Mutant
 from .plan import Ranges
-from .runner import BATCH_SEEDS, garbage_kept
 from .scenario import Scenario
 from .seeds import SeedResult, run_seed
 
@@ -89,10 +88,9 @@ def hunt(mutant: Mutant, seeds: int, *, shrink_seconds: float | None = None) -> 
 def _shrunk(hunted: Hunted, failure: Failure, seconds_max: float) -> Hunted:
     """Return the hunt with its failure made smaller."""
     began = perf_counter()
-    with garbage_kept():
-        small = shrink_failure(
-            failure, stop=lambda: perf_counter() - began > seconds_max, cpu_seconds_max=CPU_SECONDS_MAX
-        )
+    small = shrink_failure(
+        failure, stop=lambda: perf_counter() - began > seconds_max, cpu_seconds_max=CPU_SECONDS_MAX
+    )
     size, seconds = small.failure.smallest.size, round(perf_counter() - began, 3)
     return replace(
         hunted, failure=small.failure, shrunk={**asdict(size), "tries": small.tries, "seconds": seconds}
@@ -116,8 +114,6 @@ def _hunt_named(name: str, seeds: int, shrink_seconds: float | None) -> Hunted:
 
 
 def _results(ground: Scenario, seeds: int, mutant: str | None) -> Iterator[SeedResult]:
-    """Yield the results of the first seeds. What a run leaves is collected now and then, not while it runs."""
-    for first in range(0, seeds, BATCH_SEEDS):
-        with garbage_kept():
-            for seed in range(first, min(first + BATCH_SEEDS, seeds)):
-                yield run_seed(ground, seed, mutant=mutant, cpu_seconds_max=CPU_SECONDS_MAX)
+    """Yield the results of the first seeds."""
+    for seed in range(seeds):
+        yield run_seed(ground, seed, mutant=mutant, cpu_seconds_max=CPU_SECONDS_MAX)

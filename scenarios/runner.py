@@ -4,12 +4,10 @@ Results are folded in seed order whatever process they came from, so the digests
 cut up. `tornlog run --jobs N` is the standard library's process pool; everything larger belongs on Spark.
 """
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import count, islice
@@ -98,25 +96,11 @@ class Tally:
 
 def run_batch(batch: Batch) -> list[SeedResult]:
     """Run a batch, under one guard: each run's own then costs nothing."""
-    with garbage_kept(), guard():
+    with guard():
         return [
             run_seed(batch.scenario, seed, mutant=batch.mutant, check_determinism=batch.check_determinism)
             for seed in batch.seeds
         ]
-
-
-@contextmanager
-def garbage_kept() -> Iterator[None]:
-    """Collect garbage once, at the end of a block: a run makes many cycles, and few that are worth a look.
-
-    What a block makes stays in the youngest generation, so that one alone is collected.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.collect(0)
 
 
 def batches_of(

@@ -14,6 +14,7 @@ from ..sim.trace import Trace
 from .alarm import NoEndInSight, cpu_limit
 from .failures.failure import Failure
 from .failures.replay import breach_of_seed
+from .garbage import garbage_kept
 from .mutants.known import applied_mutant
 from .plan import Plan, draw_plan
 from .run import Outcome, Run
@@ -59,7 +60,7 @@ def run_seed(
     began = perf_counter()
     result = SeedResult(scenario.name, seed, "held")
     try:
-        with applied_mutant(mutant), cpu_limit(cpu_seconds_max):
+        with garbage_kept(), applied_mutant(mutant), cpu_limit(cpu_seconds_max):
             _run(scenario, seed, mutant, result, check_determinism=check_determinism, policy=policy)
     except (Exception, NoEndInSight):
         result.outcome = "harness-error"

@@ -9,7 +9,7 @@ promises to keep. A draw with a single possible outcome is no draw and leaves no
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -34,12 +34,13 @@ class Stream:
     record is the schedule, and what leads to a `decide`. What it gives in a replay means nothing.
     """
 
-    __slots__ = ("_draws", "_random", "name", "unrecorded")
+    __slots__ = ("_draws", "_random", "_subject", "name", "unrecorded")
 
     unrecorded: Callable[[], float]
 
     def __init__(self, name: str, source: Random) -> None:
         self.name = name
+        self._subject = ""
         self._draws: list[tuple[str, int, int]] = []
         self._random: Callable[[], float] = source.random
         self.unrecorded = source.random
@@ -55,7 +56,7 @@ class Stream:
         if options == 1:
             return 0
         value = int(self._random() * options)
-        self._draws.append((label, options, value))
+        self._draws.append((self._subject + label, options, value))
         return value
 
     def between(self, low: int, high: int, label: str) -> int:
@@ -69,7 +70,7 @@ class Stream:
         if probability >= 1.0:
             return True
         value = self._random() < probability
-        self._draws.append((label, 2, int(value)))
+        self._draws.append((self._subject + label, 2, int(value)))
         return value
 
     def pick(self, options: Sequence[T], label: str) -> T:
@@ -83,15 +84,24 @@ class Stream:
         """
         assert 0 <= proposed < options, (label, proposed, options)
         if options > 1:
-            self._draws.append((label, options, proposed))
+            self._draws.append((self._subject + label, options, proposed))
         return proposed
 
-    def within(self, subject: str) -> "Stream":
+    def within(self, subject: str) -> Self:
         """Return this stream for draws about one subject, which then begins their labels.
 
-        So the draws about one thing do not shift when those about another are left out.
+        So the draws about one thing do not shift when those about another are left out. Both draw from one source into
+        one record.
         """
-        return _StreamWithin(self, subject)
+        within = self.__class__.__new__(self.__class__)
+        self._share(within)
+        within._subject = f"{self._subject}{subject} "
+        return within
+
+    def _share(self, other: Self) -> None:
+        """Let another stream draw from the same source into the same record."""
+        other.name, other.unrecorded = self.name, self.unrecorded
+        other._random, other._draws = self._random, self._draws
 
     def decisions(self) -> list[Decision]:
         """Return every draw so far that was not 0, in order."""
@@ -136,11 +146,16 @@ class ReplayedStream(Stream):
         """Return what was recorded, whatever is proposed; 0 as below() does."""
         return 0 if options == 1 else self._next(label, options)
 
+    def _share(self, other: Self) -> None:
+        super()._share(other)
+        other._left, other._times, other.changed = self._left, self._times, self.changed
+
     def unmet(self) -> list[Decision]:
         """Return the decisions that no draw has followed: none asked, or had room for them."""
         return list(self._left.values())
 
     def _next(self, label: str, options: int) -> int:
+        label = self._subject + label
         nth = self._times[label] = self._times.get(label, 0) + 1
         recorded = self._left.get((label, nth))
         value = 0
@@ -151,39 +166,6 @@ class ReplayedStream(Stream):
                 self.changed.append((recorded, options))
         self._draws.append((label, options, value))
         return value
-
-
-class _StreamWithin(Stream):
-    """A stream that draws from another one, under labels of its own."""
-
-    __slots__ = ("_subject", "_whole")
-
-    def __init__(self, whole: Stream, subject: str) -> None:
-        self.name = whole.name
-        self.unrecorded = whole.unrecorded
-        self._whole = whole
-        self._subject = subject
-
-    def below(self, options: int, label: str) -> int:
-        return 0 if options == 1 else self._whole.below(options, f"{self._subject} {label}")
-
-    def chance(self, probability: float, label: str) -> bool:
-        if 0.0 < probability < 1.0:
-            return self._whole.chance(probability, f"{self._subject} {label}")
-        return probability >= 1.0
-
-    def decide(self, options: int, label: str, proposed: int) -> int:
-        return self._whole.decide(options, f"{self._subject} {label}", proposed)
-
-    @property
-    def drawn(self) -> int:
-        return self._whole.drawn
-
-    def decisions(self) -> list[Decision]:
-        return self._whole.decisions()
-
-    def draws(self) -> Iterator[Decision]:
-        return self._whole.draws()
 
 
 class Choices:

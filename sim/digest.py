@@ -3,25 +3,27 @@
 import hashlib
 import sys
 from array import array
+from collections.abc import Callable
 
-_FLUSH_AT_WORDS = 8192
+_FOLDED_AT_WORDS = 8192
 
 
 class RollingDigest:
-    """Invariant: hash(flushed words) continued with the pending words is the digest so far."""
+    """Invariant: hash(folded words) continued with the pending words is the digest so far."""
 
-    __slots__ = ("_hash", "_kept", "_words")
+    __slots__ = ("_hash", "_kept", "_words", "note")
 
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=16)
         self._words: list[int] = []
         self._kept: array[int] | None = None
+        self.note: Callable[[tuple[int, int]], None] = self._words.extend
+        """Takes two integers, 0 <= x < 2**64. Others are an OverflowError, a little later."""
 
-    def note(self, word: int, detail: int = 0) -> None:
-        """Fold two integers, 0 <= x < 2**64, into the digest. Others are an OverflowError, a little later."""
+    def fold(self) -> None:
+        """Fold what was noted into the hash, if it has become much; to be called now and then."""
         words = self._words
-        words += (word, detail)
-        if len(words) >= _FLUSH_AT_WORDS:
+        if len(words) >= _FOLDED_AT_WORDS:
             self._hash.update(_little_endian(words))
             if self._kept is not None:
                 self._kept.extend(words)

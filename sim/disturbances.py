@@ -121,7 +121,7 @@ class Disturbances:
         stream, machine = self._stream, self._kernel.current.machine
         step_ms = draw_tail(stream, 1, max(1, self._plan.clock_step_ms_max), "ms of a clock step")
         machine.wall_offset_ms += -step_ms if stream.chance(0.5, "a clock step back") else step_ms
-        self._kernel.note(_CLOCK_STEP, machine.wall_offset_ms & _WORD)
+        self._kernel.note((_CLOCK_STEP, machine.wall_offset_ms & _WORD))
         self._tell(_CLOCK)
 
     def _draw_ns(self, kind: str, most_ms: int) -> int:

@@ -100,7 +100,7 @@ class Kernel(Scheduler):
         if not machine.alive:
             return
         machine.alive = False
-        self.note(_KILL, self.steps)
+        self.note((_KILL, self.steps))
         if self.trace is not None:
             self.trace.add("kill", machine.name)
         if self._hub is None:
@@ -144,7 +144,7 @@ class Kernel(Scheduler):
             self._ready.remove(task)
         if task.failure is not None and machine.alive and self._failed is None:
             self._failed = task
-        self.note(_TASK_END | task.number, self.steps)
+        self.note((_TASK_END | task.number, self.steps))
         if self.trace is not None:
             self.trace.add("end", task.name if task.failure is None else f"{task.name}: {task.failure!r}")
         for joiner in task.joiners:

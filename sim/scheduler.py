@@ -126,7 +126,7 @@ class Scheduler(RollingDigest):
     def pass_time(self, ns: int) -> None:
         """Let time pass while nobody runs, however many could."""
         self.now_ns += ns
-        self.note(_TIME_JUMP, self.now_ns)
+        self.note((_TIME_JUMP, self.now_ns))
 
     def park(self, why: Waiting, due_ns: int | None) -> bool:
         """Block the current task until it is woken (True) or until due_ns (False). None: no time-out."""
@@ -185,7 +185,8 @@ class Scheduler(RollingDigest):
                     points = step - self._last_decision_step
                     self._last_decision_step = step
                     self._switches += (points, label, chosen.name)
-                    self.note(_DECISION | points, chosen.number)
+                    self.note((_DECISION | points, chosen.number))
+                    self.fold()
             stretch = policy.stretch(chosen, step)
         except Exception as failure:  # for the hub: simulated code must not get to swallow it
             self._policy_failure = failure
@@ -213,7 +214,8 @@ class Scheduler(RollingDigest):
         if due_ns is None or due_ns > self._deadline_ns:
             return False
         self.now_ns = max(self.now_ns, due_ns)
-        self.note(_TIME_JUMP, self.now_ns)
+        self.note((_TIME_JUMP, self.now_ns))
+        self.fold()
         for task in self._timers.pop_due(self.now_ns):
             self._make_ready(task, woken=False)
         return True

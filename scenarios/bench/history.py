@@ -20,6 +20,7 @@ from ...store.formats.message import TRANSACTION_COMMIT
 from ...store.formats.scan import ScannedRecord
 from ...store.put_result import PutMessageStatus
 from ...store.transactions.service import EndTransactionStatus
+from ..garbage import garbage_kept
 from ..invariants import CHECKERS
 from ..judging.evidence import Evidence, Violation
 from ..judging.found_index import FoundIndex
@@ -27,7 +28,6 @@ from ..judging.index_model import ModelEntry, file_content
 from ..judging.ledger import HALF_TOPIC, OP_TOPIC, Ledger, PutEntry, Seen
 from ..judging.recovered import Entries, FoundQueue, FoundRecord, RecoveredStore, keep_once
 from ..judging.transactions import Behaviour
-from ..runner import garbage_kept
 from .figure import Sample
 from .workplace import Workplace
 

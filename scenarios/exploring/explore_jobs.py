@@ -14,10 +14,10 @@ from time import perf_counter
 from ...sim.guard import guard
 from ..failures.failure import Failure
 from ..failures.replay import breach_of_seed
+from ..garbage import garbage_kept
 from ..mutants.known import applied_mutant
 from ..plan import Plan
 from ..run import Run
-from ..runner import garbage_kept
 from ..scenario import Scenario
 from ..seeds import draw
 from .explore import Explorer, Found, Settings, Situation, first_life, nested, record

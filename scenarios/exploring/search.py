@@ -13,9 +13,9 @@ from ...sim.policies import Policy
 from ...sim.search import explore_schedules
 from ..failures.failure import Failure
 from ..failures.replay import breach_of_seed
+from ..garbage import garbage_kept
 from ..mutants.known import applied_mutant
 from ..run import Outcome, Run
-from ..runner import garbage_kept
 from ..scenario import Scenario
 from ..seeds import draw
 

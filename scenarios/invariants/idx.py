@@ -20,7 +20,7 @@ from ...store.formats.index import (
     entries_at,
     time_diff_s,
 )
-from ...store.formats.index_key import key_hash, keys_of, may_have_keys
+from ...store.formats.index_key import key_hashes, keys_of, may_have_keys
 from ...store.message_store import MessageStore
 from ..judging.evidence import Evidence, Violation
 from ..judging.found_index import FoundIndex
@@ -61,13 +61,13 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             yield from _compare(path, content, model, index.slots)
 
 
-def _wanted_entries(records: Sequence[FoundRecord]) -> Iterator[tuple[_Place, bytes]]:
-    """Yield what the log asks for: each key of each record, and where it leads."""
+def _wanted_places(records: Sequence[FoundRecord]) -> Iterator[_Place]:
+    """Yield what the log asks for: each key of each record."""
     for found in records:
         record = found.record
         if may_have_keys(record):
-            for key in keys_of(record.properties):
-                yield (record.physical_offset, key_hash(record.topic, key)), key
+            for hashed in key_hashes(record.topic, record.properties):
+                yield record.physical_offset, hashed
 
 
 def _raw_entries(content: bytes, index: FoundIndex) -> Iterator[tuple[int, int, int, int]]:
@@ -87,16 +87,21 @@ def _places(index: FoundIndex, min_offset: int) -> Iterator[_Place]:
 
 def _check_entries(index: FoundIndex, store: RecoveredStore) -> Iterator[Violation]:
     """Compare step by step; only if something is wrong, hold everything against everything."""
-    pairs = zip_longest(_places(index, store.min_offset), _wanted_entries(store.records))
-    if all(wanted is not None and here == wanted[0] for here, wanted in pairs):
+    pairs = zip_longest(_places(index, store.min_offset), _wanted_places(store.records))
+    if all(here == wanted for here, wanted in pairs):
         return
-    here, wanted = list(_places(index, store.min_offset)), list(_wanted_entries(store.records))
-    asked = [place for place, _ in wanted]
+    here, asked = list(_places(index, store.min_offset)), list(_wanted_places(store.records))
+    keys = [
+        key
+        for found in store.records
+        if may_have_keys(found.record)
+        for key in keys_of(found.record.properties)
+    ]
     file = index.files[-1][0] if index.files else "index"
     missing, surplus = Counter(asked), Counter(here)
     missing.subtract(here)
     surplus.subtract(asked)
-    for place, key in wanted:
+    for place, key in zip(asked, keys, strict=True):
         if missing[place] > 0:
             missing[place] -= 1
             text = f"{key.decode(errors='replace')} of the record at {place[0]}"

@@ -5,6 +5,7 @@ is Java's of `topic#key`, made positive: the absolute value, and 0 for -2^31, wh
 Source: RocketMQ IndexService.buildIndex and buildKey, IndexFile.indexKeyHashMethod.
 """
 
+from functools import lru_cache
 from operator import mul
 
 from .java_hash import index_hash, java_hash
@@ -73,6 +74,12 @@ def key_hash(topic: str, key: bytes) -> int:
     if h < 0x8000_0000:
         return h
     return 0x1_0000_0000 - h if h > 0x8000_0000 else 0
+
+
+@lru_cache(maxsize=16_384)
+def key_hashes(topic: str, properties: bytes) -> tuple[int, ...]:
+    """Return the hashes of a message's keys, in the order of `keys_of`."""
+    return tuple([key_hash(topic, key) for key in keys_of(properties)])
 
 
 def _remember_topic(topic: str) -> int:

@@ -23,6 +23,9 @@ from ..formats.index import (
 )
 from ..world import MappedFile, Tasks
 
+_BUILT_BYTES_MAX = 1 << 20
+"""How many bytes of entries are kept at most before they are written, while a file is built."""
+
 
 class IndexFile:
     """A mapped index file of a name and geometry."""
@@ -31,14 +34,17 @@ class IndexFile:
         "_begin_offset",
         "_entries_at",
         "_entries_max",
+        "_newest",
         "_next",
         "_slots",
+        "_unwritten",
         "_used_slots",
         "begin_timestamp_ms",
         "count",
         "end_physical_offset",
         "end_timestamp_ms",
         "file",
+        "is_building",
         "is_durable",
         "name",
         "view",
@@ -52,6 +58,12 @@ class IndexFile:
         """All of its bytes, as they are at any later time too."""
         self.is_durable = False
         """Whether the file, full or not touched any more, is synced."""
+        self.is_building = False
+        """Whether many entries are written at a time, and the header by `end_building`: nobody reads it before."""
+        self._unwritten = bytearray()
+        """The last entries, while they are not written yet."""
+        self._newest: dict[int, int] = {}
+        """By the position of its slot: the number of the newest of them."""
         self._slots = slots
         self._entries_max = entries_max
         self._entries_at = entries_at(slots)
@@ -100,16 +112,18 @@ class IndexFile:
         if number >= self._entries_max:
             return False
         slot_at = HEADER_BYTES + key_hash % self._slots * SLOT_BYTES
-        (previous,) = SLOT.unpack_from(self.view, slot_at)
+        previous = self._newest.get(slot_at) or SLOT.unpack_from(self.view, slot_at)[0]
         if not 0 < previous < number:
             previous = 0
         diff_s = time_diff_s(self.begin_timestamp_ms, store_timestamp_ms)
-        store = self.file.store
-        store(
-            self._entries_at + ENTRY_BYTES * number,
-            encode_entry(key_hash, physical_offset, diff_s, previous),
-        )
-        store(slot_at, SLOT.pack(number))
+        entry = encode_entry(key_hash, physical_offset, diff_s, previous)
+        if self.is_building:
+            self._unwritten += entry
+            self._newest[slot_at] = number
+        else:
+            store = self.file.store
+            store(self._entries_at + ENTRY_BYTES * number, entry)
+            store(slot_at, SLOT.pack(number))
         if number == 1:
             self.begin_timestamp_ms = store_timestamp_ms
             self._begin_offset = physical_offset
@@ -117,10 +131,35 @@ class IndexFile:
             self._used_slots += 1
         self.end_timestamp_ms = store_timestamp_ms
         self.end_physical_offset = physical_offset
-        self._next = number = number + 1
-        self._store_header(number)
-        self.count.set(number)
+        self._next = number + 1
+        if not self.is_building:
+            self._publish()
+        elif len(self._unwritten) >= _BUILT_BYTES_MAX:
+            self._write_built()
         return True
+
+    def end_building(self) -> None:
+        """Write what is missing of the entries, slots and header, and from now on with each entry."""
+        self.is_building = False
+        self._write_built()
+        if self._next != self.count.get():
+            self._publish()
+
+    def _write_built(self) -> None:
+        """Write the entries that are not written yet, then the slots that lead to them."""
+        if not self._unwritten:
+            return
+        store = self.file.store
+        store(self._entries_at + ENTRY_BYTES * self._next - len(self._unwritten), self._unwritten)
+        for slot_at, number in self._newest.items():
+            store(slot_at, SLOT.pack(number))
+        self._unwritten.clear()
+        self._newest.clear()
+
+    def _publish(self) -> None:
+        """Let the header, and readers, know of every entry."""
+        self._store_header(self._next)
+        self.count.set(self._next)
 
     def _store_header(self, number: int) -> None:
         """Write the header in one piece, which a sector keeps whole."""

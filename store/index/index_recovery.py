@@ -82,7 +82,7 @@ class IndexRecovery:
             end_ms = self._table.files[count - 1].end_timestamp_ms - 1 if count else 0
             self._checkpoint.index_begins_again_at(end_ms)
         self._table.keep(count, odd)
-        self._service.go_on_from(*(self._ends[-1] if self._ends else _NOTHING))
+        self._service.build_from(*(self._ends[-1] if self._ends else _NOTHING))
 
     @property
     def start_offset(self) -> int:
@@ -102,6 +102,7 @@ class IndexRecovery:
 
     def end(self) -> None:
         """Make everything durable, names included. What was kept after a clean exit may be another system's work."""
+        self._service.end_building()
         self._table.make_durable()
         if self._builds and self._checkpoint.index_is_durable_to(self._table.durable_timestamp_ms):
             self._checkpoint.flush()

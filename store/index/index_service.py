@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ..config import StoreConfig
 from ..disk_usage import is_disk_full
 from ..errors import CorruptFileError
-from ..formats.index_key import key_hash, keys_of, may_have_keys
+from ..formats.index_key import key_hash, key_hashes, may_have_keys
 from ..formats.scan import ScannedRecord
 from ..marks import hit
 from ..running_flags import Refusal, RunningFlags
@@ -37,11 +37,25 @@ class IndexService:
         self._keys = 0
         """How many of its keys are indexed."""
         self._failures = 0
+        self._is_building = False
+        """Whether files get their headers only once they are full, or with `end_building`."""
 
-    def go_on_from(self, physical_offset: int, keys: int) -> None:
-        """Say what is in the files already: all records up to one, and the first keys of that one. -1, 0: nothing."""
+    def build_from(self, physical_offset: int, keys: int) -> None:
+        """Begin to build what a load found missing, before anybody reads: `end_building` must follow.
+
+        All records up to one, and the first keys of that one, are in the files already. -1, 0: nothing.
+        """
         self._offset, self._keys = physical_offset, keys
+        self._is_building = True
         self._file = self.table.files[-1] if self.table.files else None
+        if self._file is not None:
+            self._file.is_building = True
+
+    def end_building(self) -> None:
+        """Write what headers lack."""
+        self._is_building = False
+        if self._file is not None:
+            self._file.end_building()
 
     # -- adding ------------------------------------------------------------------------------------
 
@@ -52,14 +66,13 @@ class IndexService:
         physical_offset = record.physical_offset
         if physical_offset < self._offset or self._failures == _CREATIONS_MAX:
             return
-        keys = keys_of(record.properties)
+        hashes = key_hashes(record.topic, record.properties)
         if physical_offset > self._offset:
             self._offset, self._keys = physical_offset, 0
         elif self._keys:
-            keys = keys[self._keys :]
-        topic, stored_ms = record.topic, record.store_timestamp_ms
-        for key in keys:
-            hashed = key_hash(topic, key)
+            hashes = hashes[self._keys :]
+        stored_ms = record.store_timestamp_ms
+        for hashed in hashes:
             file = self._file
             if file is None or not file.put_key(hashed, physical_offset, stored_ms):
                 made = self._make_file()
@@ -72,6 +85,7 @@ class IndexService:
         """Begin a new file; None, once, if that has failed too often."""
         if self._file is not None:
             hit("index rolls")
+            self._file.end_building()
         try:
             self._file = self.table.create()
         except OSError as error:
@@ -85,6 +99,7 @@ class IndexService:
             self._flags.refuse_for_good(Refusal.WRITE_INDEX_FILE_ERROR)
             return None
         self._failures = 0
+        self._file.is_building = self._is_building
         return self._file
 
     # -- asking ------------------------------------------------------------------------------------

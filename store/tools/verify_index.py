@@ -22,7 +22,7 @@ from ..formats.index import (
     index_file_bytes,
     time_diff_s,
 )
-from ..formats.index_key import key_hash, keys_of, may_have_keys
+from ..formats.index_key import key_hashes, may_have_keys
 from ..formats.index_name import parse_index_file_name
 from ..formats.scan import ScannedRecord
 from ..index.structure import defects, header_defects
@@ -186,7 +186,7 @@ class IndexVerifier:
             )
 
     def _compare_record(self, segment: RawSegment, record: ScannedRecord, entries: list[_Placed]) -> None:
-        hashes = [key_hash(record.topic, key) for key in keys_of(record.properties)]
+        hashes = key_hashes(record.topic, record.properties)
         missing = list(hashes)
         for file, number, at, entry in entries:
             if entry.key_hash in missing:

@@ -1,13 +1,11 @@
 """Many seeds: none is lost, none is counted twice, and how they are cut up leaves no trace."""
 
-import gc
 import os
 from collections.abc import Sequence
 from typing import cast
 
 import pytest
 
-from tornlog.scenarios import runner
 from tornlog.scenarios.catalogue import SCENARIOS
 from tornlog.scenarios.runner import (
     BATCH_SEEDS,
@@ -15,7 +13,6 @@ from tornlog.scenarios.runner import (
     Batch,
     Tally,
     batches_of,
-    run_batch,
     run_batches,
 )
 from tornlog.scenarios.scenario import Scenario
@@ -134,19 +131,6 @@ def test_failures_are_all_counted_and_some_are_kept(quiet_scenario: Scenario) ->
     tally = run_batches([Batch(quiet_scenario, 0, seeds, mutant="ack-before-flush")])["quiet"]
     assert tally.violations == seeds
     assert [failure.seed for failure in tally.failures] == list(range(FAILURES_KEPT_MAX))
-
-
-def test_garbage_is_collected_again_after_a_batch_whatever_happens(
-    monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario
-) -> None:
-    def run_nothing(*_: object, **__: object) -> SeedResult:
-        assert not gc.isenabled()
-        raise MemoryError
-
-    monkeypatch.setattr(runner, "run_seed", run_nothing)
-    with pytest.raises(MemoryError):
-        run_batch(Batch(quiet_scenario, 0, 1))
-    assert gc.isenabled()
 
 
 class EndsItsWorker:

@@ -24,7 +24,7 @@ def digest_of_a_run(trace: Trace | None, *, extra_steps: int = 0, leak: bool = F
     def body() -> None:
         for _ in range(10 + extra_steps):
             cell.add(1)
-        kernel.note(7, data)
+        kernel.note((7, data))
         if leak:
             try:
                 random.random()
@@ -181,7 +181,8 @@ def test_a_recording_has_every_word_however_many_there_are() -> None:
     def run(trace: Trace | None) -> str:
         kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
         for number in range(10_000):
-            kernel.note(number, 0)
+            kernel.note((number, 0))
+            kernel.fold()
         return kernel.digest()
 
     found = record(run)

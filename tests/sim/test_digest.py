@@ -6,7 +6,8 @@ from tornlog.sim.digest import RollingDigest
 def digest_of(*notes: tuple[int, int]) -> str:
     digest = RollingDigest()
     for word, detail in notes:
-        digest.note(word, detail)
+        digest.note((word, detail))
+        digest.fold()
     return digest.digest()
 
 
@@ -26,7 +27,8 @@ def test_the_digest_depends_on_every_note_and_their_order() -> None:
 def test_asking_for_the_digest_does_not_change_it() -> None:
     digest = RollingDigest()
     for number in range(10_000):
-        digest.note(number)
+        digest.note((number, 0))
+        digest.fold()
         if number % 1000 == 0:
             digest.digest()
 
@@ -35,7 +37,7 @@ def test_asking_for_the_digest_does_not_change_it() -> None:
 
 def test_a_note_that_does_not_fit_in_64_bits_is_an_error() -> None:
     digest = RollingDigest()
-    digest.note(1 << 64)
+    digest.note((1 << 64, 0))
 
     with pytest.raises(OverflowError):
         digest.digest()

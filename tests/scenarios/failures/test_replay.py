@@ -57,7 +57,7 @@ def test_failures_with_crashes_pauses_and_switches_replay_too(
 
 
 def test_no_life_ends_in_an_operation_by_number(hunted: Callable[[str], Failure]) -> None:
-    lives = hunted("stale-tail-after-truncate").original.record.plan.lives
+    lives = hunted("no-dir-fsync-on-rollover").original.record.plan.lives
     assert {life.operation for life in lives} == {-1}
     assert any(life.crash_point for life in lives)
 
