@@ -121,6 +121,11 @@ class Disk:
     def capacity_bytes(self, capacity_bytes: int | None) -> None:
         self._capacity.limit_bytes = capacity_bytes
 
+    @property
+    def used_bytes(self) -> int:
+        """Return what its files take."""
+        return self._capacity.space().used_bytes
+
     def crash_at(self, operation: int, moment: str) -> None:
         """Kill the machine that begins the operation of that number: before, during or after its effect.
 

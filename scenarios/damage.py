@@ -15,14 +15,18 @@ class Damage(NamedTuple):
     log_offset: int
 
 
-def lose_last_sector(image: Image, store: MessageStore) -> Damage | None:
-    """Zero the sector with the last byte of the log of a stopped store; None if that changes nothing."""
+def lose_late_sector(image: Image, store: MessageStore, sectors_behind: int = 0) -> Damage | None:
+    """Zero one of the last sectors that the log of a stopped store has written; None if that changes nothing.
+
+    sectors_behind: how many of those in its segment are spared, if there are so many.
+    """
     segment = store.log.last()
     if segment is None or segment.wrote.get() == 0:
         return None
     path = segment.file.path
     before = image.files[path]
-    start = (segment.wrote.get() - 1) // _SECTOR_BYTES * _SECTOR_BYTES
+    sector = max((segment.wrote.get() - 1) // _SECTOR_BYTES - sectors_behind, 0)
+    start = sector * _SECTOR_BYTES
     end = min(start + _SECTOR_BYTES, segment.size_bytes)
     content = before.content[:start] + bytes(end - start) + before.content[end:]
     if content == before.content:

@@ -3,24 +3,28 @@
 from collections import Counter
 from collections.abc import Callable
 
-from ..faults.at_rest import rot
+from ..faults.at_rest import ZEROED_SECTOR, rot
 from ..faults.damage import Damage
 from ..faults.disk import Disk
 from ..faults.flaws import LATENT_SECTOR_ERROR
-from ..faults.image import Image
+from ..faults.image import FileImage, Image
 from ..sim.choices import Stream
 from ..sim.kernel import Kernel
 from ..store.config import StoreConfig
 from ..store.errors import CorruptFileError
+from ..store.formats.scan import SECTOR_BYTES
 from ..store.message_store import MessageStore
-from .damage import expose_old_blocks, log_files, lose_last_sector, shorten_segment
+from ..store.segments.directories import name_of
+from .damage import expose_old_blocks, log_files, lose_late_sector, shorten_segment
 from .judging import promises
 from .judging.judge import Judge
 from .judging.ledger import Ledger
+from .judging.side_versions import Versions
 from .machine import world_of
 from .plan import Life, Plan
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
+_SPARED_SECTORS_MAX = 5
 
 
 class OffTime:
@@ -33,6 +37,7 @@ class OffTime:
         kernel: Kernel,
         ledger: Ledger,
         judge: Judge,
+        groups: Versions,
         streams: Callable[[str], Stream],
     ) -> None:
         self.fired: Counter[str] = Counter()
@@ -41,13 +46,23 @@ class OffTime:
         self._kernel = kernel
         self._ledger = ledger
         self._judge = judge
+        self._groups = groups
         self._streams = streams
         self._odd_starts = 0
 
-    def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
-        """Return what is on the disk when the next life begins, given what a store that was stopped left there."""
+    def after_stop(
+        self, life: Life, image: Image, store: MessageStore, removed: tuple[str, FileImage] | None
+    ) -> Image:
+        """Return what is on the disk when the next life begins, given what a store that was stopped left there.
+
+        removed: the first segment that retention removed in this life.
+        """
         if life.ending == "stop and damage":
             return self._lose_tail(image, store)
+        if life.ending == "stop and damaged progress":
+            return self._damage_progress(image)
+        if life.ending == "stop and returned file" and removed is not None:
+            return self._return_file(image, store, *removed)
         if life.ending == "stop and odd file":
             self._try_odd_file(image, store)
         return image
@@ -78,14 +93,35 @@ class OffTime:
         return exposed
 
     def _lose_tail(self, image: Image, store: MessageStore) -> Image:
-        """Lose the last sector that the log has written, which nothing may be promised for any more."""
-        damage = lose_last_sector(image, store)
+        """Lose one of the last sectors that the log has written: nothing may be promised from there on."""
+        spared = self._streams("lost tail").below(_SPARED_SECTORS_MAX + 1, "sectors behind the lost one")
+        damage = lose_late_sector(image, store, spared)
         if damage is None:
             return image
         self.fired["lost sector"] += 1
         promises.note_damage(self._ledger, damage.log_offset)
         promises.note_damaged_copies(self._ledger, store.schedule.offsets)
         return damage.image
+
+    def _damage_progress(self, image: Image) -> Image:
+        """Lose the first sector of what consumer groups committed, if the version before must have been kept."""
+        groups = self._groups
+        if groups.kept is None or not groups.is_persisted:
+            return image
+        file = image.files[groups.path]
+        lost = min(SECTOR_BYTES, len(file.content))
+        self.fired[ZEROED_SECTOR] += 1
+        groups.lose_durable()
+        self._ledger.progress_is_final = False
+        damaged = FileImage(bytes(lost) + file.content[lost:], file.mtime_ms)
+        return Image({**image.files, groups.path: damaged}, image.directories)
+
+    def _return_file(self, image: Image, store: MessageStore, path: str, file: FileImage) -> Image:
+        """Let a removed segment be back in front of a gap, as where the sync of its directory was a lie."""
+        if int(name_of(path)) + store.log.segment_bytes >= store.log.min_offset:
+            return image
+        self.fired["unlink undone"] += 1
+        return Image({**image.files, path: file}, image.directories)
 
     def _try_odd_file(self, image: Image, store: MessageStore) -> None:
         """Start beside a segment of a wrong size, which must be refused, or lose nothing; the file is then put back."""

@@ -15,7 +15,14 @@ from ..sim.choices import Stream
 from ..sim.disturbances import DisturbancePlan
 from .realities import REALITIES
 
-STOPS = ("stop", "stop and damage", "stop and odd file", "stop in traffic")
+STOPS = (
+    "stop",
+    "stop and damage",
+    "stop and damaged progress",
+    "stop and odd file",
+    "stop and returned file",
+    "stop in traffic",
+)
 MOMENTS = ("before", "during", "after")
 
 
@@ -29,8 +36,9 @@ class Life:
     ending: str
     """`crash in load`, `crash in traffic`, `crash in persist`: from when progress is first persisted, `crash at rest`,
     `crash on old blocks`: at rest, behind whose log an older segment's bytes appear, `stop`, `stop and damage`: then a
-    sector is lost, `stop and odd file`: then somebody tries to start beside a segment of a wrong size, or `stop in
-    traffic`: while users are at it."""
+    sector of the log is lost, `stop and damaged progress`: then one of what consumers committed is, `stop and odd
+    file`: then somebody tries to start beside a segment of a wrong size, `stop and returned file`: then the first
+    segment that retention removed is back, or `stop in traffic`: while users are at it."""
     profile: str
     """What the crash leaves: a name in faults.profiles. Unused by stops."""
     operation: int

@@ -101,12 +101,15 @@ class Run:
         self._outcome = Outcome(plan)
         self._judge = Judge(plan, self._kernel, self._ledger, choices.stream)
         self._store: MessageStore | None = None
+        self._removals: WatchedRemovals | None = None
         self._image: Image | None = None
         self._disk: Disk | None = None
         """The disk of a life that ended in a process kill, for the next life to mount."""
         self._disks: list[Disk] = []
         self._bad_sectors: list[Damage] = []
-        self._off_time = OffTime(plan, self._config, self._kernel, self._ledger, self._judge, choices.stream)
+        self._off_time = OffTime(
+            plan, self._config, self._kernel, self._ledger, self._judge, self._progress.groups, choices.stream
+        )
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
         self._marks = RunMarks(plan, Counter())
 
@@ -225,7 +228,9 @@ class Run:
                 traffic.transactions = transactions
             traffic.room = room
             if life.ending == "stop in traffic":
-                clean = traffic.run_into_a_stop(life.messages_each, partial(self._shut_down, store))
+                clean = traffic.run_into_a_stop(
+                    life.messages_each, partial(self._shut_down_in_traffic, store)
+                )
                 has_room = not self._plan.capacity_bytes
                 self._judge.stop(store, disk, machine, clean=clean, has_room=has_room)
                 return
@@ -264,11 +269,17 @@ class Run:
         self._progress.shutdown()
         return store.shutdown()
 
+    def _shut_down_in_traffic(self, store: MessageStore) -> bool:
+        """Stop a store under its users, who are then left in peace; return whether the exit was clean."""
+        clean = self._shut_down(store)
+        self._disturbances.stop()
+        return clean
+
     def _open(self, disk: Disk, machine: Machine, recovered: str | None, room: Room) -> MessageStore:
         """Load a store, judge what recovery made of the last life, and start it."""
         self._store = None
         world = world_of(machine, disk)
-        removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
+        removals = self._removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
         if self._plan.retention:
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, self._config)
@@ -347,7 +358,8 @@ class Run:
         if not crashed:
             assert self._store is not None, "a store that was stopped had been opened"
             promises.note_stop(self._ledger)
-            self._image = self._off_time.after_stop(life, disk.settle(), self._store)
+            removed = None if self._removals is None else self._removals.first_removed
+            self._image = self._off_time.after_stop(life, disk.settle(), self._store, removed)
         else:
             self._outcome.crashes += 1
             profile = PROFILES[life.profile]

@@ -15,7 +15,11 @@ SCENARIO = Scenario(
         pause_chance=(0.5,),
         pause_ms_max=(1000, 3000),
         lives=(2, 3, 4),
-        endings=("crash in persist", "crash in persist", "crash in traffic", "crash in load", "stop"),
+        endings=(
+            *("crash in persist",) * 3,
+            *("crash in traffic", "crash in load", "stop"),
+            *("stop and damaged progress",) * 2,
+        ),
         faults={"failed_sync_chance": (0.0, 0.0, 0.03)},
     ),
 )

@@ -17,6 +17,9 @@ SCENARIO = Scenario(
         consumers=(0, 1, 2),
         faults={"failed_directory_sync_chance": (0.0, 0.0, 0.0, 0.1)},
         lives=(1, 2, 3),
-        endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
+        endings=(
+            *("crash in traffic", "crash in traffic", "crash at rest", "crash in load"),
+            *("stop", "stop and returned file"),
+        ),
     ),
 )

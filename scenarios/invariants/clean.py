@@ -16,11 +16,14 @@ from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.get_result import GetMessageStatus
 from ...store.message_store import MessageStore
+from ...store.retention.clean_commit_log import SEGMENTS_PER_PASS
 from ..judging.evidence import Evidence, Violation
 from ..judging.ledger import Ledger
 
-PASS_MS_MAX = 100_000
+_FIRST_PASS_MS_MAX = 100_000
 """How long queues may lead to what is gone: the first pass of a life comes after a minute, the others every 10 s."""
+_PASS_MS_MAX = 12_000
+"""How long each pass may take that a long log needs beyond that, from the end of the one before."""
 _ASKED_FOR_MAX = 3
 _EVER = 1 << 60
 _HOUR_MS = 3_600_000
@@ -59,6 +62,11 @@ def _held_before(ledger: Ledger, log_offset: int) -> bool:
 
 
 # -- as files go -----------------------------------------------------------------------------------
+
+
+def passes_ms_max(store: MessageStore) -> int:
+    """Return how long it may take until all that has expired is gone, in ms: passes remove so many segments each."""
+    return _FIRST_PASS_MS_MAX + _PASS_MS_MAX * (len(store.log.segments) // SEGMENTS_PER_PASS)
 
 
 def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: bool) -> Iterator[Violation]:

@@ -36,17 +36,21 @@ def answer_ms_max(plan: Plan) -> int | None:
     Every put that is ahead in line, and every segment it needs, may cost a few syncs; so may one that overtakes it,
     for which see `overtaken_ms_max`.
     """
-    if _may_slow(plan):
+    if _may_slow(plan) or _may_disturb(plan):
         return None
     return 20 + plan.sync_ms_max * 8 * (plan.producers + 1)
 
 
 def _may_slow(plan: Plan) -> bool:
-    """Return whether anything in a plan fails operations, or makes them or tasks wait."""
+    """Return whether anything in a plan fails operations, or makes them wait."""
     faults = plan.faults
     chances = {field.name for field in fields(faults) if field.name.endswith("_chance")} - _HARMLESS
-    is_disturbed = not plan.disturbances.is_quiet or plan.starved_steps_max
-    return bool(is_disturbed) or any(getattr(faults, name) for name in sorted(chances))
+    return any(getattr(faults, name) for name in sorted(chances))
+
+
+def _may_disturb(plan: Plan) -> bool:
+    """Return whether anything in a plan makes tasks wait."""
+    return not plan.disturbances.is_quiet or plan.starved_steps_max > 0
 
 
 def dispatch_ms_max(plan: Plan) -> int:
@@ -94,6 +98,23 @@ def check_answer(
     if took_ms <= limit_ms:
         return ()
     summary = f"{put.name} waited although nothing was wrong"
+    return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
+
+
+def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Violation]:
+    """Return a put, just answered, that a store left waiting when it had stopped.
+
+    stopped_ns: when that was. Nothing has paused tasks since, but a pause may have been going on.
+    """
+    if _may_slow(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
+        return ()
+    disturbances = plan.disturbances
+    paused_ms = disturbances.paused_task_ms_max if disturbances.paused_task_chance else 0
+    limit_ms = paused_ms + 20 + plan.sync_ms_max * 8 * (plan.producers + 1)
+    took_ms = (put.answered_ns - stopped_ns) // 1_000_000
+    if took_ms <= limit_ms:
+        return ()
+    summary = f"{put.name} was left waiting by a store that had stopped"
     return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
 
 

@@ -1,4 +1,4 @@
-"""STATUS: the answer to a put is truthful at the moment it is given.
+"""STATUS: the answer to a put is truthful at the moment it is given, and a store that must refuse puts does.
 
 OK under SYNC_FLUSH means that the disk has every byte, which the simulated disk is asked at once; a time-out means
 that the time was really up, or that a sync failed. An error that the plan gives no reason for is a lie too.
@@ -68,6 +68,26 @@ def check(
     else:
         return _lie(put, "refused without a reason", "PUT_OK", status)
     return ()
+
+
+def check_busy(store: MessageStore) -> Sequence[Violation]:
+    """Return whether a store is at odds with its own lock over whether puts are to be turned away."""
+    begin_ms = store.commit_log.begin_time_in_lock_ms
+    held_ms = store.world.clock.now_ms() - begin_ms if begin_ms else 0
+    is_busy = held_ms > store.config.os_page_cache_busy_time_out_ms
+    if store.is_os_page_cache_busy == is_busy:
+        return ()
+    summary = f"a put has held the lock for {held_ms} ms"
+    expected, found = ("busy", "not busy") if is_busy else ("not busy", "busy")
+    return (Violation("STATUS", summary, "", -1, "page cache", expected, found),)
+
+
+def check_refusing(store: MessageStore) -> Sequence[Violation]:
+    """Return whether a store takes puts although its disk has been too full for longer than LOOK_MS_MAX."""
+    if not store.flags.is_writeable:
+        return ()
+    summary = "puts are taken although the disk is too full"
+    return (Violation("STATUS", summary, "", -1, "flags", "DISK_FULL", "writeable"),)
 
 
 def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:

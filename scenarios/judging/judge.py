@@ -135,7 +135,9 @@ class Judge:
             if not self._plan.delay_chance:  # else the store itself goes on putting
                 end = store.dispatch.readable_limit()
         if self._ledger.pulls and self.is_promised("READ") and not excuses.has_reverted(disk):
-            self.report(read.check(self._ledger, read_store(store)))
+            found = read_store(store)
+            if found.damage is None:  # else nobody knows all that there is to be read
+                self.report(read.check(self._ledger, found))
 
     def _await_commit(self, store: MessageStore, disk: Disk, deadline_ns: int) -> None:
         """Wait until what has been put is in the page cache."""
@@ -159,7 +161,7 @@ class Judge:
 
     def cleaning(self, store: MessageStore, disk: Disk, number: int) -> None:
         """Wait until what expired is gone and queues begin where the log does; see what is said of what is gone."""
-        deadline_ns = self._kernel.now_ns + clean.PASS_MS_MAX * 1_000_000
+        deadline_ns = self._kernel.now_ns + clean.passes_ms_max(store) * 1_000_000
         while violations := self._uncleaned(store, disk):
             if self._kernel.now_ns > deadline_ns:
                 if not excuses.errors(disk):

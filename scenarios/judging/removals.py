@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...faults.disk import Disk
+from ...faults.image import FileImage
 from ...store.message_store import MessageStore
 from ...store.retention.clean_commit_log import SEGMENTS_PER_PASS
 from ...store.segments.directories import directory_of, name_of
@@ -34,6 +35,8 @@ class WatchedRemovals:
         self._room = room
         self._ledger = ledger
         self._report = report
+        self.first_removed: tuple[str, FileImage] | None = None
+        """The first segment that went: its path, and what it was."""
         self._forced = 0
         """How many segments whose time is not over may still go because the disk was found too full."""
 
@@ -62,6 +65,9 @@ class WatchedRemovals:
             clean.check_removal(store, self._disk, base_offset, asked=self._is_asked_for(store, path))
         )
         self._ledger.expired_to = max(self._ledger.expired_to, base_offset + store.log.segment_bytes)
+        if self.first_removed is None:
+            mtime_ms = self._files.status(path).mtime_ms
+            self.first_removed = path, FileImage(self._disk.content(path), mtime_ms)
 
     def _is_asked_for(self, store: MessageStore, path: str) -> bool:
         """Return whether a segment's time is over, or the disk so full that it may go for that alone."""

@@ -22,8 +22,14 @@ class Versions:
         """The version that is the current one unless a later one is; None before the first."""
         self.begun: list[bytes] = []
         """Versions begun after that."""
+        self.kept: bytes | None = None
+        """The version before the durable one, to be found when that cannot be read; None if none has to be."""
         self.loaded: bytes | None = None
         """What the last start found."""
+
+    def lose_durable(self) -> None:
+        """Note that the durable version cannot be read any more."""
+        self.durable, self.kept = self.kept, None
 
     @property
     def is_persisted(self) -> bool:
@@ -32,6 +38,8 @@ class Versions:
 
     def settle(self) -> None:
         """Note that a start has found `loaded`, which is durable from then on."""
+        if self.begun or self.loaded != self.durable:
+            self.kept = None
         self.durable = self.loaded
         self.begun.clear()
 
@@ -63,8 +71,11 @@ class WatchedSideFile(SideFile):
         versions = self._versions
         if content != versions.durable:
             self._on_begin()
+        before = None if versions.begun else versions.durable
         versions.begun.append(content)
         written = super().store(content)
+        if written:
+            versions.kept = before
         versions.durable = content
         versions.begun.clear()
         return written

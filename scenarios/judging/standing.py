@@ -32,7 +32,7 @@ def standing_of(ledger: Ledger, versions: Iterable[Versions], damage: Sequence[D
         ledger.progress_is_final,
         ledger.expired_to,
         sorted(ledger.ended_queues),
-        [(one.path, one.durable, one.begun, one.loaded) for one in versions],
+        [(one.path, one.durable, one.begun, one.kept, one.loaded) for one in versions],
     )
     digest.update(repr((facts, list(damage))).encode())
     for name, one in ledger.transactions.by_name.items():

@@ -1,17 +1,22 @@
-"""The people who run a store: one has old messages deleted, one finds room for a disk that is full."""
+"""The people who run a store: one has old messages deleted, one finds room for a full disk, one persists by hand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from ...sim.choices import Stream
+from ...store.consumer_offsets import ConsumerOffsetManager
 from ...store.message_store import MessageStore
+from ..invariants import status
+from ..judging.evidence import Violation
 from .room import Room
 
 _HOUR_MS = 3_600_000
 _ROUNDS_MAX = 4
 _PAUSES_MS = (1, 30, 300, 4000)
-_ROOM_RETURNS_MS = (200, 5_000, 20_000)
+_ROOM_RETURNS_MS = (200, 5_000, 40_000)
 """When room returns, at the latest: after some refused puts, or after forced cleaning had its time."""
+_LOOK_MS = 500
+"""How often somebody looks at a disk that is short of room."""
 
 
 def retention_operator(store: MessageStore, stream: Stream) -> Callable[[], None]:
@@ -49,11 +54,38 @@ def queue_operator(store: MessageStore, stream: Stream) -> bool:
     return cares
 
 
-def room_operator(store: MessageStore, stream: Stream, room: Room) -> Callable[[], None]:
-    """Return a task that finds room for a disk that is short of it, sooner or later."""
+def persisting_operators(manager: ConsumerOffsetManager, stream: Stream) -> Callable[[], None]:
+    """Return a task in which two people have the progress of consumers persisted, now and then, at the same time."""
+    tasks = manager.world.tasks
+
+    def persist() -> None:
+        with suppress(OSError):  # the service tries again
+            manager.persist()
 
     def operate() -> None:
-        store.world.tasks.sleep(stream.between(1, stream.pick(_ROOM_RETURNS_MS, "haste"), "pause ms"))
+        for _ in range(stream.between(0, _ROUNDS_MAX, "rounds")):
+            tasks.sleep(stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms"))
+            other = tasks.spawn("persisting operator", persist)
+            persist()
+            other.join(None)
+
+    return operate
+
+
+def room_operator(
+    store: MessageStore, stream: Stream, room: Room, report: Callable[[Iterable[Violation]], None]
+) -> Callable[[], None]:
+    """Return a task that looks at a disk that is short of room, and finds some for it sooner or later."""
+
+    def operate() -> None:
+        left_ms = stream.between(1, stream.pick(_ROOM_RETURNS_MS, "haste"), "pause ms")
+        too_full_ms = 0
+        while left_ms > 0:
+            store.world.tasks.sleep(min(left_ms, _LOOK_MS))
+            left_ms -= _LOOK_MS
+            too_full_ms = too_full_ms + _LOOK_MS if room.is_too_full else 0
+            if too_full_ms > status.LOOK_MS_MAX:
+                report(status.check_refusing(store))
         room.give_back()
 
     return operate

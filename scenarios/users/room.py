@@ -18,6 +18,12 @@ class Room:
         """Return whether there is an end to the room."""
         return self._disk.capacity_bytes is not None
 
+    @property
+    def is_too_full(self) -> bool:
+        """Return whether so little is left that a store must not take any more: RocketMQ's default mark is 90 %."""
+        capacity_bytes = self._disk.capacity_bytes
+        return capacity_bytes is not None and self._disk.used_bytes * 10 > capacity_bytes * 9
+
     def limit(self, capacity_bytes: int) -> None:
         """Let the disk hold so much and no more."""
         self._disk.capacity_bytes = capacity_bytes

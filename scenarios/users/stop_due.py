@@ -10,6 +10,8 @@ class StopDue:
         self.signal = signal
         self.has_begun = False
         """Whether the store is being stopped, or has been: it may turn users away."""
+        self.ended_ns: int | None = None
+        """When it had stopped; None before."""
         self._puts = puts
 
     def count(self) -> None:

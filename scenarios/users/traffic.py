@@ -95,6 +95,7 @@ class Traffic:
         self._stop.signal.wait(None)
         self._stop.has_begun = True
         clean = stop()
+        self._stop.ended_ns = self._kernel.now_ns
         for user in users:
             user.join(None)
         return clean
@@ -110,6 +111,9 @@ class Traffic:
         users += [
             spawn(f"consumer-{number}", self._consumer(number)) for number in range(self._plan.consumers)
         ]
+        if self._plan.offsets and self.progress is not None and self._life < len(self._plan.lives):
+            stream = self._streams(f"life-{self._life}/persisting")
+            users.append(spawn("persisting operators", operators.persisting_operators(self.progress, stream)))
         if self._plan.second_start:
             users.append(spawn("operator", self._second_start))
         if self._plan.retention:
@@ -117,7 +121,12 @@ class Traffic:
             users.append(spawn("retention operator", operators.retention_operator(self._store, stream)))
         if self.room is not None and self.room.is_short:
             stream = self._streams(f"life-{self._life}/room")
-            users.append(spawn("room operator", operators.room_operator(self._store, stream, self.room)))
+            users.append(
+                spawn(
+                    "room operator",
+                    operators.room_operator(self._store, stream, self.room, self._report_while_running),
+                )
+            )
         if self._plan.delay_chance:
             self._producing += 1
             users.append(spawn("patient", self._wait_for_delayed))
@@ -129,6 +138,16 @@ class Traffic:
             seeker = Seeker(self._plan, self._life, self._store, self._ledger, stream, self._report)
             users.append(spawn(f"seeker-{number}", partial(seeker.seek, messages_each)))
         return users
+
+    @property
+    def _is_stopping(self) -> bool:
+        """Return whether the store is being stopped under its users, or has been."""
+        return self._stop is not None and self._stop.has_begun
+
+    def _report_while_running(self, violations: Iterable[Violation]) -> None:
+        """Report what is only wrong of a store that runs."""
+        if not self._is_stopping:
+            self._report(violations)
 
     def _second_start(self) -> None:
         """Start a second store on the directory, sooner or later, and see what it does."""
@@ -169,6 +188,7 @@ class Traffic:
         plan = self._plan
         if self._stop is not None:
             self._stop.count()
+        self._report(status.check_busy(self._store))
         legal = not stream.chance(plan.illegal_chance, "illegal")
         topic = f"T{stream.below(plan.topics, 'topic')}" if legal else _ILLEGAL_TOPIC
         queue_id = stream.below(plan.queues_per_topic, "queue")
@@ -278,13 +298,15 @@ class Traffic:
             legal=legal,
             room=self.room,
             expired_to=self._ledger.expired_to,
-            stopping=self._stop is not None and self._stop.has_begun,
+            stopping=self._is_stopping,
         )
         if untrue:
             self._report(untrue)
         late = live.check_answer(self._answer_ms_max, first, self._ledger.puts, self._overtaken_ms_max)
         if late:
             self._report(late)
+        if self._stop is not None and self._stop.ended_ns is not None:
+            self._report(live.check_left_over(self._plan, first, self._stop.ended_ns))
 
     # -- consuming ---------------------------------------------------------------------------------
 
@@ -306,7 +328,7 @@ class Traffic:
                     self._commit(stream, group, pull.end_offset)
                 self._report(read.check_beyond(self._store, topic, queue_id))
             except StoreNotReadableError:
-                if self._stop is None or not self._stop.has_begun:
+                if not self._is_stopping:
                     raise
 
         return consume

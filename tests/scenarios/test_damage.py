@@ -10,7 +10,7 @@ from tornlog.scenarios.damage import (
     Damage,
     expose_old_blocks,
     log_files,
-    lose_last_sector,
+    lose_late_sector,
     shorten_segment,
 )
 from tornlog.scenarios.judging import promises
@@ -48,7 +48,7 @@ def damaged(traffic: Callable[[MessageStore], Any]) -> tuple[Image, Damage | Non
 
     store = kernel.run(machine, main, time_limit_ns=60 * 10**9)
     image = disk.settle()
-    return image, lose_last_sector(image, store)
+    return image, lose_late_sector(image, store)
 
 
 def test_the_sector_with_the_logs_last_byte_is_lost_and_nothing_else() -> None:

@@ -173,7 +173,7 @@ COMPONENTS: dict[str, Component] = {
                 "pause_chance": (0.5,),
                 "pause_ms_max": (1000, 3000),
                 "lives": (2, 3, 4),
-                "endings": ("crash in persist", "crash in persist", *_CRASHES),
+                "endings": (*("crash in persist",) * 3, "stop and damaged progress", *_CRASHES),
                 "disk": _DISKS_THAT_KEEP,
                 "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
             },
@@ -264,6 +264,7 @@ COMPONENTS: dict[str, Component] = {
                 "second_start": (False, False, True),
                 "transient_pool": (False, True),
                 "delay_chance": (0.0, 0.4),
+                "faults": {"stall_chance": (0.0, 0.0, 0.05)},
             },
         ),
         Component(

@@ -16,9 +16,6 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:consume_queue_table.ConsumeQueueTable.make_durable#1": (
         "gap: queues would have to be removed by hand in the moment in which their names are synced"
     ),
-    "drop-lock:consumer_offsets.ConsumerOffsetManager.persist#1": (
-        "gap: only the service itself persists, and never at the same time as somebody else"
-    ),
     "drop-lock:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
     "drop-lock:index.index_files.IndexFiles.make_durable#1": (
         "equivalent: called by recovery and as the store stops, when nobody removes files"
@@ -45,7 +42,8 @@ SURVIVORS: dict[str, str] = {
         "equivalent: what expired in front of a gap takes room, and is passed over by every load"
     ),
     "drop-sync:checkpoint.StoreCheckpoint.flush#1": (
-        "gap: a crash would have to come while recovery builds the index again, and keep an index file's header only"
+        "equivalent: the checkpoint lags. It is taken back only for an index that is built again, and each file of "
+        "that ends later than what it vouched for"
     ),
     "drop-sync:flush_queues.FlushConsumeQueueService.step#3": (
         "equivalent: the checkpoint is written by the next thorough flush, and lags until then"
@@ -58,9 +56,6 @@ SURVIVORS: dict[str, str] = {
     ),
     "drop-write:segments.allocate.AllocateMappedFileService.make#2": (
         "equivalent: the next attempt to make the segment removes the half made file first, and so does load"
-    ),
-    "drop-write:side_file.SideFile.store#1": (
-        "gap: without the version before, nothing is left when a disk damages the current one at rest"
     ),
     "forget-state:checkpoint.StoreCheckpoint.queues_are_durable_to#1": (
         "equivalent: the checkpoint lags, and recovery scans more"
@@ -77,7 +72,6 @@ SURVIVORS: dict[str, str] = {
     "forget-state:dispatch.DispatchService._dispatch_segment#1": (
         "equivalent: the checkpoint's queue time lags, and recovery scans more"
     ),
-    "forget-state:flush.GroupCommitService.finish#1": _LATE_PUT,
     "forget-state:recovery.Recovery._scan#3": (
         "equivalent: a second scan comes upon the same damage; what is noted twice counts once"
     ),
@@ -86,9 +80,6 @@ SURVIVORS: dict[str, str] = {
     ),
     "forget-state:segments.transient_pool.TransientStorePool.fill#1": (
         "equivalent: segments do without a buffer, and puts are seen and durable no later"
-    ),
-    "ignore-error:consumer_offsets.ConsumerOffsetManager._try_to_persist#1": (
-        "equivalent: the error is only shown"
     ),
     "ignore-error:dispatch.DispatchService.finish#1": (
         "equivalent: the error is only shown; what was not dispatched keeps the stop from being clean"
@@ -102,9 +93,6 @@ SURVIVORS: dict[str, str] = {
     ),
     "negate-condition:light_queues.LightPut.exceeds#1": (
         "equivalent: the condition is a short cut; the count behind it comes to the same answer"
-    ),
-    "negate-condition:message_store.MessageStore.is_os_page_cache_busy#1": (
-        "gap: no put holds the lock for so long that others are turned away"
     ),
     "off-by-one:commit_log.CommitLog.record_bytes#1": (
         "equivalent: no bytes are no record to whoever asked, as None is"
@@ -124,12 +112,6 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:transactions.op_queue.OpQueue.read#1": (
         "equivalent: ops are read twice, which changes nothing that is known of them"
     ),
-    "short-by-one:index.index_file.IndexFile.put_key#1": (
-        "equivalent: readers take the entry at the count for one that is there, and a full file is synced later"
-    ),
-    "skip-advance:running_flags.RunningFlags.refuse#1": (
-        "gap: nobody demands that puts are refused before the disk is full"
-    ),
     "stale-position:commit.CommitRealTimeService.commit#1": (
         "equivalent: what was committed is announced with the next commit, an interval later"
     ),
@@ -143,9 +125,7 @@ SURVIVORS: dict[str, str] = {
     "stale-position:segments.segment_queue.SegmentQueue.truncate#1": (
         "equivalent: recovery is alone, nobody moves the position while it cuts"
     ),
-    "swap:checkpoint.StoreCheckpoint.flush#1": (
-        "gap: as without the sync; the checkpoint's last change is not durable"
-    ),
+    "swap:checkpoint.StoreCheckpoint.flush#1": ("equivalent: as without the sync; the checkpoint lags"),
     "swap:index.index_file.IndexFile.put_key#1": (
         "equivalent: readers pass over a slot that leads to the count or beyond, and a crash's open file is built again"
     ),
@@ -178,7 +158,6 @@ UNREACHED: dict[str, str] = {
     "ignore-error:segments.allocate.AllocateMappedFileService.finish#1": _NO_REFUSAL,
     "ignore-error:segments.segment_queue.SegmentQueue._base_of#1": _NO_FOREIGN_NAME,
     "ignore-error:segments.segment_queue.SegmentQueue._keep_one#1": "no log lies in several directories",
-    "ignore-error:side_file.SideFile.load#1": "no disk damages a side file at rest",
     "ignore-error:transactions.service.TransactionalMessageService._put_op#1": "no put of an op raises an error",
     "ignore-error:transactions.service.TransactionalMessageService.commit#1": "no put of a copy raises an error",
     "negate-condition:retention.clean_commit_log.CleanCommitLog._retry_stuck#2": _NO_REFUSAL,

@@ -6,15 +6,23 @@ from typing import TypeVar
 import pytest
 
 from tornlog.faults.disk import Disk
-from tornlog.scenarios.machine import ROOT, world_of
-from tornlog.scenarios.users.operators import queue_operator, retention_operator, room_operator
+from tornlog.scenarios.judging.evidence import Violation
+from tornlog.scenarios.machine import CONFIG, ROOT, world_of
+from tornlog.scenarios.users.operators import (
+    persisting_operators,
+    queue_operator,
+    retention_operator,
+    room_operator,
+)
 from tornlog.scenarios.users.room import Room
 from tornlog.sim.choices import Choices, Stream
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import StoreConfig
+from tornlog.store.consumer_offsets import ConsumerOffsetManager
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.running_flags import RunningFlags
 
 T = TypeVar("T")
 
@@ -88,10 +96,43 @@ def test_a_room_operator_finds_room_in_the_end() -> None:
         room = Room(kernel, disk)
         room.limit(1)
         began_ns = kernel.now_ns
-        room_operator(store, stream, room)()
+        said: list[Violation] = []
+        room_operator(store, stream, room, said.extend)()
         assert not room.is_short
         return (kernel.now_ns - began_ns) // 1_000_000
 
     waited_ms = [on_a_store(str(seed), body) for seed in range(8)]
     assert min(waited_ms) >= 1
     assert max(waited_ms) > 1000
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_room_operator_tells_of_a_store_that_takes_puts_on_a_disk_that_has_long_been_too_full(
+    monkeypatch: pytest.MonkeyPatch, *, refuses: bool
+) -> None:
+    if not refuses:
+        monkeypatch.setattr(RunningFlags, "refuse", lambda self, reason: None)
+
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> list[Violation]:
+        room = Room(kernel, disk)
+        room.limit(disk.used_bytes)
+        said: list[Violation] = []
+        room_operator(store, stream, room, said.extend)()
+        return said
+
+    said = [violation for seed in range(12) for violation in on_a_store(str(seed), body)]
+    told = {(violation.invariant, violation.expected) for violation in said}
+    assert told == (set() if refuses else {("STATUS", "DISK_FULL")})
+
+
+def test_two_people_persist_at_the_same_time_and_one_after_the_other_gets_the_file() -> None:
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
+        manager = ConsumerOffsetManager(store.world, CONFIG, flush_interval_ms=1000)
+        manager.load()
+        manager.commit_offset("G", "T", 0, 7)
+        persisting_operators(manager, stream)()
+        again = ConsumerOffsetManager(store.world, CONFIG, flush_interval_ms=1000)
+        again.load()
+        return again.query_offset("G", "T", 0)
+
+    assert {on_a_store(str(seed), body) for seed in range(6)} == {-1, 7}
