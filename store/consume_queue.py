@@ -284,9 +284,12 @@ class ConsumeQueue:
         segments = self.queue.segments
         if len(segments) < 2:
             return False
-        first = segments[0]
-        last_entry = decode_entry(first.file.view(first.size_bytes - ENTRY_BYTES, first.size_bytes), 0)
-        return last_entry.physical_offset < log_min_offset
+        raw = segments[0].file.view(0, segments[0].size_bytes)
+        for at in range(len(raw) - ENTRY_BYTES, -1, -ENTRY_BYTES):
+            entry = decode_entry(raw, at)
+            if is_valid(entry):  # the last ones may be blanks that fill a hole
+                return entry.physical_offset < log_min_offset
+        return True  # it leads nowhere
 
     def remove_expired_segments(self, log_min_offset: int) -> int:
         """Remove the segments whose records have left the log, and begin behind them; return how many there were.

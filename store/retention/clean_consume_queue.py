@@ -10,6 +10,7 @@ from ..commit_log import CommitLog
 from ..config import StoreConfig
 from ..consume_queue import ConsumeQueue
 from ..consume_queue_table import ConsumeQueueTable
+from ..formats.consume_queue import is_valid
 from ..formats.delay_level import SCHEDULE_TOPIC
 from ..segments.segment_queue import SegmentQueue
 
@@ -76,7 +77,9 @@ class CleanConsumeQueue:
         log_min_offset = self._log.min_offset
         for queue in self._queues.all():
             newest = queue.entry(queue.max_offset - 1)
-            if newest is None or queue.topic == SCHEDULE_TOPIC or newest.physical_offset >= log_min_offset:
+            if newest is None or not is_valid(newest) or queue.topic == SCHEDULE_TOPIC:
+                continue
+            if newest.physical_offset >= log_min_offset:
                 continue
             self._remove(queue)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.get_result import GetMessageStatus
 from tornlog.store.message import Message
@@ -43,6 +44,37 @@ def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Ma
         following = f"{directory}/{int(base) + 200:020d}"
         before = [("sync", following), ("sync_directory", directory)]
         assert [call for call in bench.failures.calls[:at] if "sync" in call[0]][-2:] == before
+
+
+def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(30)).settle()
+        first = found.store.queues.find("T", 0).queue.segments[0].file
+        first.store(8 * 20, BLANK_ENTRY_BYTES * 2)
+        found.age(2, 2).clean()
+        assert found.store.get_min_offset_in_queue("T", 0) == 4
+        assert found.queue_bases() == [0, 10, 20]
+        assert found.bodies(4)[:4] == [4, 5, 6, 7]
+
+        found.age(2, 2).clean()
+        assert found.queue_bases() == [10, 20]
+
+    lab().run(body)
+
+
+def test_the_command_spares_a_queue_whose_newest_entry_cannot_be_read(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+        newest = found.store.queues.find("Old", 0).queue.segments[-1]
+        newest.file.store(3 * 20, bytes(20))
+        found.store.clean_expired_consumer_queue()
+        assert found.queue_bases("Old") == [0, 10]
+
+    lab().run(body)
 
 
 def test_a_queue_whose_every_message_is_gone_keeps_its_last_file_and_begins_at_its_end(
