@@ -2,7 +2,8 @@
 
 import errno
 from typing import NamedTuple
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from ..sim.machine import Machine
 from .capacity import Capacity, DiskSpace

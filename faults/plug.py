@@ -3,7 +3,8 @@
 import errno
 from collections import Counter
 from typing import NamedTuple, NoReturn
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from ..sim.choices import Stream
 from ..sim.errors import MachineDied

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress, TextColumn
+from rich.progress import TextColumn
 
 from ...store.commands import write_json
 from ..bench import Settings, run_bench, select
 from ..bench.table import tell_bench
-from .common import ERR, OUT, JsonFile
+from .common import OUT, JsonFile, progress_bar
 
 
 def bench(
@@ -36,9 +36,7 @@ def bench(
         select(only or ())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--only") from error
-    with Progress(
-        TextColumn("{task.description}"), console=ERR, transient=True, disable=not ERR.is_terminal
-    ) as progress:
+    with progress_bar(TextColumn("{task.description}")) as progress:
         bar = progress.add_task("")
         figures = run_bench(
             rounds, lambda name: progress.update(bar, description=name), settings, tuple(only or ())

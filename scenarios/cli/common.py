@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn
 
 from ..catalogue import SCENARIOS
 from ..failures.failure import Failure, FailureFileError
@@ -24,6 +25,11 @@ JsonFile = Annotated[
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def progress_bar(*columns: ProgressColumn) -> Progress:
+    """Return a progress display of these columns on standard error: gone when it ends, quiet in a pipe."""
+    return Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal)
 
 
 def scenarios_named(names: list[str] | None, disk: str | None, policy: str | None) -> list[Scenario]:

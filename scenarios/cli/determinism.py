@@ -7,7 +7,7 @@ JSON: `{"format": "tornlog-determinism/1", "witnesses": [names], "runs", "digest
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from ...store.commands import write_json
 from ..determinism.comparison import Comparison, Witness, WitnessError, compare
@@ -19,6 +19,7 @@ from .common import (
     EXIT_NONDETERMINISTIC,
     OUT,
     JsonFile,
+    progress_bar,
     scenarios_named,
     seeds_in,
 )
@@ -40,14 +41,7 @@ def determinism(
     scenarios, wanted = scenarios_named(names, None, None), seeds_in(seeds, None)
     assert wanted is not None, seeds
     pythons = [path for one in python or () for path in (installed() if one == "all" else [one])]
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=ERR,
-        transient=True,
-        disable=not ERR.is_terminal,
-    ) as progress:
+    with progress_bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as progress:
         bar = progress.add_task("running everything again", total=len(scenarios) * len(wanted))
         try:
             with furnished(pythons) as others:

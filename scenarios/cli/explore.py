@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ...sim.errors import ReplayDivergedError
@@ -22,12 +22,11 @@ from ...store.commands import write_json
 from ..catalogue import SCENARIOS
 from ..exploring.explore import LIMIT, Found, Settings
 from ..exploring.explore_jobs import Exploration, explore_seed
-from ..failures.failure import Failure
 from ..mutants.known import find_mutant
 from ..present import plain_table, tell_failure
 from ..realities import REALITIES
 from ..scenario import Scenario
-from .common import ERR, EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, OUT
+from .common import ERR, EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, OUT, JsonFile, progress_bar, write_failures
 
 
 def explore(
@@ -47,9 +46,7 @@ def explore(
     mutant: Annotated[str | None, typer.Option(help="With a known bug put back; see `list`.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     out: Annotated[Path | None, typer.Option(file_okay=False, help="Leave failures in DIR/failures.")] = None,
-    json_file: Annotated[
-        str | None, typer.Option("--json", help="Write the result as JSON to FILE, - for stdout.")
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Pull the plug at every operation of one run, and judge every state that may be left."""
     scenario = _scenario(name, disk)
@@ -61,7 +58,7 @@ def explore(
     except ReplayDivergedError as error:
         ERR.print(f"not reproduced: {error}", style="red", markup=False, soft_wrap=True)
         raise typer.Exit(EXIT_HARNESS) from error
-    paths = _leave(explored.failures, out)
+    paths = write_failures(explored.failures, out)
     if json_file is not None:
         write_json(json_file, _json(explored, paths))
     if json_file != "-":
@@ -84,14 +81,8 @@ def _scenario(name: str, disk: str | None) -> Scenario:
 
 def _explore(scenario: Scenario, seed: int, settings: Settings, mutant: str | None, jobs: int) -> Exploration:
     """Explore with a progress display on a terminal, silently in a pipe."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[facts]}"),
-        TimeElapsedColumn(),
-        console=ERR,
-        transient=True,
-        disable=not ERR.is_terminal,
+    with progress_bar(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[facts]}"), TimeElapsedColumn()
     ) as progress:
         bar = progress.add_task("pulling the plug", total=None, facts="")
 
@@ -101,19 +92,6 @@ def _explore(scenario: Scenario, seed: int, settings: Settings, mutant: str | No
             progress.update(bar, completed=done, total=total, facts=facts)
 
         return explore_seed(scenario, seed, settings, mutant=mutant, jobs=jobs, on_progress=on_progress)
-
-
-def _leave(failures: list[Failure], out: Path | None) -> dict[str, Path]:
-    """Write the failures; return where, by signature."""
-    paths: dict[str, Path] = {}
-    if out is None or not failures:
-        return paths
-    directory = out / "failures"
-    directory.mkdir(parents=True, exist_ok=True)
-    for failure in failures:
-        path = paths[failure.signature] = directory / f"{failure.signature}.json"
-        path.write_text(failure.to_json())
-    return paths
 
 
 def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:

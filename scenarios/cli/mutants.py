@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, TextColumn
 
 from ...store.commands import write_json
 from ..hunt import hunt_all
@@ -18,7 +18,7 @@ from ..present import (
     hunts_table,
     tell_survivors,
 )
-from .common import ERR, EXIT_BROKEN, EXIT_HELD, OUT, JsonFile, write_failures
+from .common import ERR, EXIT_BROKEN, EXIT_HELD, OUT, JsonFile, progress_bar, write_failures
 
 _SHRINK_SECONDS = 15.0
 
@@ -43,13 +43,7 @@ def mutants(
         raise typer.BadParameter(f"expected one of {', '.join(SETS)}, found {which}", param_hint="--set")
     wanted = list(dict.fromkeys(ids or mutants_in(which)))
     hunts = []
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        console=ERR,
-        transient=True,
-        disable=not ERR.is_terminal,
-    ) as progress:
+    with progress_bar(TextColumn("{task.description}"), BarColumn()) as progress:
         bar = progress.add_task("", total=len(wanted))
         for hunted in hunt_all(wanted, seeds, jobs=jobs, shrink_seconds=_SHRINK_SECONDS if shrink else None):
             hunts.append(hunted)

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Annotated
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ...sim.errors import ReplayDivergedError
 from ...store.commands import write_json
@@ -29,6 +29,7 @@ from .common import (
     EXIT_NONDETERMINISTIC,
     OUT,
     JsonFile,
+    progress_bar,
     read_failure,
     seconds_in,
 )
@@ -85,14 +86,7 @@ def shrink(
     failure = read_failure(file)
     seconds = seconds_in(time)
     began = perf_counter()
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=ERR,
-        transient=True,
-        disable=not ERR.is_terminal,
-    ) as progress:
+    with progress_bar(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
         bar = progress.add_task("shrinking")
         try:
             found = shrink_failure(

@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ...sim.policies.replay import Replay
 from ...sim.schedule import parse_schedule
@@ -46,6 +46,7 @@ from .common import (
     OUT,
     JsonFile,
     options_text,
+    progress_bar,
     scenarios_named,
     seconds_in,
     seeds_in,
@@ -152,14 +153,7 @@ def _version(name: str, mutant: str | None) -> Version:
 
 def _explain(rows: list[BrokenPromise], version: Version, jobs: int) -> list[BrokenPromise]:
     """Look for the causes of what broke, with a progress display on a terminal."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=ERR,
-        transient=True,
-        disable=not ERR.is_terminal,
-    ) as progress:
+    with progress_bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as progress:
         bar = progress.add_task("looking for causes", total=len(rows))
         found = []
         for row in explained(rows, version.id, jobs=jobs):
@@ -190,15 +184,12 @@ def _run_all(
     jobs: int,
 ) -> list[Tally]:
     """Run with a progress display on a terminal, silently in a pipe."""
-    with Progress(
+    with progress_bar(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
         TextColumn("{task.fields[facts]}"),
         TimeElapsedColumn(),
-        console=ERR,
-        transient=True,
-        disable=not ERR.is_terminal,
     ) as progress:
         bar = progress.add_task("pulling the plug", total=seconds if total is None else total, facts="")
         began = perf_counter()

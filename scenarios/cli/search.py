@@ -10,13 +10,24 @@ from time import perf_counter
 from typing import Annotated
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from ...sim.errors import ReplayDivergedError
 from ...store.commands import write_json
 from ..exploring.search import SearchResult, search_schedules
 from ..mutants.known import find_mutant
 from ..present import tell_failure
-from .common import ERR, EXIT_BROKEN, EXIT_HELD, OUT, JsonFile, scenarios_named, write_failures
+from .common import (
+    ERR,
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    OUT,
+    JsonFile,
+    progress_bar,
+    scenarios_named,
+    write_failures,
+)
 
 
 def search(
@@ -45,14 +56,7 @@ def search(
     if preemptions is not None:
         kind, bound = "preemptions", preemptions
     began = perf_counter()
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=ERR,
-        transient=True,
-        disable=not ERR.is_terminal,
-    ) as progress:
+    with progress_bar(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
         bar = progress.add_task("", total=None)
 
         def on_progress(result: SearchResult) -> None:
@@ -72,6 +76,9 @@ def search(
             )
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--after") from error
+        except ReplayDivergedError as error:
+            ERR.print(f"not reproduced: {error}", style="red", markup=False, soft_wrap=True)
+            raise typer.Exit(EXIT_HARNESS) from error
     failures = [] if found.failure is None else [found.failure]
     paths = write_failures(failures, out)
     if json_file is not None:

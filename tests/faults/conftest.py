@@ -29,12 +29,22 @@ class Rig:
         timing: SyncTiming = INSTANT,
         faults: FaultPlan | None = None,
         choices: Choices | None = None,
+        page_bytes: int = 4096,
+        sector_bytes: int = 512,
     ) -> None:
         self.choices = choices or Choices(seed)
         self.kernel = Kernel(RandomWalk(self.choices.stream("schedule"), 8))
         self.machine = self.kernel.machine("broker")
         stream = self.choices.stream("disk")
-        self.disk = Disk(self.kernel, stream, image=image, timing=timing, faults=faults)
+        self.disk = Disk(
+            self.kernel,
+            stream,
+            image=image,
+            sector_bytes=sector_bytes,
+            page_bytes=page_bytes,
+            timing=timing,
+            faults=faults,
+        )
         self.files = self.disk.mount(self.machine)
 
     @property

@@ -1,7 +1,7 @@
 """What the profiles allow: each at least what its file system promises, and none more than POSIX does."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, combinations, product
 from typing import Any
 
@@ -15,43 +15,34 @@ from tornlog.faults.image import FileImage, Image
 from tornlog.faults.moments import DirtyPage, Survivor
 from tornlog.faults.plan import FaultPlan
 from tornlog.faults.profiles import PROFILES, CrashProfile
-from tornlog.faults.timing import SyncTiming
-from tornlog.sim.choices import Choices
-from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.random_walk import RandomWalk
 
 PAGE, SECTOR = 8, 4
 START = Image({"/old": FileImage(b"o" * 2 * PAGE, 0), "/gone": FileImage(b"g", 0)}, ("/d",))
 CUTS = [name for name, profile in PROFILES.items() if not profile.page_cache_survives]
 Operation = tuple[str, str, int]
+DiskAfter = Callable[..., Disk]
 
 
-def disk_after(operations: list[Operation], seed: str = "1", faults: FaultPlan | None = None) -> Disk:
+@pytest.fixture(scope="session")
+def disk_after(make_rig: Callable[..., Any]) -> DiskAfter:
     """Return a small disk on which operations have been done; those that the names do not allow are left out."""
-    choices = Choices(seed)
-    kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
-    machine = kernel.machine("m")
-    disk = Disk(
-        kernel,
-        choices.stream("disk"),
-        image=START,
-        page_bytes=PAGE,
-        sector_bytes=SECTOR,
-        timing=SyncTiming(0, 0),
-        faults=faults,
-    )
-    files = disk.mount(machine)
 
-    def body() -> None:
-        for number, (kind, path, at) in enumerate(operations):
-            try:
-                act(files, kind, path, at, bytes([65 + number]) * 3)
-            except OSError:
-                continue
+    def disk_after(operations: list[Operation], seed: str = "1", faults: FaultPlan | None = None) -> Disk:
+        rig = make_rig(seed, START, faults=faults, page_bytes=PAGE, sector_bytes=SECTOR)
 
-    kernel.run(machine, body, time_limit_ns=10**9)
-    kernel.kill(machine)
-    return disk
+        def body() -> None:
+            for number, (kind, path, at) in enumerate(operations):
+                try:
+                    act(rig.files, kind, path, at, bytes([65 + number]) * 3)
+                except OSError:
+                    continue
+
+        rig.run(body)
+        rig.kernel.kill(rig.machine)
+        disk: Disk = rig.disk
+        return disk
+
+    return disk_after
 
 
 def act(files: Any, kind: str, path: str, at: int, data: bytes) -> None:
@@ -121,7 +112,7 @@ OPERATIONS = st.tuples(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(OPERATIONS, max_size=5), st.booleans())
 def test_every_image_of_a_milder_profile_is_one_that_strict_posix_allows(
-    operations: list[Operation], lies: bool
+    disk_after: DiskAfter, operations: list[Operation], lies: bool
 ) -> None:
     disk = disk_after(operations, faults=FaultPlan(lying_sync_chance=0.5 if lies else 0.0))
     strict = all_images(disk, PROFILES["strict-posix"])
@@ -132,7 +123,7 @@ def test_every_image_of_a_milder_profile_is_one_that_strict_posix_allows(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(OPERATIONS, max_size=5), st.integers(0, 10**6), st.sampled_from(CUTS))
 def test_every_image_that_is_drawn_is_one_that_the_profile_allows(
-    operations: list[Operation], seed: int, name: str
+    disk_after: DiskAfter, operations: list[Operation], seed: int, name: str
 ) -> None:
     disk = disk_after(operations, str(seed))
     allowed = all_images(disk, PROFILES[name])
@@ -140,10 +131,9 @@ def test_every_image_that_is_drawn_is_one_that_the_profile_allows(
     assert disk.crash(PROFILES[name]).digest() in allowed
 
 
-def names_left(profile: str, operations: list[Operation]) -> set[tuple[str, ...]]:
+def names_left(profile: str, disk: Disk) -> set[tuple[str, ...]]:
     """Return all sets of names, without those the disk began with, that a crash may leave."""
     names: set[tuple[str, ...]] = set()
-    disk = disk_after(operations)
     cut = PowerCut(PROFILES[profile], disk._names, PAGE, SECTOR)
     for lost in lost_sets(cut, PROFILES[profile]):
         entries = cut.entries_without(lost, Counter())
@@ -151,7 +141,9 @@ def names_left(profile: str, operations: list[Operation]) -> set[tuple[str, ...]
     return names
 
 
-def contents_left(profile: str, operations: list[Operation], path: str) -> set[bytes | None]:
+def contents_left(
+    disk_after: DiskAfter, profile: str, operations: list[Operation], path: str
+) -> set[bytes | None]:
     """Return what a file may have become."""
     found: set[bytes | None] = set()
     for seed in range(150):
@@ -175,12 +167,14 @@ NEW_FILE: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/
     ],
 )
 def test_which_new_names_the_sync_of_a_new_file_makes_durable(
-    profile: str, expected: set[tuple[str, ...]]
+    disk_after: DiskAfter, profile: str, expected: set[tuple[str, ...]]
 ) -> None:
-    assert names_left(profile, NEW_FILE) == expected
+    assert names_left(profile, disk_after(NEW_FILE)) == expected
 
 
-def test_btrfs_logs_the_new_directories_above_a_synced_file_and_the_name_it_was_renamed_to() -> None:
+def test_btrfs_logs_the_new_directories_above_a_synced_file_and_the_name_it_was_renamed_to(
+    disk_after: DiskAfter,
+) -> None:
     moved: list[Operation] = [
         ("make", "", 7),
         ("write", "/d7/x", 0),
@@ -188,43 +182,45 @@ def test_btrfs_logs_the_new_directories_above_a_synced_file_and_the_name_it_was_
         ("sync", "/d/3", 0),
     ]
 
-    assert names_left("btrfs", moved) == {("/d/3",)}
+    assert names_left("btrfs", disk_after(moved)) == {("/d/3",)}
     disk = disk_after([("make", "", 7), ("make", "", 8), ("write", "/d7/x", 0), ("sync", "/d7/x", 0)])
     assert [
         change.path for change in PowerCut(PROFILES["btrfs"], disk._names, PAGE, SECTOR).unsure_changes()
     ] == ["/d8"]
 
 
-def test_btrfs_may_lose_a_rename_that_came_after_the_sync_of_the_file() -> None:
+def test_btrfs_may_lose_a_rename_that_came_after_the_sync_of_the_file(disk_after: DiskAfter) -> None:
     renamed: list[Operation] = [("write", "/a", 0), ("sync", "/a", 0), ("rename", "/a", 1)]
 
-    assert names_left("btrfs", renamed) == {("/a",), ("/d/1",)}
+    assert names_left("btrfs", disk_after(renamed)) == {("/a",), ("/d/1",)}
 
 
-def test_a_file_emptied_after_its_sync_keeps_the_name_that_btrfs_had_logged() -> None:
+def test_a_file_emptied_after_its_sync_keeps_the_name_that_btrfs_had_logged(disk_after: DiskAfter) -> None:
     emptied: list[Operation] = [("write", "/a", 0), ("sync", "/a", 0), ("write", "/a", 0)]
 
-    assert names_left("btrfs", emptied) == {("/a",)}
+    assert names_left("btrfs", disk_after(emptied)) == {("/a",)}
 
 
-def test_xfs_may_leave_a_written_file_empty_although_a_later_name_is_there_and_never_with_zeros() -> None:
+def test_xfs_may_leave_a_written_file_empty_although_a_later_name_is_there_and_never_with_zeros(
+    disk_after: DiskAfter,
+) -> None:
     written: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
 
-    assert contents_left("xfs", written, "/a") == {b"", b"AAA"}
-    assert contents_left("xfs", written, "/b") == {b"BBB"}
-    assert contents_left("ext4-ordered", written, "/a") == {b"AAA"}
-    assert bytes(3) in contents_left("strict-posix", written, "/a")
+    assert contents_left(disk_after, "xfs", written, "/a") == {b"", b"AAA"}
+    assert contents_left(disk_after, "xfs", written, "/b") == {b"BBB"}
+    assert contents_left(disk_after, "ext4-ordered", written, "/a") == {b"AAA"}
+    assert bytes(3) in contents_left(disk_after, "strict-posix", written, "/a")
 
 
-def test_a_length_asked_for_ahead_is_logged_in_order_by_xfs() -> None:
+def test_a_length_asked_for_ahead_is_logged_in_order_by_xfs(disk_after: DiskAfter) -> None:
     mapped: list[Operation] = [("store", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
 
-    assert {len(content or b"") for content in contents_left("xfs", mapped, "/a")} == {2 * PAGE}
+    assert {len(content or b"") for content in contents_left(disk_after, "xfs", mapped, "/a")} == {2 * PAGE}
 
 
 @pytest.mark.parametrize("name", CUTS)
-def test_pages_are_torn_only_where_the_profile_says_so(name: str) -> None:
-    found = contents_left(name, [("store", "/old", 3)], "/old")
+def test_pages_are_torn_only_where_the_profile_says_so(disk_after: DiskAfter, name: str) -> None:
+    found = contents_left(disk_after, name, [("store", "/old", 3)], "/old")
     torn = {b"oooA" + b"o" * 12, b"ooooAA" + b"o" * 10}
 
     assert found - torn == {b"o" * 16, b"oooAAA" + b"o" * 10}

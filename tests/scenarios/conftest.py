@@ -1,11 +1,13 @@
-"""Plans without surprises, and ways to run them."""
+"""Plans without surprises, and ways to run them; the command line."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from tornlog.__main__ import application
 from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.judging.evidence import Evidence
 from tornlog.scenarios.judging.ledger import HALF_TOPIC, OP_TOPIC, Ledger, PutEntry
@@ -192,3 +194,17 @@ def transaction_plan(quiet_plan: Plan) -> Plan:
     """Transactions only, and three lives that end in stops."""
     life = Life("stop", "nothing-lost", -1, "after", 6)
     return replace(quiet_plan, transaction_chance=1.0, lives=(life, life, life))
+
+
+@pytest.fixture(scope="module")
+def tornlog() -> Callable[..., Result]:
+    """Run the command line, and let pass what is no exit."""
+    app, runner = application(), CliRunner()
+
+    def run(*arguments: object) -> Result:
+        result = runner.invoke(app, [str(argument) for argument in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from tornlog.__main__ import application
 from tornlog.scenarios.blame import BrokenPromise
 from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.mutants.versions import VERSIONS
@@ -21,20 +20,6 @@ NAME = "sync-flush-survives-power-loss"
 OTHER = "second-start-is-refused"
 
 Tornlog = Callable[..., Result]
-
-
-@pytest.fixture(scope="module")
-def tornlog() -> Tornlog:
-    """Run the command line, and let pass what is no exit."""
-    app, runner = application(), CliRunner()
-
-    def run(*arguments: object) -> Result:
-        result = runner.invoke(app, [str(argument) for argument in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
 
 
 @pytest.fixture(scope="module")

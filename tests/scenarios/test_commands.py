@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from tornlog.__main__ import application
 from tornlog.faults.kinds import FAULTS
 from tornlog.faults.profiles import PROFILES
 from tornlog.scenarios.bench import Figure, Settings
@@ -31,20 +30,6 @@ OTHER = "clean-stop-loses-nothing"
 BUG = "ack-before-flush"
 
 Tornlog = Callable[..., Result]
-
-
-@pytest.fixture(scope="module")
-def tornlog() -> Tornlog:
-    """Run the command line, and let pass what is no exit."""
-    app, runner = application(), CliRunner()
-
-    def run(*arguments: object) -> Result:
-        result = runner.invoke(app, [str(argument) for argument in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
 
 
 @pytest.fixture

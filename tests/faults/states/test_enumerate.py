@@ -17,48 +17,42 @@ from tornlog.faults.plan import FaultPlan
 from tornlog.faults.plug import MOMENTS
 from tornlog.faults.profiles import PROFILES
 from tornlog.faults.states.enumerate import DRAWN_STATES, CrashStates
-from tornlog.faults.timing import SyncTiming
 from tornlog.sim.choices import Choices, Stream
 from tornlog.sim.errors import MachineDied
-from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.random_walk import RandomWalk
 
 PAGE, SECTOR = 8, 4
 START = Image({"/log": FileImage(b"o" * 3 * PAGE, 0), "/old": FileImage(b"keep", 0)}, ("/d",))
 CUTS = [name for name, profile in PROFILES.items() if not profile.page_cache_survives]
 EVERYTHING = 1_000_000
 Body = Callable[[Any], None]
+LeftBy = Callable[..., Disk]
 
 
-def left_by(
-    body: Body,
-    operation: int = EVERYTHING,
-    moment: str = "before",
-    faults: FaultPlan | None = None,
-    choices: Choices | None = None,
-    page_bytes: int = PAGE,
-) -> Disk:
+@pytest.fixture(scope="session")
+def left_by(make_rig: Callable[..., Any]) -> LeftBy:
     """Return a small disk whose machine has died at an operation of body, or behind it."""
-    choices = choices or Choices("1")
-    kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
-    machine = kernel.machine("m")
-    disk = Disk(
-        kernel,
-        choices.stream("disk"),
-        image=START,
-        page_bytes=page_bytes,
-        sector_bytes=SECTOR,
-        timing=SyncTiming(0, 0),
-        faults=faults,
-    )
-    disk.crash_at(operation, moment)
-    files = disk.mount(machine)
-    try:
-        kernel.run(machine, lambda: body(files), time_limit_ns=10**9)
-    except MachineDied:
-        assert disk.operations > operation
-    kernel.kill(machine)
-    return disk
+
+    def left_by(
+        body: Body,
+        operation: int = EVERYTHING,
+        moment: str = "before",
+        faults: FaultPlan | None = None,
+        choices: Choices | None = None,
+        page_bytes: int = PAGE,
+    ) -> Disk:
+        rig = make_rig(
+            image=START, faults=faults, choices=choices, page_bytes=page_bytes, sector_bytes=SECTOR
+        )
+        disk: Disk = rig.disk
+        disk.crash_at(operation, moment)
+        try:
+            rig.run(lambda: body(rig.files))
+        except MachineDied:
+            assert disk.operations > operation
+        rig.kernel.kill(rig.machine)
+        return disk
+
+    return left_by
 
 
 def states_of(disk: Disk, profile: str, limit: int = EVERYTHING) -> CrashStates:
@@ -149,7 +143,7 @@ def a_few_of_everything(files: Any) -> None:
 @pytest.mark.parametrize("profile", CUTS)
 @pytest.mark.parametrize(("body", "expected"), [(writes, 5), (names, 10), (a_few_of_everything, 7)])
 def test_an_exhaustive_enumeration_is_all_that_can_be_drawn_at_every_moment(
-    body: Body, expected: int, profile: str
+    left_by: LeftBy, body: Body, expected: int, profile: str
 ) -> None:
     assert left_by(body).operations == expected
     sizes = []
@@ -178,7 +172,7 @@ ACTIONS = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(ACTIONS, st.sampled_from(CUTS), st.sampled_from(["none", "lying", "failed"]))
 def test_whatever_was_done_all_that_can_be_drawn_is_enumerated(
-    actions: list[tuple[str, int]], profile: str, syncs: str
+    left_by: LeftBy, actions: list[tuple[str, int]], profile: str, syncs: str
 ) -> None:
     faults = FaultPlan() if syncs == "none" else FaultPlan(**{f"{syncs}_sync_chance": 0.5})
     disk = left_by(doing(actions), faults=faults)
@@ -191,7 +185,7 @@ def test_whatever_was_done_all_that_can_be_drawn_is_enumerated(
 @settings(max_examples=40, deadline=None)
 @given(ACTIONS, st.sampled_from(CUTS), st.integers(1, 40))
 def test_what_stands_for_too_many_states_is_some_of_them_and_has_nothing_and_everything(
-    actions: list[tuple[str, int]], profile: str, limit: int
+    left_by: LeftBy, actions: list[tuple[str, int]], profile: str, limit: int
 ) -> None:
     disk = left_by(doing(actions))
     every = digests(states_of(disk, profile))
@@ -236,7 +230,7 @@ def doing(actions: list[tuple[str, int]]) -> Body:
 @pytest.mark.parametrize("limit", [60, EVERYTHING])
 @pytest.mark.parametrize("harm", [FaultPlan(), FaultPlan(torn_bytes_chance=0.5, garbage_chance=0.5)])
 def test_the_decisions_of_a_state_lead_a_replayed_crash_to_it(
-    profile: str, limit: int, harm: FaultPlan
+    left_by: LeftBy, profile: str, limit: int, harm: FaultPlan
 ) -> None:
     operation = 6
     states = states_of(left_by(a_few_of_everything, operation, faults=harm), profile, limit)
@@ -253,7 +247,7 @@ def test_the_decisions_of_a_state_lead_a_replayed_crash_to_it(
 
 
 @pytest.mark.parametrize("profile", ["nothing-lost", "process-kill"])
-def test_a_crash_that_the_page_cache_survives_leaves_one_state(profile: str) -> None:
+def test_a_crash_that_the_page_cache_survives_leaves_one_state(left_by: LeftBy, profile: str) -> None:
     disk = left_by(a_few_of_everything)
     (state,) = states = list(states_of(disk, profile))
 
@@ -262,7 +256,7 @@ def test_a_crash_that_the_page_cache_survives_leaves_one_state(profile: str) -> 
     assert disk.crash(PROFILES[profile]).digest() == state.image.digest()
 
 
-def test_sectors_are_torn_inside_and_hold_garbage_only_on_disks_where_that_happens() -> None:
+def test_sectors_are_torn_inside_and_hold_garbage_only_on_disks_where_that_happens(left_by: LeftBy) -> None:
     plain = digests(states_of(left_by(a_few_of_everything), "strict-posix"))
     torn = digests(
         states_of(left_by(a_few_of_everything, faults=FaultPlan(torn_bytes_chance=0.1)), "strict-posix")
@@ -283,7 +277,7 @@ def many_pages(files: Any) -> None:
         files.map(f"/file-{number}", 2 * PAGE).store(PAGE - 3, b"across")
 
 
-def test_what_is_too_much_for_the_limit_is_represented_and_said_not_to_be_all() -> None:
+def test_what_is_too_much_for_the_limit_is_represented_and_said_not_to_be_all(left_by: LeftBy) -> None:
     disk = left_by(many_pages)
     states = states_of(disk, "strict-posix", 2000)
     found = list(states)
@@ -306,14 +300,14 @@ def test_what_is_too_much_for_the_limit_is_represented_and_said_not_to_be_all() 
     assert {bytes(first), bytes(last)} <= contents, "torn between pages"
 
 
-def test_a_limit_that_is_too_small_is_admitted() -> None:
+def test_a_limit_that_is_too_small_is_admitted(left_by: LeftBy) -> None:
     states = states_of(left_by(many_pages), "strict-posix", 20)
 
     assert len(list(states)) == 20
     assert states.was_cut
 
 
-def test_a_write_is_torn_at_every_sector_boundary_from_both_sides() -> None:
+def test_a_write_is_torn_at_every_sector_boundary_from_both_sides(left_by: LeftBy) -> None:
     def body(files: Any) -> None:
         many_pages(files)
         files.map("/log", 3 * PAGE).store(0, b"ABCDEFGHIJKL")
@@ -325,7 +319,7 @@ def test_a_write_is_torn_at_every_sector_boundary_from_both_sides() -> None:
     assert {b"ABCDoooooooo", b"ABCDEFGHoooo", b"ooooEFGHIJKL", b"ooooooooIJKL"} <= found
 
 
-def test_enumerating_changes_nothing_about_the_disk() -> None:
+def test_enumerating_changes_nothing_about_the_disk(left_by: LeftBy) -> None:
     disk, twin = left_by(a_few_of_everything), left_by(a_few_of_everything)
     for profile in PROFILES:
         digests(states_of(disk, profile, 50))
@@ -334,7 +328,7 @@ def test_enumerating_changes_nothing_about_the_disk() -> None:
     assert disk.settle().digest() == twin.settle().digest()
 
 
-def test_the_same_disk_gives_the_same_states_in_the_same_order() -> None:
+def test_the_same_disk_gives_the_same_states_in_the_same_order(left_by: LeftBy) -> None:
     one, other = (
         [state.image.digest() for state in states_of(left_by(many_pages), "strict-posix", 300)]
         for _ in range(2)
@@ -343,7 +337,7 @@ def test_the_same_disk_gives_the_same_states_in_the_same_order() -> None:
     assert one == other
 
 
-def test_a_page_of_more_moments_than_the_limit_is_not_gone_through() -> None:
+def test_a_page_of_more_moments_than_the_limit_is_not_gone_through(left_by: LeftBy) -> None:
     def body(files: Any) -> None:
         log = files.map("/log", 3 * PAGE)
         for number in range(5):
@@ -356,7 +350,7 @@ def test_a_page_of_more_moments_than_the_limit_is_not_gone_through() -> None:
     assert states_of(left_by(body), "os-crash", 6).is_exhaustive
 
 
-def test_a_page_that_is_sure_has_nothing_to_be_torn_or_to_hold_garbage() -> None:
+def test_a_page_that_is_sure_has_nothing_to_be_torn_or_to_hold_garbage(left_by: LeftBy) -> None:
     def body(files: Any) -> None:
         many_pages(files)
         files.write("/d/new", b"fresh")
@@ -371,7 +365,7 @@ def test_a_page_that_is_sure_has_nothing_to_be_torn_or_to_hold_garbage() -> None
     assert found == {b"", b"fresh"}
 
 
-def test_a_fingerprint_tells_disks_apart_that_can_leave_different_things() -> None:
+def test_a_fingerprint_tells_disks_apart_that_can_leave_different_things(left_by: LeftBy) -> None:
     seen: dict[str, set[str]] = {}
     operations = left_by(a_few_of_everything).operations
     for operation in range(operations):
