@@ -1,8 +1,8 @@
 """REDEL: what comes again after a fault is bounded by what the fault lost; a clean stop and start repeat nothing.
 
 Of a delayed message each life of a store delivers one copy at most, and none of what the progress it began with has
-passed. After a clean stop that persisted its progress, that has passed all that was delivered, and consumer groups
-begin where they were. What progress a crash leaves is META's.
+passed. After a clean stop that persisted its progress, that has passed all that the life before it delivered, and
+consumer groups begin where they were. What progress a crash leaves is META's.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             yield _violation(found, summary, f"{begun_at} or later", str(offset))
         lives.add(life)
     if ledger.progress_is_final:
-        for name in delivered_in:
+        last = len(ledger.deliveries) - 1
+        for name in [name for name, lives in delivered_in.items() if last in lives]:
             own = waiting[name]
             level, offset = own.record.queue_id + 1, own.record.queue_offset
             if offset >= store.delivered_to.get(level, 0):

@@ -28,7 +28,7 @@ class Decisions:
         self._decided: set[int] = set()
         """First offsets of what was decided, until the check has passed it."""
         self._given_up: set[int] = set()
-        """First offsets of what the check has passed undecided."""
+        """First offsets of what the check has passed undecided, and nobody has decided since."""
         self._passed = range(0)
         """First offsets of what the check is done with, but for what was put back or given up."""
 
@@ -72,6 +72,7 @@ class Decisions:
             for half_offset, op_offset in ops.items():
                 self._ops[half_offset] = _OWED if op_offset is None else op_offset
             self._decided.add(half.first_offset)
+            self._given_up.discard(half.first_offset)
 
     def op_stored(self, half_offset: int, op_offset: int) -> None:
         """Note that an op that was owed is in the log."""

@@ -359,3 +359,21 @@ def test_a_judge_can_ask_what_is_surely_on_the_platter(make_rig: Callable[..., A
     mapped.msync(0, 4096)
     assert rig.disk.is_durable("/a", 0, 8192)
     assert not rig.disk.is_durable("/b", 0, 0)
+
+
+def test_a_judge_can_ask_how_much_the_files_take_whatever_the_disk_holds(
+    make_rig: Callable[..., Any],
+) -> None:
+    rig = make_rig()
+    used = [rig.disk.used_bytes]
+    rig.files.map("/a", 100)
+    used.append(rig.disk.used_bytes)
+    rig.disk.capacity_bytes = 60  # less than there is already
+    used.append(rig.disk.used_bytes)
+    rig.disk.capacity_bytes = None
+    rig.files.write("/b", b"12345")
+    used.append(rig.disk.used_bytes)
+    rig.files.unlink("/a")
+    used.append(rig.disk.used_bytes)
+
+    assert used == [0, 100, 100, 105, 5]

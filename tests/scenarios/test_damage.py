@@ -30,7 +30,7 @@ from tornlog.store.segments.segment_queue import SegmentQueue
 LOG = f"{ROOT}/commitlog/{0:020d}"
 
 
-def damaged(traffic: Callable[[MessageStore], Any]) -> tuple[Image, Damage | None]:
+def damaged(traffic: Callable[[MessageStore], Any], sectors_behind: int = 0) -> tuple[Image, Damage | None]:
     """Return what a store leaves after some traffic and a clean stop, and what the damage makes of that."""
     choices = Choices("damage")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
@@ -48,7 +48,7 @@ def damaged(traffic: Callable[[MessageStore], Any]) -> tuple[Image, Damage | Non
 
     store = kernel.run(machine, main, time_limit_ns=60 * 10**9)
     image = disk.settle()
-    return image, lose_late_sector(image, store)
+    return image, lose_late_sector(image, store, sectors_behind)
 
 
 def test_the_sector_with_the_logs_last_byte_is_lost_and_nothing_else() -> None:
@@ -63,9 +63,39 @@ def test_the_sector_with_the_logs_last_byte_is_lost_and_nothing_else() -> None:
     assert {path: file for path, file in damage.image.files.items() if path != LOG} == others
 
 
-def test_an_empty_log_has_nothing_to_lose() -> None:
-    _, damage = damaged(lambda store: None)
+@pytest.mark.parametrize(("sectors_behind", "lost"), [(0, 1024), (1, 512), (2, 0), (3, 0)])
+def test_sectors_behind_the_lost_one_are_spared_if_there_are_so_many(sectors_behind: int, lost: int) -> None:
+    image, damage = damaged(lambda store: store.put_message(Message.of("T", b"b" * 1000)), sectors_behind)
 
+    assert damage is not None
+    assert damage.log_offset == lost
+    before, after = image.files[LOG].content, damage.image.files[LOG].content
+    assert after == before[:lost] + bytes(512) + before[lost + 512 :]
+    assert before != after
+
+
+def test_what_is_lost_lies_in_the_last_segment_however_many_sectors_are_spared() -> None:
+    image, store = stopped(4, 500)
+    last = store.log.segments[-1]
+    damage = lose_late_sector(image, store, sectors_behind=9)
+
+    assert damage is not None
+    assert damage.log_offset == last.base_offset == 2048
+    changed = [path for path, file in image.files.items() if damage.image.files[path] != file]
+    assert changed == [last.file.path]
+
+
+@pytest.mark.parametrize("sectors_behind", [0, 5])
+def test_an_empty_log_has_nothing_to_lose(sectors_behind: int) -> None:
+    _, damage = damaged(lambda store: None, sectors_behind)
+
+    assert damage is None
+
+
+def test_a_sector_of_zeros_is_nothing_to_lose() -> None:
+    image, damage = damaged(lambda store: store.put_message(Message.of("T", bytes(1200))), 1)
+
+    assert not any(image.files[LOG].content[512:1024])
     assert damage is None
 
 

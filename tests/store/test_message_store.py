@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tornlog.store.commit_log import CommitLog
 from tornlog.store.config import FlushDiskType, StoreConfig
-from tornlog.store.errors import StoreLockedError
+from tornlog.store.errors import StoreLockedError, StoreNotReadableError
 from tornlog.store.filters.tag_filter import TagFilter
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from tornlog.store.get_result import GetMessageStatus
+from tornlog.store.index.query import QueryMessageResult
 from tornlog.store.message import Message, MessageBatch
 from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageStatus
@@ -342,6 +344,67 @@ def test_a_queue_never_seen_begins_nowhere(store: MessageStore) -> None:
     assert store.get_min_offset_in_queue("never", 0) == -1
     assert store.get_max_offset_in_queue("never", 0) == 0
     assert store.get_min_offset_in_queue("never", 0) == 0  # asking for its end made it
+
+
+READS: dict[str, Callable[[MessageStore], object]] = {
+    "get_message": lambda store: store.get_message("T", 0, 0).records,
+    "look_message_by_offset": lambda store: store.look_message_by_offset(0),
+    "query_message": lambda store: store.query_message("T", "k", 1, 0, 1 << 62).records,
+    "get_offset_in_queue_by_time": lambda store: store.get_offset_in_queue_by_time("T", 0, 0),
+}
+
+
+@pytest.fixture
+def keyed(config: StoreConfig, started: Start) -> MessageStore:
+    """Return a store with one message that every read comes upon."""
+    config = replace(config, max_hash_slot_num=5, max_index_num=12)
+    first = started(config)
+    put(first, Message.of("T", b"x", keys="k"))
+    first.shutdown()  # which waits until queue and index have it
+    return started(config)
+
+
+def as_it_reads(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -> None:
+    """Let something happen whenever a record is about to be read."""
+    record_bytes = CommitLog.record_bytes
+
+    def read(log: CommitLog, *place: int) -> bytes | None:
+        happen()
+        return record_bytes(log, *place)
+
+    monkeypatch.setattr(CommitLog, "record_bytes", read)
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_store_that_is_shut_down_under_a_read_says_that_it_is(
+    keyed: MessageStore, monkeypatch: pytest.MonkeyPatch, read: Callable[[MessageStore], object]
+) -> None:
+    assert read(keyed) not in (None, [])
+    as_it_reads(monkeypatch, keyed.shutdown)
+
+    with pytest.raises(StoreNotReadableError, match="the store is shut down"):
+        read(keyed)
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_an_error_that_no_stop_explains_is_not_taken_for_one(
+    keyed: MessageStore, monkeypatch: pytest.MonkeyPatch, read: Callable[[MessageStore], object]
+) -> None:
+    def fail() -> None:
+        raise ValueError("a mistake of ours")
+
+    as_it_reads(monkeypatch, fail)
+
+    with pytest.raises(ValueError, match="a mistake of ours"):
+        read(keyed)
+
+
+def test_a_store_without_an_index_finds_no_keys(config: StoreConfig, started: Start) -> None:
+    store = started(replace(config, message_index_enable=False))
+    put(store, Message.of("T", b"x", keys="k"))
+    visible(store, "T", 0, 1)
+
+    assert store.query_message("T", "k", 1, 0, 1 << 62) == QueryMessageResult()
 
 
 # -- life ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tornlog.faults.profiles import PROFILES
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.formats.consume_queue import encode_entry
+from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.message import MessageRecord
 from tornlog.store.formats.properties import decode_properties
@@ -19,6 +19,7 @@ from tornlog.store.put_result import PutMessageResult, PutMessageStatus
 from tornlog.store.real.files import RealFiles
 from tornlog.store.real.tasks import ThreadTasks
 from tornlog.store.real.world import overlay_world
+from tornlog.store.running_flags import Refusal
 from tornlog.store.schedule import encoded_offsets
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.inspect import inspect_directory
@@ -293,6 +294,55 @@ def test_entries_that_lead_to_no_message_are_passed_over(lab: Make, config: Stor
         assert bodies(store) == [b"there"]
         assert store.schedule.offsets == {1: 5}
         assert store.schedule.passed_over == 4
+
+    lab().run(body)
+
+
+ODD, LOST, BLANK = bytes(ENTRY_BYTES), encode_entry(5, 91, 1), BLANK_ENTRY_BYTES
+"""An entry that no store writes, one that leads to no record, and one that fills a gap."""
+
+
+@pytest.mark.parametrize(
+    ("entry", "failed", "passed_over"),
+    [(ODD, False, 0), (ODD, True, 0), (LOST, False, 1), (LOST, True, 0), (BLANK, False, 1), (BLANK, True, 0)],
+)
+def test_what_a_failed_sync_may_have_taken_back_is_not_passed_over(
+    lab: Make, config: StoreConfig, entry: bytes, *, failed: bool, passed_over: int
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        for number in range(2):
+            store.put_message(delayed(1, b"%d" % number))
+        world.tasks.sleep(10)
+        store.queues.find_or_create(SCHEDULE_TOPIC, 0).place(0, entry)
+        if failed:
+            store.flags.refuse_for_good(Refusal.WRITE_INDEX_FILE_ERROR)
+        world.tasks.sleep(2_000)
+        assert store.schedule.passed_over == passed_over
+        assert store.schedule.offsets == ({1: 2} if passed_over else {})
+        assert bodies(store) == ([b"1"] if passed_over else [])
+
+    lab().run(body)
+
+
+def test_what_was_taken_back_and_is_there_again_is_delivered_in_its_turn(
+    lab: Make, config: StoreConfig
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        for number in range(2):
+            store.put_message(delayed(1, b"%d" % number))
+        world.tasks.sleep(10)
+        queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
+        entry = queue.entry(0)
+        assert entry is not None
+        queue.place(0, ODD)
+        world.tasks.sleep(2_000)
+        queue.place(0, encode_entry(*entry))
+        world.tasks.sleep(200)
+        assert bodies(store) == [b"0", b"1"]
+        assert store.schedule.passed_over == 0
+        assert store.shutdown()
 
     lab().run(body)
 

@@ -78,7 +78,10 @@ COMPONENTS: dict[str, Component] = {
                 "disturbances": _PAUSES,
                 "endings": ("crash in traffic", "stop", "stop in traffic", "stop in traffic"),
                 "disk": _DISKS_THAT_KEEP,
-                "faults": {"failed_sync_chance": (0.0, 0.0, 0.1)},
+                "faults": {
+                    "failed_sync_chance": (0.0, 0.0, 0.1),
+                    "slow_sync_chance": (0.0, 0.0, 0.3),
+                },
             },
         ),
         Component(
@@ -237,7 +240,10 @@ COMPONENTS: dict[str, Component] = {
                 "property_bytes_max": (0,),
                 "capacity_bytes": (0, 0, 16_000),
                 "disk": _DISKS_THAT_KEEP,
-                "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
+                "faults": {
+                    "failed_sync_chance": (0.0, 0.0, 0.05),
+                    "failed_directory_sync_chance": (0.0, 0.0, 0.1),
+                },
                 "messages_each": (8, 16, 24),
                 "pause_chance": (0.2, 0.5),
                 "lives": (1, 2, 3),

@@ -13,6 +13,7 @@ from tornlog.store.index.query import QueryMessageResult
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.retention.clean_commit_log import SEGMENTS_PER_PASS
 
 HOUR_MS = 3_600_000
 
@@ -216,6 +217,25 @@ def test_a_queues_file_of_which_all_is_gone_may_go(on_a_store: Callable[..., obj
         return summaries(clean.check_queue_removal(store, disk, first))
 
     assert on_a_store(body) == []
+
+
+def test_the_longer_the_log_the_more_passes_may_it_take_until_all_that_expired_is_gone(
+    on_a_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[int]:
+        filled(store, 30)
+        segments = store.log.segments
+        assert len(segments) >= SEGMENTS_PER_PASS
+        limits_ms = []
+        for count in (0, SEGMENTS_PER_PASS - 1, SEGMENTS_PER_PASS):
+            store.log.segments = segments[:count]
+            limits_ms.append(clean.passes_ms_max(store))
+        store.log.segments = segments[:1] * (3 * SEGMENTS_PER_PASS)
+        limits_ms.append(clean.passes_ms_max(store))
+        store.log.segments = segments
+        return limits_ms
+
+    assert on_a_store(body) == [100_000, 100_000, 112_000, 136_000]
 
 
 # -- when nobody puts any more ---------------------------------------------------------------------

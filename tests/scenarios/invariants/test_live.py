@@ -5,8 +5,10 @@ import pytest
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.invariants import live
 from tornlog.scenarios.judging.evidence import Evidence
+from tornlog.scenarios.judging.ledger import PutEntry
 from tornlog.scenarios.plan import Plan, Ranges, draw_plan
 from tornlog.sim.choices import Choices
+from tornlog.sim.disturbances import DisturbancePlan
 
 
 @pytest.fixture
@@ -77,3 +79,57 @@ def test_a_put_is_not_overtaken_by_those_in_front_of_it(plan: Plan, evidence: Ev
     (violation,) = live.check_answer(live.answer_ms_max(plan), last, evidence.ledger.puts, 40)
 
     assert violation.expected == "<= 260 ms"
+
+
+# -- what a stop leaves behind ---------------------------------------------------------------------
+
+STOPPED_MS = 40
+
+
+def left_over(plan: Plan, put: PutEntry, answered_ms: int | None) -> list[tuple[str, str]]:
+    """Return what is said of a put that was asked at 0 if its store had stopped at STOPPED_MS."""
+    put.answered_ns = None if answered_ms is None else answered_ms * 1_000_000
+    found = live.check_left_over(plan, put, STOPPED_MS * 1_000_000)
+    return [(violation.expected, violation.found) for violation in found]
+
+
+def test_a_put_that_a_stop_left_waiting_is_given_a_few_syncs_from_when_the_store_had_stopped(
+    plan: Plan, evidence: Evidence
+) -> None:
+    put = evidence.ledger.puts[0]
+
+    assert left_over(plan, put, None) == []
+    assert left_over(plan, put, STOPPED_MS - 1) == []
+    assert left_over(plan, put, STOPPED_MS + 260) == []
+    assert left_over(plan, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]
+
+
+def test_a_put_that_was_asked_of_a_store_that_had_stopped_was_not_left_behind(
+    plan: Plan, evidence: Evidence
+) -> None:
+    put = evidence.ledger.puts[0]
+
+    put.asked_ns = STOPPED_MS * 1_000_000
+    assert left_over(plan, put, 10_000) == []
+    put.asked_ns -= 1
+    assert left_over(plan, put, 10_000) == [("<= 260 ms", f"{10_000 - STOPPED_MS} ms")]
+
+
+def test_a_slow_disk_may_keep_what_a_stop_left_waiting(plan: Plan, evidence: Evidence) -> None:
+    slow = replace(plan, faults=FaultPlan(slow_sync_chance=0.1))
+    harmless = replace(plan, faults=FaultPlan(short_write_chance=0.1))
+
+    assert left_over(slow, evidence.ledger.puts[0], 10**6) == []
+    assert left_over(harmless, evidence.ledger.puts[0], 10**6) != []
+
+
+def test_a_pause_that_was_going_on_counts_for_what_a_stop_left_waiting(
+    plan: Plan, evidence: Evidence
+) -> None:
+    put = evidence.ledger.puts[0]
+    paused = replace(plan, disturbances=DisturbancePlan(paused_task_chance=0.1, paused_task_ms_max=500))
+    stepped = replace(plan, disturbances=DisturbancePlan(clock_step_chance=0.1, paused_task_ms_max=500))
+
+    assert left_over(paused, put, STOPPED_MS + 760) == []
+    assert left_over(paused, put, STOPPED_MS + 761) == [("<= 760 ms", "761 ms")]
+    assert left_over(stepped, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]

@@ -13,6 +13,7 @@ from tornlog.sim.choices import Choices
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageResult, PutMessageStatus
+from tornlog.store.running_flags import Refusal
 
 OnAStore = Callable[..., Any]
 MS = 1_000_000
@@ -189,3 +190,60 @@ def test_a_put_may_be_turned_away_once_a_stop_has_begun(
         return [violation.field for violation in found]
 
     assert on_a_store(body) == ([] if stopping else ["status"])
+
+
+# -- a store that must turn puts away --------------------------------------------------------------
+
+
+def busy(store: MessageStore, held_ms: int) -> list[tuple[str, str, str]]:
+    """Return what is said of a store in which a put has held the lock for so long; 0: none holds it."""
+    begin_ms = store.world.clock.now_ms() - held_ms if held_ms else 0
+    store.commit_log.begin_time_in_lock_ms = begin_ms
+    return [(found.summary, found.expected, found.found) for found in status.check_busy(store)]
+
+
+def test_a_store_that_is_busy_only_while_a_put_holds_the_lock_too_long_holds(on_a_store: OnAStore) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[object]:
+        limit_ms = store.config.os_page_cache_busy_time_out_ms
+        return [busy(store, held_ms) for held_ms in (0, 1, limit_ms, limit_ms + 1, 100 * limit_ms)]
+
+    assert on_a_store(body) == [[]] * 5
+
+
+def test_a_store_that_does_not_say_that_it_is_busy_is_found(
+    on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", False)
+
+    def body(store: MessageStore, disk: Disk) -> list[object]:
+        return [busy(store, held_ms) for held_ms in (1000, 1001)]
+
+    assert on_a_store(body) == [[], [("a put has held the lock for 1001 ms", "busy", "not busy")]]
+
+
+def test_a_store_that_says_that_it_is_busy_when_it_is_not_is_found(
+    on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", True)
+
+    def body(store: MessageStore, disk: Disk) -> list[object]:
+        return [busy(store, held_ms) for held_ms in (0, 1000, 1001)]
+
+    (nobody,), (in_time,), late = on_a_store(body)
+    assert nobody == ("a put has held the lock for 0 ms", "not busy", "busy")
+    assert in_time[1:] == ("not busy", "busy")
+    assert late == []
+
+
+def test_a_store_that_takes_puts_on_a_disk_that_is_too_full_is_found(on_a_store: OnAStore) -> None:
+    def body(store: MessageStore, disk: Disk) -> None:
+        (violation,) = status.check_refusing(store)
+        assert (violation.invariant, violation.expected, violation.found) == (
+            "STATUS",
+            "DISK_FULL",
+            "writeable",
+        )
+        store.flags.refuse(Refusal.DISK_FULL)
+        assert list(status.check_refusing(store)) == []
+
+    on_a_store(body)

@@ -128,3 +128,86 @@ def test_any_crash_leaves_a_version_that_may_be_found(profile: str) -> None:
         bench.disk = Disk(bench.kernel, Choices("next").stream("disk"), image=image)
         bench.live(lambda file, files: file.load(as_it_is))
         assert bench.versions.loaded in (bench.versions.durable, *bench.versions.begun)
+
+
+# -- the version before ----------------------------------------------------------------------------
+
+
+def backup(files: Files) -> bytes | None:
+    status = files.status(f"{PATH}.bak")
+    return None if status is None else files.read(f"{PATH}.bak")
+
+
+def test_the_version_before_the_durable_one_is_kept_and_is_what_the_backup_holds() -> None:
+    bench = Bench()
+
+    def body(file: WatchedSideFile, files: Files) -> list[tuple[bytes | None, bytes | None]]:
+        found = []
+        for content in (b"one", b"two", b"two", b"three"):
+            file.store(content)
+            found.append((bench.versions.kept, backup(files)))
+        return found
+
+    assert bench.live(body) == [(None, None), (b"one", b"one"), (b"one", b"one"), (b"two", b"two")]
+
+
+def test_after_a_version_that_failed_none_has_to_be_kept_until_the_next_but_one() -> None:
+    bench = Bench()
+
+    def body(file: WatchedSideFile, files: Files) -> None:
+        file.store(b"one")
+        file.store(b"two")
+        with bench.disk.with_faults(failed_sync_chance=1.0), pytest.raises(OSError, match="Input/output"):
+            file.store(b"three")
+        assert not bench.versions.is_persisted
+        file.store(b"four")
+        assert (bench.versions.durable, bench.versions.kept) == (b"four", None)
+        file.store(b"five")
+        assert (bench.versions.durable, bench.versions.kept) == (b"five", b"four")
+
+    bench.live(body)
+
+
+def versions_of(durable: bytes | None, kept: bytes | None, loaded: bytes | None, *begun: bytes) -> Versions:
+    versions = Versions(PATH)
+    versions.durable, versions.kept, versions.loaded, versions.begun = durable, kept, loaded, [*begun]
+    return versions
+
+
+def test_a_durable_version_that_is_lost_gives_way_to_the_one_that_was_kept() -> None:
+    versions = versions_of(b"two", b"one", b"two")
+    versions.lose_durable()
+    assert (versions.durable, versions.kept, versions.is_persisted) == (b"one", None, True)
+
+    versions.lose_durable()
+    assert versions.durable is None
+
+
+@pytest.mark.parametrize(
+    ("loaded", "begun", "kept"),
+    [
+        (b"two", (), b"one"),
+        (b"one", (), None),  # what was kept is the durable one by now
+        (b"two", (b"three",), None),  # the renames of the third may have put the second in the backup's place
+        (b"three", (b"three",), None),
+    ],
+)
+def test_what_was_kept_stays_kept_only_if_a_start_finds_all_as_it_was(
+    loaded: bytes, begun: tuple[bytes, ...], kept: bytes | None
+) -> None:
+    versions = versions_of(b"two", b"one", loaded, *begun)
+    versions.settle()
+    assert (versions.durable, versions.kept, versions.begun) == (loaded, kept, [])
+
+
+def test_what_was_kept_is_found_where_the_durable_version_is_damaged() -> None:
+    bench = Bench()
+
+    def body(file: WatchedSideFile, files: Files) -> None:
+        for content in (b"one", b"two"):
+            file.store(content)
+        files.write(PATH, b"bad")
+        bench.versions.lose_durable()
+        assert file.load(as_it_is) == bench.versions.loaded == bench.versions.durable == b"one"
+
+    bench.live(body)

@@ -89,6 +89,8 @@ def test_versions_of_side_files_and_damage_make_a_difference() -> None:
     found.add(standing(ledger, versions))
     versions.durable = b"{}"
     found.add(standing(ledger, versions))
+    versions.kept = b"{ }"
+    found.add(standing(ledger, versions))
     found.add(standing(ledger, damage=(Damage("/store/commitlog/0", 0, 512, "lost write"),)))
 
-    assert len(found) == 5
+    assert len(found) == 6

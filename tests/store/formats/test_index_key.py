@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tornlog.store.formats import index_key
-from tornlog.store.formats.index_key import key_hash, keys_of, may_have_keys
+from tornlog.store.formats.index_key import key_hash, key_hashes, keys_of, may_have_keys
 from tornlog.store.formats.java_hash import index_hash, java_hash
 from tornlog.store.formats.properties import decode_properties, encode_properties
 from tornlog.store.formats.scan import ScannedRecord
@@ -67,6 +67,23 @@ def test_keys_are_those_of_the_decoded_properties_however_they_are_spelled(piece
     unique, user = properties.get("UNIQ_KEY"), properties.get("KEYS", "")
     wanted = [*([unique] if unique else []), *(key for key in user.split(" ") if key)]
     assert keys_of(text.encode()) == [key.encode() for key in wanted]
+
+
+@given(st.sampled_from(["T", "U"]), st.lists(st.sampled_from(_PIECES), max_size=12))
+def test_the_hashes_of_a_message_are_those_of_its_keys_in_their_order(topic: str, pieces: list[str]) -> None:
+    properties = "".join(pieces).encode()
+    expected = tuple(key_hash(topic, key) for key in keys_of(properties))
+
+    assert key_hashes(topic, properties) == expected
+    assert key_hashes(topic, properties) == expected  # remembered
+
+
+def test_the_same_keys_in_another_topic_have_other_hashes() -> None:
+    properties = b"KEYS\1k1 k2\2UNIQ_KEY\1u"
+
+    assert key_hashes("T1", properties) == tuple(index_hash(f"T1#{key}") for key in ("u", "k1", "k2"))
+    assert key_hashes("T2", properties) == tuple(index_hash(f"T2#{key}") for key in ("u", "k1", "k2"))
+    assert key_hashes("T1", b"") == ()
 
 
 @pytest.mark.parametrize(

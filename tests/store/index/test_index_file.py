@@ -1,10 +1,12 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.index import HEADER, IndexEntry, IndexHeader, entries_at, index_file_bytes
+from tornlog.store.index import index_file
 from tornlog.store.index.index_file import IndexFile
 from tornlog.store.index.structure import defects
 from tornlog.store.real.world import real_world
@@ -19,9 +21,9 @@ def make(tmp_path: Path) -> Iterator[Callable[[str], IndexFile]]:
     world = real_world()
     files: list[IndexFile] = []
 
-    def open_file(name: str = "20200913122640123") -> IndexFile:
-        mapped = world.files.map(str(tmp_path / name), index_file_bytes(SLOTS, ENTRIES_MAX))
-        files.append(IndexFile(world.tasks, mapped, name, SLOTS, ENTRIES_MAX))
+    def open_file(name: str = "20200913122640123", entries_max: int = ENTRIES_MAX) -> IndexFile:
+        mapped = world.files.map(str(tmp_path / name), index_file_bytes(SLOTS, entries_max))
+        files.append(IndexFile(world.tasks, mapped, name, SLOTS, entries_max))
         return files[-1]
 
     yield open_file
@@ -211,3 +213,147 @@ def test_a_file_whose_last_entry_is_lost_does_not_end_where_it_says(file: IndexF
     file.file.store(24, (11).to_bytes(8, "big"))
 
     assert broken(file) == [(24, "endPhyOffset")]
+
+
+# -- building --------------------------------------------------------------------------------------
+
+MANY = 14
+KEYS = [(number * number % 7, 100 * number, T + 700 * number) for number in range(1, MANY)]
+"""(hash, log offset, store time) of as many keys as fit; the slots' chains cross each other."""
+
+
+class Noted:
+    """A mapped file, and what was stored in it: (position, size) in order."""
+
+    def __init__(self, file: Any) -> None:
+        self.stores: list[tuple[int, int]] = []
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def store(self, at: int, data: bytes | bytearray) -> None:
+        self.stores.append((at, len(data)))
+        self._file.store(at, data)
+
+
+def parts_of(stores: list[tuple[int, int]]) -> list[str]:
+    """Return which part of a file each store was to."""
+    return ["header" if at < 40 else "slot" if at < entries_at(SLOTS) else "entries" for at, _ in stores]
+
+
+def written(make: Callable[..., IndexFile], *, begin: int, end: int) -> bytes:
+    """Return a file that keys were put into one by one, and those from begin to end, all at a time."""
+    file = make(f"{begin:017d}", MANY)
+    for number, key in enumerate(KEYS):
+        if number == begin:
+            file.is_building = True
+        if number == end:
+            file.end_building()
+        assert file.put_key(*key)
+    file.end_building()
+    assert list(defects(file.view, file.file.path, SLOTS, MANY)) == []
+    return bytes(file.view)
+
+
+@pytest.mark.parametrize("piece_bytes", [20, 40, 50, 100, 1 << 20])
+@pytest.mark.parametrize(("begin", "end"), [(0, MANY), (1, MANY), (5, MANY), (0, 7), (4, 5)])
+def test_a_file_that_was_built_has_the_bytes_of_one_that_was_written_key_by_key(
+    make: Callable[..., IndexFile], monkeypatch: pytest.MonkeyPatch, piece_bytes: int, begin: int, end: int
+) -> None:
+    key_by_key = written(make, begin=99, end=99)
+    monkeypatch.setattr(index_file, "_BUILT_BYTES_MAX", piece_bytes)
+
+    assert written(make, begin=begin, end=end) == key_by_key
+
+
+def test_a_file_is_built_in_pieces_of_entries_then_slots_and_the_header_comes_last(
+    make: Callable[..., IndexFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_file, "_BUILT_BYTES_MAX", 60)
+    file = make(entries_max=MANY)
+    file.file = noted = Noted(file.file)
+    file.is_building = True
+    empty = bytes(file.view)
+
+    for key_hash in (0, 3):  # of one slot
+        assert file.put_key(key_hash, 100, T)
+    assert bytes(file.view) == empty
+    file.put_key(1, 100, T)
+    assert noted.stores == [(ENTRY_1, 60), (40, 4), (44, 4)]
+    for _ in range(4):
+        file.put_key(6, 200, T)
+    assert noted.stores[3:] == [(ENTRY_1 + 60, 60), (40, 4)]
+    assert file.header.next_entry == file.count.get() == 1
+    assert HEADER.unpack_from(file.view) == (0,) * 6
+
+    file.end_building()
+    assert noted.stores[5:] == [(ENTRY_1 + 120, 20), (40, 4), (0, 40)]
+    assert [file.entry(number).previous for number in range(1, 8)] == [0, 1, 0, 2, 4, 5, 6]
+    assert file.header == IndexHeader(T, T, 100, 200, 2, 8)
+    assert all_of(file, 6) == [200] * 4
+    assert all_of(file, 3) == all_of(file, 0) == [100]
+
+
+def test_after_it_was_built_a_file_is_written_key_by_key(make: Callable[..., IndexFile]) -> None:
+    file = make()
+    file.is_building = True
+    file.put_key(0, 100, T)
+    file.end_building()
+    file.file = noted = Noted(file.file)
+    file.put_key(3, 200, T)
+
+    assert parts_of(noted.stores) == ["entries", "slot", "header"]
+    assert all_of(file, 3) == [200]
+    assert file.entry(2).previous == 1
+
+
+@pytest.mark.parametrize("keys", [0, 2])
+def test_a_file_nothing_was_added_to_is_left_alone(file: IndexFile, keys: int) -> None:
+    for number in range(keys):
+        file.put_key(number, number, T)
+    file.file = noted = Noted(file.file)
+    file.is_building = True
+    file.end_building()
+
+    assert noted.stores == []
+    assert not file.is_building
+
+
+def test_a_file_that_is_full_before_it_is_built_takes_nothing_more(file: IndexFile) -> None:
+    file.is_building = True
+    for number in range(ENTRIES_MAX - 1):
+        assert file.put_key(number, number, T)
+    assert not file.put_key(9, 9, T)
+    file.end_building()
+
+    assert file.is_full
+    assert not file.put_key(9, 9, T)
+    assert file.header == IndexHeader(T, T, 0, 3, 3, ENTRIES_MAX)
+    assert all_of(file, 9) == []
+    assert broken(file) == []
+
+
+def test_a_built_file_behind_a_full_one_counts_from_its_end(make: Callable[..., IndexFile]) -> None:
+    full, built, plain = (make(f"2020091312264012{number}") for number in range(3))
+    full.put_key(7, 100, T)
+    for file in (built, plain):
+        file.follow(full)
+        file.is_building = file is built
+        for second in (1, 3):
+            file.put_key(8, 200, T + 1000 * second)
+    built.end_building()
+
+    assert built.entry(1).time_diff_s == 1
+    assert bytes(built.view) == bytes(plain.view)
+
+
+def test_a_slot_that_leads_nowhere_begins_a_new_chain_in_a_built_file_too(file: IndexFile) -> None:
+    file.file.store(40, bytes.fromhex("00000009"))
+    file.is_building = True
+    file.put_key(0, 1, T)
+    file.put_key(3, 2, T)
+    file.end_building()
+
+    assert [file.entry(number).previous for number in (1, 2)] == [0, 1]
+    assert file.header.used_slots == 1
