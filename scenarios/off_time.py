@@ -25,6 +25,7 @@ from .plan import Life, Plan
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
 _SPARED_SECTORS_MAX = 5
+_HOUR_MS = 3_600_000
 
 
 class OffTime:
@@ -117,8 +118,11 @@ class OffTime:
         return Image({**image.files, groups.path: damaged}, image.directories)
 
     def _return_file(self, image: Image, store: MessageStore, path: str, file: FileImage) -> Image:
-        """Let a removed segment be back in front of a gap, as where the sync of its directory was a lie."""
-        if int(name_of(path)) + store.log.segment_bytes >= store.log.min_offset:
+        """Let a segment whose time was over be back in front of a gap, as where the sync of its directory was a lie."""
+        in_front_of_a_gap = int(name_of(path)) + store.log.segment_bytes < store.log.min_offset
+        reserved_ms = self._config.file_reserved_time_hours * _HOUR_MS
+        now_ms = self._kernel.wall_start_ms + self._kernel.now_ns // 1_000_000
+        if not in_front_of_a_gap or file.mtime_ms + reserved_ms > now_ms:
             return image
         self.fired["unlink undone"] += 1
         return Image({**image.files, path: file}, image.directories)

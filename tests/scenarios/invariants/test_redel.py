@@ -90,6 +90,16 @@ def test_progress_that_a_clean_stop_left_behind_what_was_delivered_is_found(
     assert list(redel.check(delayed_evidence)) == []
 
 
+def test_progress_that_a_crash_took_may_still_be_missing_after_a_later_life_stopped_cleanly(
+    delayed_evidence: Evidence,
+) -> None:
+    delayed_evidence.ledger.begin_delivery(9000, {})
+    delayed_evidence.ledger.progress_is_final = True
+    delayed_evidence.store.delivered_to = {}
+
+    assert list(redel.check(delayed_evidence)) == []
+
+
 def test_groups_that_begin_where_a_clean_stop_left_them_hold() -> None:
     ledger = Ledger()
     ledger.report_offset(GROUP, 4)

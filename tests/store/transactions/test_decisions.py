@@ -92,6 +92,8 @@ def test_a_half_message_that_was_given_up_can_still_be_decided(decisions: Decisi
 
     assert decide(decisions, half_at(2))
     assert not decide(decisions, half_at(2))
+    pass_all(decisions, range(2, 6))
+    assert not decide(decisions, half_at(2)), "once is enough, however far the check has come"
 
 
 def test_an_attempt_that_came_to_nothing_leaves_everything_open(decisions: Decisions) -> None:
