@@ -45,12 +45,12 @@ def kernel_steps() -> float:
         return kernel.steps / (perf_counter() - began)
 
 
-def _plan(producers: int, messages_each: int, ending: str) -> Plan:
-    """Return producers of messages of some 200 bytes under sync flush, in segments of 16 KiB."""
+def _plan(producers: int, messages_each: int, ending: str, *, sync_flush: bool = True) -> Plan:
+    """Return producers of messages of some 200 bytes, in segments of 16 KiB."""
     plan = draw_plan(Choices("bench").stream("plan"), Ranges())
     return replace(
         plan,
-        sync_flush=True,
+        sync_flush=sync_flush,
         commit_log_bytes=16384,
         consume_queue_bytes=1000,
         recover_whole_log=True,
@@ -75,12 +75,12 @@ def _plan(producers: int, messages_each: int, ending: str) -> Plan:
     )
 
 
-def simulated_messages() -> float:
-    """Return messages per second that are put, flushed, dispatched, stopped on, recovered and judged.
+def simulated_messages(*, sync_flush: bool) -> float:
+    """Return messages per second that are put, flushed, dispatched, indexed, stopped on, recovered twice and judged.
 
-    Eight producers, who share syncs as producers do; each message is recovered three times and judged twice.
+    Eight producers, who share syncs as producers do.
     """
-    plan = _plan(8, 200, "stop")
+    plan = _plan(8, 200, "stop", sync_flush=sync_flush)
     began = perf_counter()
     with garbage_kept():
         outcome = Run(plan, Choices("bench/messages")).execute()
@@ -129,10 +129,10 @@ def _note_nothing(digest: RollingDigest) -> None:
     digest.note = len  # type: ignore[assignment]
 
 
-def crash_runs() -> float:
-    """Return complete runs per second: open, 3 producers of 17 messages, crash, recover, judge, heal, judge."""
+def crash_runs(*, sync_flush: bool) -> float:
+    """Return complete runs per second: open, 3 producers of 17 messages, crash, recover, judge, recover again."""
     runs = 20
-    plan = _plan(3, 17, "crash at rest")
+    plan = _plan(3, 17, "crash at rest", sync_flush=sync_flush)
     began = perf_counter()
     for number in range(runs):
         with garbage_kept():

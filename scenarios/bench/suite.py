@@ -87,8 +87,14 @@ _HISTORIES = Histories()
 
 MEASUREMENTS = (
     Measurement("kernel steps", "steps/s", 400_000.0, _simulated(kernel_steps)),
-    Measurement("simulated messages", "messages/s", 15_000.0, _simulated(simulated_messages)),
-    Measurement("complete crash runs", "runs/s", 150.0, _simulated(crash_runs)),
+    *(
+        Measurement(f"{name}, {flush}", unit, floor, _simulated(partial(measure, sync_flush=is_sync)))
+        for name, unit, floor, measure in (
+            ("simulated messages", "messages/s", 15_000.0, simulated_messages),
+            ("complete crash runs", "runs/s", 150.0, crash_runs),
+        )
+        for flush, is_sync in (("async", False), ("sync", True))
+    ),
     Measurement("crash states", "states/s", 500.0, _simulated(crash_states)),
     Measurement("digest overhead", "%", None, _simulated(digest_overhead), ceiling=8.0),
     Measurement("history judged", "puts/s", 100_000.0, _HISTORIES.rate),

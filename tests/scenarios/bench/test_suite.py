@@ -52,13 +52,15 @@ def _small_config(place: Workplace, directory: str, **others: object) -> StoreCo
 # the simulation
 
 
-def test_a_crash_run_is_complete_and_holds() -> None:
-    assert crash_runs() > 0.0  # it asserts one crash a run and no violation itself
+@pytest.mark.parametrize("sync_flush", [False, True])
+def test_a_crash_run_is_complete_and_holds(*, sync_flush: bool) -> None:
+    assert crash_runs(sync_flush=sync_flush) > 0.0  # it asserts one crash a run and no violation itself
 
 
-def test_kernel_steps_and_simulated_messages_are_counted() -> None:
+@pytest.mark.parametrize("sync_flush", [False, True])
+def test_kernel_steps_and_simulated_messages_are_counted(*, sync_flush: bool) -> None:
     assert kernel_steps() > 0.0
-    assert simulated_messages() > 0.0
+    assert simulated_messages(sync_flush=sync_flush) > 0.0
 
 
 def test_the_digest_is_back_after_its_overhead_was_measured() -> None:
@@ -209,8 +211,10 @@ def test_names_are_one_of_a_kind_and_floors_are_those_of_the_budget() -> None:
     floors = {one.name: one.floor for one in (*MEASUREMENTS, *RATIOS) if one.floor is not None}
     assert floors == {
         "kernel steps": 400_000,
-        "simulated messages": 15_000,
-        "complete crash runs": 150,
+        "simulated messages, async": 15_000,
+        "simulated messages, sync": 15_000,
+        "complete crash runs, async": 150,
+        "complete crash runs, sync": 150,
         "crash states": 500,
         "history judged": 100_000,
         "history, 10 times over 1": 0.7,
