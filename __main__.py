@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from . import __version__
+from .reports import commands as report_commands
 from .scenarios import commands as scenario_commands
 from .store import commands as store_commands
 
-PACKAGES = (scenario_commands, store_commands)
+PACKAGES = (scenario_commands, report_commands, store_commands)
 """Modules with commands of their own, each with `register(app)`."""
 
 

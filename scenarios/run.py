@@ -30,6 +30,7 @@ from ..sim.trace import Trace
 from ..store.errors import CorruptFileError
 from ..store.marks import collected
 from ..store.message_store import MessageStore
+from ..store.put_result import PutMessageStatus
 from ..store.segments.buffered_queue import BufferedSegmentQueue
 from ..store.world import Files
 from .crash_points import CrashPoints
@@ -65,6 +66,8 @@ class Outcome:
     marks: Counter[str] = field(default_factory=Counter)
     crashes: int = 0
     messages: int = 0
+    put_us: Counter[int] = field(default_factory=Counter)
+    """How many puts that were answered OK took so many microseconds of virtual time."""
     steps: int = 0
     virtual_ns: int = 0
     digest: str = ""
@@ -133,6 +136,11 @@ class Run:
         for disk in self._disks:
             outcome.fired += disk.fired
         outcome.messages = len(self._ledger.puts)
+        outcome.put_us = Counter(
+            (put.answered_ns - put.asked_ns) // 1000
+            for put in self._ledger.puts
+            if put.status is PutMessageStatus.PUT_OK and put.answered_ns is not None
+        )
         outcome.steps = kernel.steps
         outcome.virtual_ns = kernel.now_ns
         outcome.schedule = kernel.schedule

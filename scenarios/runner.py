@@ -96,11 +96,23 @@ class Tally:
 
 def run_batch(batch: Batch) -> list[SeedResult]:
     """Run a batch, under one guard: each run's own then costs nothing."""
+    return list(results_of(batch))
+
+
+def results_of(
+    batch: Batch, *, cpu_seconds_max: float | None = None, in_detail: bool = False
+) -> Iterator[SeedResult]:
+    """Run a batch, seed by seed; options are those of `run_seed`."""
     with guard():
-        return [
-            run_seed(batch.scenario, seed, mutant=batch.mutant, check_determinism=batch.check_determinism)
-            for seed in batch.seeds
-        ]
+        for seed in batch.seeds:
+            yield run_seed(
+                batch.scenario,
+                seed,
+                mutant=batch.mutant,
+                check_determinism=batch.check_determinism,
+                cpu_seconds_max=cpu_seconds_max,
+                in_detail=in_detail,
+            )
 
 
 def batches_of(

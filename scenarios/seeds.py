@@ -37,6 +37,10 @@ class SeedResult:
     wall_seconds: float = 0.0
     fired: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
+    plan: Plan | None = None
+    """What the seed drew; for runs in detail only, as are latencies."""
+    put_us: Counter[int] = field(default_factory=Counter)
+    """How many puts that were answered OK took so many microseconds of virtual time."""
     failure: Failure | None = None
     error: str = ""
     """What went wrong in the harness."""
@@ -50,6 +54,7 @@ def run_seed(
     check_determinism: bool = False,
     cpu_seconds_max: float | None = None,
     policy: Policy | None = None,
+    in_detail: bool = False,
 ) -> SeedResult:
     """Run one seed. Never raises for what a run does: a fault of the harness is a result too.
 
@@ -61,7 +66,9 @@ def run_seed(
     result = SeedResult(scenario.name, seed, "held")
     try:
         with garbage_kept(), applied_mutant(mutant), cpu_limit(cpu_seconds_max):
-            _run(scenario, seed, mutant, result, check_determinism=check_determinism, policy=policy)
+            outcome = _run(scenario, seed, mutant, result, check_determinism=check_determinism, policy=policy)
+            if in_detail:
+                result.plan, result.put_us = outcome.plan, outcome.put_us
     except (Exception, NoEndInSight):
         result.outcome = "harness-error"
         result.error = traceback.format_exc()
@@ -77,7 +84,7 @@ def _run(
     *,
     check_determinism: bool,
     policy: Policy | None,
-) -> None:
+) -> Outcome:
     choices, outcome = _execute(scenario, seed, policy=policy)
     result.digest = outcome.digest
     result.crashes = outcome.crashes
@@ -93,11 +100,12 @@ def _run(
         except NondeterminismError as error:
             result.outcome = "nondeterministic"
             result.error = str(error)
-            return
+            return outcome
     if outcome.violations:
         result.outcome = "violated"
         breach = breach_of_seed(outcome.plan, choices.decisions(), outcome)
         result.failure = Failure(scenario.name, scenario.claim, seed, mutant, breach)
+    return outcome
 
 
 def _execute(

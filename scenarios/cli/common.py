@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn
 
+from ...store.commands import write_json as write_json
 from ..catalogue import SCENARIOS
 from ..failures.failure import Failure, FailureFileError
 from ..mutants.known import find_mutant

@@ -5,10 +5,12 @@ What counts as the same failure is that the first thing to break is the same: th
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from time import perf_counter
 from typing import Any, Literal
 
+from ...sim.errors import ReplayDivergedError
 from ...sim.shrink import Search, shrink_decisions, shrink_schedule
-from ..alarm import NoEndInSight, cpu_limit
+from ..alarm import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
 from ..mutants.known import applied_mutant
 from ..run import STEP_LIMIT
 from .breach import Breach, Record
@@ -70,6 +72,17 @@ def shrink_failure(
             before = search.best
             _shrink_along_each_axis(search)
         return Shrunk(replace(failure, shrunk=breach_of(search.best)), search.tries)
+
+
+def shrunk_within(failure: Failure, seconds: float) -> Failure:
+    """Return a failure made smaller for so long; as it is if it does not reproduce here."""
+    began = perf_counter()
+    try:
+        return shrink_failure(
+            failure, stop=lambda: perf_counter() - began > seconds, cpu_seconds_max=CPU_SECONDS_MAX
+        ).failure
+    except ReplayDivergedError:
+        return failure
 
 
 def _shrink_along_each_axis(search: Search[Record]) -> None:

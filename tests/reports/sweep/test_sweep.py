@@ -1,0 +1,155 @@
+"""Every seed gets its row once, however often a sweep is begun, and failures end up small."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from tornlog.reports.spark.engine import InProcess
+from tornlog.reports.sweep.request import Request, SweepFileError
+from tornlog.reports.sweep.rows import SCHEMA
+from tornlog.reports.sweep.sweep import Progress, shrunk_failures, smallest_failures, sweep
+from tornlog.reports.sweep.table import Table
+
+RequestOf = Callable[..., Request]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class DiesAfter:
+    """An engine whose process ends before it has all of its results."""
+
+    def __init__(self, results: int) -> None:
+        self._results = results
+
+    def results(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        for number, item in enumerate(items):
+            if number == self._results:
+                raise Killed
+            yield function(item)
+
+
+def rows(table: Table) -> Any:
+    return table.read().drop(["wall_seconds"])
+
+
+def test_every_seed_of_every_scenario_gets_a_row(table: Table, request_of: RequestOf) -> None:
+    progress = sweep(request_of(), table, InProcess())
+
+    found = table.read()
+    assert found.schema.equals(SCHEMA)
+    places = list(zip(found["scenario"].to_pylist(), found["seed"].to_pylist(), strict=True))
+    assert places == [(name, seed) for name in sorted(request_of().scenarios) for seed in range(10)]
+    assert (progress.is_complete, progress.done, progress.outcomes) == (True, 20, {"held": 20})
+    assert set(found["outcome"].to_pylist()) == {"held"}
+    assert all(found["digest"].to_pylist())
+
+
+def test_a_sweep_that_was_killed_goes_on_and_comes_to_the_same_table(
+    tmp_path: Path, table: Table, request_of: RequestOf
+) -> None:
+    for results in (1, 3):
+        with pytest.raises(Killed):
+            sweep(request_of(), table, DiesAfter(results))
+    seen: list[tuple[int, int]] = []
+    sweep(
+        request_of(),
+        table,
+        InProcess(),
+        on_progress=lambda progress: seen.append((progress.done_before, progress.done)),
+    )
+    whole = Table(str(tmp_path / "whole"))
+    sweep(request_of(), whole, InProcess())
+
+    assert rows(table).equals(rows(whole))
+    assert seen[0] == (16, 0)
+    assert seen[-1] == (16, 4)
+
+
+def test_a_block_that_is_written_twice_is_there_once(table: Table, request_of: RequestOf) -> None:
+    sweep(request_of(), table, InProcess())
+    before = rows(table)
+    for block in request_of().blocks():
+        table.write(block, table.read().filter(_of(block)).to_pylist())
+
+    assert rows(table).equals(before)
+
+
+def _of(block: Any) -> Any:
+    field = pc.field
+    return (
+        (field("scenario") == block.scenario)
+        & (field("seed") >= block.first)
+        & (field("seed") < block.first + block.count)
+    )
+
+
+def test_a_file_that_was_not_finished_counts_for_nothing(table: Table, request_of: RequestOf) -> None:
+    table.begin(request_of())
+    (Path(table.place) / "rows" / ".rollover-at-a-crash-0000000000-4.parquet.aside").write_bytes(b"PAR1")
+
+    assert table.finished() == set()
+    sweep(request_of(), table, InProcess())
+    assert table.read().num_rows == 20
+
+
+def test_a_place_with_another_sweep_is_left_alone(table: Table, request_of: RequestOf) -> None:
+    sweep(request_of(4), table, InProcess())
+    with pytest.raises(SweepFileError, match="of other seeds or with other options"):
+        sweep(request_of(5), table, InProcess())
+    with pytest.raises(SweepFileError, match="of other seeds or with other options"):
+        sweep(request_of(4, disk="xfs"), table, InProcess())
+
+    assert table.read().num_rows == 8
+
+
+def test_a_sweep_ends_after_so_many_failures_and_keeps_the_smallest_of_each_kind(
+    table: Table, request_of: RequestOf
+) -> None:
+    request = request_of(40, mutant="ack-before-flush")
+    progress = sweep(request, table, InProcess(), stop_after=2)
+
+    assert 2 <= progress.failures <= 6
+    assert not progress.is_complete
+    failures = smallest_failures(table)
+    broken = [row for row in table.read().to_pylist() if row["signature"] is not None]
+    assert {failure.signature for failure in failures} == {row["signature"] for row in broken}
+    for failure in failures:
+        sizes = [row["size"] for row in broken if row["signature"] == failure.signature]
+        assert failure.original.size.messages == min(size["messages"] for size in sizes)
+    small = list(shrunk_failures(failures, InProcess(), seconds=5.0))
+    assert all(failure.shrunk is not None for failure in small)
+    assert [failure.signature for failure in small] == [failure.signature for failure in failures]
+
+
+def test_progress_sums_what_blocks_came_to() -> None:
+    progress = Progress(seeds=8, done_before=4)
+    assert not progress.is_complete
+    progress.done = 4
+    progress.outcomes["violated"] = 3
+    assert (progress.is_complete, progress.failures) == (True, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not the description of a sweep"),
+        ("[]", "not the description of a sweep"),
+        ('{"format": "tornlog-sweep/0"}', "format: expected tornlog-sweep/1"),
+        ('{"format": "tornlog-sweep/1"}', "not the description of a sweep"),
+    ],
+)
+def test_what_is_no_description_of_a_sweep_is_refused(text: str, message: str) -> None:
+    with pytest.raises(SweepFileError, match=message):
+        Request.from_json(text)
+
+
+def test_a_sweep_that_another_version_began_is_refused(request_of: RequestOf) -> None:
+    text = request_of().to_json()
+    assert Request.from_json(text) == request_of()
+    with pytest.raises(SweepFileError, match=r"the sweep was begun by 0\.0\.9"):
+        Request.from_json(text.replace('"tornlog": "0.1.0"', '"tornlog": "0.0.9"'))
