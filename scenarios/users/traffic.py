@@ -1,4 +1,4 @@
-"""The users: producers that put and note what they were told, consumers that walk and note what they saw."""
+"""The users of a store: producers that put and note what they were told, and all others beside them."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -7,20 +7,19 @@ from ...faults.disk import Disk
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
 from ...store.consumer_offsets import ConsumerOffsetManager
-from ...store.errors import CorruptFileError, StoreNotReadableError
+from ...store.errors import StoreNotReadableError
 from ...store.formats.batch import BatchUnit, encode_batch
-from ...store.formats.message import BLANK_BYTES, PHYSICAL_OFFSET_AT
-from ...store.formats.scan import ScannedRecord, scan_records
-from ...store.get_result import GetMessageStatus
+from ...store.formats.message import BLANK_BYTES
 from ...store.message import Message, MessageBatch
 from ...store.message_store import MessageStore
 from ...store.put_result import PutMessageResult
 from ...store.world import Task
-from ..invariants import iso, live, read, sched, status
+from ..invariants import iso, live, status
 from ..judging.evidence import Violation
-from ..judging.ledger import Group, Ledger, Pull, PutEntry, Seen
+from ..judging.ledger import Ledger, PutEntry
 from ..plan import Plan
 from . import delayed_traffic, key_traffic, light_traffic, operators, transaction_traffic
+from .consuming import Consumer
 from .key_traffic import Seeker
 from .room import Room
 from .stop_due import StopDue
@@ -29,14 +28,7 @@ from .transaction_traffic import TransactionTraffic
 TAGS = ("", "TagA", "TagB", "TagC")
 _BATCH_UNITS_MAX = 4
 _SECOND_START_MS_MAX = 100
-_COMMIT_CHANCE = 0.7
 _ILLEGAL_TOPIC = "no/topic"
-_REMOVED = (
-    GetMessageStatus.OFFSET_TOO_SMALL,
-    GetMessageStatus.OFFSET_FOUND_NULL,
-    GetMessageStatus.MESSAGE_WAS_REMOVING,
-)
-"""Answers that send a consumer on, for what it asked for is gone."""
 
 Report = Callable[[Iterable[Violation]], None]
 
@@ -312,93 +304,21 @@ class Traffic:
 
     def _consumer(self, number: int) -> Callable[[], None]:
         stream = self._streams(f"life-{self._life}/consumer-{number}")
-        topic = f"T{stream.below(self._plan.topics, 'topic')}"
-        queue_id = stream.below(self._plan.queues_per_topic, "queue")
-        topic, queue_id = light_traffic.draw_queue(stream, self._plan, (topic, queue_id))
-        tags = stream.pick(("TagA", "TagB || TagC", "TagD"), "subscription") if self._plan.filtered else None
+        consumer = Consumer(
+            self._plan, self._kernel, self._store, self._ledger, stream, self._report, f"G{number}"
+        )
 
         def consume() -> None:
-            pull = Pull(topic, queue_id, tags)
-            group = (f"G{number}", topic, queue_id)
-            if self.progress is not None:
-                pull.begin_offset = pull.end_offset = max(self.progress.query_offset(*group), 0)
-            self._ledger.pulls.append(pull)
             try:
-                while self.pull_once(pull) or self._producing:
-                    self._commit(stream, group, pull.end_offset)
-                self._report(read.check_beyond(self._store, topic, queue_id))
+                consumer.walk(self.progress, lambda: self._producing > 0)
             except StoreNotReadableError:
                 if not self._is_stopping:
                     raise
 
         return consume
 
-    def _commit(self, stream: Stream, group: Group, offset: int) -> None:
-        """Let a consumer say, now and then, how far it came."""
-        said = self._ledger.reported.get(group, -1)
-        if self.progress is not None and offset != said and stream.chance(_COMMIT_CHANCE, "commit"):
-            self._ledger.report_offset(group, offset)
-            self.progress.commit_offset(*group, offset)
-
-    def pull_once(self, pull: Pull) -> bool:
-        """Ask for what comes next; return whether anything came, after a pause if nothing did.
-
-        What has been removed is passed over.
-        """
-        result = self._store.get_message(pull.topic, pull.queue_id, pull.end_offset, tags=pull.tags)
-        for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
-            put = self._put_of(raw)
-            if put is not None:
-                pull.puts.append(put)
-                copy_end = None if put.redirected_to is None else _place_of(raw) + len(raw)
-                if put.delay_ms is not None:
-                    self._report(sched.check_seen(put, self._kernel.now_ns))
-                self._ledger.seen.append(Seen(pull.topic, pull.queue_id, queue_offset, put, copy_end))
-        found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
-        if found or result.status in _REMOVED:
-            pull.end_offset = result.next_begin_offset
-        else:
-            self._store.world.tasks.sleep(2)
-        return found
-
-    def _put_of(self, raw: bytes) -> PutEntry | None:
-        """Return the put a record came from: its own, or one that was carried on."""
-        put = self._ledger.by_properties.get(raw[raw.rfind(b"KEYS\1") :])  # plain properties begin with it
-        if put is None and (record := _scanned(raw)) is not None:
-            put = self._ledger.seen_in(record)
-        if put is None:
-            shown = raw[-60:].decode(errors="replace")
-            self._report(
-                [
-                    Violation(
-                        "VIS",
-                        "a consumer was given a record that nobody put",
-                        "",
-                        -1,
-                        "record",
-                        "a put",
-                        shown,
-                    )
-                ]
-            )
-        return put
-
 
 def message_names(plan: Plan, life: int, producer: int, messages_each: int) -> list[str]:
     """Return the names of what one producer puts in one life, in order."""
     names = [f"m{life}.{producer}.{count}" for count in range(messages_each)]
     return [name for name in names if name not in plan.left_out] if plan.left_out else names
-
-
-def _place_of(raw: bytes) -> int:
-    """Return the log offset that a record says it is at."""
-    return int.from_bytes(raw[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8], "big")
-
-
-def _scanned(raw: bytes) -> ScannedRecord | None:
-    """Return what is in a record that was pulled, None if it is no record."""
-    records = scan_records(memoryview(raw), 0, len(raw), file="", base_offset=_place_of(raw), check_crc=False)
-    try:
-        return next(records, None)
-    except CorruptFileError:
-        return None
