@@ -85,13 +85,15 @@ def sweep(
                 TextColumn("{task.fields[facts]}"),
                 TimeElapsedColumn(),
                 TimeRemainingColumn(),
+                ticks=False,
             ) as display:
                 bar = display.add_task("sweeping", total=request.seeds, facts="")
 
                 def on_progress(progress: "Progress") -> None:
                     rate = progress.done / (perf_counter() - began)
                     facts = f"{rate:.0f}/s, {progress.failures} broken"
-                    display.update(bar, completed=progress.done_before + progress.done, facts=facts)
+                    completed = progress.done_before + progress.done
+                    display.update(bar, completed=completed, facts=facts, refresh=True)
 
                 done = run_sweep(request, table, engine, stop_after=stop_after, on_progress=on_progress)
         except SweepFileError as error:

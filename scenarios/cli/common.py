@@ -28,9 +28,12 @@ JsonFile = Annotated[
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def progress_bar(*columns: ProgressColumn) -> Progress:
-    """Return a progress display of these columns on standard error: gone when it ends, quiet in a pipe."""
-    return Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal)
+def progress_bar(*columns: ProgressColumn, ticks: bool = True) -> Progress:
+    """Return a progress display of these columns on standard error: gone when it ends, quiet in a pipe.
+
+    ticks: whether a thread shows how time passes. A process that forks should have none.
+    """
+    return Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal, auto_refresh=ticks)
 
 
 def scenarios_named(names: list[str] | None, disk: str | None, policy: str | None) -> list[Scenario]:
