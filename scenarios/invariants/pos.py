@@ -1,7 +1,8 @@
 """POS: flushed <= readable <= committed <= wrote <= size in each segment, no gaps between them; flushed is durable.
 
 The last half is asked of the simulated disk, which knows: it holds from the moment the position moved, crash or not.
-So is, of a segment with a write buffer, whether what counts as committed is in the page cache: whole records.
+So is, of a segment with a write buffer, whether what counts as committed is in the page cache: whole records, unless
+a failed sync has taken them back from there.
 """
 
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from ...store.errors import CorruptFileError
 from ...store.formats.scan import scan_records
 from ...store.message_store import MessageStore
 from ...store.segments.buffered_segment import BufferedSegment
+from ..judging import excuses
 from ..judging.evidence import Violation
 from ..judging.ledger import Ledger
 
@@ -48,7 +50,11 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
                 "a durable position",
                 str(flushed),
             )
-        if isinstance(segment, BufferedSegment) and flushed < committed:
+        if (
+            isinstance(segment, BufferedSegment)
+            and flushed < committed
+            and not excuses.has_reverted(disk, file)
+        ):
             yield from _check_committed(segment, disk)
         below = min(where - segment.base_offset, wrote)
         if flushed < below and not disk.is_durable(file, 0, below):

@@ -39,9 +39,9 @@ def delays(disk: Disk, plan: Plan) -> int:
     return _sum(disk, DELAYS) + (not plan.disturbances.is_quiet or plan.starved_steps_max > 0)
 
 
-def has_reverted(disk: Disk) -> bool:
-    """Return whether a failed sync has taken back what readers had seen in the page cache."""
-    return any(damage.kind == "failed sync" for damage in disk.damage)
+def has_reverted(disk: Disk, path: str | None = None) -> bool:
+    """Return whether a failed sync has taken back what readers had seen in the page cache, of one file or of any."""
+    return any(damage.kind == "failed sync" and path in (None, damage.path) for damage in disk.damage)
 
 
 def _sum(disk: Disk, kinds: tuple[str, ...]) -> int:

@@ -1,6 +1,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from tornlog.faults.damage import Damage
 from tornlog.faults.disk import Disk
 from tornlog.scenarios.invariants import pos
 from tornlog.store.formats.message import place_records
@@ -121,6 +124,22 @@ def test_committed_bytes_that_are_not_in_the_page_cache_are_found(on_a_store: On
         return broken(store, disk)
 
     assert on_a_store(body) == ["committed bytes that are not in the page cache"]
+
+
+@pytest.mark.parametrize(
+    ("path", "found"), [("this", []), ("other", ["committed bytes that are not in the page cache"])]
+)
+def test_committed_bytes_that_a_failed_sync_took_back_are_no_lie_of_the_stores(
+    on_a_store: OnAStore, path: str, found: list[str]
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        segment = buffered(store)
+        segment.committed.set(segment.wrote.get())
+        taken = segment.file.path if path == "this" else "another file"
+        disk.damage.append(Damage(taken, 0, 4096, "failed sync"))
+        return broken(store, disk)
+
+    assert on_a_store(body) == found
 
 
 def test_readers_that_may_see_what_is_not_committed_are_found(on_a_store: OnAStore) -> None:
