@@ -75,12 +75,14 @@ def _plan(producers: int, messages_each: int, ending: str, *, sync_flush: bool =
     )
 
 
-def simulated_messages(*, sync_flush: bool) -> float:
-    """Return messages per second that are put, flushed, dispatched, indexed, stopped on, recovered twice and judged.
+def simulated_messages(*, sync_flush: bool, keyed: bool = False) -> float:
+    """Return messages per second that are put, flushed, dispatched, stopped on, recovered twice and judged.
 
-    Eight producers, who share syncs as producers do.
+    Eight producers, who share syncs as producers do. keyed: whether there is an index, in which each has a key.
     """
     plan = _plan(8, 200, "stop", sync_flush=sync_flush)
+    if not keyed:
+        plan = replace(plan, index_slots=0)
     began = perf_counter()
     with garbage_kept():
         outcome = Run(plan, Choices("bench/messages")).execute()

@@ -88,12 +88,18 @@ _HISTORIES = Histories()
 MEASUREMENTS = (
     Measurement("kernel steps", "steps/s", 400_000.0, _simulated(kernel_steps)),
     *(
-        Measurement(f"{name}, {flush}", unit, floor, _simulated(partial(measure, sync_flush=is_sync)))
-        for name, unit, floor, measure in (
-            ("simulated messages", "messages/s", 15_000.0, simulated_messages),
-            ("complete crash runs", "runs/s", 150.0, crash_runs),
+        Measurement(name, "messages/s", floor, _simulated(partial(simulated_messages, **how)))
+        for name, floor, how in (
+            ("simulated messages, async", 15_000.0, {"sync_flush": False}),
+            ("simulated messages, sync", 15_000.0, {"sync_flush": True}),
+            ("simulated messages, async, a key each", None, {"sync_flush": False, "keyed": True}),
         )
-        for flush, is_sync in (("async", False), ("sync", True))
+    ),
+    Measurement(
+        "complete crash runs, async", "runs/s", 150.0, _simulated(partial(crash_runs, sync_flush=False))
+    ),
+    Measurement(
+        "complete crash runs, sync", "runs/s", 150.0, _simulated(partial(crash_runs, sync_flush=True))
     ),
     Measurement("crash states", "states/s", 500.0, _simulated(crash_states)),
     Measurement("digest overhead", "%", None, _simulated(digest_overhead), ceiling=8.0),

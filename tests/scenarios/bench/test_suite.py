@@ -57,10 +57,14 @@ def test_a_crash_run_is_complete_and_holds(*, sync_flush: bool) -> None:
     assert crash_runs(sync_flush=sync_flush) > 0.0  # it asserts one crash a run and no violation itself
 
 
+@pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("sync_flush", [False, True])
-def test_kernel_steps_and_simulated_messages_are_counted(*, sync_flush: bool) -> None:
+def test_simulated_messages_are_counted_and_hold(*, sync_flush: bool, keyed: bool) -> None:
+    assert simulated_messages(sync_flush=sync_flush, keyed=keyed) > 0.0
+
+
+def test_kernel_steps_are_counted() -> None:
     assert kernel_steps() > 0.0
-    assert simulated_messages(sync_flush=sync_flush) > 0.0
 
 
 def test_the_digest_is_back_after_its_overhead_was_measured() -> None:
