@@ -92,7 +92,7 @@ MEASUREMENTS = (
         for name, floor, how in (
             ("simulated messages, async", 15_000.0, {"sync_flush": False}),
             ("simulated messages, sync", 15_000.0, {"sync_flush": True}),
-            ("simulated messages, a key each", None, {"sync_flush": False, "keyed": True}),
+            ("simulated messages, keyed", None, {"sync_flush": False, "keyed": True}),
         )
     ),
     Measurement(
