@@ -5,7 +5,6 @@ is Java's of `topic#key`, made positive: the absolute value, and 0 for -2^31, wh
 Source: RocketMQ IndexService.buildIndex and buildKey, IndexFile.indexKeyHashMethod.
 """
 
-from functools import lru_cache
 from operator import mul
 
 from .java_hash import index_hash, java_hash
@@ -76,7 +75,6 @@ def key_hash(topic: str, key: bytes) -> int:
     return 0x1_0000_0000 - h if h > 0x8000_0000 else 0
 
 
-@lru_cache(maxsize=16_384)
 def key_hashes(topic: str, properties: bytes) -> tuple[int, ...]:
     """Return the hashes of a message's keys, in the order of `keys_of`."""
     return tuple([key_hash(topic, key) for key in keys_of(properties)])
