@@ -7,6 +7,7 @@ task: half the price of a detour through the hub. Time stands still while anythi
 timer when nothing can.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from greenlet import greenlet
@@ -65,7 +66,10 @@ class Scheduler(RollingDigest):
         self.current = outside
         self._outside = outside  # stands for whoever calls from no task at all; its machine counts as dead
         self._policy = policy
-        self._alone = policy.alone if isinstance(policy, WatchingPolicy) else None
+        # Asked for by name: to hold a policy against a protocol takes longer than to make a kernel.
+        self._alone: Callable[[SimTask, str], None] | None = getattr(
+            policy, WatchingPolicy.alone.__name__, None
+        )
         self._policy_failure: Exception | None = None
         self._step_limit = step_limit
         self._disturb_step = step_limit  # no stretch reaches it

@@ -25,7 +25,7 @@ from ..invariants import CHECKERS
 from ..judging.evidence import Evidence, Violation
 from ..judging.found_index import FoundIndex
 from ..judging.index_model import ModelEntry, file_content
-from ..judging.ledger import HALF_TOPIC, OP_TOPIC, Ledger, PutEntry, Seen
+from ..judging.ledger import HALF_TOPIC, OP_TOPIC, Detour, Ledger, PutEntry, Seen
 from ..judging.recovered import Entries, FoundQueue, FoundRecord, RecoveredStore, keep_once
 from ..judging.transactions import Behaviour
 from .figure import Sample
@@ -137,19 +137,19 @@ class History:
         topic, queue_id = _TOPICS[number % len(_TOPICS)], number // len(_TOPICS) % _QUEUES
         properties = f"KEYS\1{name}\2TAGS\1{_TAG}"
         put = PutEntry(
-            name, 0, topic, queue_id, _TAG, _body(name), properties.encode(), True, asked_ns=number * 1_000
+            name, topic, queue_id, _TAG, _body(name), properties.encode(), True, asked_ns=number * 1_000
         )
         fate = number % len(_FATES)
         put.status = _FATES[fate]
         put.answered_ns = None if put.status is None else put.asked_ns + 500
         if number % 100 == 1:
-            put.delay_ms, put.redirected_to = _DELAY_MS, (SCHEDULE_TOPIC, 0)
+            put.detour = Detour((SCHEDULE_TOPIC, 0), _DELAY_MS)
         elif number % 100 == 2:
-            put.redirected_to = (HALF_TOPIC, 0)
+            put.detour = Detour((HALF_TOPIC, 0))
         self.evidence.ledger.ask(put)
         if fate in _LOST:
             return
-        if put.redirected_to is not None:
+        if put.detour is not None:
             properties += f"\2REAL_TOPIC\1{topic}\2REAL_QID\1{queue_id}"
         code = _now_ms(number) + _DELAY_MS if put.delay_ms is not None else tags_code(_TAG)
         own = self._store(put.place, properties, _body(name), number, code=code)
@@ -160,7 +160,7 @@ class History:
             self.evidence.ledger.promise(put)
         if put.delay_ms is not None:
             self._store((topic, queue_id), properties, _body(name), number + _DELAY_MS)
-        elif put.redirected_to is not None:
+        elif put.detour is not None:
             self._commit(put, properties, number, own.queue_offset)
         elif number % 10 == 0:
             self.evidence.ledger.stable.append(Seen(topic, queue_id, own.queue_offset, put))
@@ -228,14 +228,14 @@ def _index_of(records: Sequence[FoundRecord]) -> FoundIndex:
             if not entries:
                 begin_ms = stored_ms
             seconds = time_diff_s(counted_from_ms, stored_ms)
-            entries.append(ModelEntry(key_hash(record.topic, key), record.physical_offset, seconds))
+            entries.append((key_hash(record.topic, key), record.physical_offset, seconds))
             counted_from_ms, end_ms = begin_ms, stored_ms
     _close(index, entries, begin_ms, end_ms)
     return index
 
 
 def _close(index: FoundIndex, entries: list[ModelEntry], begin_ms: int, end_ms: int) -> None:
-    first, last = entries[0].physical_offset, entries[-1].physical_offset
+    first, last = entries[0][1], entries[-1][1]
     header = IndexHeader(begin_ms, end_ms, first, last, 0, 0)
     content = file_content(header, entries, index.slots, index.entries_max)
     index.files.append((f"/store/index/{len(index.files)}", content))

@@ -28,6 +28,7 @@ from ...sim.policies.replay import Replay
 from ...sim.schedule import Switch
 from ..failures.breach import Breach, Record
 from ..failures.replay import breach_of, replay
+from ..garbage import garbage_kept
 from ..judging.evidence import Violation
 from ..plan import Life, Plan
 from ..realities import REALITIES
@@ -254,7 +255,8 @@ class Explorer:
                 continue
             found.judged.add(key)
             count.judged += 1
-            violations = RecoveringRun(plan, promised, state.image).violations(heal=self._settings.heal)
+            with garbage_kept():
+                violations = RecoveringRun(plan, promised, state.image).violations(heal=self._settings.heal)
             is_sample = self._settings.nest > self._situation.depth and found.would_sample(digest)
             if not violations and not is_sample:
                 continue

@@ -64,7 +64,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             wanted = code_of.get(put.tags)
             if wanted is None:
                 wanted = code_of.setdefault(put.tags, tags_code(put.tags))
-            if put.delay_ms is not None and record_topic == SCHEDULE_TOPIC:
+            if record_topic == SCHEDULE_TOPIC and put.delay_ms is not None:
                 wanted = found.record.store_timestamp_ms + put.delay_ms
             if code != wanted:
                 yield Violation(

@@ -8,7 +8,6 @@ names are not judged; what a look-up finds is in idx_lookups.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 
 from ...faults.disk import Disk
 from ...store.formats.index import (
@@ -20,18 +19,20 @@ from ...store.formats.index import (
     entries_at,
     time_diff_s,
 )
-from ...store.formats.index_key import key_hashes, keys_of, may_have_keys
+from ...store.formats.index_key import key_hash, key_hashes, keys_of, may_have_keys
 from ...store.message_store import MessageStore
 from ..judging.evidence import Evidence, Violation
 from ..judging.found_index import FoundIndex
 from ..judging.index_model import ModelEntry, field_at, file_content
-from ..judging.recovered import FoundRecord, RecoveredStore
+from ..judging.recovered import RecoveredStore
 
 _UNKNOWN = -1
 
 
 _Place = tuple[int, int]
 """Log offset of a record, and the hash of a key of it."""
+_RawEntry = tuple[int, int, int, int]
+"""keyHash, phyOffset, timeDiff and the link, as a file has them."""
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
@@ -42,7 +43,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     yield from _check_entries(index, store)
     front_end_ms = _UNKNOWN if store.min_offset > 0 else 0
     for number, (path, content) in enumerate(index.files, 1):
-        entries = [ModelEntry(*entry[:3]) for entry in _raw_entries(content, index)]
+        entries = list(_raw_entries(content, index))
         if not entries or (len(entries) + 1 != index.entries_max and number < len(index.files)):
             expected = f"{index.entries_max} in all files but the last, which has an entry"
             yield _violation(
@@ -55,22 +56,13 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             )
         if entries:
             header = decode_header(memoryview(content))
-            header, entries = _as_they_must_be(header, entries, store, front_end_ms)
+            header, timed = _as_they_must_be(header, entries, store, front_end_ms)
             front_end_ms = header.end_timestamp_ms
-            model = file_content(header, entries, index.slots, index.entries_max)
+            model = file_content(header, timed, index.slots, index.entries_max)
             yield from _compare(path, content, model, index.slots)
 
 
-def _wanted_places(records: Sequence[FoundRecord]) -> Iterator[_Place]:
-    """Yield what the log asks for: each key of each record."""
-    for found in records:
-        record = found.record
-        if may_have_keys(record):
-            for hashed in key_hashes(record.topic, record.properties):
-                yield record.physical_offset, hashed
-
-
-def _raw_entries(content: bytes, index: FoundIndex) -> Iterator[tuple[int, int, int, int]]:
+def _raw_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
     """Yield the entries that a file says it has, as far as it has room for them."""
     count = max(min(decode_header(memoryview(content)).next_entry, index.entries_max), 1)
     base = entries_at(index.slots)
@@ -85,23 +77,36 @@ def _places(index: FoundIndex, min_offset: int) -> Iterator[_Place]:
                 yield physical_offset, hashed
 
 
+def _leads_as_it_must(index: FoundIndex, store: RecoveredStore) -> bool:
+    """Return whether entries lead to each key of each record, in the log's order, and to nothing else."""
+    places = _places(index, store.min_offset)
+    for found in store.records:
+        record = found.record
+        if may_have_keys(record):
+            physical_offset = record.physical_offset
+            for hashed in key_hashes(record.topic, record.properties):
+                if next(places, None) != (physical_offset, hashed):
+                    return False
+    return next(places, None) is None
+
+
 def _check_entries(index: FoundIndex, store: RecoveredStore) -> Iterator[Violation]:
     """Compare step by step; only if something is wrong, hold everything against everything."""
-    pairs = zip_longest(_places(index, store.min_offset), _wanted_places(store.records))
-    if all(here == wanted for here, wanted in pairs):
+    if _leads_as_it_must(index, store):
         return
-    here, asked = list(_places(index, store.min_offset)), list(_wanted_places(store.records))
-    keys = [
-        key
+    here = list(_places(index, store.min_offset))
+    keyed = [
+        (found.record, key)
         for found in store.records
         if may_have_keys(found.record)
         for key in keys_of(found.record.properties)
     ]
+    asked = [(record.physical_offset, key_hash(record.topic, key)) for record, key in keyed]
     file = index.files[-1][0] if index.files else "index"
     missing, surplus = Counter(asked), Counter(here)
     missing.subtract(here)
     surplus.subtract(asked)
-    for place, key in zip(asked, keys, strict=True):
+    for place, (_, key) in zip(asked, keyed, strict=True):
         if missing[place] > 0:
             missing[place] -= 1
             text = f"{key.decode(errors='replace')} of the record at {place[0]}"
@@ -116,27 +121,25 @@ def _check_entries(index: FoundIndex, store: RecoveredStore) -> Iterator[Violati
 
 
 def _as_they_must_be(
-    header: IndexHeader, entries: Sequence[ModelEntry], store: RecoveredStore, front_end_ms: int
+    header: IndexHeader, entries: Sequence[_RawEntry], store: RecoveredStore, front_end_ms: int
 ) -> tuple[IndexHeader, list[ModelEntry]]:
     """Return what header and entries must be; of records that are gone, times are what they are said to be.
 
     front_end_ms: the end of the file in front, 0 if there never was one, _UNKNOWN if nobody knows any more.
     """
-    first, last, record_at = entries[0], entries[-1], store.by_offset.get
-    begin, end = record_at(first.physical_offset), record_at(last.physical_offset)
+    first_offset, last_offset, record_at = entries[0][1], entries[-1][1], store.by_offset.get
+    begin, end = record_at(first_offset), record_at(last_offset)
     begin_ms = header.begin_timestamp_ms if begin is None else begin.record.store_timestamp_ms
     end_ms = header.end_timestamp_ms if end is None else end.record.store_timestamp_ms
     timed = []
     counted_from_ms = front_end_ms  # the first one's seconds are counted from the header it found
-    for entry in entries:
-        found = record_at(entry.physical_offset)
+    for hashed, physical_offset, seconds, _ in entries:
+        found = record_at(physical_offset)
         if found is not None and counted_from_ms != _UNKNOWN:
             seconds = time_diff_s(counted_from_ms, found.record.store_timestamp_ms)
-            if seconds != entry.time_diff_s:
-                entry = entry._replace(time_diff_s=seconds)
-        timed.append(entry)
+        timed.append((hashed, physical_offset, seconds))
         counted_from_ms = begin_ms
-    return IndexHeader(begin_ms, end_ms, first.physical_offset, last.physical_offset, 0, 0), timed
+    return IndexHeader(begin_ms, end_ms, first_offset, last_offset, 0, 0), timed
 
 
 def _compare(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Violation]:

@@ -109,7 +109,7 @@ def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, di
         for put in ledger.puts
         if put.physical_offset is not None
         and min_offset <= put.physical_offset <= dispatched_to - put.record_bytes
-        and put.redirected_to is None
+        and put.detour is None
         and put.topic == topic
         and put.name not in ledger.gone
         and key.encode() in keys_of(put.properties)

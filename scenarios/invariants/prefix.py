@@ -81,10 +81,15 @@ def _is_at_home(evidence: Evidence, put: PutEntry) -> bool:
 
 
 def _holes(evidence: Evidence, elsewhere: set[str]) -> Iterator[Violation]:
-    store = evidence.store
+    store, gone, found_at = evidence.store, evidence.ledger.gone, evidence.store.by_offset.get
     for put in evidence.ledger.puts:
         at = put.physical_offset
-        if at is None or put.name in elsewhere or put.name in evidence.ledger.gone:
+        if at is None:
+            continue
+        found = found_at(at)  # nearly every put is at home, and found to be without a call
+        if found is not None and found.record.properties == put.properties:
+            continue
+        if put.name in elsewhere or put.name in gone:
             continue
         within = store.min_offset <= at and at + put.record_bytes <= store.max_offset
         if within and not _is_at_home(evidence, put):

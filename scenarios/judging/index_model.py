@@ -1,7 +1,6 @@
 """What the bytes of an index file must be, given its entries: written down again, apart from the store's own code."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ...store.formats.index import (
     ENTRY,
@@ -18,12 +17,8 @@ from ...store.formats.index import (
 _ENTRY_FIELDS = ((16, "previous"), (12, "timeDiff"), (4, "phyOffset"), (0, "keyHash"))
 
 
-class ModelEntry(NamedTuple):
-    """One entry, but for its link."""
-
-    key_hash: int
-    physical_offset: int
-    time_diff_s: int
+ModelEntry = tuple[int, int, int]
+"""One entry, but for its link: keyHash, phyOffset, timeDiff in seconds."""
 
 
 def file_content(header: IndexHeader, entries: Sequence[ModelEntry], slots: int, entries_max: int) -> bytes:
@@ -31,9 +26,11 @@ def file_content(header: IndexHeader, entries: Sequence[ModelEntry], slots: int,
     newest: dict[int, int] = {}
     content = bytearray(index_file_bytes(slots, entries_max))
     at = entries_at(slots)
-    for number, entry in enumerate(entries, 1):
-        slot = entry.key_hash % slots
-        ENTRY.pack_into(content, at + ENTRY_BYTES * number, *entry, newest.get(slot, 0))
+    write, previous = ENTRY.pack_into, newest.get
+    for number, (key_hash, physical_offset, time_diff_s) in enumerate(entries, 1):
+        slot = key_hash % slots
+        at += ENTRY_BYTES
+        write(content, at, key_hash, physical_offset, time_diff_s, previous(slot, 0))
         newest[slot] = number
     for slot, number in newest.items():
         slot_at = HEADER_BYTES + SLOT_BYTES * slot

@@ -41,12 +41,20 @@ class Knowledge(Enum):
 _STORED_OR_NOT = (PutMessageStatus.FLUSH_DISK_TIMEOUT, PutMessageStatus.UNKNOWN_ERROR)
 
 
+class Detour(NamedTuple):
+    """Where a record waits: for its time, or for its transaction to be decided."""
+
+    place: tuple[str, int]
+    """Topic and queue."""
+    delay_ms: int | None = None
+    """How long after it was stored it is due, if it waits for its time."""
+
+
 @dataclass(slots=True, eq=False)
 class PutEntry:
     """One message a producer put, alone or in a batch. Its properties name it, and are in its record."""
 
     name: str
-    life: int
     topic: str
     queue_id: int
     tags: str
@@ -60,10 +68,8 @@ class PutEntry:
     queue_offset: int | None = None
     is_durable: bool = False
     """Whether even a power cut may not take it any more."""
-    delay_ms: int | None = None
-    """How long after it was stored it is due, if it is to be delivered later."""
-    redirected_to: tuple[str, int] | None = None
-    """Topic and queue where its record waits: for its time, or for its transaction to be decided."""
+    detour: Detour | None = None
+    """Where its record waits, if it does not go straight to its queue."""
     light_names: tuple[str, ...] = ()
     """The light queues it is to enter beside its own, as it names them."""
     wrote_bytes: int | None = None
@@ -72,7 +78,12 @@ class PutEntry:
     @property
     def place(self) -> tuple[str, int]:
         """Return the topic and queue its own record is in."""
-        return self.redirected_to or (self.topic, self.queue_id)
+        return (self.topic, self.queue_id) if self.detour is None else self.detour.place
+
+    @property
+    def delay_ms(self) -> int | None:
+        """Return how long after it was stored it is due, if it is to be delivered later."""
+        return None if self.detour is None else self.detour.delay_ms
 
     @property
     def record_bytes(self) -> int:
@@ -205,7 +216,7 @@ class Ledger:
         if b"REAL_TOPIC\1" not in record.properties:
             return None
         put = self.named_by(record)
-        if put is None or put.redirected_to is None:
+        if put is None or put.detour is None:
             return None
         return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
 
@@ -219,11 +230,11 @@ class Ledger:
         put = self.by_name.get(found.get("KEYS", "").partition(" ")[0])
         if put is None:
             return None
-        goes_to = (put.topic, str(put.queue_id)) if put.redirected_to is not None else (None, None)
+        goes_to = (put.topic, str(put.queue_id)) if put.detour is not None else (None, None)
         if (found.get("REAL_TOPIC"), found.get("REAL_QID")) != goes_to:
             return None
         asked = decode_properties(put.properties.decode())
-        if put.redirected_to is not None and not put.wait and LIGHT_OFFSETS not in found:
+        if put.detour is not None and not put.wait and LIGHT_OFFSETS not in found:
             asked["WAIT"] = "false"  # a message that waits is stored with what a broker had taken out of it
         kept = {name: value for name, value in found.items() if name not in _ADDED}
         return put if kept == asked else None

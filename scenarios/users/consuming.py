@@ -81,7 +81,7 @@ class Consumer:
             put = self._put_of(raw)
             if put is not None:
                 pull.puts.append(put)
-                copy_end = None if put.redirected_to is None else _place_of(raw) + len(raw)
+                copy_end = None if put.detour is None else _place_of(raw) + len(raw)
                 if put.delay_ms is not None:
                     self._report(sched.check_seen(put, self._kernel.now_ns))
                 self._ledger.seen.append(Seen(pull.topic, pull.queue_id, queue_offset, put, copy_end))

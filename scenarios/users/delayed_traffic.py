@@ -6,7 +6,7 @@ where its record waits, for how long, and how long the record is, as the store a
 
 from ...sim.choices import Stream
 from ...store.formats.delay_level import SCHEDULE_TOPIC, parse_delay_levels
-from ..judging.ledger import PutEntry
+from ..judging.ledger import Detour, PutEntry
 from ..machine import DELAY_LEVELS
 from ..plan import Plan
 
@@ -26,8 +26,7 @@ def draw_level(stream: Stream, plan: Plan) -> int:
 
 def redirect(put: PutEntry, level: int) -> None:
     """Note where a put with a DELAY of that level waits, and for how long."""
-    put.delay_ms = DELAYS_MS[level]
-    put.redirected_to = (SCHEDULE_TOPIC, level - 1)
+    put.detour = Detour((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level])
     added = f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}" + ("" if put.wait else "\2WAIT\1false")
     put.wrote_bytes = _FIXED_BYTES + len(put.body) + len(SCHEDULE_TOPIC) + len(put.properties) + len(added)
 

@@ -32,10 +32,10 @@ def widest_bytes(put: PutEntry) -> int:
     if not put.light_names:
         return put.record_bytes
     added = f"\2{LIGHT_OFFSETS}\1" + ",".join("9" * _OFFSET_DIGITS_MAX for _ in put.light_names)
-    if put.redirected_to is not None:
+    if put.detour is not None:
         added += f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}"
     entering = _FIXED_BYTES + len(put.body) + len(put.topic) + len(put.properties) + len(added)
-    return entering if put.redirected_to is None else max(entering, put.record_bytes)
+    return entering if put.detour is None else max(entering, put.record_bytes)
 
 
 def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:

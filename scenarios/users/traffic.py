@@ -254,7 +254,6 @@ class Traffic:
         body = (f"{name}|".encode() * (body_bytes // len(name) + 1))[:body_bytes]
         entry = PutEntry(
             name,
-            self._life,
             topic,
             queue_id,
             tags,

@@ -23,7 +23,7 @@ from ...store.world import Task
 from ..invariants import status, tx
 from ..judging import excuses
 from ..judging.evidence import Violation
-from ..judging.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Ledger, PutEntry
+from ..judging.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Detour, Ledger, PutEntry
 from ..judging.recovered import read_store
 from ..judging.transactions import GROUP, Behaviour, Decision, Transaction
 from ..machine import TRANSACTIONS
@@ -58,7 +58,7 @@ def draw_behaviour(stream: Stream) -> Behaviour:
 
 def redirect(put: PutEntry) -> None:
     """Note where a half message is, and how long its record is."""
-    put.redirected_to = (HALF_TOPIC, 0)
+    put.detour = Detour((HALF_TOPIC, 0))
     added = f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}" + ("" if put.wait else "\2WAIT\1false")
     put.wrote_bytes = _FIXED_BYTES + len(put.body) + len(HALF_TOPIC) + len(put.properties) + len(added)
 

@@ -1,7 +1,7 @@
 """Policies: who runs next, and for how long. One file each; this one says what the kernel asks of them."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from ..task import SimTask
 
@@ -28,7 +28,6 @@ class Policy(Protocol):
         """
 
 
-@runtime_checkable
 class WatchingPolicy(Policy, Protocol):
     """A policy that wants to know of every point, also of those at which nobody else could run."""
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from tornlog.__main__ import application
 from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.judging.evidence import Evidence
-from tornlog.scenarios.judging.ledger import HALF_TOPIC, OP_TOPIC, Ledger, PutEntry
+from tornlog.scenarios.judging.ledger import HALF_TOPIC, OP_TOPIC, Detour, Ledger, PutEntry
 from tornlog.scenarios.judging.recovered import FoundRecord, RecoveredStore
 from tornlog.scenarios.judging.transactions import Behaviour, Decision, Transaction
 from tornlog.scenarios.mutants import MUTANTS
@@ -105,7 +105,7 @@ def make_put() -> Callable[..., PutEntry]:
         name: str, *, at: int | None = None, status: PutMessageStatus | None = None, wait: bool = True
     ) -> PutEntry:
         properties = f"KEYS\1{name}".encode()
-        entry = PutEntry(name, 0, "T", 0, "", b"body", properties, wait, 0, 0, status, at)
+        entry = PutEntry(name, "T", 0, "", b"body", properties, wait, 0, 0, status, at)
         assert entry.record_bytes <= 200
         return entry
 
@@ -144,8 +144,8 @@ class History:
         """Put a half message of a message to T0/0."""
         behaviour = Behaviour(True, None, False, 0, 0, immunity_s)
         properties = f"KEYS\1{name}\2PGROUP\1sellers\2TRAN_MSG\1true".encode()
-        put = PutEntry(name, 0, "T0", 0, "", name.encode(), properties, True, 0)
-        put.status, put.redirected_to = PutMessageStatus.PUT_OK, (HALF_TOPIC, 0)
+        put = PutEntry(name, "T0", 0, "", name.encode(), properties, True, 0)
+        put.status, put.detour = PutMessageStatus.PUT_OK, Detour((HALF_TOPIC, 0))
         self.evidence.ledger.ask(put)
         transaction = self.evidence.ledger.transactions.prepare(name, behaviour)
         half = self.add(HALF_TOPIC, self._waiting(name), put.body)

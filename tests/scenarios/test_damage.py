@@ -100,7 +100,7 @@ def test_a_sector_of_zeros_is_nothing_to_lose() -> None:
 
 
 def put_at(ledger: Ledger, name: str, physical_offset: int) -> PutEntry:
-    put = PutEntry(name, 0, "T", 0, "", b"", name.encode(), True, 0, physical_offset=physical_offset)
+    put = PutEntry(name, "T", 0, "", b"", name.encode(), True, 0, physical_offset=physical_offset)
     ledger.ask(put)
     ledger.promise(put)
     ledger.stable.append(Seen("T", 0, 0, put))

@@ -61,7 +61,7 @@ class Bench:
         for number in range(messages):
             append = self.store.put_message(Message.of("T", b"b" * MESSAGE_BYTES)).append
             assert append is not None
-            put = PutEntry(f"m{number}", 0, "T", 0, "", b"b" * MESSAGE_BYTES, b"%d" % number, True, 0)
+            put = PutEntry(f"m{number}", "T", 0, "", b"b" * MESSAGE_BYTES, b"%d" % number, True, 0)
             put.physical_offset, put.wrote_bytes = append.wrote_offset, append.wrote_bytes
             self.ledger.ask(put)
             self.ledger.promise(put)

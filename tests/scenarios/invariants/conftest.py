@@ -33,7 +33,7 @@ def put_of(number: int) -> PutEntry:
     name = f"m{number}"
     body = f"{name} body".encode()
     properties = f"KEYS\1{name}\2TAGS\1TagA".encode()
-    return PutEntry(name, 0, "T0", 0, "TagA", body, properties, True, asked_ns=0)
+    return PutEntry(name, "T0", 0, "TagA", body, properties, True, asked_ns=0)
 
 
 @pytest.fixture

@@ -245,7 +245,7 @@ def asked(store: MessageStore, count: int) -> Ledger:
     """Return a ledger that knows the messages `filled` has put, a segment of them at each of its places."""
     ledger = Ledger()
     for number in range(count):
-        put = PutEntry(f"k{number}", 0, "T0", 0, "", b"", b"%d" % number, True, 0)
+        put = PutEntry(f"k{number}", "T0", 0, "", b"", b"%d" % number, True, 0)
         put.physical_offset = number // 3 * 2048
         ledger.ask(put)
     return ledger

@@ -11,7 +11,7 @@ from tornlog.faults.disk import Disk
 from tornlog.scenarios.invariants import idx
 from tornlog.scenarios.judging.evidence import Evidence
 from tornlog.scenarios.judging.found_index import FoundIndex, read_index
-from tornlog.scenarios.judging.index_model import ModelEntry, file_content
+from tornlog.scenarios.judging.index_model import file_content
 from tornlog.store.formats.index import IndexHeader
 from tornlog.store.formats.index_key import key_hash
 from tornlog.store.message_store import MessageStore
@@ -29,10 +29,8 @@ def file_of(found: list[Any], front_end_ms: int = 0) -> bytes:
         counted_from_ms = first_ms if entries else front_end_ms
         stored_ms = one.record.store_timestamp_ms
         diff_s = (stored_ms - counted_from_ms) // 1000 if counted_from_ms else 0
-        entries.append(ModelEntry(key_hash("T0", name), one.record.physical_offset, diff_s))
-    header = IndexHeader(
-        first_ms, last.store_timestamp_ms, entries[0].physical_offset, last.physical_offset, 0, 0
-    )
+        entries.append((key_hash("T0", name), one.record.physical_offset, diff_s))
+    header = IndexHeader(first_ms, last.store_timestamp_ms, entries[0][1], last.physical_offset, 0, 0)
     return file_content(header, entries, SLOTS, ENTRIES_MAX)
 
 

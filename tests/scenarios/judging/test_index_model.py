@@ -1,7 +1,7 @@
 import pytest
 
 from tornlog.faults.disk import Disk
-from tornlog.scenarios.judging.index_model import ModelEntry, field_at, file_content
+from tornlog.scenarios.judging.index_model import field_at, file_content
 from tornlog.scenarios.machine import world_of
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -33,7 +33,7 @@ def written_by_the_store() -> bytes:
 
 
 def test_the_model_has_the_bytes_that_the_store_writes() -> None:
-    entries = [ModelEntry(hashed, offset, (stored_ms - 5_000) // 1000) for hashed, offset, stored_ms in PUT]
+    entries = [(hashed, offset, (stored_ms - 5_000) // 1000) for hashed, offset, stored_ms in PUT]
     header = IndexHeader(5_000, 9_999, 100, 500, 0, 0)
 
     assert file_content(header, entries, SLOTS, ENTRIES_MAX) == written_by_the_store()

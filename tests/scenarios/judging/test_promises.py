@@ -9,7 +9,7 @@ from tornlog.faults.profiles import PROFILES
 from tornlog.scenarios.invariants import dur, prefix
 from tornlog.scenarios.judging import promises
 from tornlog.scenarios.judging.evidence import Evidence
-from tornlog.scenarios.judging.ledger import Ledger, PutEntry, Seen
+from tornlog.scenarios.judging.ledger import Detour, Ledger, PutEntry, Seen
 from tornlog.scenarios.judging.recovered import FoundRecord, RecoveredStore
 from tornlog.scenarios.plan import Plan
 from tornlog.store.formats.scan import ScannedRecord
@@ -233,11 +233,7 @@ def test_damage_takes_the_copies_behind_it_and_excuses_what_had_been_delivered(
 
     for number in range(3):
         delayed = make_put(f"delayed {number}")
-        delayed.delay_ms, delayed.redirected_to, delayed.queue_offset = (
-            1000,
-            ("SCHEDULE_TOPIC_XXXX", 1),
-            number,
-        )
+        delayed.detour, delayed.queue_offset = Detour(("SCHEDULE_TOPIC_XXXX", 1), 1000), number
         ledger.ask(delayed)
     promises.note_damaged_copies(ledger, {1: 9, 2: 2})
     assert ledger.delivered_into_damage == {"delayed 0", "delayed 1"}

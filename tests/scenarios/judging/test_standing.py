@@ -13,7 +13,7 @@ from tornlog.store.put_result import PutMessageStatus
 
 
 def entry(name: str) -> PutEntry:
-    return PutEntry(name, 0, "T", 0, "", b"body", f"KEYS\1{name}".encode(), True, 5)
+    return PutEntry(name, "T", 0, "", b"body", f"KEYS\1{name}".encode(), True, 5)
 
 
 def answered(ledger: Ledger, name: str, at: int) -> PutEntry:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.scenarios.judging.ledger import HALF_TOPIC, Ledger, PutEntry
+from tornlog.scenarios.judging.ledger import HALF_TOPIC, Detour, Ledger, PutEntry
 from tornlog.scenarios.judging.transactions import Behaviour, Transaction, Transactions
 from tornlog.scenarios.plan import Plan
 from tornlog.scenarios.run import Outcome
@@ -64,7 +64,7 @@ def test_a_half_message_is_as_long_as_the_ledger_believes(
 
     monkeypatch.setattr(TransactionalMessageService, "prepare", measured)
     execute(replace(transaction_plan, no_wait_chance=0.5))
-    halves = [put for put in asked if put.redirected_to == (HALF_TOPIC, 0)]
+    halves = [put for put in asked if put.detour == Detour((HALF_TOPIC, 0))]
     assert {put.wait for put in halves} == {True, False}
     assert {put.properties.decode(): put.record_bytes for put in halves} == sizes
 
