@@ -1,7 +1,8 @@
 """What is measured, with the floor each figure has to reach, and the running of it.
 
 Floors are the project's budget for one core of a two-core CI machine; noisy neighbours can halve any figure, so rounds
-are interleaved: each goes through all measurements once, and what is compared was measured in the same round.
+are interleaved: each goes through all measurements once, and what is compared was measured in the same round. Of puts,
+simulated and real, floors are of asynchronous flush, a store's default; synchronous flush is beside them.
 """
 
 import os
@@ -91,7 +92,7 @@ MEASUREMENTS = (
         Measurement(name, "messages/s", floor, _simulated(partial(simulated_messages, **how)))
         for name, floor, how in (
             ("simulated messages, async", 15_000.0, {"sync_flush": False}),
-            ("simulated messages, sync", 15_000.0, {"sync_flush": True}),
+            ("simulated messages, sync", None, {"sync_flush": True}),
             ("simulated messages, keyed", None, {"sync_flush": False, "keyed": True}),
         )
     ),
@@ -99,7 +100,7 @@ MEASUREMENTS = (
         "complete crash runs, async", "runs/s", 150.0, _simulated(partial(crash_runs, sync_flush=False))
     ),
     Measurement(
-        "complete crash runs, sync", "runs/s", 150.0, _simulated(partial(crash_runs, sync_flush=True))
+        "complete crash runs, sync", "runs/s", None, _simulated(partial(crash_runs, sync_flush=True))
     ),
     Measurement("crash states", "states/s", 500.0, _simulated(crash_states)),
     Measurement("digest overhead", "%", None, _simulated(digest_overhead), ceiling=8.0),

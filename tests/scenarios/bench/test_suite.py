@@ -216,9 +216,7 @@ def test_names_are_one_of_a_kind_and_floors_are_those_of_the_budget() -> None:
     assert floors == {
         "kernel steps": 400_000,
         "simulated messages, async": 15_000,
-        "simulated messages, sync": 15_000,
         "complete crash runs, async": 150,
-        "complete crash runs, sync": 150,
         "crash states": 500,
         "history judged": 100_000,
         "history, 10 times over 1": 0.7,
