@@ -40,7 +40,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     check = status.check
 
     def count(*arguments: Any, **named: Any) -> Any:
-        counted[f"{arguments[3].life} {arguments[4].status.value}"] += 1
+        life = arguments[3].name.partition(".")[0].removeprefix("m")
+        counted[f"{life} {arguments[4].status.value}"] += 1
         return check(*arguments, **named)
 
     monkeypatch.setattr(status, "check", count)
