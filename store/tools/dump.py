@@ -32,6 +32,7 @@ from typing import Any
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
+from ..formats.boundaries import find_record
 from ..formats.message import MessageRecord, decode_record
 from ..formats.message_id import encode_message_id
 from ..formats.properties import (
@@ -46,7 +47,6 @@ from ..segments.directories import name_of
 from ..segments.segment import first_nonzero
 from ..world import Files
 from .geometry import log_statuses
-from .verify_log import find_record
 
 FORMAT = "tornlog-dump/1"
 _ZEROS = "zeros"

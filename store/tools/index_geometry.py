@@ -1,28 +1,13 @@
-"""How many slots and entries an index was made with, worked out from its files.
-
-A length of 40 + 4 slots + 20 entries leaves many pairs to choose from, 5 slots apart. The last byte that is not zero
-lies in the last entry, the header tells that entry's number, and so only one of any five numbers of slots in a row is
-possible: together that is one pair. The entry's own slot, which must name it, confirms it.
-"""
+"""How many slots and entries an index was made with: as told, or worked out from its files."""
 
 from collections.abc import Iterator
 
 from ..config import StoreConfig
-from ..formats.index import (
-    ENTRY_BYTES,
-    HEADER_BYTES,
-    SLOT,
-    SLOT_BYTES,
-    decode_entry,
-    decode_header,
-    entries_at,
-    index_file_bytes,
-)
+from ..formats.index import ENTRY_BYTES, SLOT_BYTES, entries_at, index_file_bytes
 from ..formats.index_name import parse_index_file_name
+from ..formats.index_slots import slots_of
 from ..world import Files
 
-_SLOTS_APART = ENTRY_BYTES // SLOT_BYTES
-_CHUNK_BYTES = 1 << 20
 _ENTRIES_MIN = 2
 _BYTES_MIN = index_file_bytes(1, _ENTRIES_MIN)
 _BYTES_MAX = 0x7FFFFFFF
@@ -66,31 +51,8 @@ def _pair(
     if slots is None:
         if size_bytes == index_file_bytes(config.max_hash_slot_num, config.max_index_num):
             return config.max_hash_slot_num, config.max_index_num
-        slots = _slots_of(files.map(path, size_bytes).view(0, size_bytes))
+        slots = slots_of(files.map(path, size_bytes).view(0, size_bytes))
     if slots is None:
         return None
     entries, odd_bytes = divmod(size_bytes - entries_at(slots), ENTRY_BYTES)
     return (slots, entries) if entries >= _ENTRIES_MIN and not odd_bytes else None
-
-
-def _slots_of(view: memoryview) -> int | None:
-    """Return how many slots the file that view holds must have, None if it does not tell."""
-    last = decode_header(view).next_entry - 1
-    number, odd_bytes = divmod(len(view) - HEADER_BYTES, SLOT_BYTES)
-    if last < 1 or odd_bytes:
-        return None
-    most = (_last_byte_at(view) - index_file_bytes(0, last)) // SLOT_BYTES
-    slots = most - (most - number) % _SLOTS_APART
-    at = index_file_bytes(slots, last)
-    if slots < 1 or at + ENTRY_BYTES > len(view):
-        return None
-    slot = decode_entry(view, at).key_hash % slots
-    return slots if SLOT.unpack_from(view, entries_at(slot))[0] == last else None
-
-
-def _last_byte_at(view: memoryview) -> int:
-    """Return where the last byte lies that is not zero; there must be one."""
-    start = (len(view) - 1) // _CHUNK_BYTES * _CHUNK_BYTES
-    while not (kept := len(bytes(view[start : start + _CHUNK_BYTES]).rstrip(b"\0"))):
-        start -= _CHUNK_BYTES
-    return start + kept - 1

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
+from ..formats.boundaries import find_record
 from ..formats.index import (
     ENTRY,
     ENTRY_BYTES,
@@ -28,7 +29,7 @@ from ..formats.scan import ScannedRecord
 from ..index.structure import defects, header_defects
 from ..world import Files
 from .verify_files import RawSegment
-from .verify_log import LogFacts, find_record
+from .verify_log import LogFacts
 from .violation import Findings, Promise, Violation
 
 _TIME_DIFF_AT = 12

@@ -11,16 +11,8 @@ from struct import Struct
 
 from ..dispatch import is_queued
 from ..errors import CorruptFileError
+from ..formats.boundaries import find_record
 from ..formats.delay_level import record_tags_code
-from ..formats.message import (
-    BLANK_BYTES,
-    BLANK_MAGIC,
-    MAGIC_AT,
-    MESSAGE_MAGIC,
-    MESSAGE_MAGIC_V2,
-    PHYSICAL_OFFSET_AT,
-    RECORD_BYTES_MIN,
-)
 from ..formats.properties import PROPERTY_INNER_MULTI_QUEUE_OFFSET
 from ..formats.scan import ScannedRecord
 from ..light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
@@ -29,10 +21,6 @@ from .violation import Findings, Promise, Violation
 
 _QUEUE_OFFSET_AT = 20
 _BLANK = Struct(">ii")
-_I64 = Struct(">q")
-_MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2))
-_BLANK_MAGIC = BLANK_MAGIC.to_bytes(4, "big", signed=True)
-_SEARCH_BYTES = 1 << 20
 
 
 class QueuedRecords:
@@ -239,42 +227,3 @@ def _without_crc(segment: RawSegment, at: int) -> ScannedRecord | None:
         return next(segment.records_from(at, len(segment.view), check_crc=False), None)
     except CorruptFileError:
         return None
-
-
-def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: int) -> int | None:
-    """Return the first position from start on that begins a record, or a blank one, by magic and own place."""
-    overlap_bytes = RECORD_BYTES_MIN
-    for chunk_at in range(start, len(view), _SEARCH_BYTES):
-        chunk = bytes(view[chunk_at : chunk_at + _SEARCH_BYTES + overlap_bytes])
-        places = [
-            chunk_at + at
-            for magic in (*_MAGICS, _BLANK_MAGIC)
-            for at in _places_of(magic, chunk)
-            if _begins_record(view, chunk_at + at, base_offset, segment_bytes)
-        ]
-        if places:
-            return min(places)
-    return None
-
-
-def _places_of(magic: bytes, chunk: bytes) -> list[int]:
-    """Return where records would begin whose magics are in the chunk."""
-    places = []
-    found = chunk.find(magic)
-    while found >= 0:
-        if found >= MAGIC_AT:
-            places.append(found - MAGIC_AT)
-        found = chunk.find(magic, found + 1)
-    return places
-
-
-def _begins_record(view: memoryview, at: int, base_offset: int, segment_bytes: int) -> bool:
-    if len(view) - at < BLANK_BYTES:
-        return False
-    size_bytes, magic = _BLANK.unpack_from(view, at)
-    if magic == BLANK_MAGIC:
-        return bool(size_bytes == segment_bytes - at)
-    if len(view) - at < RECORD_BYTES_MIN:
-        return False
-    (physical_offset,) = _I64.unpack_from(view, at + PHYSICAL_OFFSET_AT)
-    return bool(physical_offset == base_offset + at)

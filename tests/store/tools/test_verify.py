@@ -10,13 +10,13 @@ from typer.testing import CliRunner, Result
 from tornlog.__main__ import application
 from tornlog.store import commands
 from tornlog.store.config import StoreConfig
+from tornlog.store.formats.boundaries import find_record
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools import present
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import Verification, verify_directory
-from tornlog.store.tools.verify_log import find_record
 from tornlog.store.tools.violation import Promise
 
 GOLDEN = Path(__file__).parents[2] / "golden"
