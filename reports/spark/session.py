@@ -3,21 +3,25 @@
     with session() as spark:
         spark.read.parquet("out/sweep").show()
 
+    with session("spark://head:7077", ship=["tornlog-0.1.0-py3-none-any.whl"]) as spark: ...
+
 Local masters listen on loopback only, have no UI, log problems only, and are tuned to start within a few seconds.
 """
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
+from .cargo import Cargo, CargoError
 from .jdk import java_home
+from .masters import LOOPBACK, is_in_this_environment, is_on_this_machine
 
 LOCAL = "local[*]"
-_LOOPBACK = "127.0.0.1"
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a driver that hands rows on and computes little: half the time to the first job, by measurement."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -32,8 +36,8 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
 }
 _LOCALLY = {
-    "spark.driver.bindAddress": _LOOPBACK,
-    "spark.driver.host": _LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.driver.host": LOOPBACK,
     "spark.driver.extraJavaOptions": f"{_QUICK_START} -Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.sql.shuffle.partitions": "8",
 }
@@ -41,34 +45,59 @@ _LOCALLY = {
 
 @contextmanager
 def session(
-    master: str = LOCAL, *, app_name: str = "tornlog", config: Mapping[str, str] | None = None
+    master: str = LOCAL,
+    *,
+    app_name: str = "tornlog",
+    config: Mapping[str, str] | None = None,
+    ship: Sequence[str] = (),
 ) -> Iterator[SparkSession]:
-    """Yield a session on a master, and stop it. config counts before what is set here.
+    """Yield a session on a master, and stop it.
 
-    Raises NoJavaError if there is no Java to start Spark with.
+    config counts before what is set here. ship: paths or URIs of what executors are to import, see `cargo`.
+    Raises NoJavaError if there is no Java to start Spark with, CargoError for what cannot be shipped.
     """
-    _prepare_environment(master)
-    settings = {**_ALWAYS, **(_LOCALLY if is_on_this_machine(master) else {}), **(config or {})}
+    cargo = Cargo.of(ship)
+    if ship and is_in_this_environment(master):
+        raise CargoError(f"{master} works in this environment: there is nothing to ship to")
+    given = dict(config or {})
+    settings = {**_ALWAYS, **(_LOCALLY if is_on_this_machine(master) else {}), **given}
+    if cargo.archives:
+        settings["spark.archives"] = ",".join(filter(None, (given.get("spark.archives"), *cargo.archives)))
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    python = given.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or cargo.python
+    with _environment(master, python), TemporaryDirectory(prefix="tornlog-") as aside:
+        spark = builder.getOrCreate()
+        try:
+            for path in cargo.as_spark_imports_it(Path(aside)):
+                spark.sparkContext.addPyFile(path)
+            yield spark
+        finally:
+            spark.stop()
 
 
-def is_on_this_machine(master: str) -> bool:
-    """Return whether a master stands for processes of this machine alone."""
-    return master.startswith("local") or f"//{_LOOPBACK}:" in master
+@contextmanager
+def _environment(master: str, python: str | None) -> Iterator[None]:
+    """Name Java and the Pythons for what is started in this block; but for Java, what the user has named stays.
 
-
-def _prepare_environment(master: str) -> None:
-    """Name the Java and the Pythons that are started from here; whatever the user has named stays."""
-    os.environ["JAVA_HOME"] = str(java_home())
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    python: what executors run; None for this process's on this machine, and for Spark's own choice elsewhere.
+    """
+    ours = {"PYSPARK_DRIVER_PYTHON": sys.executable}
     if is_on_this_machine(master):
-        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
-        os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+        python = python or sys.executable
+        ours |= {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_LOCAL_HOSTNAME": "localhost"}
+    named = {name: value for name, value in ours.items() if not os.environ.get(name)}
+    named["JAVA_HOME"] = str(java_home())
+    if python is not None:
+        named["PYSPARK_PYTHON"] = python
+    before = {name: os.environ.get(name) for name in named}
+    os.environ.update(named)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -5,8 +5,6 @@ JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "
 table.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -30,12 +28,11 @@ from ...scenarios.cli.common import (
 )
 from ...scenarios.mutants.known import find_mutant
 from ...scenarios.present import plain_table, tell_failure
+from ..spark.options import Conf, Master, Ship, engine_for
 
 if TYPE_CHECKING:
-    from ..spark.engine import Engine
     from .sweep import Progress
 
-IN_PROCESS = "in-process"
 _BAD = ("harness-error", "nondeterministic", "timed-out", "crashed")
 
 
@@ -52,10 +49,9 @@ def sweep(
     ] = None,
     policy: Annotated[str | None, typer.Option(help="One policy only; see `list`.")] = None,
     mutant: Annotated[str | None, typer.Option(help="With a known bug put back; see `list`.")] = None,
-    master: Annotated[
-        str,
-        typer.Option(help=f"Spark's master, as in local[2] or spark://host:7077; {IN_PROCESS}: no Spark."),
-    ] = "local[*]",
+    master: Master = "local[*]",
+    ship: Ship = None,
+    conf: Conf = None,
     stop_after: Annotated[
         int | None, typer.Option(min=1, help="Begin no more after so many failures.")
     ] = None,
@@ -77,7 +73,7 @@ def sweep(
         raise typer.BadParameter(f"{error}: sweeps need `pip install tornlog[spark]`") from error
     request = Request(tuple(names), wanted.start, wanted.stop, disk, policy, mutant)
     table, began = Table(out), perf_counter()
-    with _engine(master) as engine:
+    with engine_for(master, ship, conf) as engine:
         try:
             with progress_bar(
                 TextColumn("{task.description}"),
@@ -124,26 +120,6 @@ def sweep(
     if any(done.outcomes[outcome] for outcome in _BAD):
         raise typer.Exit(EXIT_HARNESS)
     raise typer.Exit(EXIT_BROKEN if small else EXIT_HELD)
-
-
-@contextmanager
-def _engine(master: str) -> Iterator["Engine"]:
-    """Yield what does the work."""
-    from ..spark.engine import InProcess, OnSpark
-
-    if master == IN_PROCESS:
-        yield InProcess()
-        return
-    try:
-        from ..spark.jdk import NoJavaError
-        from ..spark.session import session
-    except ImportError as error:
-        raise typer.BadParameter(f"{error}: sweeps need `pip install tornlog[spark]`") from error
-    try:
-        with session(master) as spark:
-            yield OnSpark(spark.sparkContext)
-    except NoJavaError as error:
-        raise typer.BadParameter(str(error), param_hint="--master") from error
 
 
 def _tell(done: "Progress", took: float) -> None:

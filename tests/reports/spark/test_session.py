@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tornlog.reports.spark.engine import InProcess, OnSpark
-from tornlog.reports.spark.session import is_on_this_machine, session
+from tornlog.reports.spark.session import session
 from tornlog.reports.sweep.request import Request
 from tornlog.reports.sweep.sweep import sweep
 from tornlog.reports.sweep.table import Table
@@ -80,17 +80,3 @@ def test_a_local_session_listens_on_loopback_only_and_has_no_ui(spark: SparkSess
     assert listening
     assert set(listening) <= set(_LOOPBACKS)
     assert spark.sparkContext.uiWebUrl is None
-
-
-@pytest.mark.parametrize(
-    ("master", "here"),
-    [
-        ("local[*]", True),
-        ("local-cluster[2,1,1024]", True),
-        ("spark://127.0.0.1:7077", True),
-        ("spark://head:7077", False),
-        ("yarn", False),
-    ],
-)
-def test_a_master_is_of_this_machine_or_of_a_cluster(master: str, *, here: bool) -> None:
-    assert is_on_this_machine(master) is here
