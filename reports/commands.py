@@ -2,10 +2,11 @@
 
 import typer
 
+from .analysis.command import analyze
 from .sweep.command import sweep
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the program."""
-    for command in (sweep,):
+    for command in (sweep, analyze):
         app.command(name=command.__name__.rstrip("_"))(command)

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from ..faults.kinds import FAULTS
-from .marks import MARKS
+from ..faults.kinds import FAULTS as FAULTS
+from .marks import MARKS as MARKS
 from .runner import Tally
 
 

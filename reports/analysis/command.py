@@ -1,0 +1,93 @@
+"""The command that analyses: what the rows of one or several sweeps say when they are put together.
+
+JSON, version 1: `{"format": "tornlog-analysis/1", "sweeps": [{"place", "scenarios": [names], "first", "last", "disk",
+"policy", "mutant", "seeds"}], "rows", "never": {"faults": [names], "marks": [names]}, "tables": {"pass_rates",
+"mutants", "detections", "coverage", "put_latency"}, "files": [paths]}`. Of a sweep it is what was asked for; rows is
+what was there, of all sweeps together, every run once. Each table is a list of objects, whose members are the columns
+that `pass_rates.py`, `detection.py`, `coverage.py` and `put_latency.py` in reports/analysis describe; so are the files
+that --out leaves, one Parquet file a table.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...scenarios.cli.common import OUT, JsonFile, write_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .source import Sweep
+
+_ASKED_FOR = ("scenarios", "first", "last", "disk", "policy", "mutant")
+
+
+def analyze(
+    places: Annotated[
+        list[str], typer.Argument(metavar="DIR...", help="Directories or URIs that `sweep` wrote.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", file_okay=False, help="Leave each table as a Parquet file in DIR."),
+    ] = None,
+    master: Annotated[
+        str, typer.Option(help="Spark's master, as in local[2] or spark://host:7077.")
+    ] = "local[*]",
+    json_file: JsonFile = None,
+) -> None:
+    """Say what sweeps came to: pass rates, times to detection of mutants, coverage, latencies of puts."""
+    try:
+        from ..spark.jdk import NoJavaError
+        from ..spark.session import session
+        from .analysis import analysed, write_tables
+        from .source import NoSweepError, rows_of, sweep_at
+    except ImportError as error:
+        raise typer.BadParameter(f"{error}: analyses need `pip install tornlog[spark]`") from error
+    try:
+        sweeps = [sweep_at(place) for place in dict.fromkeys(places)]
+    except NoSweepError as error:
+        raise typer.BadParameter(str(error), param_hint="DIR") from error
+    try:
+        with session(master) as spark:
+            tables = analysed(rows_of(spark, sweeps))
+    except NoJavaError as error:
+        raise typer.BadParameter(str(error), param_hint="--master") from error
+    files = [] if out is None else write_tables(tables, out)
+    if json_file is not None:
+        write_json(json_file, _document(sweeps, tables, files))
+    if json_file != "-":
+        _tell(tables, files)
+
+
+def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[Path]) -> dict[str, Any]:
+    from .coverage import never
+
+    return {
+        "format": "tornlog-analysis/1",
+        "sweeps": [
+            {
+                "place": sweep.place,
+                **{name: getattr(sweep.request, name) for name in _ASKED_FOR},
+                "seeds": sweep.request.seeds,
+            }
+            for sweep in sweeps
+        ],
+        "rows": _rows(tables),
+        "never": {f"{what}s": never(tables["coverage"], what) for what in ("fault", "mark")},
+        "tables": {name: table.to_pylist() for name, table in tables.items()},
+        "files": [str(path) for path in files],
+    }
+
+
+def _rows(tables: dict[str, "pa.Table"]) -> int:
+    return sum(tables["pass_rates"]["seeds"].to_pylist())
+
+
+def _tell(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
+    from .present import tell_analysis
+
+    OUT.print(f"{_rows(tables):,} rows\n")
+    tell_analysis(OUT, tables)
+    for path in files:
+        OUT.print(str(path), soft_wrap=True, markup=False)
