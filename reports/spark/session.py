@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
+from ..source.rocketmq import RocketMQSource
 from .cargo import Cargo, CargoError
 from .jdk import java_home
 from .masters import LOOPBACK, is_in_this_environment, is_on_this_machine
@@ -70,6 +71,7 @@ def session(
     with _environment(master, python), TemporaryDirectory(prefix="tornlog-") as aside:
         spark = builder.getOrCreate()
         try:
+            spark.dataSource.register(RocketMQSource)
             for path in cargo.as_spark_imports_it(Path(aside)):
                 spark.sparkContext.addPyFile(path)
             yield spark

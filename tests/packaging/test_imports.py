@@ -14,7 +14,12 @@ ALLOWED = {
     "tornlog.sim": ("tornlog.sim",),
     "tornlog.faults": ("tornlog.faults", "tornlog.sim"),
     "tornlog.scenarios": ("tornlog.scenarios", "tornlog.sim", "tornlog.store", "tornlog.faults"),
-    "tornlog.reports": ("tornlog.reports", "tornlog.scenarios", "tornlog.store.formats"),
+    "tornlog.reports": (
+        "tornlog.reports",
+        "tornlog.scenarios",
+        "tornlog.store.formats",
+        "tornlog.store.errors",
+    ),
 }
 """What the modules below a name may import of ours; the longest name that fits a module counts."""
 

@@ -1,0 +1,108 @@
+"""The source `rocketmq`, as Spark takes it in: `spark.read.format("rocketmq").option(…).load(directory)`.
+
+Sessions of reports.spark have it; others register it: `spark.dataSource.register(RocketMQSource)`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from .checkpoint import Checkpoint
+from .conditions import Condition, Conditions, condition_of
+from .directory import StoreDirectory
+from .index_entries import IndexEntries
+from .messages import Messages
+from .queue_entries import QueueEntries
+from .source_options import SourceOptions
+from .stream import LogStream, Part
+
+TABLES: dict[str, Callable[[SourceOptions], "StoreTable"]] = {
+    "messages": Messages,
+    "queue_entries": QueueEntries,
+    "index_entries": IndexEntries,
+    "checkpoint": Checkpoint,
+}
+
+
+class StoreTable(Protocol):
+    """One kind of rows of a store directory."""
+
+    schema: pa.Schema
+    pushed_columns: frozenset[str]
+    """Columns whose conditions are seen to by `batches`."""
+
+    def partitions(self, directory: StoreDirectory, conditions: Conditions) -> Sequence[Any]:
+        """Return what tasks read, one each."""
+
+    def batches(
+        self, directory: StoreDirectory, partition: Any, conditions: Conditions
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one of them."""
+
+
+class RocketMQSource(DataSource):
+    """The files of a store directory as tables; source_options says what there is to choose."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what `format` takes."""
+        return "rocketmq"
+
+    def schema(self) -> StructType:
+        """Return the columns of the table that the options name."""
+        return from_arrow_schema(_table(SourceOptions.of(self.options)).schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads the table."""
+        return TableReader(SourceOptions.of(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return what follows the log."""
+        return LogStream(SourceOptions.of(self.options))
+
+
+class TableReader(DataSourceReader):
+    """Reads one table once."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._conditions: list[Condition] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Keep the filters that are seen to here; yield the others."""
+        columns = _table(self._options).pushed_columns
+        for pushed in filters:
+            condition = condition_of(pushed, columns)
+            if condition is None:
+                yield pushed
+            else:
+                self._conditions.append(condition)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return what tasks read."""
+        found = _table(self._options).partitions(self._directory(), Conditions(self._conditions))
+        return [Part(one) for one in found]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one part."""
+        table, conditions = _table(self._options), Conditions(self._conditions)
+        yield from table.batches(self._directory(), partition.value, conditions)
+
+    def _directory(self) -> StoreDirectory:
+        return StoreDirectory(self._options.path, self._options.commit_log)
+
+
+def _table(options: SourceOptions) -> StoreTable:
+    if options.table not in TABLES:
+        raise ValueError(f"no table {options.table}; there are {', '.join(TABLES)}")
+    return TABLES[options.table](options)

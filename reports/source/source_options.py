@@ -1,0 +1,101 @@
+"""The options of the source, by the names that `option(…)` takes; case does not count.
+
+table          messages (the default), queue_entries, index_entries or checkpoint
+columns        those to have, separated by commas; all but derived ones without it. Spark tells a source nothing of
+               what a query needs, so what is left out here is what costs nothing
+body           false: without the column body
+splitBytes     about how much of a segment one task reads; 128 MiB without it, 0 for whole segments
+commitLog      where the log is if not in `commitlog`, as storePathCommitLog has it
+delayLevels    messageDelayLevel, if it is not RocketMQ's own
+hashSlots,     maxHashSlotNum and maxIndexNum, if they are not RocketMQ's own and the files do not tell
+indexEntries
+upTo           of a stream: `whole` records (the default), or what is surely `durable`
+maxRows        of a stream: how many records a batch has at most
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+_SPLIT_BYTES = 128 << 20
+_NAMES = frozenset(
+    {
+        "path",
+        "table",
+        "columns",
+        "body",
+        "splitbytes",
+        "commitlog",
+        "delaylevels",
+        "hashslots",
+        "indexentries",
+        "upto",
+        "maxrows",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What was asked for. Raises ValueError for what is no option, or no value of one."""
+
+    path: str
+    table: str = "messages"
+    columns: tuple[str, ...] = ()
+    body: bool = True
+    split_bytes: int = _SPLIT_BYTES
+    commit_log: str = ""
+    delay_levels: str = ""
+    hash_slots: int | None = None
+    index_entries: int | None = None
+    is_durable_only: bool = False
+    max_rows: int | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "SourceOptions":
+        """Read Spark's options."""
+        given = {name.lower(): value for name, value in options.items()}
+        unknown = sorted(given.keys() - _NAMES)
+        if unknown:
+            raise ValueError(f"no option {', '.join(unknown)}; there are {', '.join(sorted(_NAMES))}")
+        if not given.get("path"):
+            raise ValueError("no directory: load(…) takes one")
+        return cls(
+            given["path"],
+            given.get("table", "messages"),
+            tuple(filter(None, (name.strip() for name in given.get("columns", "").split(",")))),
+            _choice(given, "body", ("true", "false")) == "true",
+            _whole(given, "splitbytes", 0, _SPLIT_BYTES) or 0,
+            given.get("commitlog", ""),
+            given.get("delaylevels", ""),
+            _whole(given, "hashslots", 1),
+            _whole(given, "indexentries", 1),
+            _choice(given, "upto", ("whole", "durable")) == "durable",
+            _whole(given, "maxrows", 1),
+        )
+
+    def chosen(self, fields: Sequence[pa.Field], derived: Sequence[pa.Field] = ()) -> list[pa.Field]:
+        """Return those of a table's fields that are to be had, in the table's order; derived ones only by name."""
+        known = {field.name: field for field in (*fields, *derived)}
+        unknown = [name for name in self.columns if name not in known]
+        if unknown:
+            raise ValueError(f"no column {', '.join(unknown)} in {self.table}; there are {', '.join(known)}")
+        names = self.columns or tuple(field.name for field in fields)
+        return [field for name, field in known.items() if name in names and (self.body or name != "body")]
+
+
+def _whole(given: Mapping[str, str], name: str, least: int, default: int | None = None) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdecimal() or int(text) < least:
+        raise ValueError(f"{name}: expected a whole number from {least} on, found {text!r}")
+    return int(text)
+
+
+def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    text = given.get(name, choices[0]).lower()
+    if text not in choices:
+        raise ValueError(f"{name}: expected {' or '.join(choices)}, found {text!r}")
+    return text
