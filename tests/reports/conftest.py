@@ -1,0 +1,141 @@
+"""A Spark cluster on this machine: a master and two workers, each a process of its own, and all on loopback."""
+
+import os
+import re
+import subprocess
+import sysconfig
+import time
+import venv
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tornlog.reports.spark.jdk import java_home
+
+_HERE = "127.0.0.1"
+_LISTEN = "0A"
+_LOOPBACKS = {"0100007F", "0" * 24 + "01000000", "0000000000000000FFFF00000100007F"}
+"""127.0.0.1, ::1 and 127.0.0.1 as an IPv6 address, as the kernel prints them."""
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_NOT_BESIDE_TORNLOG = ("tornlog", "__editable__")
+_SECONDS_MAX = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where it is reached, and its own processes: the master first, then the workers."""
+
+    master: str
+    daemons: tuple[int, ...]
+
+    def executors(self) -> list[int]:
+        """Return the processes that the workers have started for sessions and that are there."""
+        children = (child for worker in self.daemons[1:] for child in children_of(worker))
+        return [child for child in children if b"ExecutorBackend" in command_of(child)]
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with all that is installed beside tornlog, and without tornlog."""
+    environment = tmp_path_factory.mktemp("bare")
+    venv.create(environment, symlinks=True)
+    paths = sysconfig.get_paths(vars={"base": str(environment), "platbase": str(environment)})
+    for installed in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if installed.suffix != ".pth" and not installed.name.startswith(_NOT_BESIDE_TORNLOG):
+            Path(paths["purelib"], installed.name).symlink_to(installed)
+    return environment / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two workers of one core each. Every process of it is gone when the module's tests are done."""
+    work = tmp_path_factory.mktemp("cluster")
+    with ExitStack() as processes:
+        options = ("--host", _HERE, "--port", "0", "--webui-port", "0")
+        master = processes.enter_context(daemon("master.Master", *options, log=work / "master.log"))
+        (url,) = awaited(work / "master.log", r"Starting Spark master at (\S+)", 1)
+        size = ("--cores", "1", "--memory", "1g", "--work-dir", str(work))
+        workers = [
+            processes.enter_context(daemon("worker.Worker", *options, *size, url, log=work / name))
+            for name in ("first.log", "second.log")
+        ]
+        awaited(work / "master.log", r"Registering worker (\S+)", len(workers))
+        yield Cluster(url, (master.pid, *(worker.pid for worker in workers)))
+
+
+@pytest.fixture
+def heard_elsewhere() -> Callable[[int], list[str]]:
+    """Return what lists the addresses other than loopback that a process listens on; it has to listen somewhere."""
+
+    def addresses(pid: int) -> list[str]:
+        listening = addresses_listened_on(pid)
+        assert listening
+        return [address for address in listening if address not in _LOOPBACKS]
+
+    return addresses
+
+
+@contextmanager
+def daemon(name: str, *arguments: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start a process of a cluster, and end it."""
+    spark = Path(pyspark.__file__).parent
+    environment = {
+        "PATH": os.defpath,
+        "JAVA_HOME": str(java_home()),
+        "SPARK_HOME": str(spark),
+        "SPARK_LOCAL_IP": _HERE,
+        "SPARK_LOCAL_DIRS": str(log.parent),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": f"{_QUICK_START} -Dspark.master.rest.enabled=false",
+    }
+    command = [str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            command, env=environment, cwd=log.parent, stdout=output, stderr=subprocess.STDOUT
+        ) as running,
+    ):
+        try:
+            yield running
+        finally:
+            running.terminate()
+            try:
+                running.wait(_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                running.kill()
+
+
+def awaited(log: Path, pattern: str, count: int) -> list[str]:
+    """Return what so many lines of a log say, as soon as they are there."""
+    deadline = time.monotonic() + _SECONDS_MAX
+    while len(found := re.findall(pattern, log.read_text())) < count:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    return found
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def command_of(pid: int) -> bytes:
+    """Return the command line of a process; nothing of one that has ended and was not yet waited for."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def addresses_listened_on(pid: int) -> list[str]:
+    """Return the local addresses of a process's sockets that take connections."""
+    links = (os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir())
+    sockets = {link[len("socket:[") : -1] for link in links if link.startswith("socket:[")}
+    lines = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+    ]
+    return [line[1].partition(":")[0] for line in lines if line[3] == _LISTEN and line[9] in sockets]

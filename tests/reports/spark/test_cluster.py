@@ -1,0 +1,181 @@
+"""A cluster of two workers that know nothing of tornlog: it comes to them as a wheel, and they do what is done here."""
+
+import os
+import signal
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.reports.spark.engine import InProcess, OnSpark
+from tornlog.reports.spark.session import session
+from tornlog.reports.sweep.request import Request
+from tornlog.reports.sweep.sweep import Progress, sweep
+from tornlog.reports.sweep.table import Table
+from tornlog.scenarios.catalogue import SCENARIOS
+
+NAME = "clean-stop-loses-nothing"
+SMALL = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+@pytest.fixture(scope="module")
+def environment(bare_python: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An archive with a Python in it, as --ship takes it."""
+    place = tmp_path_factory.mktemp("environment")
+    python = place / "python"
+    python.write_text(f'#!/bin/sh\nexec {bare_python} "$@"\n')
+    python.chmod(0o755)
+    with tarfile.open(place / "packed.tar.gz", "w:gz") as archive:
+        archive.add(python, "bin/python")
+    return f"{place}/packed.tar.gz#environment"
+
+
+@pytest.fixture(scope="module")
+def spark(cluster: Any, wheel: Path, environment: str) -> Iterator[SparkSession]:
+    """A session that stays. Tests of the command, which has sessions of its own, come before those that ask for it."""
+    with session(cluster.master, config=SMALL, ship=[str(wheel), environment]) as running:
+        yield running
+
+
+@pytest.fixture
+def invoke(cluster: Any, bare_python: Path, tmp_path: Path) -> Callable[..., Result]:
+    """Return what sweeps twenty seeds on the cluster, or on another master."""
+
+    def call(*arguments: object, master: str = cluster.master) -> Result:
+        options = ["--seeds", 20, "--scenario", NAME, "--out", tmp_path / "out", "--master", master]
+        settings = {**SMALL, "spark.pyspark.python": bare_python}
+        for name, value in settings.items():
+            options += ["--conf", f"{name}={value}"]
+        return CliRunner(env={"COLUMNS": "400"}).invoke(
+            application(), ["sweep", *map(str, (*options, *arguments))]
+        )
+
+    return call
+
+
+@pytest.fixture
+def other_wheel(wheel: Path, tmp_path: Path) -> Path:
+    """A wheel of the same version that has one line more in it."""
+    changed = tmp_path / wheel.name
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            line_more = b"# changed\n" if name == "tornlog/scenarios/run.py" else b""
+            new.writestr(name, old.read(name) + line_more)
+    return changed
+
+
+def rows_of(table: Table) -> Any:
+    return table.read().drop(["wall_seconds"])
+
+
+def tasks_done(spark: SparkSession) -> dict[str, int]:
+    """Return how many tasks each executor has done, by its number."""
+    jvm: Any = spark.sparkContext._jsc
+    executors = jvm.sc().statusStore().executorList(False)
+    found = [executors.apply(number) for number in range(executors.size())]
+    return {one.id(): one.completedTasks() for one in found if one.id() != "driver"}
+
+
+def test_the_workers_python_has_everything_but_tornlog(bare_python: Path, tmp_path: Path) -> None:
+    def tried(line: str) -> "subprocess.CompletedProcess[str]":
+        command = [bare_python, "-c", line]
+        return subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
+
+    assert tried("import greenlet, isal, pyarrow, rich, typer").returncode == 0
+    assert "No module named 'tornlog'" in tried("import tornlog").stderr
+
+
+def test_the_command_ships_what_it_is_told_to(
+    invoke: Callable[..., Result], wheel: Path, tmp_path: Path
+) -> None:
+    result = invoke("--ship", wheel)
+
+    assert result.exit_code == 0, result.output
+    assert Table(str(tmp_path / "out")).read().num_rows == 20
+
+
+def test_without_shipping_the_command_says_what_executors_lack(invoke: Callable[..., Result]) -> None:
+    result = invoke()
+
+    assert result.exit_code == 2
+    assert "No module named 'tornlog'" in result.output
+
+
+def test_a_wheel_of_other_code_is_refused(invoke: Callable[..., Result], other_wheel: Path) -> None:
+    result = invoke("--ship", other_wheel)
+
+    assert result.exit_code == 2
+    assert "ship or install the driver's" in result.output
+
+
+def test_a_cluster_inside_the_driver_takes_what_is_shipped_as_well(
+    invoke: Callable[..., Result], wheel: Path, tmp_path: Path
+) -> None:
+    result = invoke("--ship", wheel, master="local-cluster[2,1,1024]")
+
+    assert result.exit_code == 0, result.output
+    assert Table(str(tmp_path / "out")).read().num_rows == 20
+
+
+def test_two_workers_run_a_sweep_with_the_wheel_that_was_shipped(
+    spark: SparkSession, wheel: Path, tmp_path: Path
+) -> None:
+    request = Request(tuple(SCENARIOS), 0, 6, block_seeds=3)
+    shipped, here = Table(str(tmp_path / "shipped")), Table(str(tmp_path / "here"))
+    assert sweep(request, shipped, OnSpark(spark.sparkContext)).is_complete
+    sweep(request, here, InProcess())
+
+    assert rows_of(shipped).num_rows == 6 * len(SCENARIOS)
+    assert rows_of(shipped).equals(rows_of(here))
+    blocks = tasks_done(spark)
+    assert len(blocks) == 2
+    assert min(blocks.values()) > 0
+    assert sum(blocks.values()) == 2 * len(SCENARIOS)
+
+    def origin(_: int) -> str:
+        from tornlog.scenarios import run
+
+        return run.__file__
+
+    found = spark.sparkContext.parallelize(range(20), 20).map(origin).distinct().collect()
+    assert found == [f"./{wheel.stem}.zip/tornlog/scenarios/run.py"]
+
+
+def test_nothing_of_the_cluster_is_heard_beyond_loopback(
+    spark: SparkSession, cluster: Any, heard_elsewhere: Callable[[int], list[str]]
+) -> None:
+    spark.sparkContext.parallelize(range(2), 2).map(abs).collect()
+    jvm: Any = spark.sparkContext._jvm
+    driver = jvm.java.lang.ProcessHandle.current().pid()
+
+    assert len(cluster.executors()) == 2
+    for pid in (driver, *cluster.daemons, *cluster.executors()):
+        assert heard_elsewhere(pid) == []
+
+
+def test_an_executor_that_dies_costs_no_seed_its_row(
+    spark: SparkSession, cluster: Any, tmp_path: Path
+) -> None:
+    request = Request((NAME,), 0, 200, block_seeds=10)
+    victim, *_ = cluster.executors()
+
+    def at_the_third_block(progress: Progress) -> None:
+        if progress.done == 30:
+            os.kill(victim, signal.SIGKILL)
+
+    broken, here = Table(str(tmp_path / "broken")), Table(str(tmp_path / "here"))
+    assert sweep(request, broken, OnSpark(spark.sparkContext), on_progress=at_the_third_block).is_complete
+    sweep(request, here, InProcess())
+
+    assert victim not in cluster.executors()
+    assert rows_of(broken).equals(rows_of(here))
