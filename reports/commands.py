@@ -3,10 +3,11 @@
 import typer
 
 from .analysis.command import analyze
+from .audit.command import audit
 from .sweep.command import sweep
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the program."""
-    for command in (sweep, analyze):
+    for command in (sweep, analyze, audit):
         app.command(name=command.__name__.rstrip("_"))(command)

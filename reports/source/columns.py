@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...scenarios.judging.light_places import light_places
 from ...store.formats.delay_level import DEFAULT_DELAY_LEVELS, entry_tags_code, parse_delay_levels
 from ...store.formats.host import Host
 from ...store.formats.index_key import key_hashes, may_have_keys
 from ...store.formats.properties import decode_properties
+from ...store.formats.scan import ScannedRecord
 from .records import Damage, Piece
 
 MESSAGE_FIELDS = (
@@ -40,8 +42,12 @@ MESSAGE_FIELDS = (
 DERIVED_FIELDS = (
     pa.field("tags_code", pa.int64()),
     pa.field("key_hashes", pa.list_(pa.int32())),
+    pa.field(
+        "light_places",
+        pa.list_(pa.struct([("topic", pa.string()), ("queue_id", pa.int32()), ("queue_offset", pa.int64())])),
+    ),
 )
-"""What its queue entry and the index must have of it: only where asked for."""
+"""What its queue entry and the index must have of it, and its places in light queues: only where asked for."""
 
 _HEAD_COLUMNS = {
     "physical_offset": "physicalOffset",
@@ -97,6 +103,7 @@ class MessageColumns:
             "damage": lambda piece: pa.array([piece.damage] * len(piece.records), type_),
             "tags_code": self._tags_codes,
             "key_hashes": _key_hashes,
+            "light_places": lambda piece: pa.array([_light(record) for record in piece.records], type_),
         }
         return makers[name]
 
@@ -153,3 +160,7 @@ def _key_hashes(piece: Piece) -> pa.Array:
         ],
         pa.list_(pa.int32()),
     )
+
+
+def _light(record: ScannedRecord) -> list[tuple[str, int, int]]:
+    return [(topic, queue_id, place) for (topic, queue_id), place in light_places(record).items()]

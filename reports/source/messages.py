@@ -18,8 +18,10 @@
     damage                       string               what is wrong; null if nothing is. Where it is not the body alone,
                                                       file and position are all that is known
 
-    tags_code, key_hashes        bigint, array<int>   what its entry in the queue and the index have: only if the option
-                                                      `columns` names them
+    tags_code, key_hashes        bigint, array<int>   what its entry in the queue and the index have
+    light_places                 array<struct>        topic, queue_id and queue_offset in each of its light queues
+
+The last three are there only if the option `columns` names them.
 
 Filters on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are seen to here,
 before anything else of a record is decoded; whole ranges are left out by physical_offset. Damage passes no filter.

@@ -1,0 +1,53 @@
+"""The audit: every promise of a store directory that joins can prove or refute."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from .index import index
+from .log import prefix, qoff
+from .queues import queues
+from .tables import AuditTables
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was read, and what was found."""
+
+    records: int
+    log_bytes: int
+    """Of whole records."""
+    entries: int
+    index_entries: int
+    found: DataFrame
+    """Rows as `violations` has them, in no order."""
+
+    def first(self, limit: int) -> list[Row]:
+        """Return some of what was found: what nothing explains first, then by promise and place."""
+        order = ("is_explained", "promise", "file", "position", "field")
+        return self.found.orderBy(*order).limit(limit).collect()
+
+
+def audit(spark: SparkSession, place: str, options: Mapping[str, str] | None = None) -> Audit:
+    """Audit the directory at a place; options are the source's, for where the log is and what sizes there are.
+
+    Raises FileNotFoundError if there is no store.
+    """
+    tables = AuditTables(spark, place, options or {})
+    if not tables.directory.segments() and not tables.directory.queue_files():
+        raise FileNotFoundError(f"{place}: no store: neither a segment of a log nor a file of a queue")
+    promises = [prefix(tables), qoff(tables), queues(tables)]
+    of_index = index(tables)
+    found = reduce(DataFrame.unionByName, [*promises, *([] if of_index is None else [of_index])])
+    (counts,) = tables.records.selectExpr(
+        "count(topic) as records", "coalesce(sum(size), 0) as log_bytes"
+    ).collect()
+    return Audit(
+        counts.records,
+        counts.log_bytes,
+        tables.entries.where("damage is null").count(),
+        0 if of_index is None else tables.index_entries.where("number is not null").count(),
+        found.distinct().persist(),
+    )

@@ -1,0 +1,99 @@
+"""What an audit reads of a store directory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from ...store.errors import CorruptFileError
+from ...store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
+from ...store.formats.message import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from ..source.directory import StoreDirectory
+from ..source.source_options import SourceOptions
+
+_RECORD_COLUMNS = (
+    "file,position,physical_offset,size,topic,queue_id,queue_offset,sys_flag,store_timestamp_ms,tags_code,key_hashes,"
+    "light_places,damage"
+)
+
+
+@dataclass
+class AuditTables:
+    """The tables of one directory, as far as an audit needs them; each is read once, and kept on disk if need be."""
+
+    spark: SparkSession
+    place: str
+    options: Mapping[str, str]
+    """Of the source: geometry, and where the log is."""
+
+    @cached_property
+    def directory(self) -> StoreDirectory:
+        """Return the directory."""
+        return StoreDirectory(self.place, SourceOptions.of({**self.options, "path": self.place}).commit_log)
+
+    @cached_property
+    def records(self) -> DataFrame:
+        """Return the log's records, and rows of damage, without properties and bodies."""
+        return self._table("messages", columns=_RECORD_COLUMNS).persist()
+
+    @cached_property
+    def queued(self) -> DataFrame:
+        """Return the records that have a place in a queue, once for each: in their own, and in light ones there are."""
+        whole = self.records.where("topic is not null")
+        own = whole.where(
+            (fn.col("sys_flag").bitwiseAND(TRANSACTION_MASK)).isin(TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+            == fn.lit(False)
+        )
+        names = sorted({one.topic for one in self.directory.queue_files()})
+        light = own.select("*", fn.explode("light_places").alias("light")).where(
+            fn.col("light.topic").isin(names)
+        )
+        facts = ["file", "position", "physical_offset", "size", "store_timestamp_ms", "tags_code"]
+        place = ["topic", "queue_id", "queue_offset"]
+        return own.select(*place, *facts).unionByName(
+            light.select(*[fn.col(f"light.{name}").alias(name) for name in place], *facts)
+        )
+
+    @cached_property
+    def entries(self) -> DataFrame:
+        """Return the entries of all queues."""
+        return self._table("queue_entries").persist()
+
+    @cached_property
+    def index_entries(self) -> DataFrame:
+        """Return the entries of the index."""
+        return self._table("index_entries").persist()
+
+    @cached_property
+    def log_begin(self) -> int:
+        """Return the log offset of the first segment's first byte, 0 if there is none."""
+        segments = self.directory.segments()
+        return segments[0].base_offset if segments else 0
+
+    @cached_property
+    def log_end(self) -> int:
+        """Return the log offset behind the last whole record."""
+        (row,) = self.records.select(
+            fn.max(fn.col("physical_offset") + fn.col("size")).alias("end")
+        ).collect()
+        return self.log_begin if row.end is None else int(row.end)
+
+    @cached_property
+    def durable_ms(self) -> int | None:
+        """Return the store time from which on an unclean exit may have taken entries; None after a clean one."""
+        if self.directory.file("abort") is None:
+            return None
+        file = self.directory.file("checkpoint")
+        if file is None:
+            return 0
+        try:
+            times = decode_checkpoint(bytes(self.directory.content(file)[:CHECKPOINT_BYTES]), file=file.path)
+        except CorruptFileError:
+            return 0
+        return min(times.physic_msg_timestamp_ms, times.logics_msg_timestamp_ms)
+
+    def _table(self, name: str, **more: str) -> DataFrame:
+        reader = self.spark.read.format("rocketmq").options(table=name, **{**self.options, **more})
+        return reader.load(self.place)

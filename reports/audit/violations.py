@@ -1,0 +1,51 @@
+"""What an audit finds, one row each.
+
+promise          string   PREFIX, QOFF, CQ-COMPLETE, CQ-VALID or IDX
+file, position   string, bigint   where to look; position -1 for a file that is not there
+field            string   what is wrong
+expected, found  string
+is_explained     boolean  whether an unclean exit explains it, so that recovery will mend it: then it is a note
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+COLUMNS = ("promise", "file", "position", "field", "expected", "found", "is_explained")
+
+
+def violations(
+    rows: DataFrame,
+    promise: str,
+    field: str | Column,
+    expected: str | Column,
+    found: Column | str,
+    is_explained: Column | None = None,
+) -> DataFrame:
+    """Return rows, which have file and position, as violations; texts are literal, columns are computed."""
+    return rows.select(
+        fn.lit(promise).alias("promise"),
+        fn.col("file"),
+        fn.col("position").cast("bigint").alias("position"),
+        _text(field).alias("field"),
+        _text(expected).alias("expected"),
+        _text(found).alias("found"),
+        (fn.lit(False) if is_explained is None else is_explained).alias("is_explained"),
+    )
+
+
+def damage_violations(rows: DataFrame, promise: str, is_explained: Column | None = None) -> DataFrame:
+    """Return rows of the source that say what is damaged as violations."""
+    damage = fn.col("damage")
+    rest = fn.regexp_extract(damage, r"^[^:]+: expected (.*), found ", 1)
+    return violations(
+        rows.where(damage.isNotNull()),
+        promise,
+        fn.regexp_extract(damage, r"^([^:]+):", 1),
+        rest,
+        fn.regexp_extract(damage, r".*, found (.*)$", 1),
+        is_explained,
+    )
+
+
+def _text(value: str | Column) -> Column:
+    return (fn.lit(value) if isinstance(value, str) else value).cast("string")
