@@ -33,6 +33,7 @@ from ..spark.options import Conf, Master, Ship, engine_for
 if TYPE_CHECKING:
     from .sweep import Progress
 
+GUIDED_ROUNDS = 8
 _BAD = ("harness-error", "nondeterministic", "timed-out", "crashed")
 
 
@@ -55,6 +56,13 @@ def sweep(
     stop_after: Annotated[
         int | None, typer.Option(min=1, help="Begin no more after so many failures.")
     ] = None,
+    guided: Annotated[
+        bool, typer.Option(help="Spend part of the seeds where rare paths were taken, or promises broke.")
+    ] = False,
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=2, help=f"Of a guided sweep; {GUIDED_ROUNDS} without. Each learns of those before."),
+    ] = None,
     shrink: Annotated[str, typer.Option(help="For how long each kind of failure is made smaller.")] = "15s",
     json_file: JsonFile = None,
 ) -> None:
@@ -62,6 +70,8 @@ def sweep(
     names = [one.name for one in scenarios_named(scenario, disk, policy)]
     if mutant is not None and find_mutant(mutant) is None:
         raise typer.BadParameter(f"no mutant {mutant}; `tornlog list` names them", param_hint="--mutant")
+    if rounds is not None and not guided:
+        raise typer.BadParameter("only a guided sweep has rounds", param_hint="--rounds")
     wanted, seconds = seeds_in(seeds, None), seconds_in(shrink)
     assert wanted is not None, "an option that must be given"
     try:
@@ -71,7 +81,15 @@ def sweep(
         from .table import Table
     except ImportError as error:
         raise typer.BadParameter(f"{error}: sweeps need `pip install tornlog[spark]`") from error
-    request = Request(tuple(names), wanted.start, wanted.stop, disk, policy, mutant)
+    request = Request(
+        tuple(names),
+        wanted.start,
+        wanted.stop,
+        disk,
+        policy,
+        mutant,
+        rounds=(rounds or GUIDED_ROUNDS) if guided else None,
+    )
     table, began = Table(out), perf_counter()
     with engine_for(master, ship, conf) as engine:
         try:

@@ -29,6 +29,8 @@ class Request:
     policy: str | None = None
     mutant: str | None = None
     block_seeds: int = BLOCK_SEEDS
+    rounds: int | None = None
+    """Of a guided sweep, which gives out as many seeds, but not the same ones; None for a plain one."""
 
     @property
     def seeds(self) -> int:
@@ -36,7 +38,7 @@ class Request:
         return len(self.scenarios) * (self.last - self.first)
 
     def blocks(self) -> Iterator["Block"]:
-        """Yield all blocks, scenarios taking turns."""
+        """Yield all blocks of a sweep without rounds, scenarios taking turns."""
         for first in range(self.first, self.last, self.block_seeds):
             count = min(self.block_seeds, self.last - first)
             for name in self.scenarios:
@@ -44,7 +46,10 @@ class Request:
 
     def to_json(self) -> str:
         """Return the description that is kept beside the rows."""
-        return json.dumps({"format": FORMAT, "tornlog": __version__, **asdict(self)}, indent=1)
+        options = asdict(self)
+        if self.rounds is None:
+            del options["rounds"]
+        return json.dumps({"format": FORMAT, "tornlog": __version__, **options}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "Request":

@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 from ...scenarios.failures.failure import Failure
 from ...scenarios.failures.shrink import shrunk_within
 from ..spark.engine import Engine
+from .rarity import COLUMNS
 from .request import Request, SweepFileError
+from .rounds import rounds_of
 from .table import Table
 from .work import Done, do_block
 
@@ -24,7 +26,7 @@ class Progress:
     seeds: int
     """In all."""
     done_before: int = 0
-    """Seeds that were in the table when it began."""
+    """Seeds that were in the table when it began, as far as its rounds are known."""
     done: int = 0
     """Seeds that it has done itself."""
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -68,15 +70,16 @@ def sweep(
     if known is None:
         table.begin(request)
     finished = table.finished()
-    todo = [block for block in request.blocks() if block.file_name not in finished]
-    progress = Progress(request.seeds, done_before=request.seeds - sum(block.count for block in todo))
-    on_progress(progress)
-    results = engine.results(partial(do_block, table.place), todo)
-    for done in results:
-        progress.add(done)
+    progress = Progress(request.seeds)
+    for blocks in rounds_of(request, partial(table.rows_of, columns=COLUMNS)):
+        todo = [block for block in blocks if block.file_name not in finished]
+        progress.done_before += sum(block.count for block in blocks) - sum(block.count for block in todo)
         on_progress(progress)
-        if stop_after is not None and progress.failures >= stop_after:
-            break
+        for done in engine.results(partial(do_block, table.place), todo):
+            progress.add(done)
+            on_progress(progress)
+            if stop_after is not None and progress.failures >= stop_after:
+                return progress
     return progress
 
 

@@ -1,6 +1,6 @@
 """Where a sweep's rows are: one Parquet file per block, on any file system that Arrow knows.
 
-    DIR/sweep.json             what was asked for
+    DIR/sweep.json             what was asked for: the fields of `Request`, and `rounds` only if it is guided
     DIR/rows/<block>.parquet   the rows of a block, whole or not there
 
 A block's file is written aside and then given its name, which is the block's own. So whoever writes a block twice,
@@ -69,6 +69,13 @@ class Table:
             columns
         )
         return found.sort_by([("scenario", "ascending"), ("seed", "ascending")])
+
+    def rows_of(self, blocks: Iterable[Block], columns: list[str]) -> Iterator[Row]:
+        """Yield some columns of the rows of blocks that are done, block by block."""
+        system, root = self._open()
+        for block in blocks:
+            path = f"{root}/rows/{block.file_name}"
+            yield from pq.read_table(path, columns=columns, filesystem=system).to_pylist()
 
     def failure_text(self, scenario: str, seed: int) -> str:
         """Return the failure artefact of a seed that has one."""

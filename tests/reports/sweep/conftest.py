@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ SCENARIOS = ("clean-stop-loses-nothing", "rollover-at-a-crash")
 def request_of() -> Callable[..., Request]:
     """Return what makes a request for seeds of two scenarios, in blocks of four."""
 
-    def make(last: int = 10, **options: str) -> Request:
+    def make(last: int = 10, **options: Any) -> Request:
         return Request(SCENARIOS, 0, last, block_seeds=4, **options)
 
     return make

@@ -1,6 +1,7 @@
 """Every seed gets its row once, however often a sweep is begun, and failures end up small."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,16 @@ import pyarrow.compute as pc
 import pytest
 
 from tornlog.reports.spark.engine import InProcess
+from tornlog.reports.sweep.rarity import COLUMNS
 from tornlog.reports.sweep.request import Request, SweepFileError
+from tornlog.reports.sweep.rounds import rounds_of
 from tornlog.reports.sweep.rows import SCHEMA
 from tornlog.reports.sweep.sweep import Progress, shrunk_failures, smallest_failures, sweep
 from tornlog.reports.sweep.table import Table
+from tornlog.reports.sweep.work import do_block
+from tornlog.scenarios.failures.failure import Failure
+from tornlog.scenarios.failures.replay import replay
+from tornlog.scenarios.mutants.known import applied_mutant
 
 RequestOf = Callable[..., Request]
 
@@ -86,6 +93,54 @@ def _of(block: Any) -> Any:
         & (field("seed") >= block.first)
         & (field("seed") < block.first + block.count)
     )
+
+
+def test_a_guided_sweep_that_was_killed_goes_on_and_comes_to_the_same_table(
+    tmp_path: Path, table: Table, request_of: RequestOf
+) -> None:
+    request = request_of(40, rounds=4)
+    for results in (1, 4, 6):
+        with pytest.raises(Killed):
+            sweep(request, table, DiesAfter(results))
+    progress = sweep(request, table, InProcess())
+    whole = Table(str(tmp_path / "whole"))
+    sweep(request, whole, InProcess())
+
+    assert progress.is_complete
+    assert 0 < progress.done_before < progress.done_before + progress.done == 80
+    assert rows(table).equals(rows(whole))
+    assert table.finished() == whole.finished()
+    places = list(zip(*(rows(table)[name].to_pylist() for name in ("scenario", "seed")), strict=True))
+    assert len(set(places)) == len(places) == 80
+
+
+def test_a_failure_that_was_steered_to_replays_without_knowing_of_that(
+    table: Table, request_of: RequestOf
+) -> None:
+    request = request_of(60, rounds=3, mutant="ack-before-flush")
+    table.begin(request)
+    steered = {}
+    for blocks in rounds_of(request, partial(table.rows_of, columns=COLUMNS)):
+        for block in blocks:
+            do_block(table.place, block)
+            if block.disk is not None:
+                steered |= {(block.scenario, block.first + number): block for number in range(block.count)}
+    broken = [row for row in table.read().to_pylist() if row["outcome"] == "violated"]
+    found = [row for row in broken if (row["scenario"], row["seed"]) in steered]
+
+    assert found
+    for row in found:
+        block = steered[row["scenario"], row["seed"]]
+        assert (row["disk"], row["policy"]) == (block.disk, block.policy)
+    failure = Failure.from_json(found[0]["failure"])
+    with applied_mutant(failure.mutant):
+        assert replay(failure.original.record).is_same(failure.original)
+
+
+def test_only_a_guided_sweep_speaks_of_rounds(request_of: RequestOf) -> None:
+    assert "rounds" not in request_of().to_json()
+    guided = request_of(rounds=3)
+    assert Request.from_json(guided.to_json()) == guided != request_of()
 
 
 def test_a_file_that_was_not_finished_counts_for_nothing(table: Table, request_of: RequestOf) -> None:
