@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...scenarios.cli.common import OUT, JsonFile, write_json
+from ..spark.options import IN_PROCESS, Conf, session_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,12 +35,13 @@ def analyze(
     master: Annotated[
         str, typer.Option(help="Spark's master, as in local[2] or spark://host:7077.")
     ] = "local[*]",
+    conf: Conf = None,
     json_file: JsonFile = None,
 ) -> None:
     """Say what sweeps came to: pass rates, times to detection of mutants, coverage, latencies of puts."""
+    if master == IN_PROCESS:
+        raise typer.BadParameter("analyses are done by Spark; local[1] is one thread", param_hint="--master")
     try:
-        from ..spark.jdk import NoJavaError
-        from ..spark.session import session
         from .analysis import analysed, write_tables
         from .source import NoSweepError, rows_of, sweep_at
     except ImportError as error:
@@ -48,11 +50,8 @@ def analyze(
         sweeps = [sweep_at(place) for place in dict.fromkeys(places)]
     except NoSweepError as error:
         raise typer.BadParameter(str(error), param_hint="DIR") from error
-    try:
-        with session(master) as spark:
-            tables = analysed(rows_of(spark, sweeps))
-    except NoJavaError as error:
-        raise typer.BadParameter(str(error), param_hint="--master") from error
+    with session_for(master, conf=conf) as spark:
+        tables = analysed(rows_of(spark, sweeps))
     files = [] if out is None else write_tables(tables, out)
     if json_file is not None:
         write_json(json_file, _document(sweeps, tables, files))

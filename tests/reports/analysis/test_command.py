@@ -60,3 +60,10 @@ def test_a_directory_without_a_sweep_exits_2_and_is_named(tmp_path: Path) -> Non
 
     assert result.exit_code == 2
     assert "no sweep.json" in " ".join(result.output.split())
+
+
+def test_without_spark_there_is_no_analysis(sweep_of: Any) -> None:
+    result = invoke(sweep_of({}), "--master", "in-process")
+
+    assert result.exit_code == 2
+    assert "done by Spark" in result.output
