@@ -1,9 +1,9 @@
 """The command that audits a store directory on Spark.
 
 JSON, version 1: `{"format": "tornlog-audit/1", "place", "records", "log_bytes", "entries", "index_entries",
-"violations", "notes", "by_promise": {promise: violations}, "found": [{"promise", "file", "position", "field", "expected", "found",
-"is_explained"}], "seconds"}`. notes are what an unclean exit explains; found has as many rows as --limit says, those of
-violations first; --out leaves all of them as Parquet.
+"violations", "notes", "by_promise": {promise: violations}, "found": [{"promise", "file", "position", "field",
+"expected", "found", "is_explained"}], "seconds"}`. notes are what an unclean exit explains; found has as many rows as
+--limit says, those of violations first; --out leaves all of them as Parquet.
 """
 
 from time import perf_counter

@@ -24,7 +24,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from isal.isal_zlib import crc32
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from ...store.errors import CorruptFileError
 from ...store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
@@ -64,7 +69,7 @@ class Seen(NamedTuple):
     stored_ms: int
 
 
-class LogStream(DataSourceStreamReader):
+class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows the log of one directory."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -72,6 +77,8 @@ class LogStream(DataSourceStreamReader):
             raise ValueError(f"only messages can be streamed, not {options.table}")
         self._options = options
         self._directory = StoreDirectory(options.path, options.commit_log)
+        self._target: int | None = None
+        """Log offset at which a query ends that is to read what there is, and no more."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the beginning of the log as it is now."""
@@ -92,14 +99,24 @@ class LogStream(DataSourceStreamReader):
                 f"the log begins at {segments[0].base_offset}, behind {begin} where the stream is: what is between was"
                 " removed before it was read. A stream with a new checkpointLocation begins where the log does"
             )
-        walk = _Walk(self._directory, segments, begin, self._durable_before_ms())
+        walk = _Walk(self._directory, segments, begin, self._durable_before_ms(), self._target)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         for seen in islice(walk.records(), rows):
             known.append((seen.physical_offset, seen.fingerprint))
-        return _offset(walk.end, begin, known)
+        return start if walk.end == begin == start["to"] else _offset(walk.end, begin, known)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """From now on take the log to end where it does at this moment."""
+        segments = self._directory.segments()
+        begun = [one.base_offset for one in segments if has_begun(self._directory, one)]
+        walk = _Walk(self._directory, segments, begun[-1] if begun else 0, None)
+        deque(walk.records(), 0)
+        self._target = walk.end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the ranges of a batch; its own offset says where it begins, for that may be in front of start."""
+        if start == end:
+            return []
         ranges = log_ranges(self._directory, self._options.split_bytes, end["from"], end["to"])
         return [Part(one) for one in ranges]
 
@@ -155,12 +172,15 @@ class _Walk:
         segments: Sequence[StoreFile],
         begin: int,
         before_ms: int | None,
+        target: int | None = None,
     ) -> None:
+        """before_ms: store time of the first record to stop in front of; target: log offset to stop at."""
         self.end = begin
         """Log offset behind the last record that was yielded."""
         self._directory = directory
         self._segments = [one for one in segments if one.base_offset + one.size_bytes > begin]
         self._before_ms = before_ms
+        self._target = target
         begun = [one.base_offset for one in self._segments if has_begun(directory, one)]
         self._last_begun = begun[-1] if begun else 0
 
@@ -171,6 +191,8 @@ class _Walk:
                 return  # a gap: the segment between is not there yet
             for seen in self._of(segment):
                 if self._before_ms is not None and seen.stored_ms >= self._before_ms:
+                    return
+                if self._target is not None and seen.end > self._target:
                     return
                 self.end = seen.end
                 yield seen
