@@ -40,13 +40,17 @@ def session_for(
     try:
         from .cargo import CargoError
         from .jdk import NoJavaError
-        from .same_code import ExecutorError
+        from .same_code import ExecutorError, raise_if_lacking
         from .session import session
     except ImportError as error:
         raise typer.BadParameter(f"{error}: Spark needs `pip install tornlog[spark]`") from error
     try:
         with session(master, config=dict(map(_pair, conf or ())), ship=ship or ()) as spark:
-            yield spark
+            try:
+                yield spark
+            except Exception as error:
+                raise_if_lacking(error)
+                raise
     except NoJavaError as error:
         raise typer.BadParameter(str(error), param_hint="--master") from error
     except (CargoError, ExecutorError) as error:

@@ -71,9 +71,9 @@ def session(
     with _environment(master, python), TemporaryDirectory(prefix="tornlog-") as aside:
         spark = builder.getOrCreate()
         try:
-            spark.dataSource.register(RocketMQSource)
             for path in cargo.as_spark_imports_it(Path(aside)):
                 spark.sparkContext.addPyFile(path)
+            spark.dataSource.register(RocketMQSource)  # which notes what there is to import from by then
             yield spark
         finally:
             spark.stop()
