@@ -1,5 +1,8 @@
 """How much it took to see each mutant: seeds in order of their number, until one of them breaks a promise.
 
+The order is that of numbers, not of time. In a guided sweep a scenario's seeds are used in this order, too, but the
+scenarios do not take turns.
+
 Detections, one row a mutant and scenario, in this order:
 
     column     type    meaning
