@@ -95,6 +95,8 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one part."""
+        if partition.value is None:
+            return  # Spark's own, where there are none
         table, conditions = _table(self._options), Conditions(self._conditions)
         yield from table.batches(self._directory(), partition.value, conditions)
 
