@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
+from tornlog.reports.audit.audit import audit
 from tornlog.reports.spark.engine import InProcess, OnSpark
 from tornlog.reports.spark.session import session
 from tornlog.reports.sweep.request import Request
@@ -125,6 +126,27 @@ def test_a_cluster_inside_the_driver_takes_what_is_shipped_as_well(
 
     assert result.exit_code == 0, result.output
     assert Table(str(tmp_path / "out")).read().num_rows == 20
+
+
+def test_two_workers_audit_a_store_with_the_wheel_that_was_shipped(
+    cluster: Any, bare_python: Path, wheel: Path, source: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(source / "tests/golden/02-multi-rollover/store.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    root = tmp_path / "before"
+    settings = {**SMALL, "spark.pyspark.python": str(bare_python)}
+    with session(cluster.master, config=settings, ship=[str(wheel)]) as spark:
+        found = audit(spark, str(root))
+        assert (found.records, found.entries, found.index_entries) == (145, 145, 138)
+        assert found.first(10) == []
+        assert len(tasks_done(spark)) == 2
+
+        queue = min((root / "consumequeue").glob("*/*/*"))
+        raw = queue.read_bytes()
+        queue.write_bytes(raw[:7] + bytes([raw[7] ^ 1]) + raw[8:])
+        spark.catalog.clearCache()
+        (row,) = audit(spark, str(root)).first(10)
+    assert (row.promise, row.file, row.position, row.field) == ("CQ-VALID", str(queue), 0, "phyOffset")
 
 
 def test_two_workers_run_a_sweep_with_the_wheel_that_was_shipped(
