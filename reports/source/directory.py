@@ -14,6 +14,8 @@ WINDOW_BYTES = 16 << 20
 _ALIGNMENT_BYTES = 4096
 """Windows begin at multiples of it, so that sectors of a window are sectors of its file."""
 
+_QUEUE_ID_MAX, _OFFSET_MAX = (1 << 31) - 1, (1 << 63) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class StoreFile:
@@ -55,7 +57,7 @@ class StoreDirectory:
         found = []
         for topic in self._directories(f"{self.root}/consumequeue"):
             for queue in self._directories(topic.path):
-                if queue.base_name.isascii() and queue.base_name.isdecimal():
+                if _is_number(queue.base_name, _QUEUE_ID_MAX):
                     found += [
                         QueueFile(topic.base_name, int(queue.base_name), file)
                         for file in self._numbered(queue.path)
@@ -104,7 +106,7 @@ class StoreDirectory:
     def _numbered(self, directory: str) -> Iterator[StoreFile]:
         for file in self._list(directory):
             name = file.base_name
-            if file.type == fs.FileType.File and len(name) == 20 and name.isascii() and name.isdecimal():
+            if file.type == fs.FileType.File and len(name) == 20 and _is_number(name, _OFFSET_MAX):
                 yield StoreFile(file.path, file.size, int(name))
 
     def _directories(self, directory: str) -> list[fs.FileInfo]:
@@ -115,3 +117,7 @@ class StoreDirectory:
             fs.FileSelector(directory, allow_not_found=True)
         )
         return found
+
+
+def _is_number(name: str, most: int) -> bool:
+    return name.isascii() and name.isdecimal() and int(name) <= most
