@@ -23,11 +23,18 @@ class Audit:
     index_entries: int
     found: DataFrame
     """Rows as `violations` has them, in no order."""
+    kept: tuple[DataFrame, ...]
+    """What Spark has in memory and on disk for `found`, until `release`."""
 
     def first(self, limit: int) -> list[Row]:
         """Return some of what was found: what nothing explains first, then by promise and place."""
         order = ("is_explained", "promise", "file", "position", "field")
         return self.found.orderBy(*order).limit(limit).collect()
+
+    def release(self) -> None:
+        """Let Spark forget what it keeps."""
+        for rows in self.kept:
+            rows.unpersist()
 
 
 def audit(spark: SparkSession, place: str, options: Mapping[str, str] | None = None) -> Audit:
@@ -49,5 +56,6 @@ def audit(spark: SparkSession, place: str, options: Mapping[str, str] | None = N
         counts.log_bytes,
         tables.entries.where("damage is null").count(),
         0 if of_index is None else tables.index_entries.where("number is not null").count(),
-        found.distinct().persist(),
+        tables.keep(found.distinct()),
+        tuple(tables.kept),
     )

@@ -44,7 +44,7 @@ def index(tables: AuditTables) -> DataFrame | None:
     seen = entries.groupBy(*_KEY).agg(
         fn.count("*").alias("seen"), fn.max("file").alias("file"), fn.max("position").alias("position")
     )
-    joined = wanted.join(seen, _KEY, "full_outer").persist()
+    joined = tables.keep(wanted.join(seen, _KEY, "full_outer"))
     missing = joined.where("coalesce(seen, 0) < wanted")
     missing = missing.withColumn("file", fn.col("record_file")).withColumn(
         "position", fn.col("record_position")

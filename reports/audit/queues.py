@@ -1,7 +1,8 @@
 """CQ-COMPLETE and CQ-VALID: each record has its entry, and each entry leads to its record.
 
 One join, by topic, queue and queue offset: what is on one side only is missing or leads nowhere, what is on both must
-agree. Entries of what has expired from the log's front are left alone.
+agree. Entries of what has expired from the log's front are left alone. Where queues have extension files, entries that
+lead there have no code to compare.
 """
 
 from functools import reduce
@@ -9,6 +10,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from ...store.formats.consume_queue_ext import ADDRESS_MAX
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from .tables import AuditTables
 from .violations import damage_violations, violations
@@ -24,7 +26,7 @@ def queues(tables: AuditTables) -> DataFrame:
     entries = tables.entries.where("damage is null and not is_blank")
     seen = [fn.col(name).alias(f"{name}_seen") for name, _ in _PAIRS]
     where = [fn.col(name).alias(f"entry_{name}") for name in ("file", "position")]
-    joined = tables.queued.join(entries.select(*_PLACE, *seen, *where), _PLACE, "full_outer").persist()
+    joined = tables.keep(tables.queued.join(entries.select(*_PLACE, *seen, *where), _PLACE, "full_outer"))
     missing = joined.where("entry_file is null")
     surplus = joined.where("physical_offset is null").where(
         fn.col("physical_offset_seen") >= tables.log_begin
@@ -49,6 +51,8 @@ def queues(tables: AuditTables) -> DataFrame:
     ]
     for name, field in _PAIRS:
         odd = both.where(fn.col(name) != fn.col(f"{name}_seen"))
+        if field == "tagsCode" and tables.directory.has_extension:
+            odd = odd.where(fn.col("tags_code_seen") > ADDRESS_MAX)
         odd = odd.withColumn("position", fn.col("entry_position") + _FIELD_AT[field])
         taken = _may_be_taken(tables)
         found.append(violations(odd, "CQ-VALID", field, fn.col(name), fn.col(f"{name}_seen"), taken))

@@ -1,7 +1,7 @@
 """What an audit reads of a store directory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +27,13 @@ class AuditTables:
     place: str
     options: Mapping[str, str]
     """Of the source: geometry, and where the log is."""
+    kept: list[DataFrame] = field(default_factory=list)
+    """What Spark keeps because it is asked more than once."""
+
+    def keep(self, rows: DataFrame) -> DataFrame:
+        """Return rows that Spark computes once, and has in memory and on disk from then on."""
+        self.kept.append(rows.persist())
+        return rows
 
     @cached_property
     def directory(self) -> StoreDirectory:
@@ -36,7 +43,7 @@ class AuditTables:
     @cached_property
     def records(self) -> DataFrame:
         """Return the log's records, and rows of damage, without properties and bodies."""
-        return self._table("messages", columns=_RECORD_COLUMNS).persist()
+        return self.keep(self._table("messages", columns=_RECORD_COLUMNS))
 
     @cached_property
     def queued(self) -> DataFrame:
@@ -59,12 +66,12 @@ class AuditTables:
     @cached_property
     def entries(self) -> DataFrame:
         """Return the entries of all queues."""
-        return self._table("queue_entries").persist()
+        return self.keep(self._table("queue_entries"))
 
     @cached_property
     def index_entries(self) -> DataFrame:
         """Return the entries of the index."""
-        return self._table("index_entries").persist()
+        return self.keep(self._table("index_entries"))
 
     @cached_property
     def log_begin(self) -> int:

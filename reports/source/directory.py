@@ -75,6 +75,11 @@ class StoreDirectory:
             key=lambda file: file.path,
         )
 
+    @property
+    def has_extension(self) -> bool:
+        """Return whether entries of queues may lead to files beside them, `consumequeue_ext`."""
+        return bool(self._list(f"{self.root}/consumequeue_ext"))
+
     def file(self, name: str) -> StoreFile | None:
         """Return the file of that name in the directory itself, None if there is none."""
         found = self._system.get_file_info(f"{self.root}/{name}")

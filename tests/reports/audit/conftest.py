@@ -24,18 +24,19 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def found_in(spark: SparkSession) -> Iterator[Callable[..., list[Finding]]]:
+def found_in(spark: SparkSession) -> Callable[..., list[Finding]]:
     """Return what audits a directory and returns what was found, in order."""
 
     def find(root: Path, **options: str) -> list[Finding]:
         found: Audit = audit(spark, str(root), options)
+        rows = found.first(1000)
+        found.release()
         return [
             (row.promise, str(Path(row.file).relative_to(root)), row.position, row.field, row.is_explained)
-            for row in found.first(1000)
+            for row in rows
         ]
 
-    yield find
-    spark.catalog.clearCache()
+    return find
 
 
 @pytest.fixture

@@ -142,6 +142,18 @@ def test_defects_of_a_queue_are_found(store_at: Path, found_in: Callable[..., An
     ]
 
 
+def test_an_entry_that_leads_to_an_extension_file_has_no_tag_where_there_is_one(
+    store_at: Path, found_in: Callable[..., Any]
+) -> None:
+    path = store_at / QUEUE
+    entries = entries_of(path)
+    entries[2] = entries[2][:12] + (1 << 63).to_bytes(8, "big")
+    rewritten(path, entries)
+    assert found_in(store_at) == [("CQ-VALID", QUEUE, 2 * 20 + 12, "tagsCode", False)]
+    (store_at / "consumequeue_ext" / "T" / "0").mkdir(parents=True)
+    assert found_in(store_at) == []
+
+
 def test_an_entry_behind_all_records_leads_nowhere(store_at: Path, found_in: Callable[..., Any]) -> None:
     path = sorted((store_at / "consumequeue/T/0").iterdir())[-1]
     entries = entries_of(path)
