@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from ...store.formats.index_name import parse_index_file_name
-from .place import open_place
+from ..place import open_place
 
 WINDOW_BYTES = 16 << 20
 """How much of a file that is not local is in memory at once, unless one record is longer."""

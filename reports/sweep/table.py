@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from ..place import open_place
 from .request import Block, Request
 from .rows import SCHEMA, Row, batch_of
 
@@ -31,7 +32,7 @@ class Table:
 
     def request(self) -> Request | None:
         """Return what the sweep here was asked for, None if there is none. Raises SweepFileError."""
-        system, root = self._open()
+        system, root = open_place(self.place)
         path = f"{root}/sweep.json"
         if system.get_file_info(path).type != fs.FileType.File:
             return None
@@ -40,14 +41,14 @@ class Table:
 
     def begin(self, request: Request) -> None:
         """Make the place, and note there what is asked for."""
-        system, root = self._open()
+        system, root = open_place(self.place)
         system.create_dir(f"{root}/rows", recursive=True)
         with system.open_output_stream(f"{root}/sweep.json") as stream:
             stream.write(request.to_json().encode())
 
     def finished(self) -> set[str]:
         """Return the names of the files of the blocks that are done."""
-        system, root = self._open()
+        system, root = open_place(self.place)
         selector = fs.FileSelector(f"{root}/rows", allow_not_found=True)
         return {
             file.base_name for file in system.get_file_info(selector) if file.base_name.endswith(".parquet")
@@ -55,7 +56,7 @@ class Table:
 
     def write(self, block: Block, rows: Iterable[Row]) -> None:
         """Write a block's rows, all of them or nothing, in place of what may be there."""
-        system, root = self._open()
+        system, root = open_place(self.place)
         aside = f"{root}/rows/.{block.file_name}.{uuid4().hex}"
         with system.open_output_stream(aside) as stream, _writer(stream) as writer:
             for some in _in_groups(rows):
@@ -64,15 +65,16 @@ class Table:
 
     def read(self, columns: list[str] | None = None) -> pa.Table:
         """Return all rows, by scenario and seed."""
-        system, root = self._open()
+        system, root = open_place(self.place)
+        keys = [name for name in ("scenario", "seed") if columns is not None and name not in columns]
         found = ds.dataset(f"{root}/rows", schema=SCHEMA, filesystem=system, format="parquet").to_table(
-            columns
+            None if columns is None else [*columns, *keys]
         )
-        return found.sort_by([("scenario", "ascending"), ("seed", "ascending")])
+        return found.sort_by([("scenario", "ascending"), ("seed", "ascending")]).drop_columns(keys)
 
     def rows_of(self, blocks: Iterable[Block], columns: list[str]) -> Iterator[Row]:
         """Yield some columns of the rows of blocks that are done, block by block."""
-        system, root = self._open()
+        system, root = open_place(self.place)
         for block in blocks:
             path = f"{root}/rows/{block.file_name}"
             yield from pq.read_table(path, columns=columns, filesystem=system).to_pylist()
@@ -80,17 +82,11 @@ class Table:
     def failure_text(self, scenario: str, seed: int) -> str:
         """Return the failure artefact of a seed that has one."""
         wanted = (ds.field("scenario") == scenario) & (ds.field("seed") == seed)
-        system, root = self._open()
+        system, root = open_place(self.place)
         rows = ds.dataset(f"{root}/rows", schema=SCHEMA, filesystem=system, format="parquet")
         (text,) = rows.to_table(["failure"], filter=wanted)["failure"].to_pylist()
         found: str = text
         return found
-
-    def _open(self) -> tuple[fs.FileSystem, str]:
-        if "://" in self.place:
-            system, root = fs.FileSystem.from_uri(self.place)
-            return system, root
-        return fs.LocalFileSystem(), self.place
 
 
 def _writer(stream: Any) -> pq.ParquetWriter:
