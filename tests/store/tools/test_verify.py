@@ -10,7 +10,6 @@ from typer.testing import CliRunner, Result
 from tornlog.__main__ import application
 from tornlog.store import commands
 from tornlog.store.config import StoreConfig
-from tornlog.store.formats.boundaries import find_record
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
@@ -240,12 +239,3 @@ def test_a_store_of_our_own_is_whole_at_every_moment_of_its_life(
 
     assert alive.violations == ended.findings.violations == ended.findings.notes == []
     assert ended.counts["entries"] == ended.counts["records"] == 60
-
-
-def test_a_record_is_found_again_across_the_edge_of_a_search_block(root: Path) -> None:
-    raw = (root / f"commitlog/{0:020}").read_bytes()
-    size = int.from_bytes(raw[:4], "big")
-    for padding in ((1 << 20) - 6, (1 << 20) - 3, 1 << 20):
-        moved = bytearray(padding) + raw[:size]
-        moved[padding + 28 : padding + 36] = padding.to_bytes(8, "big")
-        assert find_record(memoryview(moved), 0, 0, len(moved)) == padding

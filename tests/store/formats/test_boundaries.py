@@ -1,0 +1,71 @@
+"""Beginnings of records, counted and searched for."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.store.formats.boundaries import chain, find_record
+from tornlog.store.formats.message import encode_blank
+
+MakeRecord = Callable[..., bytearray]
+BASE = 4096
+
+
+@pytest.fixture
+def segment(make_record: MakeRecord) -> tuple[bytes, list[int]]:
+    """Some records and a blank one behind them, and where each begins."""
+    raw, starts = bytearray(), []
+    for number in range(6):
+        starts.append(len(raw))
+        raw += make_record(body=b"x" * number * 7, physical_offset=BASE + len(raw))
+    starts.append(len(raw))
+    return bytes(raw + encode_blank(100)), starts
+
+
+def boundaries(raw: bytes, start: int = 0, end: int | None = None) -> list[int]:
+    return list(chain(memoryview(raw), start, len(raw) if end is None else end, BASE))
+
+
+def test_the_chain_leads_to_each_beginning_from_any_known_one(segment: tuple[bytes, list[int]]) -> None:
+    raw, starts = segment
+    assert boundaries(raw) == starts[1:]
+    for number, start in enumerate(starts):
+        assert boundaries(raw, start) == starts[number + 1 :]
+
+
+def test_the_chain_ends_in_front_of_what_does_not_end_in_time(segment: tuple[bytes, list[int]]) -> None:
+    raw, starts = segment
+    assert boundaries(raw, end=starts[3]) == starts[1:4]
+    assert boundaries(raw, end=starts[3] - 1) == starts[1:3]
+    assert boundaries(raw, end=90) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "raw"),
+    [
+        (0, b"\0\0\0\1"),
+        (0, b"\x7f\xff\xff\xff"),
+        (0, b"\xff\xff\xff\xff"),
+        (4, b"\0\0\0\0"),
+        (28, b"\1"),
+    ],
+    ids=["too short", "too long", "negative", "another magic", "another place"],
+)
+def test_the_chain_ends_at_what_is_no_record(segment: tuple[bytes, list[int]], at: int, raw: bytes) -> None:
+    whole, starts = segment
+    broken = bytearray(whole)
+    broken[starts[2] + at : starts[2] + at + len(raw)] = raw
+    assert boundaries(bytes(broken)) == starts[1:3]
+
+
+def test_a_record_is_found_again_across_the_edge_of_a_search_block(make_record: MakeRecord) -> None:
+    for padding in ((1 << 20) - 6, (1 << 20) - 3, 1 << 20):
+        moved = bytearray(padding) + make_record(physical_offset=padding)
+        assert find_record(memoryview(moved), 0, 0, len(moved)) == padding
+        assert find_record(memoryview(moved), 0, 1, len(moved)) is None, "it says that it is elsewhere"
+
+
+def test_a_blank_record_is_found_by_what_is_left_behind_it() -> None:
+    raw = memoryview(bytes(50) + encode_blank(100))
+    assert find_record(raw, 0, BASE, 150) == 50
+    assert find_record(raw, 0, BASE, 151) is None
