@@ -37,7 +37,8 @@ from ...store.formats.scan import ScannedRecord
 from .columns import DERIVED_FIELDS, MESSAGE_FIELDS, MessageColumns
 from .conditions import Conditions
 from .directory import StoreDirectory
-from .records import LogRange, Piece, RangeReader, log_ranges
+from .ranges import LogRange, log_ranges
+from .records import Piece, RangeReader
 from .source_options import SourceOptions
 
 _ROWS_MAX = 4096

@@ -19,10 +19,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
-from isal.isal_zlib import crc32
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -31,20 +30,16 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ...store.errors import CorruptFileError
 from ...store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
-from ...store.formats.message import RECORD_BYTES_MIN
-from ...store.formats.scan import scan_records
 from .conditions import Conditions
-from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
+from .directory import StoreDirectory, StoreFile
 from .messages import Messages
-from .records import LogRange, has_begun, log_ranges
+from .ranges import LogRange, has_begun, log_ranges
 from .source_options import SourceOptions
+from .walk import Seen, Walk
 
 KNOWN_MAX = 1024
 """How many of its last records an offset knows."""
-_HEAD_BYTES = RECORD_BYTES_MIN - 3
-"""Fixed fields of a record, its body's checksum and its store time among them: no two records have the same."""
 _KNOWN = Struct(">qI")
 
 
@@ -58,15 +53,6 @@ class ExpiredError(Exception):
 
 class Part(InputPartition):
     """What one task reads."""
-
-
-class Seen(NamedTuple):
-    """A whole record: where it is, its fingerprint, and its store time."""
-
-    physical_offset: int
-    fingerprint: int
-    end: int
-    stored_ms: int
 
 
 class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -99,7 +85,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the log begins at {segments[0].base_offset}, behind {begin} where the stream is: what is between was"
                 " removed before it was read. A stream with a new checkpointLocation begins where the log does"
             )
-        walk = _Walk(self._directory, segments, begin, self._durable_before_ms(), self._target)
+        walk = Walk(self._directory, segments, begin, self._durable_before_ms(), self._target)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         for seen in islice(walk.records(), rows):
             known.append((seen.physical_offset, seen.fingerprint))
@@ -109,7 +95,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """From now on take the log to end where it does at this moment."""
         segments = self._directory.segments()
         begun = [one.base_offset for one in segments if has_begun(self._directory, one)]
-        walk = _Walk(self._directory, segments, begun[-1] if begun else 0, None)
+        walk = Walk(self._directory, segments, begun[-1] if begun else 0, None)
         deque(walk.records(), 0)
         self._target = walk.end
 
@@ -122,7 +108,9 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one range."""
-        log_range: LogRange = partition.value
+        log_range: LogRange | None = partition.value
+        if log_range is None:
+            return  # Spark's own, where there are none
         yield from Messages(self._options).batches(self._directory, log_range, Conditions())
 
     def _durable_before_ms(self) -> int | None:
@@ -158,91 +146,9 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _record_at(self, segments: Sequence[StoreFile], physical_offset: int) -> Seen | None:
-        walk = _Walk(self._directory, segments, physical_offset, None)
+        walk = Walk(self._directory, segments, physical_offset, None)
         found = next(walk.records(), None)
         return found if found is not None and found.physical_offset == physical_offset else None
-
-
-class _Walk:
-    """A look at whole records from a log offset on, over the ends of segments."""
-
-    def __init__(
-        self,
-        directory: StoreDirectory,
-        segments: Sequence[StoreFile],
-        begin: int,
-        before_ms: int | None,
-        target: int | None = None,
-    ) -> None:
-        """before_ms: store time of the first record to stop in front of; target: log offset to stop at."""
-        self.end = begin
-        """Log offset behind the last record that was yielded."""
-        self._directory = directory
-        self._segments = [one for one in segments if one.base_offset + one.size_bytes > begin]
-        self._before_ms = before_ms
-        self._target = target
-        begun = [one.base_offset for one in self._segments if has_begun(directory, one)]
-        self._last_begun = begun[-1] if begun else 0
-
-    def records(self) -> Iterator[Seen]:
-        """Yield whole records."""
-        for segment in self._segments:
-            if segment.base_offset > self.end:
-                return  # a gap: the segment between is not there yet
-            for seen in self._of(segment):
-                if self._before_ms is not None and seen.stored_ms >= self._before_ms:
-                    return
-                if self._target is not None and seen.end > self._target:
-                    return
-                self.end = seen.end
-                yield seen
-            if segment.base_offset >= self._last_begun and not self._is_full(segment):
-                return
-            self.end = segment.base_offset + segment.size_bytes
-
-    def _of(self, segment: StoreFile) -> Iterator[Seen]:
-        """Yield those of one segment, up to a blank one, what is not there yet, or damage."""
-        at, window_bytes = self.end - segment.base_offset, WINDOW_BYTES
-        while at < segment.size_bytes:
-            view, origin = self._directory.window(segment, at, window_bytes)
-            base_offset, before = segment.base_offset + origin, at
-            scan = scan_records(
-                view, at - origin, len(view), file=segment.path, base_offset=base_offset, check_crc=True
-            )
-            try:
-                for record in scan:
-                    start = record.physical_offset - base_offset
-                    at = origin + start + record.size_bytes
-                    yield Seen(
-                        record.physical_offset,
-                        crc32(view[start : start + _HEAD_BYTES]),
-                        segment.base_offset + at,
-                        record.store_timestamp_ms,
-                    )
-                return
-            except CorruptFileError:
-                if origin + len(view) >= segment.size_bytes:
-                    return
-            window_bytes = WINDOW_BYTES if at > before else window_bytes * 2
-
-    def _is_full(self, segment: StoreFile) -> bool:
-        """Return whether a blank record, or the last byte, says that there is nothing more to come."""
-        position = self.end - segment.base_offset
-        if position >= segment.size_bytes:
-            return True
-        view, origin = self._directory.window(segment, position)
-        try:
-            scan = scan_records(
-                view,
-                position - origin,
-                len(view),
-                file=segment.path,
-                base_offset=segment.base_offset + origin,
-                check_crc=True,
-            )
-            return next(scan, None) is None
-        except CorruptFileError:
-            return False
 
 
 def _offset(to: int, begin: int | None = None, known: Iterable[tuple[int, int]] = ()) -> dict[str, Any]:

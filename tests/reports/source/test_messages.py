@@ -202,7 +202,8 @@ def test_files_that_cannot_be_mapped_are_read_a_window_at_a_time(
     mapped = rows_of(root)
     system = fs.SubTreeFileSystem("/", fs.LocalFileSystem())
     monkeypatch.setattr(directories, "open_place", lambda place: (system, place))
-    monkeypatch.setattr("tornlog.reports.source.records.WINDOW_BYTES", window_bytes)
+    for module in ("records", "ranges"):
+        monkeypatch.setattr(f"tornlog.reports.source.{module}.WINDOW_BYTES", window_bytes)
     for split_bytes in ("0", "3000"):
         read = rows_of(root, splitBytes=split_bytes)
         assert [row | {"file": ""} for row in read] == [row | {"file": ""} for row in mapped]
