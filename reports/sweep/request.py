@@ -9,7 +9,7 @@ from ... import __version__
 from ...scenarios.catalogue import SCENARIOS
 from ...scenarios.runner import Batch
 
-BLOCK_SEEDS = 250
+BLOCK_SEEDS = 500
 """Seeds of one block: some seconds of work, so that handing it out costs less than 2 %."""
 FORMAT = "tornlog-sweep/1"
 

@@ -72,7 +72,7 @@ def test_the_sum_is_a_table_and_says_how_to_go_on(invoke: Any) -> None:
     )
 
     assert "violated" in result.stdout
-    assert "350 seeds are left: the same call again goes on" in result.stdout
+    assert "100 seeds are left: the same call again goes on" in result.stdout
 
 
 def test_a_guided_sweep_has_as_many_seeds_and_leaves_what_replays(invoke: Any, tmp_path: Path) -> None:
