@@ -76,6 +76,11 @@ class StoreDirectory:
         )
 
     @property
+    def exists(self) -> bool:
+        """Return whether there is such a directory, be it empty."""
+        return bool(self._system.get_file_info(self.root or "/").type == fs.FileType.Directory)
+
+    @property
     def has_extension(self) -> bool:
         """Return whether entries of queues may lead to files beside them, `consumequeue_ext`."""
         return bool(self._list(f"{self.root}/consumequeue_ext"))

@@ -89,8 +89,11 @@ class TableReader(DataSourceReader):
                 self._conditions.append(condition)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return what tasks read."""
-        found = _table(self._options).partitions(self._directory(), Conditions(self._conditions))
+        """Return what tasks read. Raises FileNotFoundError if there is no such directory."""
+        directory = self._directory()
+        if not directory.exists:
+            raise FileNotFoundError(f"{self._options.path}: no such directory")
+        found = _table(self._options).partitions(directory, Conditions(self._conditions))
         return [Part(one) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -1,5 +1,6 @@
 """The log as a table, ranges and damage included; no Spark needed."""
 
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tornlog.reports.source.messages import Messages
 from tornlog.reports.source.source_options import SourceOptions
 from tornlog.store.formats.message import decode_record
 from tornlog.store.formats.properties import decode_properties
+from tornlog.store.message import Message
 
 DERIVED = "physical_offset,tags_code,key_hashes,light_places"
 
@@ -84,8 +86,6 @@ def test_a_body_that_holds_a_record_of_its_own_place_starts_no_range(
     first = rows_of(tmp_path / "plain")[0]
     raw = Path(first["file"]).read_bytes()[: first["size"]]
     store = opened(tmp_path / "store")
-    from tornlog.store.message import Message
-
     for number in range(3):
         at = store.max_phy_offset + 88  # where the body will lie
         forged = raw[:28] + at.to_bytes(8, "big") + raw[36:]
@@ -109,14 +109,11 @@ def test_a_body_that_holds_a_record_of_its_own_place_starts_no_range(
 )
 def test_conditions_leave_what_meets_them(written: Callable[..., Path], filters: list[Any]) -> None:
     root = written()
-    tests = {EqualTo: "==", GreaterThan: ">", LessThanOrEqual: "<=", In: "in"}
+    compare = {EqualTo: operator.eq, GreaterThan: operator.gt, LessThanOrEqual: operator.le, In: _is_in}
     wanted = [
         row
         for row in rows_of(root)
-        if all(
-            eval(f"row[one.attribute[0]] {tests[type(one)]} one.value", {"row": row, "one": one})
-            for one in filters
-        )
+        if all(compare[type(one)](row[one.attribute[0]], one.value) for one in filters)
     ]
     assert rows_of(root, *filters) == wanted
 
@@ -207,3 +204,7 @@ def test_files_that_cannot_be_mapped_are_read_a_window_at_a_time(
     for split_bytes in ("0", "3000"):
         read = rows_of(root, splitBytes=split_bytes)
         assert [row | {"file": ""} for row in read] == [row | {"file": ""} for row in mapped]
+
+
+def _is_in(value: Any, wanted: tuple[Any, ...]) -> bool:
+    return value in wanted

@@ -98,6 +98,8 @@ def test_what_is_no_option_is_said_to_be_none(
 def test_a_place_without_a_store_has_no_rows(table: Callable[..., DataFrame], tmp_path: Path) -> None:
     for name in ("messages", "queue_entries", "index_entries", "checkpoint"):
         assert table(tmp_path, name).count() == 0
+    with pytest.raises(AnalysisException, match="nowhere: no such directory"):
+        table(tmp_path / "nowhere").count()
 
 
 def test_damage_of_side_files_comes_as_rows(
