@@ -40,7 +40,6 @@ def index(tables: AuditTables) -> DataFrame | None:
         fn.first("position").alias("record_position"),
         fn.first("store_timestamp_ms").alias("stored_ms"),
     )
-    begun = fn.min("begin_timestamp_ms").over(Window.partitionBy("file"))
     seen = entries.groupBy(*_KEY).agg(
         fn.count("*").alias("seen"), fn.max("file").alias("file"), fn.max("position").alias("position")
     )
@@ -50,11 +49,9 @@ def index(tables: AuditTables) -> DataFrame | None:
         "position", fn.col("record_position")
     )
     surplus = joined.where("seen > coalesce(wanted, 0)")
-    timed = (
-        entries.where("number > 1").withColumn("begun", begun).join(wanted.select(*_KEY, "stored_ms"), _KEY)
-    )
-    late = fn.greatest(fn.lit(0), fn.floor((fn.col("stored_ms") - fn.col("begun")) / 1000))
-    untimely = timed.withColumn("wanted", late).where("wanted != time_diff_s")
+    timed = entries.where("number > 1").join(wanted.select(*_KEY, "stored_ms"), _KEY)
+    late_s = fn.floor((fn.col("stored_ms") - fn.col("begin_timestamp_ms")) / 1000)
+    untimely = timed.withColumn("wanted", fn.greatest(fn.lit(0), late_s)).where("wanted != time_diff_s")
     untimely = untimely.withColumn("position", fn.col("position") + _TIME_DIFF_AT)
     order = Window.partitionBy("file").orderBy("number")
     unordered = entries.withColumn("before", fn.lag("physical_offset").over(order)).where(
