@@ -10,8 +10,6 @@ is_explained     boolean  whether an unclean exit explains it, so that recovery 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-COLUMNS = ("promise", "file", "position", "field", "expected", "found", "is_explained")
-
 
 def violations(
     rows: DataFrame,

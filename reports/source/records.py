@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...store.errors import CorruptFileError
-from ...store.formats.boundaries import chain, find_record
+from ...store.formats.boundaries import chain, find_record, is_closed_at
 from ...store.formats.message import BORN_HOST_V6, HOST_V6_MASK, RECORD_BYTES_MIN, STORE_HOST_V6
 from ...store.formats.scan import ScannedRecord, scan_records
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
@@ -132,7 +132,9 @@ class RangeReader:
             if error is not None:
                 yield from self._damage(view, origin, error)
             elif self._at < origin + stop:
-                return  # at a blank record, behind which there is nothing
+                if is_closed_at(view, self._at - origin, self._segment.size_bytes - origin):
+                    return
+                yield self._false_end(view, origin)
 
     def _look(self) -> tuple[memoryview, int, int]:
         """Return bytes from here on, the position of their first, and up to where in them whole records are."""
@@ -178,6 +180,17 @@ class RangeReader:
         yield Damage(segment, origin + error.offset, reason)
         self._is_proven = False
         self._search(self._at + 1)
+
+    def _false_end(self, view: memoryview, origin: int) -> Damage:
+        """Return the damage that a blank record is that does not take all that is left, and go on behind it."""
+        position = self._at
+        expected = self._segment.size_bytes - position
+        found = int.from_bytes(view[position - origin : position - origin + 4], "big", signed=True)
+        self._is_proven = False
+        self._search(position + 1)
+        return Damage(
+            self._segment, position, f"totalSize: expected {expected}, all that is left, found {found}"
+        )
 
     def _is_zero_from(self, position: int) -> bool:
         """Return whether nothing but zeros follows in the range."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from isal.isal_zlib import crc32
 
 from ...store.errors import CorruptFileError
+from ...store.formats.boundaries import is_closed_at
 from ...store.formats.message import RECORD_BYTES_MIN
 from ...store.formats.scan import scan_records
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
@@ -92,15 +93,4 @@ class Walk:
         if position >= segment.size_bytes:
             return True
         view, origin = self._directory.window(segment, position)
-        try:
-            scan = scan_records(
-                view,
-                position - origin,
-                len(view),
-                file=segment.path,
-                base_offset=segment.base_offset + origin,
-                check_crc=True,
-            )
-            return next(scan, None) is None
-        except CorruptFileError:
-            return False
+        return is_closed_at(view, position - origin, segment.size_bytes - origin)

@@ -61,6 +61,14 @@ def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: i
     return None
 
 
+def is_closed_at(view: memoryview, at: int, segment_bytes: int) -> bool:
+    """Return whether the blank record that closes a segment is at position at: one that takes all that is left."""
+    if len(view) - at < BLANK_BYTES:
+        return False
+    size_bytes, magic = _BLANK.unpack_from(view, at)
+    return bool(magic == BLANK_MAGIC and size_bytes == segment_bytes - at)
+
+
 def _places_of(magic: bytes, chunk: bytes) -> list[int]:
     """Return where records would begin whose magics are in the chunk."""
     places = []
@@ -73,12 +81,9 @@ def _places_of(magic: bytes, chunk: bytes) -> list[int]:
 
 
 def _begins_record(view: memoryview, at: int, base_offset: int, segment_bytes: int) -> bool:
-    if len(view) - at < BLANK_BYTES:
-        return False
-    size_bytes, magic = _BLANK.unpack_from(view, at)
-    if magic == BLANK_MAGIC:
-        return bool(size_bytes == segment_bytes - at)
-    if len(view) - at < RECORD_BYTES_MIN:
+    if is_closed_at(view, at, segment_bytes):
+        return True
+    if len(view) - at < RECORD_BYTES_MIN or view[at + MAGIC_AT : at + MAGIC_AT + 4] == _BLANK_MAGIC:
         return False
     (physical_offset,) = _I64.unpack_from(view, at + PHYSICAL_OFFSET_AT)
     return bool(physical_offset == base_offset + at)

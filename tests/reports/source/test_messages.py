@@ -14,7 +14,7 @@ from tornlog.reports.source.conditions import Conditions, condition_of
 from tornlog.reports.source.directory import StoreDirectory
 from tornlog.reports.source.messages import Messages
 from tornlog.reports.source.source_options import SourceOptions
-from tornlog.store.formats.message import decode_record
+from tornlog.store.formats.message import BLANK_MAGIC, decode_record
 from tornlog.store.formats.properties import decode_properties
 from tornlog.store.message import Message
 
@@ -186,6 +186,22 @@ def test_zeros_are_damage_where_the_log_goes_on_behind_them_and_none_at_its_end(
         first[-3]["position"],
         "magicCode: expected a record or a blank one, found zeros",
     )
+
+
+def test_a_blank_record_that_does_not_take_all_that_is_left_hides_nothing(
+    written: Callable[..., Path],
+) -> None:
+    root = written()
+    before = rows_of(root)
+    damaged(root, before[5]["position"] + 4, BLANK_MAGIC.to_bytes(4, "big", signed=True))
+    for split_bytes in ("0", "1", "4000"):
+        after = rows_of(root, splitBytes=split_bytes)
+        (odd,) = [row for row in after if row["damage"]]
+        left = 16_384 - before[5]["position"]
+        reason = f"totalSize: expected {left}, all that is left, found {before[5]['size']}"
+        assert (odd["position"], odd["damage"]) == (before[5]["position"], reason)
+        sound = [row["physical_offset"] for row in after if not row["damage"]]
+        assert sound == [row["physical_offset"] for row in before[:5] + before[6:]]
 
 
 @pytest.mark.parametrize("window_bytes", [100, 4096, 10_000])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.store.formats.boundaries import chain, find_record
+from tornlog.store.formats.boundaries import chain, find_record, is_closed_at
 from tornlog.store.formats.message import encode_blank
 
 MakeRecord = Callable[..., bytearray]
@@ -63,6 +63,14 @@ def test_a_record_is_found_again_across_the_edge_of_a_search_block(make_record: 
         moved = bytearray(padding) + make_record(physical_offset=padding)
         assert find_record(memoryview(moved), 0, 0, len(moved)) == padding
         assert find_record(memoryview(moved), 0, 1, len(moved)) is None, "it says that it is elsewhere"
+
+
+def test_a_segment_is_closed_by_a_blank_record_that_takes_all_that_is_left() -> None:
+    raw = memoryview(bytes(50) + encode_blank(100))
+    assert is_closed_at(raw, 50, 150)
+    assert not is_closed_at(raw, 50, 151)
+    assert not is_closed_at(raw, 0, 100)
+    assert not is_closed_at(raw, 51, 151)
 
 
 def test_a_blank_record_is_found_by_what_is_left_behind_it() -> None:
