@@ -30,7 +30,7 @@ from .profiles import CrashProfile
 from .states.enumerate import CrashStates
 from .states.fingerprint import fingerprint_of
 from .syncs import Syncs
-from .timing import SyncTiming
+from .timing import SyncTiming, Timing
 
 
 class Disk:
@@ -44,7 +44,7 @@ class Disk:
         image: Image | None = None,
         sector_bytes: int = 512,
         page_bytes: int = 4096,
-        timing: SyncTiming | None = None,
+        timing: Timing | None = None,
         faults: FaultPlan | None = None,
         capacity_bytes: int | None = None,
         bad_sectors: Iterable[Damage] = (),

@@ -11,7 +11,7 @@ from .namespace import Namespace
 from .page_cache import Inode
 from .plug import DURING, Plug
 from .stray_writes import StrayWrites
-from .timing import SyncTiming
+from .timing import Timing
 
 _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
 
@@ -35,7 +35,7 @@ class Syncs:
 
     __slots__ = ("_drive", "_failing", "_kernel", "_names", "_plug", "_stray", "_timing")
 
-    def __init__(self, plug: Plug, names: Namespace, timing: SyncTiming) -> None:
+    def __init__(self, plug: Plug, names: Namespace, timing: Timing) -> None:
         self._kernel = plug.kernel
         self._plug = plug
         self._names = names
@@ -47,7 +47,7 @@ class Syncs:
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable, or raise OSError(EIO) and drop those pages' data."""
         plug = self._plug
-        number = self._pass_time(machine, why)
+        number = self._pass_time(machine, why, inode, start, end)
         faults = plug.faults
         self._kernel.note((_NOTE_RANGE | start, end))
         failing, path = self._failing, why.path
@@ -66,7 +66,7 @@ class Syncs:
 
     def directory(self, machine: Machine, why: SyncWait) -> None:
         """Make durable the names in the directory at why.path, or raise OSError(EIO) and leave them unsure."""
-        number = self._pass_time(machine, why)
+        number = self._pass_time(machine, why, None, 0, 0)
         if self._failing.strike_directory(why.label):
             self._fail(machine, why, number)
         if self._lies(why) and self._drive.hold_directory(why.path, number):
@@ -92,12 +92,14 @@ class Syncs:
         self._kernel.note((_NOTE_LIED, number))
         self._plug.fired["lying sync"] += 1
 
-    def _pass_time(self, machine: Machine, why: SyncWait) -> int:
+    def _pass_time(
+        self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int
+    ) -> int:
         """Submit a sync and sleep until it completes. Returns its number: it covers the operations before that."""
         plug = self._plug
         kernel = self._kernel
         number = plug.begin(machine, why.kind, why.path)
-        latency_ns = self._timing.draw(plug, why.label)
+        latency_ns = self._timing.sync_ns(plug, why.label, inode, start, end)
         dying = number == plug.armed and plug.moment == DURING
         if dying:
             latency_ns //= 2

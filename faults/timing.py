@@ -1,11 +1,20 @@
 """How long a sync takes."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..sim.tails import draw_tail
+from .page_cache import Inode
 from .plug import Plug
 
 _TAIL = 8
+
+
+class Timing(Protocol):
+    """What a disk asks how long its syncs take."""
+
+    def sync_ns(self, plug: Plug, label: str, inode: Inode | None, start: int, end: int) -> int:
+        """Return the latency, in ns, of a sync of a file's bytes [start, end) that begins now; None: a directory's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +29,10 @@ class SyncTiming:
 
     def __post_init__(self) -> None:
         assert 0 <= self.base_ns_min <= self.base_ns_max, self
+
+    def sync_ns(self, plug: Plug, label: str, inode: Inode | None, start: int, end: int) -> int:
+        """Return one sync's latency in ns, whatever it covers."""
+        return self.draw(plug, label)
 
     def draw(self, plug: Plug, label: str) -> int:
         """Return one sync's latency in ns, the rest of a stall included. What cannot vary is not drawn."""

@@ -1,0 +1,54 @@
+"""A simulated machine's files on a host where the first store to each page of a map costs a page fault."""
+
+from ...faults.files import SimFiles
+from ...faults.mapped_file import Buffer, SimMappedFile
+from ...sim.processor import Processor
+
+_PAGE_BYTES = 4096
+
+
+class TouchedFiles:
+    """The files of one machine; all but `map` is theirs."""
+
+    def __init__(self, files: SimFiles, processor: Processor, touch_ns: int) -> None:
+        self._files = files
+        self._processor = processor
+        self._touch_ns = touch_ns
+        self.touches = 0
+        """How many pages were touched first."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._files, name)
+
+    def map(self, path: str, size_bytes: int) -> "TouchedMappedFile":
+        """Map a file, as the machine does."""
+        return TouchedMappedFile(self._files.map(path, size_bytes), self)
+
+    def pay(self, pages: int) -> None:
+        """Let the current task take the time of so many page faults."""
+        self.touches += pages
+        self._processor.work(pages * self._touch_ns)
+
+
+class TouchedMappedFile:
+    """A mapped file that knows which pages have been stored to; all but `store` is the map's.
+
+    Invariant: bit n of `_touched` says whether page n has been.
+    """
+
+    def __init__(self, mapped: SimMappedFile, files: TouchedFiles) -> None:
+        self._mapped = mapped
+        self._files = files
+        self._touched = bytearray(-(-mapped.size_bytes // _PAGE_BYTES))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._mapped, name)
+
+    def store(self, at: int, data: Buffer) -> None:
+        """Write through the map, after a page fault for each page that is touched first."""
+        first, last = at // _PAGE_BYTES, (at + max(len(data), 1) - 1) // _PAGE_BYTES
+        new = self._touched.count(0, first, last + 1)
+        if new:
+            self._touched[first : last + 1] = b"\1" * (last + 1 - first)
+            self._files.pay(new)
+        self._mapped.store(at, data)

@@ -1,0 +1,77 @@
+from collections.abc import Sequence
+
+import pytest
+
+from tornlog.faults.devices.models import MODELS
+from tornlog.faults.devices.storage import JournalledStorage, Run
+from tornlog.sim.choices import Choices
+
+
+class Notes:
+    """A device on which everything takes 1 ns, and which notes what it was asked for."""
+
+    blocks = 40_000
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    def write(self, now_ns: int, runs: Sequence[Run]) -> int:
+        self.asked.append(list(runs))
+        return now_ns + 1
+
+    def read(self, now_ns: int, run: Run) -> int:
+        raise AssertionError("a sync reads nothing")
+
+    def flush(self, now_ns: int) -> int:
+        self.asked.append("flush")
+        return now_ns + 1
+
+
+def test_a_sync_writes_the_data_then_the_journal_then_its_commit() -> None:
+    device = Notes()
+    storage = JournalledStorage(device)
+
+    assert storage.sync(100, [(35_000, 2)]) == 105
+    assert device.asked == [[(35_000, 2)], [(0, 2)], "flush", [(2, 1)], "flush"]
+
+
+def test_the_journal_goes_on_where_it_was_and_begins_anew_at_its_end() -> None:
+    device = Notes()
+    storage = JournalledStorage(device)
+    for _ in range(32_768 // 3 + 1):
+        storage.sync(0, [])
+    firsts = [asked[0][0] for asked in device.asked if asked != "flush"]
+
+    assert firsts[:4] == [0, 2, 3, 5]
+    assert max(firsts) < 32_768
+    assert firsts[-2:] == [32_766, 0]
+
+
+def test_a_sync_that_comes_while_another_runs_waits_for_it() -> None:
+    storage = JournalledStorage(Notes())
+
+    assert storage.sync(0, []) == 4
+    assert storage.sync(1, []) == 8
+
+
+def test_files_lie_behind_the_journal_and_behind_one_another_until_the_device_is_full() -> None:
+    storage = JournalledStorage(Notes())
+
+    assert storage.place(10) == 32_768
+    assert storage.place(5) == 32_778
+    with pytest.raises(ValueError, match="40000 blocks"):
+        storage.place(10_000)
+
+
+def test_a_page_is_synced_as_fast_as_such_drives_do() -> None:
+    took_us = {}
+    for name, model in MODELS.items():
+        storage, now_ns = model.make(Choices("1").stream(name)), 0
+        first = storage.place(2_000)
+        for block in range(1_000):
+            now_ns = storage.sync(now_ns, [(first + block, 1)])
+        took_us[name] = now_ns / 1_000 / 1_000
+
+    assert 12_000 < took_us["hdd"] < 30_000
+    assert 800 < took_us["sata-ssd"] < 4_000
+    assert 40 < took_us["nvme-ssd"] < 200

@@ -1,0 +1,73 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tornlog.faults.devices.storage import Run
+from tornlog.faults.devices.timing import StorageTiming
+from tornlog.faults.plan import FaultPlan
+
+FIRST = 1_000
+
+
+class Notes:
+    """A storage whose syncs take 7 ns, and which notes what they cover."""
+
+    def __init__(self) -> None:
+        self.synced: list[list[Run]] = []
+        self.placed = FIRST
+
+    def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
+        self.synced.append(list(runs))
+        return now_ns + 7
+
+    def place(self, blocks: int) -> int:
+        self.placed += blocks
+        return self.placed - blocks
+
+
+def test_a_sync_covers_the_dirty_blocks_of_its_range_side_by_side_as_runs(
+    make_rig: Callable[..., Any],
+) -> None:
+    storage = Notes()
+    timing = StorageTiming(storage)
+    rig = make_rig(timing=timing)
+
+    def body() -> int:
+        mapped = rig.files.map("/a", 10 * 4096)
+        for at, size_bytes in ((10, 5_000), (5 * 4096, 1), (9 * 4096, 10)):
+            mapped.store(at, b"x" * size_bytes)
+        before_ns = rig.kernel.now_ns
+        mapped.msync(0, 8 * 4096)
+        return rig.kernel.now_ns - before_ns
+
+    assert rig.run(body) == 7
+    assert storage.synced == [[(FIRST, 2), (FIRST + 5, 1)]]
+    assert timing.syncs == 1
+
+
+def test_what_was_synced_is_not_written_again_and_files_lie_apart(make_rig: Callable[..., Any]) -> None:
+    storage = Notes()
+    rig = make_rig(timing=StorageTiming(storage))
+
+    def body() -> None:
+        first, second = rig.files.map("/a", 3 * 4096), rig.files.map("/b", 4096)
+        first.store(0, b"x")
+        first.msync(0, 4096)
+        first.msync(0, 4096)
+        second.store(0, b"x")
+        second.fdatasync()
+        rig.files.sync_directory("/")
+
+    rig.run(body)
+
+    assert storage.synced == [[(FIRST, 1)], [], [(FIRST + 3, 1)], []]
+
+
+def test_a_slow_sync_of_the_fault_plan_comes_on_top(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(timing=StorageTiming(Notes()), faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=80))
+
+    def body() -> int:
+        rig.files.map("/a", 4096).msync(0, 4096)
+        return rig.kernel.now_ns
+
+    assert 10_000_000 <= rig.run(body) <= 80_000_007
+    assert rig.fired["slow sync"] == 1
