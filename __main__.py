@@ -1,5 +1,6 @@
 """The `tornlog` command: one application, put together from what each package registers."""
 
+import errno
 import sys
 import traceback
 from typing import Annotated
@@ -10,6 +11,9 @@ from . import __version__
 from .reports import commands as report_commands
 from .scenarios import commands as scenario_commands
 from .store import commands as store_commands
+
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+"""What a place that results are to be written to may answer. Any other error is tornlog's own, and shows where."""
 
 PACKAGES = (scenario_commands, report_commands, store_commands)
 """Modules with commands of their own, each with `register(app)`."""
@@ -44,9 +48,12 @@ def main() -> None:
         sys.exit("tornlog: python -O drops the asserts that its results rest on; start it without -O")
     try:
         application()()
-    except Exception:
-        traceback.print_exc()
-        sys.exit(3)  # neither a broken promise nor a wrong command line: tornlog itself is at fault
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _REFUSALS:
+            typer.echo(f"tornlog: {error}", err=True)
+        else:
+            traceback.print_exc()
+        sys.exit(3)  # neither a broken promise nor a wrong command line
 
 
 if __name__ == "__main__":

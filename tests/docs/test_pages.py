@@ -1,4 +1,4 @@
-"""The page is run from top to bottom; what it shows is what comes out. `python THIS_FILE` writes the outputs anew."""
+"""Pages are run from top to bottom; what they show is what comes out. `python THIS_FILE` writes the outputs anew."""
 
 import contextlib
 import io
@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = DOCS / "your-own-code.md"
+OWN_CODE = DOCS / "your-own-code.md"
+PAGES = (OWN_CODE, DOCS / "formats.md")
+"""The pages whose blocks build on one another."""
 _BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = "$ python "
 
@@ -28,7 +30,7 @@ def run_page(page: str, directory: Path) -> str:
         kind, text = block["kind"], block["text"]
         if kind == "python":
             with contextlib.redirect_stdout(io.StringIO()) as out:
-                exec(compile(text, PAGE.name, "exec"), names)
+                exec(compile(text, "page", "exec"), names)
             printed = out.getvalue()
             return block[0]
         if kind == "text":
@@ -56,13 +58,14 @@ def run_example(arguments: str, directory: Path, **environment: str) -> str:
     return done.stdout
 
 
-def test_every_block_runs_and_gives_the_output_that_is_shown(tmp_path: Path) -> None:
-    page = PAGE.read_text()
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_block_runs_and_gives_the_output_that_is_shown(path: Path, tmp_path: Path) -> None:
+    page = path.read_text()
     kinds = [block["kind"] for block in _BLOCK.finditer(page)]
 
     assert page.count("```") == 2 * len(kinds)
     assert kinds.count("python") >= 6
-    assert kinds.count("console") >= 5
+    assert kinds.count("console") + kinds.count("text") >= 5
     assert run_page(page, tmp_path) == page
 
 
@@ -77,7 +80,7 @@ def test_every_block_runs_and_gives_the_output_that_is_shown(tmp_path: Path) -> 
     ],
 )
 def test_an_output_that_is_not_real_is_noticed(spoil: Callable[[str], str], tmp_path: Path) -> None:
-    page = PAGE.read_text().partition("## Mend it")[0]
+    page = OWN_CODE.read_text().partition("## Mend it")[0]
 
     assert spoil(page) != page
     assert run_page(page, tmp_path) == page
@@ -85,5 +88,6 @@ def test_an_output_that_is_not_real_is_noticed(spoil: Callable[[str], str], tmp_
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch:
-        PAGE.write_text(run_page(PAGE.read_text(), Path(scratch)))
+    for one in PAGES:
+        with tempfile.TemporaryDirectory() as scratch:
+            one.write_text(run_page(one.read_text(), Path(scratch)))

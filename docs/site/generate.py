@@ -1,0 +1,113 @@
+"""Pages of the site that are made of the code: tables of faults, promises, scenarios and mutants, commands, modules.
+
+MkDocs calls `on_files`; each page is a function that returns Markdown.
+"""
+
+import ast
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import click
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from tornlog.__main__ import application
+from tornlog.faults.kinds import GROUPS, KINDS
+from tornlog.scenarios.catalogue import SCENARIOS
+from tornlog.scenarios.invariants import INVARIANTS
+from tornlog.scenarios.judging.promised import PROMISED
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.realities import REALITIES
+from typer.cli import get_docs_for_click
+from typer.main import get_command
+
+ROOT = Path(__file__).parents[2]
+MODULES = {
+    "store": ("store", "store/formats", "store/filters", "store/transactions", "store/real", "store/tools"),
+    "sim": ("sim", "sim/policies"),
+    "faults-package": ("faults", "faults/states", "faults/lab", "faults/devices", "faults/probe"),
+    "scenarios-package": ("scenarios/testing", "scenarios/strategies", "scenarios/failures", "scenarios/judging"),
+    "reports-package": ("reports/spark", "reports/source", "reports/sweep", "reports/analysis", "reports/audit"),
+}
+"""Of each page the directories whose modules it documents."""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages."""
+    pages: dict[str, Callable[[], str]] = {
+        "commands": commands,
+        "scenarios": scenarios,
+        "promises": promises,
+        "faults": faults,
+        "mutants": mutants,
+        "formats": formats,
+    }
+    for name, page in pages.items():
+        files.append(File.generated(config, f"reference/{name}.md", content=page()))
+    for name, directories in MODULES.items():
+        files.append(File.generated(config, f"reference/{name}.md", content=modules(name, directories)))
+    return files
+
+
+def commands() -> str:
+    """Return every command with its arguments and options."""
+    command = get_command(application())
+    return get_docs_for_click(obj=command, ctx=click.Context(command), name="tornlog", title="Commands")
+
+
+def scenarios() -> str:
+    """Return the claims."""
+    rows = [(f"`{one.name}`", one.claim) for one in SCENARIOS.values()]
+    return f"# Scenarios\n\n{_table(('scenario', 'claim'), rows)}"
+
+
+def promises() -> str:
+    """Return what each invariant says, and on which disk it is promised."""
+    disks = list(REALITIES)
+    kept = [(name, *(PROMISED[disk][name].value for disk in disks)) for name in INVARIANTS]
+    meanings = [(f"`{one.name}`", one.meaning) for one in REALITIES.values()]
+    return (
+        f"# Promises\n\n{_table(('promise', 'what it says'), INVARIANTS.items())}\n\n"
+        "## On which disk\n\n`intact`: of everything in front of the first damage. `-`: the disk has taken away what "
+        f"the promise stands on.\n\n{_table(('promise', *disks), kept)}\n\n{_table(('disk', 'what it is'), meanings)}"
+    )
+
+
+def faults() -> str:
+    """Return every kind of fault, what really happens, how it is modelled, who says so."""
+    parts = ["# Faults"]
+    for group in GROUPS:
+        rows = [(one.name, one.meaning, one.reality, one.model, one.source) for one in KINDS if one.group == group]
+        header = ("fault", "what it means", "what really happens", "how it is modelled", "source")
+        parts.append(f"## {group}\n\n{_table(header, rows)}")
+    return "\n\n".join(parts)
+
+
+def mutants() -> str:
+    """Return the known bugs that can be put back."""
+    rows = [(f"`{one.id}`", one.summary) for one in MUTANTS.values()]
+    return f"# Mutants\n\n{_table(('mutant', 'the bug'), rows)}"
+
+
+def formats() -> str:
+    """Return what the bytes of each file mean: the head of each module that owns a format."""
+    parts = ["# The files' formats\n\nWorked examples: [Formats, byte by byte](../formats.md)."]
+    for path in sorted((ROOT / "store/formats").rglob("*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        if path.name != "__init__.py" and "    offset" in text:
+            parts.append(f"## {path.stem}\n\n```text\n{text}\n```")
+    return "\n\n".join(parts)
+
+
+def modules(name: str, directories: Iterable[str]) -> str:
+    """Return a page of what modules document themselves with."""
+    parts = [f"# {name.removesuffix('-package')}"]
+    for directory in directories:
+        for path in sorted((ROOT / directory).glob("*.py")):
+            if path.name not in ("__init__.py", "commands.py", "command.py"):
+                parts.append(f"::: tornlog.{'.'.join((*directory.split('/'), path.stem))}")
+    return "\n\n".join(parts)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

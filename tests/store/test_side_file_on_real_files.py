@@ -1,0 +1,103 @@
+"""Side files on an ordinary file system that refuses: full, read-only, forbidden. pyfakefs has such ones."""
+
+import errno
+from pathlib import Path
+
+import pytest
+from pyfakefs.fake_filesystem import FakeFilesystem
+from pyfakefs.helpers import set_uid
+
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.real.files import RealFiles
+from tornlog.store.side_file import SideFile
+
+PATH = "/store/config/consumerOffset.json"
+OLD, NEW = b"<old>", b"<new>"
+
+
+def parse(raw: bytes, file: str) -> bytes:
+    """Take what stands in angle brackets; anything else is damage."""
+    if not (raw.startswith(b"<") and raw.endswith(b">")):
+        raise CorruptFileError(file, 0, "text", "<...>", raw.hex())
+    return raw
+
+
+def loaded() -> bytes | None:
+    return SideFile(RealFiles(), PATH).load(parse)
+
+
+@pytest.fixture
+def side(fs: FakeFilesystem) -> SideFile:
+    """A side file whose old version is there and durable."""
+    fs.create_dir("/store")
+    side = SideFile(RealFiles(), PATH)
+    assert side.store(OLD)
+    return side
+
+
+def test_a_new_version_takes_the_place_of_the_old_one_which_stays_beside_it(side: SideFile) -> None:
+    assert side.store(NEW)
+
+    assert Path(PATH).read_bytes() == NEW
+    assert Path(side.backup_path).read_bytes() == OLD
+    assert loaded() == NEW
+
+
+def test_a_full_disk_leaves_the_old_version(fs: FakeFilesystem, side: SideFile) -> None:
+    fs.set_disk_usage(fs.get_disk_usage().used + 3)
+    with pytest.raises(OSError, match="No space") as raised:
+        side.store(NEW)
+
+    assert raised.value.errno == errno.ENOSPC
+    assert Path(PATH).read_bytes() == OLD
+    fs.set_disk_usage(1 << 20)  # pyfakefs lets nobody remove a file from a full disk
+    assert loaded() == OLD
+
+
+def test_a_version_that_found_no_room_is_written_once_there_is_some(
+    fs: FakeFilesystem, side: SideFile
+) -> None:
+    fs.set_disk_usage(fs.get_disk_usage().used + 3)
+    with pytest.raises(OSError, match="No space"):
+        side.store(NEW)
+    fs.set_disk_usage(1 << 20)
+
+    assert side.store(NEW)
+    assert loaded() == NEW
+    assert not side.store(NEW)  # it is there
+
+
+@pytest.mark.usefixtures("fs")
+def test_a_directory_that_may_not_be_written_keeps_its_version(side: SideFile) -> None:
+    Path(PATH).parent.chmod(0o500)
+    set_uid(1000)
+    with pytest.raises(PermissionError) as raised:
+        side.store(NEW)
+    set_uid(0)
+
+    assert raised.value.filename in (side.temporary_path, "/store/config")  # pyfakefs names the directory
+    assert loaded() == OLD
+
+
+def test_a_version_that_may_not_be_read_is_an_error_and_not_a_missing_one(side: SideFile) -> None:
+    assert side.store(NEW)
+    Path(PATH).chmod(0)
+    Path(side.backup_path).chmod(0)
+    set_uid(1000)
+    with pytest.raises(PermissionError) as raised:
+        loaded()
+    set_uid(0)
+
+    assert raised.value.filename == PATH
+
+
+def test_without_a_directory_there_is_no_version(fs: FakeFilesystem) -> None:
+    assert loaded() is None
+    assert not fs.exists("/store")
+
+
+def test_what_a_crash_left_aside_counts_for_nothing(side: SideFile) -> None:
+    Path(side.temporary_path).write_bytes(NEW)
+
+    assert loaded() == OLD
+    assert not Path(side.temporary_path).exists()
