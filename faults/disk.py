@@ -14,6 +14,7 @@ from typing import Any
 from ..sim.choices import Stream
 from ..sim.kernel import Kernel
 from ..sim.machine import Machine
+from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
 from .aim import Aim, CrashPoint, NamedAim, NamingAim
 from .capacity import Capacity
 from .crash import PowerCut, cache_image, platter_image
@@ -184,6 +185,10 @@ class Disk:
         inode = self._names.current.inode(path)
         return b"" if inode is None else inode.content()
 
+    def state(self) -> DiskState:
+        """Return what its files are now, and what of them is durable. For pictures, not for stores."""
+        return disk_state(self._names, self._page_bytes, self._sector_bytes)
+
     def crash(self, profile: CrashProfile) -> Image:
         """Return what is left after the machine died, drawn within what profile allows. The disk is then finished."""
         if any(machine.alive for machine in self._mounted):
@@ -191,9 +196,12 @@ class Disk:
         self._finish()
         self.fired["crash"] += 1
         self.fired[f"crash {profile.name}"] += 1
-        wall_start_ms = self._kernel.wall_start_ms
+        wall_start_ms, trace = self._kernel.wall_start_ms, self._kernel.trace
         if profile.page_cache_survives:
-            return cache_image(self._names.current, wall_start_ms)
+            image = cache_image(self._names.current, wall_start_ms)
+            if trace is not None:
+                trace.tell(Aftermath(profile.name, (), (), image))
+            return image
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         lost = draw_lost_changes(self._stream, profile.metadata, cut.unsure_changes())
         entries = cut.entries_without(lost, self.fired)
@@ -203,6 +211,10 @@ class Disk:
         survivors = draw_survivors(self._stream, dirty, cut.page_sectors, harm)
         image = cut.image(entries, dirty, survivors, self.fired, wall_start_ms)
         self.damage.extend(cut.damage)
+        if trace is not None:
+            taken = [change for change in self._names.journal if change.number in lost]
+            fates = list(zip(dirty, survivors, strict=True))
+            trace.tell(aftermath_of(profile.name, entries, taken, fates, image, self._page_bytes))
         return image
 
     def fingerprint(self) -> str:

@@ -7,6 +7,7 @@ from ..sim.machine import Machine
 from ..store.config import FlushDiskType, StoreConfig
 from ..store.transactions.verdict import TransactionConfig
 from ..store.world import World
+from .chronicle.recorder import Recorder
 from .plan import Plan
 
 ROOT = "/store"
@@ -21,8 +22,10 @@ TRANSACTIONS = TransactionConfig(
 
 
 def world_of(machine: Machine, disk: Disk) -> World:
-    """Return the world of one machine with one disk."""
-    return World(machine.clock, machine.tasks, disk.mount(machine))
+    """Return the world of one machine with one disk; watched, if the run is recorded."""
+    world = World(machine.clock, machine.tasks, disk.mount(machine))
+    recorder = machine.kernel.trace
+    return recorder.watch(world, machine, disk) if isinstance(recorder, Recorder) else world
 
 
 @lru_cache(maxsize=32)  # exploring recovers many states of each of a few plans

@@ -143,6 +143,8 @@ class Scheduler(RollingDigest):
         current.park_number += 1
         if due_ns is not None:
             self._timers.push(due_ns, current)
+        if self.trace is not None:
+            self.trace.parked(why)
         self._ready.remove(current)
         chosen = None if self._dying else self._elect(f"~{why.label}")  # ~: forced, not chosen
         if chosen is not current:
@@ -227,6 +229,8 @@ class Scheduler(RollingDigest):
     def _make_ready(self, task: SimTask, *, woken: bool) -> None:
         task.waiting = None
         task.woken = woken
+        if self.trace is not None:
+            self.trace.made_ready(task)
         self._ready.append(task)
         if self._policy.interrupts_on_wake:
             self._cut_stretch()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .kernel import Kernel
+    from .task import SimTask, Waiting
 
 
 class TraceEvent(NamedTuple):
@@ -35,6 +36,7 @@ class Trace:
     """The events of one kernel, oldest first.
 
     The kernel adds `start`, `end`, `switch` and `kill`. Others ask `if kernel.trace is not None` first.
+    What `parked`, `made_ready` and `tell` are told is no event: it is for kinds of traces that draw pictures.
     """
 
     def __init__(self, *, to_compare: bool = False) -> None:
@@ -56,6 +58,15 @@ class Trace:
         self._events.append(TraceEvent(kernel.now_ns, kernel.steps, kernel.current.name, kind, text))
         if self._words_before is not None:
             self._words_before.append(kernel.count_words())
+
+    def parked(self, why: "Waiting") -> None:
+        """Take note that the current task blocks, and of what it waits for."""
+
+    def made_ready(self, task: "SimTask") -> None:
+        """Take note that a task that was blocked can run again."""
+
+    def tell(self, fact: object) -> None:
+        """Take note of something that whoever drives the kernel has found out, whatever it is."""
 
     def recording(self) -> "Recording":
         """Return all of it for a comparison; the trace was made for one, and its kernel has come to an end."""

@@ -1,7 +1,8 @@
 """The commands about a stored failure: replay and shrink.
 
 JSON of `replay`: `{"format": "tornlog-replay/1", "scenario", "seed", "same", "digest", "violations", "gone": [lines],
-"changed": [lines]}`; of `shrink`: `{"format": "tornlog-shrink/1", "before", "after", "digest", "tries", "seconds"}`.
+"changed": [lines]}`, with --timeline or --trace also "drawn": `[paths]`; of `shrink`: `{"format": "tornlog-shrink/1",
+"before", "after", "digest", "tries", "seconds"}`.
 """
 
 from pathlib import Path
@@ -14,6 +15,8 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from ...sim.errors import ReplayDivergedError
 from ...store.commands import write_json
 from ..alarm import CPU_SECONDS_MAX
+from ..chronicle.record import Subject
+from ..chronicle.recording import replay_with_chronicle
 from ..failures.present_replay import tell_replay, tell_shrunk
 from ..failures.replay import replay
 from ..failures.shrink import TRIES_MAX, shrink_failure, shrunk_json
@@ -33,6 +36,7 @@ from .common import (
     read_failure,
     seconds_in,
 )
+from .drawing import TimelineFile, TraceFile, draw_run
 
 _SHRINK_SECONDS = 15.0
 
@@ -42,13 +46,22 @@ def replay_(
     original: Annotated[
         bool, typer.Option(help="The run that was found, though there is a shrunk one.")
     ] = False,
+    timeline: TimelineFile = None,
+    trace: TraceFile = None,
     json_file: JsonFile = None,
 ) -> None:
     """Run a stored failure again, decision by decision, as far as the code still makes them."""
     failure = read_failure(file)
     breach = failure.original if original else failure.smallest
+    drawn: list[Path] = []
     with applied_mutant(failure.mutant):
-        replayed, again = replay(breach.record), replay(breach.record)
+        if timeline is None and trace is None:
+            replayed = replay(breach.record)
+        else:
+            subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
+            replayed, chronicle = replay_with_chronicle(subject, breach.record)
+            drawn = draw_run(chronicle, timeline, trace)
+        again = replay(breach.record)
     outcome, same = replayed.outcome, replayed.is_same(breach)
     document = {
         "format": "tornlog-replay/1",
@@ -60,11 +73,15 @@ def replay_(
         "gone": replayed.gone,
         "changed": replayed.changed,
     }
+    if drawn:
+        document["drawn"] = [str(path) for path in drawn]
     if json_file is not None:
         write_json(json_file, document)
     if json_file != "-":
         tell_failure(ERR, failure, original=original)
         tell_replay(OUT, replayed, breach)
+        for path in drawn:
+            OUT.print(str(path), soft_wrap=True, markup=False)
     if outcome.digest != again.outcome.digest:
         raise typer.Exit(EXIT_NONDETERMINISTIC)
     raise typer.Exit(EXIT_BROKEN if outcome.violations else EXIT_HELD)

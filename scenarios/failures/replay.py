@@ -12,6 +12,7 @@ from ...sim.schedule import Switch
 from ...sim.trace import Trace, TraceEvent
 from ..crash_points import CrashPoints
 from ..garbage import garbage_kept
+from ..judging.ledger import Ledger
 from ..machine import ROOT
 from ..plan import Plan
 from ..run import Outcome, Run
@@ -76,11 +77,17 @@ class Replayed:
         )
 
 
-def replay(record: Record, trace: Trace | None = None, *, step_limit: int | None = None) -> Replayed:
+def replay(
+    record: Record,
+    trace: Trace | None = None,
+    *,
+    step_limit: int | None = None,
+    ledger: Ledger | None = None,
+) -> Replayed:
     """Run a record again as far as the code follows it: where it does not, nothing special happens."""
     choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
     with garbage_kept():
-        outcome = Run(record.plan, choices, schedule, trace, step_limit=step_limit).execute()
+        outcome = Run(record.plan, choices, schedule, trace, step_limit=step_limit, ledger=ledger).execute()
     made = Record(tuple(choices.decisions()), tuple(schedule.followed), record.plan)
     return Replayed(made, outcome, choices.unmet(), schedule.unmet, choices.changed())
 

@@ -62,14 +62,21 @@ class Judge:
         """End the run at the first check that yields a violation of a promise; the rest of that check's come along."""
         found = [violation for violation in violations if self.is_promised(violation.invariant)]
         if found:
-            self.violations += found
+            self._note(*found)
             raise BrokenPromise(str(found[0]))
 
     def broken(self, invariant: str, summary: str, field: str, expected: str, found: str) -> NoReturn:
         """End the run with one violation that has no place in a file; on a disk where it is none, just end it."""
         if self.is_promised(invariant):
-            self.violations.append(Violation(invariant, summary, "", -1, field, expected, found))
+            self._note(Violation(invariant, summary, "", -1, field, expected, found))
         raise BrokenPromise(summary)
+
+    def _note(self, *violations: Violation) -> None:
+        """Keep violations, and tell the trace, if there is one."""
+        self.violations += violations
+        if self._kernel.trace is not None:
+            for violation in violations:
+                self._kernel.trace.tell(violation)
 
     @contextmanager
     def judged_errors(self) -> Iterator[None]:
@@ -79,22 +86,24 @@ class Judge:
         except TaskFailedError as failed:
             cause = failed.__cause__
             if not isinstance(cause, BrokenPromise):
-                self.violations.append(
+                self._note(
                     Violation("LIVE", f"{failed.task} died: {type(cause).__name__}: {cause}", field="task")
                 )
             raise BrokenPromise from failed
         except LivenessError as stuck:
-            self.violations.append(Violation("LIVE", str(stuck), field="progress"))
+            self._note(Violation("LIVE", str(stuck), field="progress"))
             raise BrokenPromise from stuck
         except NoEndInSight as endless:
             summary = "no end in sight: a task loops without a world call"
-            self.violations.append(Violation("LIVE", summary, field="progress"))
+            self._note(Violation("LIVE", summary, field="progress"))
             raise BrokenPromise from endless
 
     def recovery(self, store: MessageStore, disk: Disk) -> None:
         """Judge what a recovery has made of the last life, and note what it settles."""
         found = read_store(store, self._ledger.by_properties)
         evidence = Evidence(self._ledger, found)
+        if self._kernel.trace is not None:
+            self._kernel.trace.tell(evidence)
         self.note_damage(store.config, ())
         for check in CHECKERS.values():
             self.report(check(evidence))

@@ -5,6 +5,7 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import tornlog
 
@@ -26,7 +27,7 @@ def test_pyproject_lists_exactly_the_packages_on_disk(packages: list[str], sourc
 
 
 def test_a_wheel_holds_the_packages_their_type_marker_and_no_tests(
-    wheel: Path, packages: list[str], source: Path
+    wheel: Path, packages: list[str], source: Path, pyproject: dict[str, Any]
 ) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     shipped = {name for name in names if ".dist-info/" not in name}
@@ -35,7 +36,13 @@ def test_a_wheel_holds_the_packages_their_type_marker_and_no_tests(
         below = Path(*package.split(".")[1:])
         expected |= {f"tornlog/{(below / path.name).as_posix()}" for path in (source / below).glob("*.py")}
 
-    assert shipped == expected | {"tornlog/reports/spark/log4j2.properties"}
+    for package, patterns in pyproject["tool"]["setuptools"]["package-data"].items():
+        below = Path(*package.split(".")[1:])
+        data = {path for pattern in patterns for path in (source / below).glob(pattern)}
+        assert data, package
+        expected |= {f"tornlog/{path.relative_to(source).as_posix()}" for path in data}
+
+    assert shipped == expected
     assert not [name for name in shipped if "test" in Path(name).parts[1:2]]
     assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
 

@@ -1,11 +1,13 @@
-"""A Spark cluster on this machine: a master and two workers, each a process of its own, and all on loopback."""
+"""A Spark cluster on this machine: a master and two workers, each a process of its own, and all on loopback.
+
+And a browser, for what is drawn.
+"""
 
 import os
 import re
+import shutil
 import subprocess
-import sysconfig
 import time
-import venv
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 from tornlog.reports.spark.jdk import java_home
 
@@ -21,8 +24,17 @@ _LISTEN = "0A"
 _LOOPBACKS = {"0100007F", "0" * 24 + "01000000", "0000000000000000FFFF00000100007F"}
 """127.0.0.1, ::1 and 127.0.0.1 as an IPv6 address, as the kernel prints them."""
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_NOT_BESIDE_TORNLOG = ("tornlog", "__editable__")
 _SECONDS_MAX = 120.0
+_CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+_CHROMIUM_OPTIONS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +50,20 @@ class Cluster:
         return [child for child in children if b"ExecutorBackend" in command_of(child)]
 
 
-@pytest.fixture(scope="session")
-def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with all that is installed beside tornlog, and without tornlog."""
-    environment = tmp_path_factory.mktemp("bare")
-    venv.create(environment, symlinks=True)
-    paths = sysconfig.get_paths(vars={"base": str(environment), "platbase": str(environment)})
-    for installed in Path(sysconfig.get_paths()["purelib"]).iterdir():
-        if installed.suffix != ".pth" and not installed.name.startswith(_NOT_BESIDE_TORNLOG):
-            Path(paths["purelib"], installed.name).symlink_to(installed)
-    return environment / "bin" / "python"
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium, without a window. Where there is none, tests are skipped; but not in CI."""
+    if _CHROMIUM is None:
+        reason = "no browser to look at pages with: neither chromium nor google-chrome is on the path"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=_CHROMIUM, args=list(_CHROMIUM_OPTIONS))
+        try:
+            yield chromium
+        finally:
+            chromium.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@ import pytest
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel, MachineDied
 from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.task import SimTask, Waiting
 from tornlog.sim.trace import Trace
 
 
@@ -62,3 +63,49 @@ def test_a_trace_does_not_change_the_run() -> None:
         return kernel.digest()
 
     assert digest_with(None) == digest_with(Trace())
+
+
+class Waits(Trace):
+    """A trace that keeps what tasks wait for, and when they need not any longer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.story: list[tuple[int, str]] = []
+
+    def parked(self, why: Waiting) -> None:
+        kernel = self._kernel
+        assert kernel is not None
+        self.story.append((kernel.now_ns, f"{kernel.current.name} waits: {why.describe()}"))
+
+    def made_ready(self, task: SimTask) -> None:
+        assert self._kernel is not None
+        self.story.append((self._kernel.now_ns, f"{task.name} can run"))
+
+
+def test_a_trace_is_told_of_every_wait_and_of_its_end() -> None:
+    trace = Waits()
+    kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 4), trace=trace)
+    machine = kernel.machine("m")
+    lock = machine.tasks.lock("put")
+
+    def hold() -> None:
+        with lock:
+            machine.tasks.sleep(2)
+
+    def main() -> None:
+        task = machine.tasks.spawn("a", hold)
+        machine.tasks.sleep(1)
+        with lock:
+            pass
+        task.join(None)
+
+    kernel.run(machine, main, time_limit_ns=10_000_000)
+    assert trace.story == [
+        (0, "m/main waits: sleep"),
+        (0, "m/a waits: sleep"),
+        (1_000_000, "m/main can run"),
+        (1_000_000, "m/main waits: lock put held by m/a"),
+        (2_000_000, "m/a can run"),
+        (2_000_000, "m/main can run"),
+    ]
+    assert len(trace) > 0

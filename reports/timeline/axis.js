@@ -1,0 +1,108 @@
+// Where moments lie from left to right, and which part of that is in view.
+//
+// By events, each is as wide as the next, but for those at which a task only stops or starts to wait: they are narrow, and
+// the long runs of them that polling makes are hardly there. By time, what happens in one ns, and the simulation computes
+// in no time at all, is drawn 1 ns apart, so that zooming in still tells it apart.
+
+const QUIET_WIDTH = 0.3;
+const POLLING_WIDTH = 0.01;
+const QUIET_IN_A_ROW = 12;
+const MARGIN = 0.012; // behind the last moment, of all
+const LEAST_IN_VIEW = { order: 6, time: 12 };
+
+class Axis {
+  constructor(record) {
+    this.record = record;
+    this.mode = "order";
+    this.places = { order: orderPlaces(record), time: timePlaces(record) };
+    this.from = 0;
+    this.to = this.total;
+  }
+
+  get total() {
+    return this.places[this.mode][this.record.last + 1];
+  }
+
+  get least() {
+    return Math.min(LEAST_IN_VIEW[this.mode], this.total);
+  }
+
+  place(moment) {
+    return this.places[this.mode][moment];
+  }
+
+  // The moment that is at a place.
+  momentAt(place) {
+    const places = this.places[this.mode];
+    let low = 0;
+    let high = this.record.last;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (places[middle] <= place) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  show(from, to) {
+    const span = Math.min(Math.max(to - from, this.least), this.total);
+    const start = Math.min(Math.max(from - (span - (to - from)) / 2, 0), this.total - span);
+    this.from = start;
+    this.to = start + span;
+  }
+
+  zoom(factor, place) {
+    const around = place ?? (this.from + this.to) / 2;
+    const span = Math.min(Math.max((this.to - this.from) * factor, this.least), this.total);
+    const share = (around - this.from) / (this.to - this.from);
+    this.show(around - span * share, around - span * share + span);
+  }
+
+  move(share) {
+    const by = (this.to - this.from) * share;
+    this.show(this.from + by, this.to + by);
+  }
+
+  // Bring a moment into view, and near enough to be seen.
+  center(moment, span) {
+    const place = this.place(moment);
+    const wanted = Math.min(this.to - this.from, span ?? this.to - this.from);
+    this.show(place - wanted * 0.6, place + wanted * 0.4);
+  }
+
+  // Go over to the other axis, with the same moments in view.
+  change(mode) {
+    const [first, last] = [this.momentAt(this.from), this.momentAt(this.to)];
+    const whole = this.to - this.from >= this.total * 0.999;
+    this.mode = mode;
+    if (whole) this.show(0, this.total);
+    else this.show(this.place(first), this.places[mode][Math.min(last + 1, this.record.last + 1)]);
+  }
+}
+
+function orderPlaces(record) {
+  const told = new Uint8Array(record.ns.length + 1);
+  const { operations, holds, puts, cuts, faults, checkpoints, broken, machines } = record;
+  for (const items of [operations, holds, puts, cuts, faults, checkpoints, broken, machines]) {
+    for (const item of items) told[item.begin] = told[item.end] = 1;
+  }
+  for (const steps of Object.values(record.positions)) for (const [at] of steps) told[at] = 1;
+  const places = new Float64Array(record.ns.length + 1);
+  let quiet = 0;
+  for (let moment = 0; moment < record.ns.length; moment++) {
+    quiet = told[moment] ? 0 : quiet + 1;
+    const width = quiet > QUIET_IN_A_ROW ? POLLING_WIDTH : QUIET_WIDTH;
+    places[moment + 1] = places[moment] + (told[moment] ? 1 : width);
+  }
+  places[record.ns.length] += places[record.last] * MARGIN;
+  return places;
+}
+
+function timePlaces(record) {
+  const places = new Float64Array(record.ns.length + 1);
+  for (let moment = 0; moment < record.ns.length; moment++) {
+    places[moment] = moment ? Math.max(record.ns[moment], places[moment - 1] + 1) : record.ns[0];
+  }
+  places[record.ns.length] = Math.max(places[record.last] + 1, places[record.last] * (1 + MARGIN));
+  return places;
+}

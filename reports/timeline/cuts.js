@@ -1,0 +1,119 @@
+// What each cut left of the files: sectors before and behind it, page by page.
+
+const SECTORS = {
+  e: ["", "empty, and durable"],
+  d: ["", "durable"],
+  w: ["·", "written, not synced: only in the page cache"],
+  x: ["×", "dropped by a sync that failed"],
+  k: ["+", "not synced, and there by luck"],
+  l: ["×", "not synced, and lost"],
+  m: ["/", "neither old nor new"],
+  o: ["!", "changed while the machine was off"],
+  "-": ["", "no longer part of the file"],
+};
+
+function showCuts(record, selected, jump) {
+  const place = document.getElementById("cuts");
+  place.replaceChildren();
+  if (!record.cuts.length) return;
+  place.append(element("h2", "What was left of the files"));
+  for (const cut of record.cuts) place.append(cutBox(record, cut, selected, jump));
+}
+
+function cutBox(record, cut, selected, jump) {
+  const box = element("div");
+  box.className = "cut";
+  const title = box.appendChild(element("h3", `${cut.machine}: ${cut.what}`));
+  const button = title.appendChild(element("button", "show"));
+  button.style.cssText = "margin-left:10px;font-size:11px";
+  button.addEventListener("click", () => jump(cut.begin, cut));
+  const after = cut.following ? `found by ${cut.following}` : "nobody came after it";
+  box.append(element("p", `${momentWords(record, cut.begin)}; ${after}`));
+  const touched = cut.files.filter(isTouched);
+  if (touched.length) box.append(maps(record, touched, selected));
+  const rest = cut.files.length - touched.length;
+  if (rest) box.append(element("p", rest === 1 ? "1 file was durable, and untouched." : `${rest} files were durable, and untouched.`));
+  return box;
+}
+
+function isTouched(file) {
+  return file.bytesBefore !== file.bytesAfter || /[wx]/.test(file.before) || (file.after !== "" && file.before !== file.after);
+}
+
+function maps(record, files, selected) {
+  const grid = element("div");
+  grid.className = "maps";
+  for (const words of ["file", "before", "after", ""]) {
+    const head = grid.appendChild(element("div", words));
+    head.className = words === "before" || words === "after" ? "head-row" : "head-row wide";
+  }
+  for (const file of files) {
+    const mine = selected && selected.kind === "put" && selected.path === file.path ? selected : null;
+    const path = grid.appendChild(element("div", file.path));
+    path.className = "path";
+    grid.append(strip(record, file, file.before, mine, false), strip(record, file, file.after, mine, true));
+    const note = grid.appendChild(element("div", noteOf(file)));
+    note.className = "note";
+  }
+  return grid;
+}
+
+function noteOf(file) {
+  if (file.after === "" && file.bytesAfter === file.bytesBefore) return "";
+  if (file.bytesAfter < 0) return file.named ? "gone" : "its name was not durable: the file is gone";
+  if (file.bytesBefore < 0) return "came back";
+  const notes = [];
+  if (file.bytesAfter < file.bytesBefore) notes.push(`its length was not durable: ${file.bytesAfter} of ${file.bytesBefore} bytes`);
+  if (file.torn.length) notes.push(`torn: page ${file.torn.join(", ")}`);
+  if (/[lm]/.test(file.after)) notes.push("what was not synced is lost, in part or whole");
+  return notes.join("; ");
+}
+
+// Sectors as cells, framed by pages; those of the selected message's record are marked.
+function strip(record, file, letters, mine, isAfter) {
+  const made = element("div");
+  made.className = "strip";
+  const perPage = record.pageBytes / record.sectorBytes;
+  for (let first = 0; first < letters.length; first += perPage) {
+    const page = made.appendChild(element("span"));
+    const isTorn = isAfter && file.torn.includes(first / perPage);
+    page.className = isTorn ? "page torn" : "page";
+    [...letters.slice(first, first + perPage)].forEach((letter, index) => {
+      const [sign, words] = SECTORS[letter];
+      const cell = page.appendChild(element("i", sign));
+      const start = (first + index) * record.sectorBytes;
+      const isMine = mine && mine.start < start + record.sectorBytes && start < mine.stop;
+      cell.className = `sector s-${letter}${isMine ? " mine" : ""}`;
+      cell.title = `[${start}, ${start + record.sectorBytes}): ${words}${isTorn ? "; the page is torn" : ""}`;
+    });
+  }
+  return made;
+}
+
+function showLegend() {
+  const bars = [
+    ["running", "a task runs"],
+    ["ready", "it could"],
+    ["lock", "waits for a lock"],
+    ["sync", "waits for the disk; a sync"],
+    ["write", "a write"],
+    ["name", "a file is made, grown, renamed or removed"],
+    ["read", "a look"],
+    ["good", "answered OK"],
+    ["bad", "lost, failed, broken"],
+  ];
+  const place = document.getElementById("legend-body");
+  for (const [colour, words] of bars) {
+    const line = place.appendChild(element("span"));
+    const mark = line.appendChild(element("i"));
+    const stripes = "repeating-linear-gradient(135deg, var(--lock) 0 2px, transparent 2px 4px)";
+    mark.style.background = colour === "lock" ? stripes : `var(--${colour})`;
+    line.append(words);
+  }
+  for (const [letter, [sign, words]] of Object.entries(SECTORS)) {
+    const line = place.appendChild(element("span"));
+    const mark = line.appendChild(element("i", sign));
+    mark.className = `sector s-${letter}`;
+    line.append(`sector: ${words}`);
+  }
+}

@@ -1,0 +1,162 @@
+"""The record of a run as trace events, which Perfetto and Chrome's tracing page show.
+
+    process             threads             what
+    MACHINE             its tasks           when each runs, could run, waits and for what
+    MACHINE: calls      its tasks           puts, locks held, calls to files, each inside the one that made it
+    log                 -                   counters: positions in bytes
+    run                 machines, faults    machines, cuts, faults, violations
+
+The format: "Trace Event Format", Google; phases X (complete), C (counter), i (instant) and M (names). Times are µs.
+What happens in one ns, and the simulation computes in no time at all, is 1 ns apart; args have the exact time and step.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ...scenarios.chronicle.record import WAITING, Chronicle
+from .words import cut_words, path_words, task_words
+
+Event = dict[str, Any]
+_RUN, _LOG = 1, 2
+_FIRST_MACHINE = 10
+_MACHINES, _MISHAPS = 1, 2
+
+
+def trace_json(chronicle: Chronicle) -> str:
+    """Return the document: `traceEvents` by time, and what run it is."""
+    subject = chronicle.subject
+    document = {
+        "traceEvents": trace_events(chronicle),
+        "displayTimeUnit": "ns",
+        "otherData": {**subject._asdict(), "digest": chronicle.digest},
+    }
+    return json.dumps(document, separators=(",", ":"))
+
+
+def trace_events(chronicle: Chronicle) -> list[Event]:
+    """Return all events, the names first, then in the order of time; of those that begin at once, the longest first."""
+    return _Events(chronicle).all()
+
+
+class _Events:
+    def __init__(self, chronicle: Chronicle) -> None:
+        self._run = chronicle
+        self._times_ns: list[int] = []
+        for moment in chronicle.moments:
+            least = self._times_ns[-1] + 1 if self._times_ns else 0
+            self._times_ns.append(max(moment.now_ns, least))
+        numbers = {machine.name: _FIRST_MACHINE + 2 * at for at, machine in enumerate(chronicle.machines)}
+        self._processes = [numbers.get(task.machine, _RUN) for task in chronicle.tasks]
+
+    def all(self) -> list[Event]:
+        """Return names, then events."""
+        events = [*self._states(), *self._calls(), *self._counters(), *self._mishaps()]
+        events.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
+        return [*self._names(), *events]
+
+    def _names(self) -> Iterator[Event]:
+        yield _name("process_name", _RUN, 0, "run")
+        yield _name("thread_name", _RUN, _MACHINES, "machines")
+        yield _name("thread_name", _RUN, _MISHAPS, "cuts, faults, violations")
+        yield _name("process_name", _LOG, 0, "log")
+        for at, machine in enumerate(self._run.machines):
+            yield _name("process_name", _FIRST_MACHINE + 2 * at, 0, machine.name)
+            yield _name("process_name", _FIRST_MACHINE + 2 * at + 1, 0, f"{machine.name}: calls")
+        for number, task in enumerate(self._run.tasks):
+            process = self._processes[number]
+            if process != _RUN:
+                yield _name("thread_name", process, number + 1, task_words(task.name))
+                yield _name("thread_name", process + 1, number + 1, task_words(task.name))
+
+    def _states(self) -> Iterator[Event]:
+        for span in self._run.spans:
+            name = f"waits: {path_words(span.why)}" if span.state == WAITING else span.state
+            yield self._slice(
+                name, span.state, self._processes[span.task], span.task + 1, span.begin, span.end
+            )
+
+    def _calls(self) -> Iterator[Event]:
+        for put in self._run.puts:
+            if put.answered >= 0:
+                about: Event = {
+                    "status": put.status,
+                    "record": f"{put.path} [{put.start}, {put.stop})" if put.path else "",
+                }
+                yield self._call(put.task, f"put {put.name}", "put", put.asked, put.answered, about)
+        for hold in self._run.holds:
+            yield self._call(hold.task, f"lock {hold.lock}", "lock", hold.begin, hold.end, {})
+        for one in self._run.operations:
+            about = {"path": one.path, "ending": one.ending}
+            if one.start >= 0:
+                about |= {"start": one.start, "stop": one.stop}
+            name = f"{', '.join(one.parts) or one.kind} {path_words(one.path)}"
+            yield self._call(one.task, name, "file", one.begin, one.end, about)
+
+    def _counters(self) -> Iterator[Event]:
+        for position in self._run.positions:
+            yield {
+                "ph": "C",
+                "name": position.name,
+                "pid": _LOG,
+                "tid": 0,
+                "ts": self._us(position.at),
+                "args": {"bytes": position.value},
+            }
+
+    def _mishaps(self) -> Iterator[Event]:
+        for machine in self._run.machines:
+            yield self._slice(machine.name, "machine", _RUN, _MACHINES, machine.begin, machine.end)
+        for cut in self._run.cuts:
+            yield self._instant(f"{cut.machine}: {cut_words(cut)}", "cut", cut.at, {"lost": list(cut.lost)})
+        for fault in self._run.faults:
+            yield self._instant(fault.kind, "fault", fault.at, {"about": fault.about})
+        for broken in self._run.broken:
+            yield self._instant(str(broken.violation), "violation", broken.at, broken.violation.to_json())
+
+    def _call(self, task: int, name: str, kind: str, begin: int, end: int, about: Event) -> Event:
+        return self._slice(name, kind, self._processes[task] + 1, task + 1, begin, end, about)
+
+    def _slice(
+        self,
+        name: str,
+        kind: str,
+        process: int,
+        thread: int,
+        begin: int,
+        end: int,
+        about: Event | None = None,
+    ) -> Event:
+        return {
+            "ph": "X",
+            "name": name,
+            "cat": kind,
+            "pid": process,
+            "tid": thread,
+            "ts": self._us(begin),
+            "dur": round(self._us(end) - self._us(begin), 3),
+            "args": {**self._when(begin), **(about or {})},
+        }
+
+    def _instant(self, name: str, kind: str, at: int, about: Event) -> Event:
+        return {
+            "ph": "i",
+            "s": "g",
+            "name": name,
+            "cat": kind,
+            "pid": _RUN,
+            "tid": _MISHAPS,
+            "ts": self._us(at),
+            "args": {**self._when(at), **about},
+        }
+
+    def _when(self, at: int) -> Event:
+        moment = self._run.moments[at]
+        return {"now_ns": moment.now_ns, "step": moment.step}
+
+    def _us(self, at: int) -> float:
+        return self._times_ns[at] / 1000
+
+
+def _name(kind: str, process: int, thread: int, name: str) -> Event:
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "ts": 0, "args": {"name": name}}

@@ -1,0 +1,188 @@
+"""The story of one message: what became of its record, what its producer was told, what cuts and recoveries did.
+
+It is put together from the record of the run alone, by the bytes that belong to the message.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ...scenarios.chronicle.record import (
+    ABSENT,
+    CUT_OFF,
+    DISPATCHED,
+    LOST,
+    MIXED,
+    Chronicle,
+    Cut,
+    Operation,
+    Put,
+)
+from .words import cut_words, path_words, task_words
+
+GOOD, BAD, PLAIN = "good", "bad", "plain"
+_WRITES = ("store", "pwrite")
+_SYNCS = ("msync", "fdatasync", "sync")
+_HARMLESS = ("process-kill", "nothing-lost")
+_OK = "PUT_OK"
+
+
+class Line(NamedTuple):
+    """One thing that happened to a message. tone: GOOD, BAD or PLAIN."""
+
+    at: int
+    text: str
+    tone: str
+
+
+class Storyteller:
+    """Tells the stories of the messages of one run."""
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        self._chronicle = chronicle
+        self._by_path: dict[str, list[Operation]] = {}
+        for operation in chronicle.operations:
+            self._by_path.setdefault(operation.path, []).append(operation)
+        self._dispatched = [one for one in chronicle.positions if one.name == DISPATCHED]
+
+    def story(self, number: int) -> list[Line]:
+        """Return what happened to the put of that number, in order."""
+        put = self._chronicle.puts[number]
+        lines = [self._asked(put)]
+        written = self._written(put)
+        syncs: list[Operation] = []
+        if written is not None:
+            place = f"{path_words(put.path)} [{put.start}, {put.stop})"
+            lines.append(Line(written.begin, f"its record is written: {place}", PLAIN))
+            syncs = list(self._syncs(put, written))
+            lines += [*self._named(put, written), *map(_sync_line, syncs), *self._visible(put)]
+            lines += [
+                self._cut_line(number, put, cut)
+                for cut in self._chronicle.cuts
+                if cut.at > written.begin and _was_there(put, cut.at)
+            ]
+        lines += self._answered(put, durable=any(not one.ending and one.end <= put.answered for one in syncs))
+        lines += self._recoveries(put)
+        lines += [
+            Line(broken.at, f"{broken.violation.invariant}: {broken.violation.summary}", BAD)
+            for broken in self._chronicle.broken
+            if number in broken.puts
+        ]
+        return sorted(lines, key=lambda line: line.at)
+
+    def _asked(self, put: Put) -> Line:
+        who = task_words(self._chronicle.tasks[put.task].name)
+        wait = "" if put.wait else ", not to wait for the disk"
+        return Line(put.asked, f"{who} puts it into {put.topic}/{put.queue_id}{wait}", PLAIN)
+
+    def _written(self, put: Put) -> Operation | None:
+        """Return the write that brought its record into the page cache."""
+        for one in self._by_path.get(put.path, ()):
+            overlaps = one.start < put.stop and put.start < one.stop
+            if one.kind in _WRITES and one.begin > put.asked and overlaps:
+                return one
+        return None
+
+    def _named(self, put: Put, written: Operation) -> Iterator[Line]:
+        """Tell whether the file's name was made durable, where the run has made the file."""
+        made = [one for one in self._by_path[put.path] if "create" in one.parts and one.begin < written.begin]
+        if not made:
+            return
+        directory = put.path.rpartition("/")[0]
+        yield Line(made[-1].begin, f"its file is made: {path_words(put.path)}", PLAIN)
+        until = self._first_loss(made[-1].begin)
+        for one in self._by_path.get(directory, ()):
+            if one.kind == "sync directory" and made[-1].begin < one.begin < until and not one.ending:
+                yield Line(one.end, f"the file's name is durable: {path_words(directory)} is synced", GOOD)
+                return
+        if until < len(self._chronicle.moments):
+            text = f"{path_words(directory)} is not synced from here on: the file's name is not durable"
+            yield Line(made[-1].end, text, BAD)
+
+    def _first_loss(self, since: int) -> int:
+        """Return the first moment after another at which a page cache was lost; behind the end if none was."""
+        cuts = (cut.at for cut in self._chronicle.cuts if cut.at > since and cut.how not in _HARMLESS)
+        return next(cuts, len(self._chronicle.moments))
+
+    def _syncs(self, put: Put, written: Operation) -> Iterator[Operation]:
+        """Yield the syncs that cover its record, up to the first that works, or to a loss."""
+        page_bytes, until = self._chronicle.page_bytes, self._first_loss(written.end)
+        for one in self._by_path[put.path]:
+            if one.kind not in _SYNCS or not written.end <= one.begin < until:
+                continue
+            start, stop = one.start // page_bytes * page_bytes, -(-one.stop // page_bytes) * page_bytes
+            if one.kind == "msync" and not start <= put.start < put.stop <= stop:
+                continue
+            yield one
+            if not one.ending:
+                return
+
+    def _visible(self, put: Put) -> Iterator[Line]:
+        end = put.log_offset + put.stop - put.start
+        for position in self._dispatched if put.log_offset >= 0 else ():
+            if position.at > put.asked and position.value >= end:
+                yield Line(position.at, "it is dispatched: consumers can be given it", PLAIN)
+                return
+
+    def _answered(self, put: Put, *, durable: bool) -> Iterator[Line]:
+        if put.answered < 0:
+            if put.status == CUT_OFF:
+                died = next((cut.at for cut in self._chronicle.cuts if cut.at > put.asked), put.asked)
+                yield Line(died, "its producer dies without an answer", PLAIN)
+        elif put.status != _OK:
+            yield Line(put.answered, f"answered {put.status}", PLAIN)
+        elif not self._chronicle.plan.sync_flush or not put.wait:
+            yield Line(put.answered, "answered PUT_OK, which promised the page cache only", PLAIN)
+        elif durable:
+            yield Line(put.answered, "answered PUT_OK, after the sync", GOOD)
+        else:
+            yield Line(put.answered, "answered PUT_OK, before any sync has covered it", BAD)
+
+    def _cut_line(self, number: int, put: Put, cut: Cut) -> Line:
+        what = cut_words(cut)
+        found = next((file for file in cut.files if file.path == put.path), None)
+        if found is None or not found.after:
+            return Line(cut.at, what, PLAIN)
+        sector_bytes = self._chronicle.sector_bytes
+        letters = found.after[put.start // sector_bytes : -(-put.stop // sector_bytes)]
+        if number not in cut.damaged:
+            return Line(cut.at, f"{what}: its bytes survive", GOOD)
+        if found.bytes_after < 0:
+            return Line(cut.at, f"{what}: its file loses its name, and is gone", BAD)
+        if ABSENT in letters:
+            return Line(cut.at, f"{what}: its file loses its length, and the record with it", BAD)
+        gone = sum(letter in (LOST, MIXED) for letter in letters)
+        sectors = f"{gone} of its {len(letters)} sectors are" if len(letters) > 1 else "its sector is"
+        return Line(cut.at, f"{what}: {sectors} not what was written", BAD)
+
+    def _recoveries(self, put: Put) -> Iterator[Line]:
+        for fate in put.fates if put.path else ():
+            recovery = f"the recovery of {fate.machine}"
+            if fate.returned:
+                yield Line(fate.at, f"{recovery} finds it, which had been gone before", BAD)
+            elif fate.found:
+                yield Line(fate.at, f"{recovery} finds it", GOOD)
+            elif fate.promised:
+                yield Line(fate.at, f"{recovery} does not find it, and it was promised", BAD)
+            else:
+                yield Line(fate.at, f"{recovery} does not find it, nor has to", PLAIN)
+
+
+def _was_there(put: Put, at: int) -> bool:
+    """Return whether the last recovery before a moment, if there was one, found a put."""
+    found = [fate.found for fate in put.fates if fate.at < at]
+    return not found or found[-1]
+
+
+def _sync_line(sync: Operation) -> Line:
+    name = f"{sync.kind} of {path_words(sync.path)}"
+    if not sync.ending:
+        return Line(sync.end, f"its bytes are durable: {name}", GOOD)
+    if sync.ending == CUT_OFF:
+        return Line(sync.begin, f"a sync begins that is cut off: {name}", BAD)
+    return Line(sync.end, f"a sync of it fails: {name}", BAD)
+
+
+def last_changes(operations: Iterable[Operation], path: str, count: int) -> list[Operation]:
+    """Return the last writes, syncs and other changes of a file."""
+    found = [one for one in operations if one.path == path and (one.parts or one.kind in _WRITES + _SYNCS)]
+    return found[-count:]

@@ -1,0 +1,83 @@
+"""Runs that broke, as chronicles, and their pages."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tornlog.reports.timeline.page import timeline_page
+from tornlog.scenarios.chronicle.record import Chronicle
+from tornlog.scenarios.chronicle.recording import chronicle_of_seed
+from tornlog.scenarios.hunt import hunting_ground
+from tornlog.scenarios.mutants.known import mutant_named
+from tornlog.scenarios.plan import Ranges
+from tornlog.scenarios.scenario import Scenario
+
+LOST = "no-dir-fsync-on-rollover"
+"""A bug whose first failure loses a message that was answered OK, in one power cut."""
+
+
+@pytest.fixture(scope="session")
+def broken_by() -> Callable[[str], Chronicle]:
+    """Return the chronicle of the first seed that a mutant breaks."""
+
+    @cache
+    def broken_by(mutant: str) -> Chronicle:
+        ground = hunting_ground(mutant_named(mutant))
+        runs = (chronicle_of_seed(ground, seed, mutant=mutant) for seed in range(200))
+        return next(run for run in runs if run.broken)
+
+    return broken_by
+
+
+@pytest.fixture(scope="session")
+def lost(broken_by: Callable[[str], Chronicle]) -> Chronicle:
+    """A run in which a message was lost."""
+    return broken_by(LOST)
+
+
+@pytest.fixture(scope="session")
+def held() -> Chronicle:
+    """A run in which every promise held."""
+    ranges = Ranges(endings=("crash at rest",), lives=(2,), sync_flush=(True,), disk=("strict-posix",))
+    return chronicle_of_seed(Scenario("held", "all is well", ranges), 1)
+
+
+@pytest.fixture(scope="session")
+def long() -> Chronicle:
+    """A run of more than 5,000 events."""
+    ranges = Ranges(
+        endings=("crash at rest",),
+        lives=(2,),
+        producers=(3,),
+        messages_each=(30,),
+        topics=(2,),
+        body_bytes_max=(100,),
+        property_bytes_max=(0,),
+        sync_flush=(True,),
+        disk=("strict-posix",),
+        commit_log_bytes=(16384,),
+        batch_chance=(0.0,),
+        illegal_chance=(0.0,),
+        consumers=(0,),
+        pause_chance=(0.0,),
+        heals=(False,),
+    )
+    run = chronicle_of_seed(Scenario("long", "a long run is told in full", ranges), 1)
+    assert 5_000 < len(run.moments) < 7_000
+    return run
+
+
+@pytest.fixture(scope="session")
+def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Chronicle], Path]:
+    """Write the page of a run to a file, once."""
+    directory, pages = tmp_path_factory.mktemp("pages"), {}
+
+    def page_of(run: Chronicle) -> Path:
+        if run.digest not in pages:
+            pages[run.digest] = directory / f"{run.digest}.html"
+            pages[run.digest].write_text(timeline_page(run), encoding="utf-8")
+        return pages[run.digest]
+
+    return page_of

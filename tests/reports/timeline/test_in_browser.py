@@ -1,0 +1,378 @@
+"""The page in a browser: what is drawn, and what hands and keys do to it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tornlog.scenarios.chronicle.record import Chronicle
+
+Open = Callable[..., Any]
+
+PIXELS = """() => {
+  const canvas = document.getElementById("lanes");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const colours = new Map();
+  for (let at = 0; at < data.length; at += 4) {
+    if (data[at + 3] < 255) continue;
+    const colour = (data[at] << 16) | (data[at + 1] << 8) | data[at + 2];
+    colours.set(colour, (colours.get(colour) || 0) + 1);
+  }
+  return Object.fromEntries(colours);
+}"""
+"""How many opaque pixels of each colour the lanes have."""
+
+
+@pytest.fixture
+def opened(browser: Browser, page_of: Callable[[Chronicle], Path]) -> Open:
+    """Open the page of a run; whatever it complains of, or asks the network for, fails the test."""
+
+    @contextmanager
+    def opened(
+        run: Chronicle | Path,
+        fragment: str = "",
+        *,
+        width: int = 1280,
+        height: int = 900,
+        scheme: Any = "light",
+    ) -> Iterator[Page]:
+        url = (run if isinstance(run, Path) else page_of(run)).as_uri()
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, has_touch=width < 600
+        )
+        page = context.new_page()
+        complaints: list[str] = []
+        requests: list[str] = []
+        page.on(
+            "console", lambda message: complaints.append(message.text) if message.type == "error" else None
+        )
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(url + fragment)
+        try:
+            yield page
+            settle(page)
+            assert complaints == []
+            assert [one for one in requests if not one.startswith((url, "data:"))] == []
+        finally:
+            context.close()
+
+    return opened
+
+
+def settle(page: Page) -> None:
+    """Wait until what was asked for has been drawn."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def view(page: Page) -> tuple[float, float, float]:
+    """Return what part of the axis is in view, and how long the axis is."""
+    settle(page)
+    data = page.evaluate("() => ({ ...document.getElementById('lanes').dataset })")
+    return float(data["from"]), float(data["to"]), float(data["total"])
+
+
+def selected(page: Page) -> str:
+    settle(page)
+    return str(page.evaluate("() => document.getElementById('lanes').dataset.selected"))
+
+
+def test_lanes_are_there_and_drawn_in_many_colours(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        labels = page.locator("#labels .lane").all_text_contents()
+        for expected in ("producer-1", "group-commit", "put", "commitlog/…2048", "checkpoint"):
+            assert expected in labels
+        assert page.locator("#labels .group").all_text_contents() == [
+            "messages",
+            "tasks",
+            "locks held",
+            "files",
+        ]
+        colours = page.evaluate(PIXELS)
+        assert sum(colours.values()) > 20_000
+        assert len([colour for colour, pixels in colours.items() if pixels > 100]) > 8
+
+
+def test_the_whole_run_is_in_view_and_the_lost_message_tells_its_story(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        start, end, total = view(page)
+        assert (start, end) == (0, total)
+        name = lost.puts[lost.broken[0].puts[0]].name
+        assert selected(page).startswith(f"{name} into")
+        story = page.locator(".story li").all_text_contents()
+        assert any("the file's name is not durable" in line for line in story)
+        assert page.locator(".story li.bad").count() >= 3
+        assert page.locator("tr.selected").inner_text().startswith(name)
+
+
+def test_the_wheel_zooms_where_the_pointer_is(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        box = page.locator("#lanes").bounding_box()
+        assert box
+        page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 200)
+        start, end, _ = view(page)
+        under = start + (end - start) * 0.75
+        for _ in range(4):
+            page.mouse.wheel(0, -300)
+        nearer = view(page)
+        assert nearer[1] - nearer[0] < (end - start) / 3
+        assert nearer[0] + (nearer[1] - nearer[0]) * 0.75 == pytest.approx(under, rel=0.02)
+        page.mouse.wheel(0, 4000)
+        assert view(page)[:2] == (start, end)
+
+
+def test_keys_zoom_move_and_fit(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        whole = view(page)
+        page.keyboard.press("+")
+        page.keyboard.press("+")
+        near = view(page)
+        assert near[1] - near[0] < (whole[1] - whole[0]) / 2
+        page.keyboard.press("ArrowRight")
+        moved = view(page)
+        assert moved[0] > near[0]
+        assert moved[1] - moved[0] == pytest.approx(near[1] - near[0])
+        page.keyboard.press("ArrowLeft")
+        assert view(page)[0] == pytest.approx(near[0])
+        page.keyboard.press("-")
+        assert view(page)[1] - view(page)[0] > near[1] - near[0]
+        page.keyboard.press("f")
+        assert view(page) == whole
+
+
+def test_dragging_moves_the_view(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        for _ in range(4):
+            page.keyboard.press("+")
+        before = view(page)
+        box = page.locator("#lanes").bounding_box()
+        assert box
+        x, y = box["x"] + box["width"] / 2, box["y"] + 300
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + box["width"] / 4, y, steps=4)
+        page.mouse.up()
+        after = view(page)
+        assert after[0] == pytest.approx(max(0, before[0] - (before[1] - before[0]) / 4), rel=0.05)
+
+
+def test_a_click_selects_what_is_there(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        page.keyboard.press("Escape")
+        assert selected(page) == ""
+        box = page.locator("#lanes").bounding_box()
+        lane = page.locator("#labels .lane", has_text="machines").bounding_box()
+        assert box
+        assert lane
+        page.mouse.click(box["x"] + 40, lane["y"] + lane["height"] / 2)
+        assert selected(page) == "life-0, killed"
+        assert "life-0, killed" in page.locator("#details").inner_text()
+
+
+def test_what_is_under_the_pointer_is_named(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        box = page.locator("#lanes").bounding_box()
+        lane = page.locator("#labels .lane", has_text="machines").bounding_box()
+        assert box
+        assert lane
+        page.mouse.move(box["x"] + 60, lane["y"] + lane["height"] / 2)
+        assert page.locator("#tip").inner_text().startswith("life-0, killed")
+        page.mouse.move(5, 5)
+        assert page.locator("#tip").is_hidden()
+
+
+def test_search_finds_a_path_and_goes_through_what_it_found(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        page.keyboard.press("/")
+        page.keyboard.type("checkpoint")
+        found = [one for one in lost.operations if one.path.endswith("/checkpoint")]
+        assert page.locator("#matches").inner_text() == f"{len(found)} found"
+        page.keyboard.press("Enter")
+        assert page.locator("#matches").inner_text() == f"1 of {len(found)}"
+        assert "checkpoint" in selected(page)
+        page.keyboard.press("Escape")
+        first = selected(page)
+        page.keyboard.press("n")
+        assert page.locator("#matches").inner_text() == f"2 of {len(found)}"
+        assert "checkpoint" in selected(page) != first
+        page.keyboard.press("N")
+        assert selected(page) == first
+        page.locator("#search").fill("no such thing")
+        assert page.locator("#matches").inner_text() == "nothing found"
+
+
+@pytest.mark.parametrize("text", ["group-commit", "m0.1.0", "sync directory", "put_ok", "power cut"])
+def test_tasks_messages_operations_and_cuts_are_found(opened: Open, lost: Chronicle, text: str) -> None:
+    with opened(lost) as page:
+        page.locator("#search").fill(text)
+        page.locator("#next").click()
+        start, end, total = view(page)
+        assert end - start < total
+        assert text.split("_")[0] in page.locator("#details").inner_text().lower()
+
+
+def test_the_violation_is_one_key_away(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        for _ in range(6):
+            page.keyboard.press("+")
+        page.keyboard.press("v")
+        start, end, total = view(page)
+        assert selected(page).startswith("DUR: ")
+        assert start > total / 4
+        assert end > total * 0.95
+        page.keyboard.press("Escape")
+        page.locator("#to-violation").click()
+        assert selected(page).startswith("DUR: ")
+
+
+def test_the_cut_is_one_key_away_and_shows_what_it_took(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        page.keyboard.press("c")
+        assert selected(page).startswith("life-0: power cut (strict-posix)")
+        assert "name lost: create commitlog/…0" in page.locator("#details").inner_text()
+        assert page.locator("#cuts .cut").count() == len(lost.cuts)
+        assert page.locator("#cuts .s-l").count() > 0
+        assert page.locator("#cuts .s-d").count() > 0
+        assert "its name was not durable: the file is gone" in page.locator("#cuts").inner_text()
+
+
+def test_time_is_another_axis_with_the_same_moments_in_view(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        page.keyboard.press("t")
+        start, end, total = view(page)
+        assert (start, end) == (0, total)
+        assert total >= lost.moments[-1].now_ns
+        assert page.locator("#by-time").get_attribute("aria-pressed") == "true"
+        for _ in range(40):
+            page.keyboard.press("+")
+        assert view(page)[1] - view(page)[0] < 1_000, "what happens in one ns is told apart"
+        page.keyboard.press("f")
+        page.locator("#by-order").click()
+        assert view(page)[2] < len(lost.moments) * 2
+
+
+def test_the_keys_are_listed(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        page.keyboard.press("?")
+        assert page.locator("#keys").is_visible()
+        assert "jump to the violation" in page.locator("#keys").inner_text()
+        page.keyboard.press("?")
+        assert page.locator("#keys").is_hidden()
+        page.locator("#help").click()
+        page.keyboard.press("Escape")
+        assert page.locator("#keys").is_hidden()
+
+
+def test_light_and_dark_differ_and_the_address_may_choose(opened: Open, lost: Chronicle) -> None:
+    grounds = {}
+    for scheme, fragment in (("light", ""), ("dark", ""), ("light", "#theme=dark"), ("dark", "#theme=light")):
+        with opened(lost, fragment, scheme=scheme) as page:
+            ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+            grounds[scheme, fragment] = (ground, page.screenshot())
+    assert grounds["light", ""][0] != grounds["dark", ""][0]
+    assert grounds["light", ""][1] != grounds["dark", ""][1]
+    assert grounds["light", "#theme=dark"][0] == grounds["dark", ""][0]
+    assert grounds["dark", "#theme=light"][0] == grounds["light", ""][0]
+
+
+def test_the_picture_follows_a_change_of_the_theme(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        light = page.evaluate(PIXELS)
+        page.emulate_media(color_scheme="dark")
+        settle(page)
+        assert page.evaluate(PIXELS) != light
+
+
+@pytest.mark.parametrize(
+    "mutant", ["no-dir-fsync-on-rollover", "stale-tail-after-truncate", "fsync-retry-acks"]
+)
+def test_at_the_width_of_a_phone_nothing_scrolls_sideways(
+    opened: Open, broken_by: Callable[[str], Chronicle], mutant: str
+) -> None:
+    with opened(broken_by(mutant), width=400, height=800) as page:
+        assert page.evaluate("() => document.documentElement.scrollWidth") == 400
+        canvas = page.locator("#lanes").bounding_box()
+        assert canvas
+        assert canvas["width"] == 400
+        page.keyboard.press("v")
+        page.locator("#to-cut").tap()
+        assert page.evaluate("() => document.documentElement.scrollWidth") == 400
+
+
+def test_the_address_may_say_what_to_show(opened: Open, lost: Chronicle) -> None:
+    with opened(lost, "#violation") as page:
+        assert selected(page).startswith("DUR: ")
+    with opened(lost, "#put=m0.0.0&axis=time") as page:
+        assert selected(page).startswith("m0.0.0 into")
+        assert page.locator("#by-time").get_attribute("aria-pressed") == "true"
+    with opened(lost, "#from=100&to=200") as page:
+        start, end, total = view(page)
+        assert 0 < start < end < total
+    with opened(lost, "#search=checkpoint") as page:
+        assert page.locator("#matches").inner_text().endswith("found")
+
+
+def test_a_line_of_a_story_leads_to_its_moment(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        page.locator(".story button", has_text="power cut").click()
+        start, end, total = view(page)
+        assert end - start < total
+        assert selected(page).startswith("m0.1.0 into"), "the story goes on"
+
+
+def test_groups_of_lanes_fold(opened: Open, lost: Chronicle) -> None:
+    with opened(lost) as page:
+        before = page.locator("#labels .lane").count()
+        page.locator("#labels .group", has_text="files").click()
+        assert page.locator("#labels .lane").count() < before
+        page.locator("#labels .group", has_text="files").click()
+        assert page.locator("#labels .lane").count() == before
+
+
+def test_a_run_that_held_has_no_violation_to_go_to(opened: Open, held: Chronicle) -> None:
+    with opened(held) as page:
+        assert page.locator("#to-violation").is_hidden()
+        page.keyboard.press("v")
+        page.keyboard.press("c")
+        assert "power cut" in selected(page)
+        assert page.locator("#ledger .bad").count() == 0
+        assert page.locator("#ledger .good").count() > 0
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        "<script>console.error('planted')</script>",
+        "<script>throw new Error('planted')</script>",
+        "<img src='http://127.0.0.1:9/planted.png'>",
+    ],
+)
+def test_a_page_that_complains_or_asks_the_network_is_noticed(
+    opened: Open, lost: Chronicle, page_of: Callable[[Chronicle], Path], tmp_path: Path, spoilt: str
+) -> None:
+    html = page_of(lost).read_text().replace("</body>", f"{spoilt}</body>")
+    for number, text in enumerate((html, html.replace("Content-Security-Policy", "x-no-policy"))):
+        page = tmp_path / f"spoilt-{number}.html"
+        page.write_text(text)
+        with pytest.raises(AssertionError), opened(page):
+            pass
+
+
+def test_a_long_run_is_drawn_too(opened: Open, long: Chronicle) -> None:
+    with opened(long) as page:
+        assert sum(page.evaluate(PIXELS).values()) > 20_000
+        for key in ("+", "+", "ArrowRight", "t", "f"):
+            page.keyboard.press(key)
+        assert view(page)[0] == 0
+
+
+def test_a_run_that_ends_at_its_crash_shows_what_was_last_done(
+    opened: Open, broken_by: Callable[[str], Chronicle]
+) -> None:
+    with opened(broken_by("fsync-retry-acks")) as page:
+        assert selected(page).startswith("POS: ")
+        assert "What was last done to commitlog/…0" in page.locator("#details").inner_text()
+        assert page.locator("#cuts .s-x").count() > 0

@@ -1,0 +1,74 @@
+"""The page as a file: everything inside, nothing from elsewhere, and small."""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+from tornlog.reports.timeline.embed import embedded_json
+from tornlog.reports.timeline.page import SCRIPTS, timeline_page
+from tornlog.scenarios.chronicle.record import Chronicle, Subject
+
+MEGABYTE = 1_000_000
+
+
+def record_in(html: str) -> Any:
+    found = re.search(r'<script type="application/json" id="record">(.*?)</script>', html, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def test_five_thousand_events_take_less_than_a_megabyte(long: Chronicle) -> None:
+    html = timeline_page(long)
+    assert len(long.moments) > 5_000
+    assert 100_000 < len(html.encode()) < MEGABYTE
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(lost: Chronicle) -> None:
+    html = timeline_page(lost)
+    assert not re.search(r"https?:|\bsrc=|@import|url\(|\bfetch\(|XMLHttpRequest|WebSocket|import\(", html)
+    assert "default-src 'none'" in html
+    assert html.count("<script") == 2
+
+
+def test_the_record_is_whole_in_the_page(lost: Chronicle) -> None:
+    record = record_in(timeline_page(lost))
+    texts = record["texts"]
+    assert len(record["moments"]["ns"]) == len(record["moments"]["steps"]) == len(lost.moments)
+    assert sum(record["moments"]["ns"]) == lost.moments[-1].now_ns
+    assert sum(record["moments"]["steps"]) == lost.moments[-1].step
+    for name in (
+        "spans",
+        "holds",
+        "operations",
+        "puts",
+        "broken",
+        "cuts",
+        "tasks",
+        "machines",
+        "checkpoints",
+    ):
+        assert len(record[name]) == len(getattr(lost, name)), name
+    assert sum(map(len, record["positions"].values())) == len(lost.positions)
+    assert [texts[put[0]] for put in record["puts"]] == [put.name for put in lost.puts]
+    assert len(texts) == len(set(texts))
+
+
+def test_what_a_run_calls_itself_cannot_break_out_of_the_page(lost: Chronicle) -> None:
+    evil = "</script><script>alert(1)</script><!--"
+    tasks = [replace(lost.tasks[0], name=f"m/{evil}"), *lost.tasks[1:]]
+    html = timeline_page(replace(lost, subject=Subject(evil, evil, 1, evil), tasks=tasks))
+    assert html.count("<script") == 2
+    assert evil not in html
+    assert f"m/{evil}" in record_in(html)["texts"]
+    assert "<" not in embedded_json(replace(lost, tasks=tasks))
+
+
+def test_every_script_beside_the_page_is_in_it(source: Any) -> None:
+    beside = {path.stem for path in (source / "reports" / "timeline").glob("*.js")}
+    assert beside == set(SCRIPTS)
+
+
+def test_the_verdict_is_the_heading(lost: Chronicle, held: Chronicle) -> None:
+    assert '<h1 class="verdict broken">DUR: ' in timeline_page(lost)
+    assert '<h1 class="verdict held">Every promise held</h1>' in timeline_page(held)

@@ -1,0 +1,88 @@
+"""The story of a message: why it was lost, or that it was not."""
+
+from collections.abc import Callable
+
+from tornlog.reports.timeline.story import BAD, GOOD, Storyteller, last_changes
+from tornlog.reports.timeline.words import cut_words, path_words, task_words
+from tornlog.scenarios.chronicle.record import Chronicle, Cut
+
+Broken = Callable[[str], Chronicle]
+
+
+def story_of_broken(run: Chronicle) -> list[tuple[str, str]]:
+    lines = Storyteller(run).story(run.broken[0].puts[0])
+    assert [line.at for line in lines] == sorted(line.at for line in lines)
+    return [(line.tone, line.text) for line in lines]
+
+
+def test_a_message_whose_file_lost_its_name(lost: Chronicle) -> None:
+    story = story_of_broken(lost)
+    texts = [text for _, text in story]
+    assert "puts it into" in texts[0]
+    assert any(text.startswith("its record is written: commitlog/…") for text in texts)
+    assert ("bad", "commitlog is not synced from here on: the file's name is not durable") in story
+    assert any(tone == GOOD and text.startswith("its bytes are durable") for tone, text in story)
+    assert ("good", "answered PUT_OK, after the sync") in story
+    assert any(tone == BAD and text.endswith("its file loses its name, and is gone") for tone, text in story)
+    assert story[-2] == ("bad", "the recovery of heal does not find it, and it was promised")
+    assert story[-1][1].startswith("DUR: ")
+
+
+def test_a_message_that_was_answered_too_early(broken_by: Broken) -> None:
+    story = story_of_broken(broken_by("ack-before-flush"))
+    assert ("bad", "answered PUT_OK, before any sync has covered it") in story
+    assert story[-1][1].startswith("STATUS: ")
+    assert not any(text.startswith("its bytes are durable") for _, text in story)
+
+
+def test_a_message_that_came_back(broken_by: Broken) -> None:
+    story = story_of_broken(broken_by("stale-tail-after-truncate"))
+    cuts = [text for tone, text in story if tone == BAD and text.startswith("power cut")]
+    assert len(cuts) == 1
+    assert cuts[0].endswith("not what was written")
+    assert ("bad", "the recovery of heal finds it, which had been gone before") in story
+
+
+def test_a_message_whose_sync_failed(broken_by: Broken) -> None:
+    run = broken_by("fsync-retry-acks")
+    texts = [line.text for number in range(len(run.puts)) for line in Storyteller(run).story(number)]
+    assert any(text.startswith("a sync of it fails: msync of commitlog") for text in texts)
+
+
+def test_where_all_is_well_no_line_is_bad(held: Chronicle) -> None:
+    told = 0
+    for number, put in enumerate(held.puts):
+        if put.status == "PUT_OK" and put.wait:
+            story = Storyteller(held).story(number)
+            assert BAD not in {line.tone for line in story}
+            assert any(line.text == "answered PUT_OK, after the sync" for line in story)
+            told += 1
+    assert told > 3
+
+
+def test_what_was_last_done_to_a_file_is_what_changed_it(broken_by: Broken) -> None:
+    run = broken_by("fsync-retry-acks")
+    path = run.broken[0].violation.file
+    changes = last_changes(run.operations, path, 3)
+    assert len(changes) == 3
+    assert {one.path for one in changes} == {path}
+    assert {one.kind for one in changes} <= {"store", "msync", "sync"}
+    assert last_changes(run.operations, "/nowhere", 3) == []
+
+
+def test_paths_are_short_and_still_tell_files_apart() -> None:
+    assert path_words("/store/commitlog/00000000000000002048") == "commitlog/…2048"
+    assert path_words("/store/commitlog/00000000000000000000") == "commitlog/…0"
+    assert path_words("/store/index/20200913122640031") == "index/20200913122640031"
+    assert path_words("/store") == "/store"
+    assert path_words("KEYS\1m0\2") == "KEYS·m0·"
+    assert task_words("life-0/producer-1") == "producer-1"
+    assert task_words("outside") == "outside"
+
+
+def test_cuts_are_called_what_they_are() -> None:
+    cut = Cut(0, "life-0", "ext4-ordered", "msync", "/store/checkpoint", "during")
+    assert cut_words(cut) == "power cut (ext4-ordered), during msync checkpoint"
+    assert cut_words(Cut(0, "life-0", "process-kill")) == "process kill"
+    assert cut_words(Cut(0, "life-0", "changed while off")) == "changed while off"
+    assert cut_words(Cut(0, "life-0")) == "the machine dies"
