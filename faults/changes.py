@@ -4,8 +4,10 @@
     create             its directory is synced                       name lost
     extend             the file is synced                            size lost
     empty              the file is synced                            emptying undone
+    truncate           the file is synced                            emptying undone
     unlink             its directory is synced                       unlink undone
     rename             the directory of the new name is synced       rename undone
+    link               the directory of the new name is synced       name lost
     make directory     the directory above is synced                 directory lost
     remove directory   the directory above is synced                 removal undone
 
@@ -25,8 +27,9 @@ from .page_cache import Inode
 class Entries:
     """Names, directories and sizes as they are at some moment.
 
-    A name leads to a file's number, and that to its present content: emptying a file gives it a new Inode, for the
-    old bytes may come back. sizes is by Inode.identity. written is the last `write` operation that grew it.
+    A name leads to a file's number, and that to its present content: emptying or cutting a file gives it a new Inode,
+    for the old bytes may come back. Several names may lead to one file. sizes is by Inode.identity. written is the last
+    `write` operation that grew it.
     """
 
     names: dict[str, int] = field(default_factory=dict)
@@ -49,7 +52,8 @@ class Entries:
     @property
     def used_bytes(self) -> int:
         """Return what the files with a name take, allocated ahead or not."""
-        return sum(self.files[file].allocated_bytes for file in self.names.values())
+        files = self.names.values()
+        return sum(self.files[file].allocated_bytes for file in dict.fromkeys(files))
 
     def prune(self) -> None:
         """Remove what lies in directories that do not exist."""
@@ -170,6 +174,36 @@ class Empty(Change):
         entries.files[self.file] = self.inode
 
 
+class Truncate(Change):
+    """A file loses its end and goes on with a new Inode that has the rest.
+
+    Lost, the file is the old one again, without what was written after the cut.
+    """
+
+    __slots__ = ("file", "inode", "size_bytes")
+    kind = "truncate"
+    lost = "emptying undone"
+
+    def __init__(self, number: int, path: str, file: int, inode: Inode, size_bytes: int) -> None:
+        super().__init__(number, path)
+        self.file = file
+        self.inode = inode
+        self.size_bytes = size_bytes
+
+    @property
+    def directory(self) -> None:
+        """Return None: the file's own sync makes it durable."""
+        return None
+
+    def apply(self, entries: Entries) -> None:
+        """Give the file its rest, as far as it has grown in these entries."""
+        before, after = entries.files[self.file].identity, self.inode.identity
+        entries.files[self.file] = self.inode
+        entries.sizes[after] = min(self.size_bytes, entries.sizes.get(before, 0))
+        if before in entries.written:
+            entries.written[after] = entries.written[before]
+
+
 class Unlink(Change):
     """A name goes away."""
 
@@ -209,6 +243,22 @@ class Rename(Change):
         if entries.names.get(self.path) == self.file:
             del entries.names[self.path]
         entries.names[self.target] = self.file
+
+
+class Link(Change):
+    """A file gets one more name."""
+
+    __slots__ = ("file",)
+    kind = "link"
+    lost = "name lost"
+
+    def __init__(self, number: int, path: str, file: int) -> None:
+        super().__init__(number, path)
+        self.file = file
+
+    def apply(self, entries: Entries) -> None:
+        """Add the name."""
+        entries.names[self.path] = self.file
 
 
 class MakeDirectory(Change):

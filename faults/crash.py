@@ -80,11 +80,16 @@ class PowerCut:
         return entries
 
     def dirty_pages(self, entries: Entries) -> list[DirtyPage]:
-        """Return the pages that may be at several moments. Those beyond a file's surviving size are gone."""
+        """Return the pages that may be at several moments. Those beyond a file's surviving size are gone.
+
+        Pages go by the first of a file's names.
+        """
+        files = _files(entries)
+        first_name = {inode.identity: path for path, inode in reversed(files)}
         return [
             page
-            for path, inode in _files(entries)
-            if inode.pending
+            for path, inode in files
+            if inode.pending and first_name[inode.identity] == path
             for page in self._dirty(path, inode, entries)
         ]
 
@@ -111,10 +116,16 @@ class PowerCut:
         fates: dict[str, list[tuple[DirtyPage, Survivor]]] = {}
         for page, survivor in zip(dirty, survivors, strict=True):
             fates.setdefault(page.path, []).append((page, survivor))
-        contents = {}
+        contents: dict[str, bytes] = {}
+        laid: dict[int, bytes] = {}
         for path, inode in _files(entries):
-            durable = inode.platter(entries.sizes.get(inode.identity, 0))
-            contents[path] = self._content(inode, durable, fates[path], fired) if path in fates else durable
+            content = laid.get(inode.identity)
+            if content is None:
+                content = inode.platter(entries.sizes.get(inode.identity, 0))
+                if path in fates:
+                    content = self._content(inode, content, fates[path], fired)
+                laid[inode.identity] = content
+            contents[path] = content
         return _image(entries, contents, wall_start_ms)
 
     def _content(

@@ -3,21 +3,18 @@
 import errno
 from typing import NamedTuple
 
-from isal.isal_zlib import crc32
-
 from ..sim.machine import Machine
 from .capacity import Capacity, DiskSpace
 from .changes import parent_of
+from .descriptor import SimDescriptor, write_through
 from .flawed_map import FlawedMappedFile
 from .flaws import LATENT_SECTOR_ERROR, Flaws
 from .locks import FileLocks, SimFileLock
 from .mapped_file import SimMappedFile
 from .namespace import Namespace, not_a_directory
 from .page_cache import Inode
-from .plug import DURING, Plug, io_error
+from .plug import Plug, io_error
 from .syncs import Syncs, SyncWait
-
-_NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the plug, maps and syncs
 
 
 class FileStatus(NamedTuple):
@@ -153,15 +150,24 @@ class SimFiles:
             self._names.empty(number, path, self._plug.wall_ns(self._machine))
             self._end("empty", number)
         file = self._names.current.names[path]
+        plug = self._plug
         at = 0
         while at < len(data):
-            self._plug.pause(self._machine, "write")
+            plug.pause(self._machine, "write")
             fitting = data[at : at + self._capacity.space().usable_bytes]
-            chunk = fitting[: self._plug.writable_bytes(path, len(fitting))] if fitting else fitting
-            self._fill(path, self._names.current.files[file], at, chunk)
+            chunk = fitting[: plug.writable_bytes(path, len(fitting))] if fitting else fitting
+            inode = self._names.current.files[file]
+            write_through(plug, self._machine, self._names, path, inode, at, chunk)
             at += len(chunk)
             if at < len(data) and len(chunk) == len(fitting):
                 raise self._capacity.full(path)
+
+    def open(self, path: str) -> SimDescriptor:
+        """Open a file, created if there is none, to write anywhere in it, to cut and to sync it."""
+        self._pause("open", path)
+        self._open(path)
+        file = self._names.current.names[path]
+        return SimDescriptor(path, file, self._machine, self._names, self._plug, self._syncs, self._capacity)
 
     def sync(self, path: str) -> None:
         """Make a file's content and size durable, but not its name."""
@@ -180,7 +186,8 @@ class SimFiles:
         self._plug.pause(self._machine, "rename")
         self._names.find(old)
         self._names.check_parent(new)
-        if old == new:
+        names = self._names.current.names
+        if names[old] == names.get(new):
             return
         number = self._begin("rename", old)
         self._names.rename(number, old, new)
@@ -188,6 +195,17 @@ class SimFiles:
         if plug.damage:
             plug.damage += [damage._replace(path=new) for damage in plug.damage if damage.path == old]
         self._end("rename", number)
+
+    def link(self, path: str, new: str) -> None:
+        """Give a file one more name, which nothing has yet: FileExistsError."""
+        self._plug.pause(self._machine, "link")
+        self._names.find(path)
+        if new in self._names.current.names or new in self._names.current.directories:
+            raise FileExistsError(errno.EEXIST, "File exists", new)
+        self._names.check_parent(new)
+        number = self._begin("link", new)
+        self._names.link(number, path, new)
+        self._end("link", number)
 
     def unlink(self, path: str) -> None:
         """Remove a name; maps of the file stay usable."""
@@ -254,17 +272,6 @@ class SimFiles:
         """Pass a scheduling point, and wait for the device if it is slow."""
         self._plug.pause(self._machine, kind)
         self._plug.wait_for_device(kind, path)
-
-    def _fill(self, path: str, inode: Inode, at: int, data: bytes) -> None:
-        plug = self._plug
-        number = plug.begin(self._machine, "write", path)
-        if number == plug.armed and plug.moment == DURING:
-            data = data[: len(data) - plug.stream.below(len(data) + 1, f"bytes not written {path}")]
-        if data:
-            plug.kernel.note((_NOTE_WRITE | at, crc32(data)))
-            inode.write(number, at, bytes(data), plug.wall_ns(self._machine))
-            self._names.extend(number, path, inode, inode.size_bytes, by_write=True)
-        self._end("write", number)
 
     def _begin(self, kind: str, path: str) -> int:
         return self._plug.begin_atomic(self._machine, kind, path)

@@ -63,7 +63,8 @@ def lay_moment(content: bytearray, start: int, end: int, writes: Sequence[Write]
             content[at:stop] = data
         else:
             first, last = max(at, start), min(stop, end)
-            content[first:last] = data[first - at : last - at]
+            if first < last:  # a write to the page may lie behind the length that is left of the file
+                content[first:last] = data[first - at : last - at]
 
 
 def lay_survivor(

@@ -14,9 +14,11 @@ from .changes import (
     Empty,
     Entries,
     Extend,
+    Link,
     MakeDirectory,
     RemoveDirectory,
     Rename,
+    Truncate,
     Unlink,
     parent_of,
 )
@@ -41,6 +43,8 @@ class Namespace:
         self._inodes = 0
         self._children: dict[str, set[str]] = {"/": set()}
         self._unsynced: dict[int, list[Change]] = {}
+        self._in_directory: dict[str, list[Change]] = {}
+        """The changes to the names in each directory that no sync of it covers."""
 
     @classmethod
     def load(cls, image: Image, page_bytes: int, wall_start_ms: int) -> "Namespace":
@@ -122,6 +126,16 @@ class Namespace:
         self._record(change)
         self._unsynced.setdefault(inode.identity, []).append(change)
 
+    def truncate(self, number: int, path: str, file: int, size_bytes: int, mtime_ns: int) -> None:
+        """Take the end of a file away, so that size_bytes are left; its number, not its name, says which."""
+        before = self.current.files[file]
+        inode = before.cut(self._inodes, size_bytes, mtime_ns)
+        self._inodes += 1
+        change = Truncate(number, path, file, inode, size_bytes)
+        self._record(change)
+        # A sync of the file is one of all that it has been through.
+        self._unsynced[inode.identity] = [*self._unsynced.pop(before.identity, ()), change]
+
     def unlink(self, number: int, path: str) -> None:
         """Remove a name that exists."""
         self._record(Unlink(number, path, self.current.names[path]))
@@ -131,6 +145,11 @@ class Namespace:
         """Move a name that exists to a target whose directory exists."""
         self._record(Rename(number, path, target, self.current.names[path]))
         self._remove_child(path)
+        self._add_child(target)
+
+    def link(self, number: int, path: str, target: str) -> None:
+        """Give the file at path one more name, in a directory that exists."""
+        self._record(Link(number, target, self.current.names[path]))
         self._add_child(target)
 
     def make_directory(self, number: int, path: str) -> None:
@@ -162,8 +181,12 @@ class Namespace:
     def sync_directory(self, path: str, upto: int) -> None:
         """Make durable what operations up to number upto did to the names in one directory."""
         self.committed = max(self.committed, upto)
-        for change in self.journal:
-            if change.directory == path and change.number <= upto:
+        changes = self._in_directory.pop(path, ())
+        later = [change for change in changes if change.number > upto]
+        if later:
+            self._in_directory[path] = later
+        for change in changes:
+            if change.number <= upto:
                 change.synced = True
         self._retire_synced()
 
@@ -185,7 +208,7 @@ class Namespace:
         numbers: set[int] = set()
         above: set[str] = set()
         for change in self.journal:
-            if not isinstance(change, Create | Rename):
+            if not isinstance(change, Create | Rename | Link):
                 continue
             if self.current.files[change.file].synced_upto < change.number:
                 continue
@@ -211,6 +234,9 @@ class Namespace:
     def _record(self, change: Change) -> None:
         change.apply(self.current)
         self.journal.append(change)
+        directory = change.directory
+        if directory is not None:
+            self._in_directory.setdefault(directory, []).append(change)
 
     def _new_inode(self, mtime_ns: int) -> Inode:
         inode = Inode(self._inodes, self._page_bytes, mtime_ns)

@@ -131,16 +131,27 @@ class Inode:
     def thaw(self, size_bytes: int) -> bytearray:
         """Return the page cache, writable, filled with zeros to size_bytes if it is shorter.
 
-        Growing makes a new buffer: views of the old one stay what they were.
+        While somebody has a view of it, growing makes a new buffer: views of the old one stay what they were.
         """
         if self._frozen is not None:
             self.cache = bytearray(self._frozen.content)
             self.readable = memoryview(self.cache).toreadonly()
             self._frozen = None
         if len(self.cache) < size_bytes:
-            self.cache = bytearray(self.cache.ljust(size_bytes, b"\0"))
-            self.readable = memoryview(self.cache).toreadonly()
+            self._grow(size_bytes)
         return self.cache
+
+    def _grow(self, size_bytes: int) -> None:
+        """Fill the page cache with zeros up to size_bytes, in place where that is possible: files grow write by write."""
+        if self.cache:
+            try:
+                self.readable.release()
+                self.cache.extend(bytes(size_bytes - len(self.cache)))
+            except BufferError:  # there is a view
+                self.cache = self.cache.ljust(size_bytes, b"\0")
+        else:
+            self.cache = bytearray(size_bytes)
+        self.readable = memoryview(self.cache).toreadonly()
 
     def write(self, number: int, at: int, data: bytes, mtime_ns: int) -> None:
         """Put data in the page cache, inside the file. `SimMappedFile.store` has this inlined."""
@@ -150,6 +161,21 @@ class Inode:
         if self.stale:
             at, data = self.redirtied(at, data)
         self.pending.append((number, at, data))
+
+    def cut(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
+        """Return a new Inode with the first size_bytes of this one, which stays as it is, and what is pending there."""
+        rest = Inode(identity, self.page_bytes, mtime_ns)
+        rest.cache = bytearray(self.thaw(0)[:size_bytes])
+        rest.readable = memoryview(rest.cache).toreadonly()
+        rest._durable = bytearray(
+            (self._durable if self.loaded is None else self.loaded.content)[:size_bytes]
+        )
+        rest.pending = [
+            (number, at, data[: size_bytes - at]) for number, at, data in self.pending if at < size_bytes
+        ]
+        rest.stale = frozenset(page for page in self.stale if page * self.page_bytes < size_bytes)
+        rest.synced_upto, rest.in_drive, rest.flaws = self.synced_upto, self.in_drive, self.flaws
+        return rest
 
     def redirtied(self, at: int, data: bytes) -> tuple[int, bytes]:
         """Return the write [at, data), already in the cache, widened to whole pages if it touches a stale one.

@@ -7,7 +7,7 @@ still fails, and if so, what record it really followed, which the search goes on
 long as it ends by its number of tries rather than by its caller's clock.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -26,7 +26,8 @@ class Decided:
     schedule: tuple[Switch, ...]
 
 
-C = TypeVar("C", bound=Decided)
+C = TypeVar("C", bound=Hashable)
+D = TypeVar("D", bound=Decided)
 P = TypeVar("P")
 
 
@@ -118,7 +119,7 @@ class Search(Generic[C]):
                 refused = middle
 
 
-def shrink(search: Search[C]) -> C:
+def shrink(search: Search[D]) -> D:
     """Shrink schedule and decisions until neither gets any smaller, or the budget is used up. Returns the best."""
     before = None
     while before != search.best and not search.is_over:
@@ -128,10 +129,10 @@ def shrink(search: Search[C]) -> C:
     return search.best
 
 
-def shrink_schedule(search: Search[C]) -> None:
+def shrink_schedule(search: Search[D]) -> None:
     """Drop deviations from the default schedule: preemptions first, then any."""
 
-    def keep_preemptions(candidate: C, kept: Sequence[Switch]) -> C:
+    def keep_preemptions(candidate: D, kept: Sequence[Switch]) -> D:
         some = set(kept)
         schedule = tuple(
             switch for switch in candidate.schedule if not switch.is_preemption or switch in some
@@ -148,13 +149,13 @@ def shrink_schedule(search: Search[C]) -> None:
     )
 
 
-def shrink_decisions(search: Search[C]) -> None:
+def shrink_decisions(search: Search[D]) -> None:
     """Make draws plain, whole streams first, then one by one, then as small as they can be."""
 
-    def streams(candidate: C) -> list[str]:
+    def streams(candidate: D) -> list[str]:
         return sorted({decision.stream for decision in candidate.decisions})
 
-    def keep_streams(candidate: C, kept: Sequence[str]) -> C:
+    def keep_streams(candidate: D, kept: Sequence[str]) -> D:
         decisions = tuple(decision for decision in candidate.decisions if decision.stream in kept)
         return replace(candidate, decisions=decisions)
 
@@ -167,10 +168,10 @@ def shrink_decisions(search: Search[C]) -> None:
         search.lower(decision.value, 0, _with_value(decision), steps_max=_VALUE_STEPS_MAX)
 
 
-def _with_value(decision: Decision) -> Callable[[C, int], C]:
+def _with_value(decision: Decision) -> Callable[[D, int], D]:
     """Return how a candidate becomes one in which a decision has another value; 0 leaves it out."""
 
-    def edit(candidate: C, value: int) -> C:
+    def edit(candidate: D, value: int) -> D:
         decisions = (
             other._replace(value=value) if other[:3] == decision[:3] else other
             for other in candidate.decisions

@@ -6,17 +6,25 @@ States are many and mostly the same as others: each has its digest at once, and 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
+from typing import NamedTuple
 
-from ..changes import Entries
+from ..changes import Change, Entries
 from ..crash import PowerCut, file_image
 from ..fates import SectorHarm
 from ..image import FileImage, Image, digest_of_pieces, directory_piece, file_piece
-from ..moments import Survivor
+from ..moments import DirtyPage, Survivor
 from ..page_cache import Inode
 from .page_outcomes import PageOutcomes
 
 Chosen = tuple[int, ...]
 """For each dirty page, in order, the number of its outcome."""
+
+
+class Taken(NamedTuple):
+    """What one state has lost: changes of metadata; of the dirty pages, what became of each."""
+
+    changes: tuple[Change, ...]
+    pages: tuple[tuple[DirtyPage, Survivor], ...]
 
 
 class CrashState:
@@ -40,6 +48,17 @@ class CrashState:
         """Return what survived of each dirty page."""
         pages = self._variant.pages
         return [page.survivors[number] for page, number in zip(pages, self._chosen, strict=True)]
+
+    @property
+    def dirty_pages(self) -> list[DirtyPage]:
+        """Return the pages that may be at several moments, in the order of survivors."""
+        return [page.page for page in self._variant.pages]
+
+    @property
+    def losses(self) -> int:
+        """Return how many changes are lost, and pages not as they were last written."""
+        pages = zip(self._variant.pages, self._chosen, strict=True)
+        return len(self.lost) + sum(number != page.latest for page, number in pages)
 
     @property
     def image(self) -> Image:
@@ -90,8 +109,13 @@ class Variant:
         self._platter: dict[str, FileImage] = {}
         self._pieces = {path: directory_piece(path) for path in self._directories}
         """Of the digest of the platter, by path, directories first."""
+        self._twins: dict[str, list[str]] = {}
+        """Of a file with several names, the others behind the first."""
+        first: dict[int, str] = {}
         for path, file in sorted(entries.names.items()):
             self._platter[path], self._pieces[path] = platters.file(path, entries.files[file], entries)
+            if first.setdefault(file, path) != path:
+                self._twins.setdefault(first[file], []).append(path)
         self.pages = [
             PageOutcomes(page, self._platter[page.path].content, page_bytes, cut.page_sectors, harm)
             for page in cut.dirty_pages(entries)
@@ -107,7 +131,11 @@ class Variant:
         for chosen in wanted:
             if chosen not in self._tried:
                 self._tried.add(chosen)
-                yield CrashState(self, chosen, self._digest(chosen))
+                yield self.state(chosen)
+
+    def state(self, chosen: Chosen) -> CrashState:
+        """Return the state of one choice."""
+        return CrashState(self, chosen, self._digest(chosen))
 
     def drawn(self, survivors: Iterable[Survivor]) -> Chosen:
         """Return the choice that survivors come to."""
@@ -150,13 +178,17 @@ class Variant:
         files = dict(self._platter)
         for path, indexes in self._pages_of.items():
             files[path] = self._file(path, indexes, chosen)[0]
+            for twin in self._twins.get(path, ()):
+                files[twin] = files[path]
         return Image(files, self._directories)
 
     def _digest(self, chosen: Chosen) -> str:
         """Return the digest of the image of a choice, which has not been made yet."""
         pieces = self._pieces.copy()
         for path, indexes in self._pages_of.items():
-            pieces[path] = self._file(path, indexes, chosen)[1]
+            file, pieces[path] = self._file(path, indexes, chosen)
+            for twin in self._twins.get(path, ()):
+                pieces[twin] = file_piece(twin, file)
         return digest_of_pieces(pieces.values())
 
     def _file(self, path: str, indexes: list[int], chosen: Chosen) -> tuple[FileImage, bytes]:

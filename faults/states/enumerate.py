@@ -23,7 +23,7 @@ from ..crash import PowerCut
 from ..fates import SectorHarm, decide_lost_changes, decide_survivor, draw_lost_changes, draw_survivors
 from ..image import Image
 from ..profiles import CrashProfile
-from .crash_state import CrashState, Kept, Platters, Variant
+from .crash_state import Chosen, CrashState, Kept, Platters, Taken, Variant
 
 DRAWN_STATES = 16
 """How many are drawn where not all can be tried."""
@@ -93,6 +93,18 @@ class CrashStates:
             decide_survivor(stream, page.page, survivor, self._cut.page_sectors, harm)
         return stream.decisions()
 
+    def drawn(self, stream: Stream) -> CrashState:
+        """Return the state that a crash comes to that draws from stream, as `decisions` records one."""
+        if self._whole is not None:
+            return CrashState(Kept(self._whole), (), self._whole.digest())
+        variant, chosen = self._draw(stream)
+        return variant.state(chosen)
+
+    def taken(self, state: CrashState) -> Taken:
+        """Return what is lost in a state."""
+        changes = tuple(change for change in self._unsure if change.number in state.lost)
+        return Taken(changes, tuple(zip(state.dirty_pages, state.survivors, strict=True)))
+
     def _variant(self, lost: Iterable[int]) -> Variant:
         key = frozenset(lost)
         variant = self._variants.get(key)
@@ -144,7 +156,8 @@ class CrashStates:
             yield from variant.states(variant.extremes)
         yield from kept.states(kept.single())
         for _ in range(DRAWN_STATES):
-            yield from self._drawn()
+            variant, chosen = self._draw(self._stream)
+            yield from variant.states([chosen])
         if self._harm.is_possible:
             yield from kept.states(kept.harmed())
 
@@ -166,9 +179,8 @@ class CrashStates:
         for kept in range(len(self._ordered)):
             yield set(self._ordered[kept:])
 
-    def _drawn(self) -> Iterator[CrashState]:
-        metadata, stream = self._profile.metadata, self._stream
-        variant = self._variant(draw_lost_changes(stream, metadata, self._unsure))
+    def _draw(self, stream: Stream) -> tuple[Variant, Chosen]:
+        """Draw a state as a power cut of a run is drawn."""
+        variant = self._variant(draw_lost_changes(stream, self._profile.metadata, self._unsure))
         dirty = [page.page for page in variant.pages]
-        survivors = draw_survivors(stream, dirty, self._cut.page_sectors, self._harm)
-        yield from variant.states([variant.drawn(survivors)])
+        return variant, variant.drawn(draw_survivors(stream, dirty, self._cut.page_sectors, self._harm))

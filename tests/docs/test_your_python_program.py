@@ -66,6 +66,14 @@ def test_every_command_runs_and_prints_what_is_shown(tmp_path: Path) -> None:
     assert steady(run_page(page, examples(tmp_path))) == steady(page)
 
 
+def test_an_output_that_is_not_real_is_noticed(tmp_path: Path) -> None:
+    mended = PAGE.read_text().partition("## Mended")[2].partition("## Disks")[0]
+    spoilt = mended.replace("3 promises", "4 promises")
+
+    assert spoilt != mended
+    assert steady(run_page(spoilt, examples(tmp_path))) == steady(mended)
+
+
 def test_the_check_on_the_page_is_the_one_that_runs() -> None:
     blocks: dict[str, Any] = {}
     for block in _PYTHON.finditer(PAGE.read_text()):

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tornlog.faults.moments import DirtyPage, Survivor, Tears, lay_survivor
+from tornlog.faults.moments import DirtyPage, Survivor, Tears, lay_moment, lay_survivor
 
 SECTOR = 4
 PAGE = 16
@@ -114,3 +114,10 @@ def test_every_sector_is_that_of_one_of_the_two_moments(
         place = slice(16 + sector * SECTOR, 16 + (sector + 1) * SECTOR)
         assert content[place] == (second if sectors >> sector & 1 else first)[place]
     assert content[:16] + content[32:] == b"." * 48
+
+
+def test_a_write_behind_the_length_that_is_left_adds_nothing() -> None:
+    content = bytearray(b"abc")
+    lay_moment(content, 0, 3, [(1, 1, b"XY"), (2, 5, b"ZZZ")])
+
+    assert content == b"aXY"

@@ -140,8 +140,29 @@ def a_few_of_everything(files: Any) -> None:
     log.pwrite(2, b"CC")
 
 
+def cuts(files: Any) -> None:
+    log = files.open("/log")
+    log.write(PAGE + 2, b"AAAA")
+    log.truncate(PAGE + 4)
+    log.write(PAGE + 3, b"BBBB")
+    log.sync()
+    log.truncate(2)
+    log.truncate(PAGE)
+
+
+def links(files: Any) -> None:
+    fresh = files.open("/d/new")
+    fresh.write(0, b"AAAAAA")
+    files.link("/d/new", "/d/twin")
+    files.unlink("/d/new")
+    files.sync_directory("/d")
+    fresh.write(3, b"BBBBBBBB")
+
+
 @pytest.mark.parametrize("profile", CUTS)
-@pytest.mark.parametrize(("body", "expected"), [(writes, 5), (names, 10), (a_few_of_everything, 7)])
+@pytest.mark.parametrize(
+    ("body", "expected"), [(writes, 5), (names, 10), (a_few_of_everything, 7), (cuts, 6), (links, 6)]
+)
 def test_an_exhaustive_enumeration_is_all_that_can_be_drawn_at_every_moment(
     left_by: LeftBy, body: Body, expected: int, profile: str
 ) -> None:
@@ -162,7 +183,9 @@ def test_an_exhaustive_enumeration_is_all_that_can_be_drawn_at_every_moment(
 
 ACTIONS = st.lists(
     st.tuples(
-        st.sampled_from(["store", "store", "write", "rename", "unlink", "sync", "names"]),
+        st.sampled_from(
+            ["store", "store", "write", "rename", "unlink", "sync", "names", "cut", "grow", "link"]
+        ),
         st.integers(0, 3 * PAGE - 5),
     ),
     max_size=3,
@@ -218,6 +241,12 @@ def doing(actions: list[tuple[str, int]]) -> Body:
                         files.unlink("/old")
                     case "sync":
                         files.sync("/log")
+                    case "cut":
+                        files.open("/log").truncate(at)
+                    case "grow":
+                        files.open("/log").write(3 * PAGE + at, data)
+                    case "link":
+                        files.link("/old", f"/d/{at % 2}")
                     case "names":
                         files.sync_directory("/d")
             except OSError:
@@ -374,3 +403,39 @@ def test_a_fingerprint_tells_disks_apart_that_can_leave_different_things(left_by
             states = digests(states_of(disk, "strict-posix"))
             assert seen.setdefault(disk.fingerprint(), states) == states
     assert len(seen) == operations + 1, "after one operation is before the next"
+
+
+@pytest.mark.parametrize("profile", CUTS)
+def test_a_file_with_two_names_is_the_same_under_both_in_every_state(left_by: LeftBy, profile: str) -> None:
+    def body(files: Any) -> None:
+        files.link("/log", "/d/twin")
+        files.sync_directory("/d")
+        files.map("/log", 3 * PAGE).store(PAGE - 2, b"AAAA")
+
+    contents = set()
+    for state in states_of(left_by(body), profile):
+        image = state.image
+        assert image.digest() == state.digest
+        assert image.files["/log"].content == image.files["/d/twin"].content
+        contents.add(image.files["/log"].content)
+    assert len(contents) >= 4
+
+
+def test_a_state_says_what_it_has_lost(left_by: LeftBy) -> None:
+    states = states_of(left_by(a_few_of_everything), "strict-posix")
+    for state in states:
+        taken = states.taken(state)
+        lost_pages = [page for page, survivor in taken.pages if survivor != (len(page.writes), 0, 0, 0, 0, 0)]
+
+        assert {change.number for change in taken.changes} == state.lost
+        assert state.losses <= len(taken.changes) + len(lost_pages)
+    assert min(state.losses for state in states) == 0
+
+
+def test_a_state_can_be_drawn_again_from_its_decisions(left_by: LeftBy) -> None:
+    states = states_of(left_by(a_few_of_everything), "strict-posix")
+    for state in list(states)[::3]:
+        stream = Choices.replaying(states.decisions(state, "disk")).stream("disk")
+
+        assert states.drawn(stream).digest == state.digest
+        assert stream.decisions() == states.decisions(state, "disk")

@@ -1,0 +1,68 @@
+"""What a crash took, in words, with the steps of the program that had made it."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ..changes import Change, Create, Extend, Rename, Truncate
+from ..moments import DirtyPage, Survivor
+from ..states.crash_state import Taken
+from .record import FILES
+
+
+class Loss(NamedTuple):
+    """One thing that is lost."""
+
+    what: str
+    step: int
+    """The step that had made it; of a page, the first of those whose writes are lost."""
+
+
+def losses_of(taken: Taken, steps_of: Sequence[int]) -> list[Loss]:
+    """Return what was lost, in the order in which it had been made. steps_of: the step of each operation."""
+    found = [(change.number, _of_change(change)) for change in taken.changes]
+    for page, survivor in taken.pages:
+        found += _of_page(page, survivor)
+    return [Loss(what, steps_of[number]) for number, what in sorted(found)]
+
+
+def named(path: str) -> str:
+    """Return a path as the program knows it: relative to its directory, or absolute outside of that."""
+    return path.removeprefix(f"{FILES}/") if path != FILES else "."
+
+
+def _of_change(change: Change) -> str:
+    path = named(change.path)
+    match change:
+        case Extend():
+            return f"size of {path} lost: it had grown to {change.size_bytes:,} bytes"
+        case Truncate():
+            return f"cut of {path} to {change.size_bytes:,} bytes undone"
+        case Create():
+            return f"name of {path} lost"
+        case Rename():
+            return f"rename of {path} to {named(change.target)} undone"
+    return f"{change.kind} {path}: {change.lost}"
+
+
+def _of_page(page: DirtyPage, survivor: Survivor) -> Iterator[tuple[int, str]]:
+    """Yield the loss of a page, if it is one, with the number of the first operation that is concerned."""
+    writes, latest = page.writes, len(page.writes)
+    where = f"page {page.page} of {named(page.path)}"
+    if survivor.sectors and survivor.other != survivor.moment:
+        first = min(survivor.moment, survivor.other)
+        sectors = [str(bit) for bit in range(survivor.sectors.bit_length()) if survivor.sectors >> bit & 1]
+        age = "older" if survivor.other < survivor.moment else "newer"
+        yield (
+            writes[first][0],
+            f"{where} torn: {'sector' if len(sectors) == 1 else 'sectors'} {', '.join(sectors)} {age}",
+        )
+    elif survivor.moment < latest:
+        gone = latest - survivor.moment
+        which = (
+            "its write"
+            if latest == 1
+            else f"its last {gone} of {latest} writes"
+            if survivor.moment
+            else f"all {latest} writes"
+        )
+        yield writes[survivor.moment][0], f"{where} lost: {which}"

@@ -1,0 +1,148 @@
+"""Runs a program under the recorder, in a process of its own, for audit hooks are there for good.
+
+    python -m tornlog.faults.probe.recording ROOT RECORD (SCRIPT | -m MODULE) ARGUMENTS...
+
+ROOT has a directory for the program, in which it runs, and one for its temporary files. Ends with 0 once RECORD is
+written, whatever has become of the program: that stands in the record.
+"""
+
+import _posixsubprocess
+import atexit
+import builtins
+import gc
+import io
+import os
+import sys
+import tempfile
+import threading
+import traceback
+from typing import Any, NoReturn
+
+from ..acknowledging import listen
+from ..record import FILES, TEMPORARY
+from . import main_module
+from .audit import AuditHook
+from .files import RecordedFile, recorded_open
+from .main_module import MainModule
+from .os_calls import OsCalls, install
+from .recorder import Recorder
+
+_real_open, _real_exit, _fork_exec = io.open, os._exit, _posixsubprocess.fork_exec
+_OWN = (__file__, main_module.__file__)
+
+
+class Printed(io.TextIOWrapper):
+    """Standard output, whose lines are noted when they are printed, whenever they leave the process."""
+
+    recorder: Recorder
+    _line = ""
+
+    def write(self, text: str, /) -> int:
+        """Write, and note each line that is complete."""
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self.recorder.acknowledged(line, printed=True)
+        return super().write(text)
+
+
+class Recording:
+    """One program, from before its first line to behind its last."""
+
+    def __init__(self, root: str, record: str, program: list[str]) -> None:
+        self._record = record
+        self._program = program
+        self._main = MainModule(program)
+        self.recorder = Recorder(root)
+        self._process = os.getpid()
+        self._is_over = False
+
+    def start(self) -> None:
+        """Stand before everything."""
+        recorder = self.recorder
+        calls = OsCalls(recorder)
+        RecordedFile.recorder, RecordedFile.calls = recorder, calls
+        install(
+            {
+                **calls.twins,
+                builtins.open: recorded_open,
+                io.FileIO: RecordedFile,
+                os._exit: self._exit,
+                _fork_exec: self._start_process,
+            }
+        )
+        sys.addaudithook(AuditHook(recorder))
+        listen(recorder.acknowledged)
+        printed = Printed(sys.stdout.buffer, sys.stdout.encoding, sys.stdout.errors, line_buffering=True)
+        printed.recorder = recorder
+        sys.stdout = printed
+
+    def run(self) -> int:
+        """Run the program as Python would, to the end of its last thread and of its exit functions."""
+        code = self._run()
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join()
+        atexit._run_exitfuncs()
+        self._main.clear()
+        gc.collect()
+        return code
+
+    def _run(self) -> int:
+        try:
+            self._main.run()
+        except SystemExit as error:
+            return _exit_code(error.code)
+        except BaseException as error:
+            trace = error.__traceback__
+            while trace is not None and trace.tb_frame.f_code.co_filename in _OWN:
+                trace = trace.tb_next
+            traceback.print_exception(type(error), error, trace)
+            return 1
+        return 0
+
+    def finish(self, code: int) -> None:
+        """Write the record, once; a child that this process has forked does not."""
+        if not self._is_over and os.getpid() == self._process:
+            self._is_over = True
+            text = self.recorder.record(self._program, code).dumps()
+            with _real_open(self._record, "w") as file:
+                file.write(text)
+
+    def _start_process(self, *arguments: Any) -> int:
+        """Stand for what starts processes beneath `subprocess`, and beneath `multiprocessing`, which makes no event."""
+        self.recorder.unseen("subprocess.Popen", f"{arguments[0][0]!s}: another process")
+        return _fork_exec(*arguments)
+
+    def _exit(self, status: int) -> NoReturn:
+        """Stand for os._exit."""
+        self.finish(status)
+        _real_exit(status)
+
+
+def _exit_code(code: Any) -> int:
+    """Return what a process ends with that raises SystemExit."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code
+    print(code, file=sys.stderr)
+    return 1
+
+
+def main() -> None:
+    """Be that process."""
+    root, record, *program = sys.argv[1:]
+    if program[0] == "-m":
+        sys.path.insert(0, os.getcwd())
+    else:
+        program[0] = os.path.abspath(program[0])
+        sys.path.insert(0, os.path.dirname(program[0]))
+    root, record = os.path.realpath(root), os.path.abspath(record)
+    temporary = root + TEMPORARY
+    os.chdir(root + FILES)
+    os.environ["TMPDIR"] = tempfile.tempdir = temporary
+    recording = Recording(root, record, program)
+    recording.start()
+    recording.finish(recording.run())
+    sys.stdout.flush()
+    _real_exit(0)  # what is torn down from here on would not be recorded

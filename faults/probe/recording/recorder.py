@@ -1,0 +1,231 @@
+"""What is noted of a program while it runs: each change to its files, in order, with the line it comes from.
+
+A file is known by device and inode number, which every descriptor of it tells, however it was come by. A number whose
+file has no name any more may be used again by the file system: it is then somebody else's as soon as it has a name.
+"""
+
+import os
+from collections import Counter
+from fcntl import F_GETFL, fcntl
+from stat import S_ISREG
+from threading import RLock, get_ident
+
+from ..record import (
+    ACKNOWLEDGE,
+    CREATE,
+    FILE_BYTES_MAX,
+    LINK,
+    MAKE_DIRECTORY,
+    RECORD_BYTES_MAX,
+    REMOVE_DIRECTORY,
+    RENAME,
+    SYNC,
+    TRUNCATE,
+    UNLINK,
+    WRITE,
+    Record,
+    Step,
+    Unseen,
+    only_promises,
+)
+from .stacks import Stacks
+
+STEPS_MAX = 1_000_000
+_UNSEEN_MAX = 100
+_UNKNOWN = "a file that was not seen to be made"
+_fstat, _abspath, _realpath, _readlink = os.fstat, os.path.abspath, os.path.realpath, os.readlink
+
+
+class Recorder:
+    """Takes notes of one process. Who changes anything in root, a real path, holds `lock` until it is noted."""
+
+    def __init__(self, root: str) -> None:
+        self.lock = RLock()
+        self.busy = 0
+        """The thread whose present call of the system is being recorded; 0: none."""
+        self.generation = 0
+        """Grows when a descriptor may have come to mean another file, while an object still holds it."""
+        self.writes_synchronously = False
+        """Whether any file has been opened so that its writes are syncs, too."""
+        self._root = _realpath(root)
+        self._steps: list[tuple[str, str, str, int, int, bytes, int]] = []
+        self._printed: set[int] = set()
+        self._stacks = Stacks()
+        self._unseen: dict[tuple[str, str, int], Unseen] = {}
+        self._files: dict[tuple[int, int], int] = {}
+        self._names: dict[str, int] = {}
+        self._links: Counter[int] = Counter()
+        self._directories: set[str] = set()
+        self._count = 0
+        self._data_bytes = 0
+        self._is_full = False
+        self._find_what_is_there()
+
+    def _find_what_is_there(self) -> None:
+        found = []
+        for directory, names, files in os.walk(self._root):
+            self._directories.update(self._inside(os.path.join(directory, name)) for name in names)
+            found += [os.path.join(directory, name) for name in files]
+        for path in sorted(found):
+            status = os.stat(path)
+            self._add_file(self._inside(path), (status.st_dev, status.st_ino))
+
+    # -- where things are ----------------------------------------------------------------------------
+
+    def disk_path(self, path: object, directory: int | None = None) -> str | None:
+        """Return where a path is on the program's disk, None if it is not on it. directory: a descriptor, or none."""
+        text = os.fsdecode(path)  # type: ignore[arg-type]  # what is no path is the caller's TypeError
+        if directory is not None:
+            text = os.path.join(_readlink(f"/proc/self/fd/{directory}"), text)
+        text = _abspath(text)
+        if not text.startswith(self._root):
+            above, name = os.path.split(text)
+            text = os.path.join(_realpath(above), name)
+        if not text.startswith(f"{self._root}{os.sep}"):
+            return None
+        return self._inside(text)
+
+    def _inside(self, path: str) -> str:
+        return path[len(self._root) :]
+
+    def is_directory(self, path: str) -> bool:
+        """Return whether a place on the disk is a directory that the program has made, or was given."""
+        return path in self._directories
+
+    def file_of(self, descriptor: int) -> int | None:
+        """Return the number of the file that a descriptor is open on, None if it is none of those on the disk."""
+        status = _fstat(descriptor)
+        key = (status.st_dev, status.st_ino)
+        file = self._files.get(key)
+        if file is not None and status.st_nlink and not self._links[file]:
+            del self._files[key]
+            return None
+        return file
+
+    # -- what happens --------------------------------------------------------------------------------
+
+    def opened(self, descriptor: int, path: str, flags: int) -> None:
+        """Note what opening a file has done: made it, emptied it, or nothing."""
+        status = _fstat(descriptor)
+        if not S_ISREG(status.st_mode):
+            return
+        if flags & (os.O_SYNC | os.O_DSYNC):
+            self.writes_synchronously = True
+        key = (status.st_dev, status.st_ino)
+        known = self._names.get(path)
+        if known is not None and self._files.get(key) == known:
+            if flags & os.O_TRUNC:
+                self.add(TRUNCATE, file=known)
+            return
+        if not flags & os.O_CREAT:
+            self.unseen("open", f"{path}: {_UNKNOWN}")
+        self.add(CREATE, path, file=self._add_file(path, key))
+
+    def _add_file(self, path: str, key: tuple[int, int]) -> int:
+        file = self._count
+        self._count += 1
+        self._files[key] = file
+        self._names[path] = file
+        self._links[file] += 1
+        return file
+
+    def renamed(self, path: str, target: str) -> None:
+        """Note a rename of a file."""
+        file, replaced = self._names.get(path), self._names.get(target)
+        if file is None:
+            self.unseen("os.rename", f"{path}: {_UNKNOWN}")
+        elif file != replaced:  # else the two are one file, and nothing happens
+            del self._names[path]
+            if replaced is not None:
+                self._links[replaced] -= 1
+            self._names[target] = file
+            self.add(RENAME, path, target)
+
+    def linked(self, path: str, target: str) -> None:
+        """Note one more name of a file."""
+        file = self._names.get(path)
+        if file is None:
+            self.unseen("os.link", f"{path}: {_UNKNOWN}")
+            return
+        self._names[target] = file
+        self._links[file] += 1
+        self.add(LINK, path, target)
+
+    def unlinked(self, path: str) -> None:
+        """Note a name that is gone."""
+        file = self._names.pop(path, None)
+        if file is None:
+            self.unseen("os.remove", f"{path}: {_UNKNOWN}")
+            return
+        self._links[file] -= 1
+        self.add(UNLINK, path)
+
+    def made_directory(self, path: str) -> None:
+        """Note a new directory."""
+        self._directories.add(path)
+        self.add(MAKE_DIRECTORY, path)
+
+    def removed_directory(self, path: str) -> None:
+        """Note a directory that is gone."""
+        self._directories.discard(path)
+        self.add(REMOVE_DIRECTORY, path)
+
+    def wrote(self, descriptor: int, file: int, at: int, data: bytes) -> None:
+        """Note bytes that the kernel has taken, and the sync that this is if the file was opened so."""
+        self._data_bytes += len(data)
+        if at + len(data) > FILE_BYTES_MAX or self._data_bytes > RECORD_BYTES_MAX:
+            self._stop(f"more than {FILE_BYTES_MAX} bytes in a file, or {RECORD_BYTES_MAX} in all")
+        if data and not self._is_full:
+            self._add((WRITE, "", "", file, at, data, self._stacks.present()))
+        if self.writes_synchronously and fcntl(descriptor, F_GETFL) & os.O_DSYNC:
+            self.add(SYNC, file=file)
+
+    def acknowledged(self, text: str, *, printed: bool = False) -> None:
+        """Note a promise, or a line that was printed."""
+        with self.lock:
+            self.add(ACKNOWLEDGE, text, printed=printed)
+
+    def add(
+        self,
+        kind: str,
+        path: str = "",
+        target: str = "",
+        file: int = -1,
+        at: int = 0,
+        printed: bool = False,
+    ) -> None:
+        """Note a step that is no write. What is past the limits is not noted, but that there is some is."""
+        if at > FILE_BYTES_MAX:
+            self._stop(f"more than {FILE_BYTES_MAX} bytes in a file")
+        if not self._is_full:
+            self._add((kind, path, target, file, at, b"", self._stacks.present()), printed)
+
+    def _add(self, step: tuple[str, str, str, int, int, bytes, int], printed: bool = False) -> None:
+        if len(self._steps) >= STEPS_MAX:
+            self._stop(f"more than {STEPS_MAX} steps")
+            return
+        if printed:
+            self._printed.add(len(self._steps))
+        self._steps.append(step)
+
+    def _stop(self, why: str) -> None:
+        self.unseen("limit", why)
+        self._is_full = True
+
+    def unseen(self, event: str, detail: str) -> None:
+        """Note something that is not recorded, once for each place it comes from."""
+        with self.lock:
+            key = (event, detail, self._stacks.present())
+            if len(self._unseen) < _UNSEEN_MAX:
+                self._unseen.setdefault(key, Unseen(*key))
+
+    @property
+    def is_ours(self) -> bool:
+        """Return whether the present thread is in a call that is being recorded."""
+        return self.busy == get_ident()
+
+    def record(self, program: list[str], code: int) -> Record:
+        """Return all that was noted."""
+        steps = only_promises([Step._make(step) for step in self._steps], self._printed)
+        unseen = tuple(self._unseen.values())
+        return Record(tuple(program), tuple(steps), tuple(self._stacks.places), unseen, code)

@@ -1,0 +1,172 @@
+"""A record carried out on a simulated disk, operation by operation.
+
+A write of more than a page is several operations, as the kernel takes it page by page: it can be killed between them,
+and a power cut can leave the length of any of them. Up to 8 pages each is one, of longer writes the first and the last
+page are, with the pages between in 6 parts.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...sim.choices import Choices
+from ...sim.kernel import Kernel
+from ...sim.policies.replay import Replay
+from ..descriptor import SimDescriptor
+from ..disk import Disk
+from ..image import Image
+from ..profiles import PROFILES
+from ..timing import SyncTiming
+from . import record as steps
+from .record import Record, RecordError, Step
+
+PAGE_BYTES = 4096
+DISK_STREAM = "disk"
+"""What the disk draws from: the decisions about what a crash takes are its."""
+_PIECES_MAX = 8
+
+
+class Point(NamedTuple):
+    """A moment between two operations, at which the power may go."""
+
+    step: int
+    """The step that has been carried out last, whole or in part; -1: none."""
+    operations: int
+    """How many operations of the disk have been carried out."""
+    acknowledged: int
+    """How many promises have been made."""
+    is_inside: bool
+    """Whether there is more to the step."""
+
+
+class Replayer:
+    """One disk on which a record is carried out. start: what is there, and durable, before the first step."""
+
+    def __init__(self, record: Record, start: Image, choices: Choices | None = None) -> None:
+        self.record = record
+        self._kernel = Kernel(Replay())
+        self._machine = self._kernel.machine("program")
+        self._choices = choices or Choices("probe")
+        stream = self._choices.stream(DISK_STREAM)
+        self.disk = Disk(self._kernel, stream, image=start, page_bytes=PAGE_BYTES, timing=SyncTiming(0, 0))
+        self._files = self.disk.mount(self._machine)
+        self._open = [self._files.open(path) for path in start.files]
+        self._number_of = {file: number for number, file in enumerate(self._open)}
+        self._directories = {"/", *start.directories}
+        self.steps_of: list[int] = []
+        """Which step each operation of the disk belongs to."""
+
+    def points(self) -> Iterator[Point]:
+        """Carry the record out; yield each moment between two operations, the first one and the last one included.
+
+        Raises RecordError at a step that cannot be.
+        """
+        acknowledged = 0
+        yield Point(-1, 0, 0, False)
+        for number, step in enumerate(self.record.steps):
+            if step.kind == steps.ACKNOWLEDGE:
+                acknowledged += 1
+                yield Point(number, self.disk.operations, acknowledged, False)
+                continue
+            done = self.disk.operations
+            for is_inside in self._carry_out(number, step):
+                if self.disk.operations > done:
+                    done = self.disk.operations
+                    self.steps_of += [number] * (done - len(self.steps_of))
+                    yield Point(number, done, acknowledged, is_inside)
+
+    def upto(self, point: Point) -> None:
+        """Carry the record out up to a point. Raises RecordError if there is none such."""
+        if point not in self.points():
+            raise RecordError(f"point: expected one of the record's, found {point}")
+
+    def crash(self, profile: str) -> Image:
+        """Return what is left if the machine dies now; the choices say what is lost. Nothing can follow."""
+        self._kernel.kill(self._machine)
+        return self.disk.crash(PROFILES[profile])
+
+    def intact(self) -> Image:
+        """Return what there is now, as a program sees it. Nothing can follow."""
+        return self.crash("nothing-lost")
+
+    def _carry_out(self, number: int, step: Step) -> Iterator[bool]:
+        """Carry out a step; yield behind each operation whether there is more to come."""
+        try:
+            if step.kind == steps.WRITE:
+                yield from self._write(step)
+            elif step.kind == steps.SYNC_ALL:
+                yield from self._sync_all()
+            else:
+                self._act(step)
+                yield False
+        except (OSError, IndexError, KeyError) as error:
+            raise RecordError(
+                f"step {number}: {step.kind} cannot be: {type(error).__name__}: {error}"
+            ) from error
+
+    def _act(self, step: Step) -> None:
+        """Carry out a step that is one operation."""
+        files = self._files
+        match step.kind:
+            case steps.CREATE:
+                self._create(step)
+            case steps.TRUNCATE:
+                self._file(step).truncate(step.at)
+            case steps.ALLOCATE:
+                self._file(step).allocate(step.at)
+            case steps.SYNC:
+                self._file(step).sync()
+            case steps.RENAME:
+                files.rename(step.path, step.target)
+            case steps.LINK:
+                files.link(step.path, step.target)
+            case steps.UNLINK:
+                files.unlink(step.path)
+            case steps.MAKE_DIRECTORY:
+                files.make_directories(step.path)
+                self._directories.add(step.path)
+            case steps.REMOVE_DIRECTORY:
+                files.remove_directory(step.path)
+                self._directories.discard(step.path)
+            case steps.SYNC_DIRECTORY:
+                files.sync_directory(step.path)
+            case _:
+                raise AssertionError(step.kind)
+
+    def _create(self, step: Step) -> None:
+        if step.file != len(self._open) or self._files.status(step.path) is not None:
+            raise OSError(f"expected file {len(self._open)} and a new name, found {step.file} at {step.path}")
+        self._open.append(self._files.open(step.path))
+
+    def _file(self, step: Step) -> SimDescriptor:
+        if step.file < 0:
+            raise IndexError(f"file {step.file}")
+        return self._open[step.file]
+
+    def _write(self, step: Step) -> Iterator[bool]:
+        file = self._file(step)
+        ends = piece_ends(step.at, len(step.data))
+        done = 0
+        for end in ends:
+            file.write(step.at + done, step.data[done:end])
+            done = end
+            yield end < len(step.data)
+
+    def _sync_all(self) -> Iterator[bool]:
+        for file in self._open:
+            file.sync()
+            yield True
+        for directory in sorted(self._directories):
+            self._files.sync_directory(directory)
+            yield True
+
+
+def piece_ends(at: int, size_bytes: int) -> list[int]:
+    """Return where the pieces of a write end, counted from its first byte."""
+    first_page, last_page = at // PAGE_BYTES, (at + size_bytes - 1) // PAGE_BYTES
+    boundaries = range((first_page + 1) * PAGE_BYTES - at, last_page * PAGE_BYTES - at + 1, PAGE_BYTES)
+    if len(boundaries) >= _PIECES_MAX:
+        between = _PIECES_MAX - 2
+        first, *middle, last = boundaries
+        boundaries_kept = [middle[part * len(middle) // between] for part in range(1, between)]
+        return [first, *boundaries_kept, last, size_bytes]
+    return [*boundaries, size_bytes]

@@ -1,0 +1,509 @@
+"""What is recorded of programs: all that they do to files, in order, with their lines, and what was not seen."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.faults.probe.record import FILES, TEMPORARY, Record, Step
+from tornlog.faults.probe.recording.run import ProgramError, record_program, start_of
+
+Recorded = Callable[..., tuple[Record, list[str]]]
+
+
+def steps_of(found: tuple[Record, list[str]]) -> list[Step]:
+    """Return the steps of a record that is all there was."""
+    record, unlike = found
+    assert (record.unseen, unlike) == ((), [])
+    return list(record.steps)
+
+
+def told(steps: list[Step]) -> list[tuple[Any, ...]]:
+    """Return steps without stacks and empty fields."""
+    return [tuple(one for one in step[:-1] if one not in ("", -1, b"")) for step in steps]
+
+
+def test_bytes_are_recorded_when_python_hands_them_to_the_kernel(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import os
+            with open("log", "w") as log:
+                log.write("one")
+                print("written")
+                log.flush()
+                print("flushed")
+                log.write("two")
+                os.fsync(log.fileno())
+            """
+        )
+    )
+
+    assert told(steps) == [
+        ("create", f"{FILES}/log", 0, 0),
+        ("acknowledge", "written", 0),
+        ("write", 0, 0, b"one"),
+        ("acknowledge", "flushed", 0),
+        ("sync", 0, 0),
+        ("write", 0, 3, b"two"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "opened", ['open("log", "ab", buffering=0)', 'os.fdopen(os.open("log", APPEND), "wb", 0)']
+)
+def test_appends_are_recorded_where_the_kernel_puts_them(recorded: Recorded, opened: str) -> None:
+    steps = steps_of(
+        recorded(
+            f"""
+            import os
+            APPEND = os.O_WRONLY | os.O_APPEND
+            with open("log", "wb") as log:
+                log.write(b"0123")
+            one, other = {opened}, {opened}
+            one.write(b"ab"); other.write(b"cd"); one.write(b"ef")
+            os.pwrite(one.fileno(), b"gh", 0)
+            """
+        )
+    )
+
+    written = [(step.at, step.data) for step in steps if step.kind == "write"]
+    assert written == [(0, b"0123"), (4, b"ab"), (6, b"cd"), (8, b"ef"), (10, b"gh")]
+
+
+def test_every_way_to_write_through_a_descriptor_is_recorded(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import os
+            file = os.open("file", os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            os.write(file, memoryview(b"0123"))
+            os.writev(file, [b"45", bytearray(b"67")])
+            os.pwrite(file, b"AB", 2)
+            os.pwritev(file, [b"C", b"D"], 6)
+            twin = os.dup(file)
+            os.write(twin, b"89")
+            os.posix_fallocate(file, 0, 20)
+            os.ftruncate(twin, 15)
+            os.truncate("file", 12)
+            os.close(file)
+            os.fdatasync(twin)
+            source = os.open("file", os.O_RDONLY)
+            copy = os.open("copy", os.O_RDWR | os.O_CREAT)
+            os.sendfile(copy, source, 1, 4)
+            os.copy_file_range(source, copy, 3, 8, 10)
+            """
+        )
+    )
+
+    assert told(steps) == [
+        ("create", f"{FILES}/file", 0, 0),
+        ("write", 0, 0, b"0123"),
+        ("write", 0, 4, b"4567"),
+        ("write", 0, 2, b"AB"),
+        ("write", 0, 6, b"CD"),
+        ("write", 0, 8, b"89"),
+        ("allocate", 0, 20),
+        ("truncate", 0, 15),
+        ("truncate", 0, 12),
+        ("sync", 0, 0),
+        ("create", f"{FILES}/copy", 1, 0),
+        ("write", 1, 0, b"1AB4"),
+        ("write", 1, 10, b"89\0"),
+    ]
+
+
+def test_names_and_directories_are_recorded(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import os, pathlib
+            pathlib.Path("a").touch()
+            os.makedirs("d/e")
+            os.link("a", "d/b")
+            pathlib.Path("a").rename("d/a")
+            os.replace("d/b", "d/e/b")
+            directory = os.open("d", os.O_RDONLY)
+            os.unlink("a", dir_fd=directory)
+            os.fsync(directory)
+            pathlib.Path("d/e/b").unlink()
+            os.removedirs("d/e")
+            os.sync()
+            """
+        )
+    )
+
+    assert told(steps) == [
+        ("create", f"{FILES}/a", 0, 0),
+        ("make directory", f"{FILES}/d", 0),
+        ("make directory", f"{FILES}/d/e", 0),
+        ("link", f"{FILES}/a", f"{FILES}/d/b", 0),
+        ("rename", f"{FILES}/a", f"{FILES}/d/a", 0),
+        ("rename", f"{FILES}/d/b", f"{FILES}/d/e/b", 0),
+        ("unlink", f"{FILES}/d/a", 0),
+        ("sync directory", f"{FILES}/d", 0),
+        ("unlink", f"{FILES}/d/e/b", 0),
+        ("remove directory", f"{FILES}/d/e", 0),
+        ("remove directory", f"{FILES}/d", 0),
+        ("sync all", 0),
+    ]
+
+
+def test_the_libraries_that_move_whole_files_are_recorded(recorded: Recorded) -> None:
+    found = recorded(
+        """
+        import gzip, mailbox, pathlib, shutil, tarfile, tempfile, zipfile
+        pathlib.Path("text").write_text("hello" * 5000)
+        shutil.copyfile("text", "copy"); shutil.copytree(".", "tree", ignore=shutil.ignore_patterns("tree"))
+        shutil.rmtree("tree"); shutil.move("copy", "moved")
+        with tempfile.NamedTemporaryFile(delete=False) as one: one.write(b"kept")
+        with tempfile.TemporaryFile() as one: one.write(b"of no name")
+        with tempfile.TemporaryDirectory() as directory: pathlib.Path(directory, "x").write_text("y")
+        with gzip.open("text.gz", "wb") as one: one.write(b"z" * 1000)
+        with zipfile.ZipFile("zip", "w") as one: one.writestr("member", "y" * 100)
+        with tarfile.open("tar", "w") as one: one.add("text.gz")
+        mail = mailbox.Maildir("mail"); mail.add("hello"); mail.flush()
+        """
+    )
+    steps = steps_of(found)
+
+    assert {step.kind for step in steps} >= {"create", "write", "rename", "unlink", "make directory", "link"}
+    assert any(step.path.startswith(TEMPORARY) for step in steps)
+
+
+def test_a_file_opened_to_be_written_synchronously_is_synced_by_each_write(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import os
+            file = os.open("file", os.O_WRONLY | os.O_CREAT | os.O_DSYNC)
+            os.write(file, b"a")
+            open("other", "wb", 0).write(b"b")
+            """
+        )
+    )
+
+    assert [step.kind for step in steps] == ["create", "write", "sync", "create", "write"]
+
+
+def test_emptying_is_recorded_of_files_that_there_were_already(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            for _ in range(2):
+                with open("file", "w") as file: file.write("x")
+            with open("file", "r+") as file: file.truncate()
+            """
+        )
+    )
+
+    assert [step.kind for step in steps] == ["create", "write", "truncate", "write", "truncate"]
+
+
+def test_what_was_never_closed_is_flushed_as_when_an_interpreter_ends(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import atexit
+            def last(): print("exit function")
+            atexit.register(last)
+            file = open("file", "w")
+            file.write("left open")
+            """
+        )
+    )
+
+    assert [step.kind for step in steps] == ["create", "acknowledge", "write"]
+    assert steps[-1].data == b"left open"
+
+
+def test_the_writes_of_threads_are_all_there_in_an_order_that_gives_the_files(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import threading
+            log = open("log", "ab", buffering=0)
+            def work(name):
+                for number in range(50):
+                    log.write(f"{name}{number:02}".encode())
+            threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+            for thread in threads: thread.start()
+            """
+        )
+    )
+
+    written = [step for step in steps if step.kind == "write"]
+    assert [step.at for step in written] == list(range(0, 450, 3))
+    for name in b"abc":
+        mine = [step.data for step in written if step.data[0] == name]
+        assert mine == [b"%c%02d" % (name, number) for number in range(50)]
+
+
+def test_a_descriptor_that_comes_to_mean_another_file_is_found_out(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import os
+            one, other = open("one", "wb", 0), open("other", "wb", 0)
+            one.write(b"1")
+            os.dup2(other.fileno(), one.fileno())
+            one.write(b"2")
+            os.unlink("one")
+            """
+        )
+    )
+
+    assert [(step.file, step.data) for step in steps if step.kind == "write"] == [(0, b"1"), (1, b"2")]
+
+
+def test_a_stack_leads_from_the_library_to_the_line_of_the_program(recorded: Recorded) -> None:
+    record, _ = recorded(
+        """
+        import dbm.dumb
+        def put(accounts):
+            accounts["ann"] = "x"
+        put(dbm.dumb.open("accounts"))
+        """
+    )
+    stack = record.stacks[next(step.stack for step in record.steps if step.kind == "write")]
+
+    files = [(Path(place.file).name, place.line, place.function) for place in stack]
+    assert files[0][0] == "dumb.py"
+    assert files[-2:] == [("script.py", 4, "put"), ("script.py", 5, "<module>")]
+
+
+def test_promises_of_the_program_outweigh_lines_that_it_prints(recorded: Recorded) -> None:
+    record, _ = recorded(
+        """
+        from tornlog.faults.probe import acknowledge
+        print("chatter")
+        acknowledge("order 7")
+        print("more", end="")
+        """
+    )
+    assert record.acknowledged == ["order 7"]
+
+    record, _ = recorded('print("a\\nb"); print("c", end=""); print("d"); print("unfinished", end="")')
+    assert record.acknowledged == ["a", "b", "cd"]
+
+
+def test_a_module_is_run_as_python_runs_it(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__init__.py").touch()
+    (tmp_path / "app" / "__main__.py").write_text(
+        "import sys\nfrom . import there\nopen(sys.argv[1], 'w').write(f'{__name__} {__package__} {there.X}')\n"
+    )
+    (tmp_path / "app" / "there.py").write_text("X = 1\n")
+    monkeypatch.chdir(tmp_path)
+    record, unlike = record_program(["-m", "app", "file"], start_of(_empty(tmp_path)), 60.0)
+
+    assert unlike == []
+    assert record.steps[-1].data == b"__main__ app 1"
+
+
+def _empty(tmp_path: Path) -> Path:
+    directory = tmp_path / "empty"
+    directory.mkdir()
+    return directory
+
+
+def test_a_program_may_begin_with_files(recorded: Recorded, tmp_path: Path) -> None:
+    begin = tmp_path / "begin"
+    (begin / "d").mkdir(parents=True)
+    (begin / "d" / "old").write_text("old")
+    steps = steps_of(
+        recorded(
+            """
+            with open("d/old", "r+") as file: file.write("O")
+            open("new", "w").close()
+            """,
+            start=start_of(begin),
+        )
+    )
+
+    assert told(steps) == [("write", 0, 0, b"O"), ("create", f"{FILES}/new", 1, 0)]
+    assert (begin / "d" / "old").read_text() == "old"
+
+
+UNSEEN = {
+    "mmap.__new__": """
+        import mmap, os
+        file = open("file", "w+b"); file.write(b"x" * 4096); file.flush()
+        mmap.mmap(file.fileno(), 4096, access=mmap.ACCESS_READ)
+        mmap.mmap(file.fileno(), 4096)
+        """,
+    "sqlite3.connect": "import sqlite3; sqlite3.connect(':memory:'); sqlite3.connect('file')",
+    "subprocess.Popen": "import subprocess, sys; subprocess.run([sys.executable, '-c', ''])",
+    "os.system": "import os; os.system('true')",
+    "os.fork": """
+        import os
+        if os.fork() == 0: os._exit(0)
+        os.wait()
+        """,
+    "ctypes.dlsym": "import ctypes; ctypes.CDLL(None).sync",
+    "os.symlink": "import os; os.symlink('file', 'link')",
+    "os.splice": """
+        import os
+        reader, writer = os.pipe(); os.write(writer, b"x")
+        os.splice(reader, os.open("file", os.O_WRONLY | os.O_CREAT), 1)
+        """,
+    "os.rename": "import os; os.mkdir('a'); os.rename('a', 'b')",
+    "limit": "import os; os.truncate(os.open('file', os.O_WRONLY | os.O_CREAT), 1 << 27)",
+}
+
+
+@pytest.mark.parametrize("event", UNSEEN)
+def test_what_passes_the_recorder_by_is_reported_with_its_line(recorded: Recorded, event: str) -> None:
+    record, _ = recorded(UNSEEN[event])
+
+    assert {one.event for one in record.unseen} == {event}
+    for one in record.unseen:
+        assert any(place.file.endswith("script.py") for place in record.stacks[one.stack])
+
+
+def test_processes_of_multiprocessing_are_reported_too(recorded: Recorded) -> None:
+    record, _ = recorded(
+        """
+        import multiprocessing
+        if __name__ == "__main__":
+            process = multiprocessing.get_context("spawn").Process(target=print)
+            process.start(); process.join()
+        """
+    )
+
+    assert {one.event for one in record.unseen} == {"subprocess.Popen"}
+
+
+def test_files_from_outside_are_reported_when_they_come_in(recorded: Recorded, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("x")
+    record, unlike = recorded("import os, sys; os.rename(sys.argv[1], 'inside')", str(tmp_path / "outside"))
+
+    assert [one.event for one in record.unseen] == ["os.rename"]
+    assert unlike == [f"{FILES}/inside: expected no such file, found one"]
+
+
+def test_harmless_libraries_are_not_reported(recorded: Recorded) -> None:
+    steps_of(
+        recorded(
+            "import asyncio, ctypes, logging, mmap, multiprocessing, shelve, sqlite3, subprocess, uuid; uuid.uuid4()"
+        )
+    )
+
+
+BEHIND_ITS_BACK = {
+    "in C": (
+        """
+        import numpy, os
+        numpy.save("file", numpy.arange(9, dtype="u1"))
+        """,
+        "/files/file.npy @ 128: expected the file's end, found 0x00 (sizes: expected 128, found 137)",
+    ),
+    "by a map": (
+        """
+        import mmap
+        file = open("file", "w+b"); file.write(b"x" * 4096); file.flush()
+        mmap.mmap(file.fileno(), 4096)[100:102] = b"yz"
+        """,
+        "/files/file @ 100: expected 0x78, found 0x79",
+    ),
+    "by another process": (
+        """
+        import subprocess, sys
+        subprocess.run([sys.executable, "-c", "open('file', 'w').close()"])
+        """,
+        "/files/file: expected no such file, found one",
+    ),
+    "by a removal in another process": (
+        """
+        import subprocess
+        open("file", "w").close()
+        subprocess.run(["rm", "file"])
+        """,
+        "/files/file: expected a file, found none",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BEHIND_ITS_BACK)
+def test_the_directory_is_compared_with_the_record_in_the_end(recorded: Recorded, how: str) -> None:
+    lines, difference = BEHIND_ITS_BACK[how]
+    _, unlike = recorded(lines)
+
+    assert unlike == [difference]
+
+
+def test_what_is_neither_file_nor_directory_is_a_difference(recorded: Recorded) -> None:
+    _, unlike = recorded("import os; os.mkfifo('pipe')")
+
+    assert len(unlike) == 1
+    assert unlike[0].startswith("files/pipe: expected a file or a directory")
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ("raise ValueError('no')", "ended with 1"),
+        ("import sys; sys.exit(3)", "ended with 3"),
+        ("import sys; sys.exit('because')", "ended with 1"),
+        ("import os; os._exit(5)", "ended with 5"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended with -9"),
+        ("import (", "ended with 1"),
+    ],
+)
+def test_a_program_that_does_not_end_well_is_not_probed(recorded: Recorded, lines: str, why: str) -> None:
+    with pytest.raises(ProgramError, match=why):
+        recorded(lines)
+
+
+def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("while True: pass")
+    with pytest.raises(ProgramError, match="not ended within"):
+        record_program([str(script)], start_of(_empty(tmp_path)), 0.5)
+
+
+def test_a_program_that_ends_its_process_in_the_midst_is_recorded_up_to_there(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import os
+            buffered = open("file", "w"); buffered.write("never flushed")
+            os._exit(0)
+            """
+        )
+    )
+
+    assert [step.kind for step in steps] == ["create"]
+
+
+def test_what_open_refuses_it_refuses_under_the_recorder_with_the_same_words(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    lines = """
+        import json, os, sys
+        os.mkdir("d")
+        tries = [("x", "wb", 0, "utf-8"), ("x", "w", 0), ("x", "rw"), ("x", "q"), ("x", "w", -3), ("d", "w"),
+                 ("none/x", "w"), ("x", "wbt"), (12345, "w"), ("x", "w", -1, "no-such-code"), ("x", "x"), ("x", "xb")]
+        said = []
+        for one in tries:
+            try:
+                open(*one).close()
+                said.append("done")
+            except Exception as error:
+                said.append(f"{type(error).__name__}: {error}")
+        print(json.dumps(said))
+        """
+    record, _ = recorded(lines)
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, tmp_path / "script.py"], cwd=plain, capture_output=True, text=True, check=True
+    )
+
+    assert record.acknowledged == [done.stdout.strip()]

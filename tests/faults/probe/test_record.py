@@ -1,0 +1,92 @@
+"""The record as a document: what is written is read again, and what is no record is refused by name."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tornlog.faults.probe import acknowledging
+from tornlog.faults.probe.acknowledging import acknowledge, listen
+from tornlog.faults.probe.record import (
+    FILE_BYTES_MAX,
+    Place,
+    Record,
+    RecordError,
+    Step,
+    Unseen,
+    only_promises,
+)
+
+RECORD = Record(
+    ("script.py", "x"),
+    (
+        Step("create", "/files/a", file=0),
+        Step("write", file=0, at=7, data=b"\0\xff", stack=1),
+        Step("rename", "/files/a", "/files/b"),
+        Step("acknowledge", "done"),
+    ),
+    ((), (Place("script.py", 3, "put"),)),
+    (Unseen("os.fork", "another process", 1),),
+)
+
+
+def test_a_record_outlives_being_written_down() -> None:
+    assert Record.from_json(json.loads(RECORD.dumps())) == RECORD
+
+
+def test_what_a_step_does_not_use_is_not_written_down() -> None:
+    assert RECORD.to_json()["steps"][2] == {
+        "do": "rename",
+        "path": "/files/a",
+        "target": "/files/b",
+        "from": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda one: one.update(format="tornlog-run/1"),
+            "format: expected tornlog-record/1, found tornlog-run/1",
+        ),
+        (lambda one: one.pop("steps"), "KeyError: 'steps'"),
+        (
+            lambda one: one["steps"][0].update(do="explode"),
+            "step 0: do: expected one of create, .*, found explode",
+        ),
+        (lambda one: one["steps"][1].update(data="?"), "step 1: data: expected base64"),
+        (lambda one: one["steps"][1].update(at=-1), "step 1: at: expected 0 to .*, found -1"),
+        (lambda one: one["steps"][1].update(at=FILE_BYTES_MAX), f"step 1: at: .*, found {FILE_BYTES_MAX}"),
+        (lambda one: one["steps"][1].update({"from": 2}), "step 1: from: expected less than 2, found 2"),
+        (lambda one: one["steps"].append(7), "AttributeError"),
+    ],
+)
+def test_a_document_that_is_no_record_is_refused_by_name(spoil: Any, message: str) -> None:
+    document = json.loads(RECORD.dumps())
+    spoil(document)
+
+    with pytest.raises(RecordError, match=message):
+        Record.from_json(document)
+
+
+def test_what_is_not_even_a_document_is_refused() -> None:
+    with pytest.raises(RecordError, match="found list"):
+        Record.from_json([])
+
+
+def test_printed_lines_count_only_while_the_program_promises_nothing_by_itself() -> None:
+    printed, promised, other = Step("acknowledge", "line"), Step("acknowledge", "promise"), Step("sync all")
+
+    assert only_promises([printed, other], {0}) == [printed, other]
+    assert only_promises([printed, other, promised], {0}) == [other, promised]
+
+
+def test_an_acknowledgement_costs_nothing_unless_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acknowledging, "_listeners", [])
+    heard: list[str] = []
+    acknowledge("before")
+    listen(heard.append)
+    acknowledge("order 7")
+
+    assert heard == ["order 7"]

@@ -1,0 +1,179 @@
+"""A record on the simulated disk: each operation a moment to crash at, and in the end what the program has left."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tornlog.faults.image import FileImage, Image
+from tornlog.faults.probe.faithful import differences, first_difference
+from tornlog.faults.probe.record import Record, RecordError, Step
+from tornlog.faults.probe.recording.run import EMPTY
+from tornlog.faults.probe.replay import PAGE_BYTES, Point, Replayer, piece_ends
+
+
+def record_of(*steps: Step) -> Record:
+    return Record(("script.py",), steps, ((),))
+
+
+CREATE = Step("create", "/files/log", file=0)
+
+
+def test_each_operation_and_each_promise_is_a_point() -> None:
+    record = record_of(
+        CREATE, Step("write", file=0, data=b"ab"), Step("acknowledge", "one"), Step("sync", file=0)
+    )
+    points = list(Replayer(record, EMPTY).points())
+
+    assert points == [
+        Point(-1, 0, 0, False),
+        Point(0, 1, 0, False),
+        Point(1, 2, 0, False),
+        Point(2, 2, 1, False),
+        Point(3, 3, 1, False),
+    ]
+
+
+def test_a_write_of_several_pages_has_moments_inside() -> None:
+    record = record_of(CREATE, Step("write", file=0, at=100, data=bytes(2 * PAGE_BYTES)))
+    replayer = Replayer(record, EMPTY)
+    points = list(replayer.points())
+
+    assert [point.is_inside for point in points] == [False, False, True, True, False]
+    assert replayer.steps_of == [0, 1, 1, 1]
+
+
+@given(st.integers(0, 3 * PAGE_BYTES), st.integers(1, 40 * PAGE_BYTES))
+def test_the_pieces_of_a_write_are_few_and_end_at_pages(at: int, size_bytes: int) -> None:
+    ends = piece_ends(at, size_bytes)
+
+    assert ends[-1] == size_bytes
+    assert ends == sorted(set(ends))
+    assert len(ends) <= 9
+    assert all((at + end) % PAGE_BYTES == 0 for end in ends[:-1])
+    assert ends[0] <= PAGE_BYTES
+    if len(ends) > 1:
+        assert ends[-1] - ends[-2] <= PAGE_BYTES
+
+
+def test_a_sync_of_everything_covers_files_and_directories() -> None:
+    record = record_of(
+        CREATE,
+        Step("write", file=0, data=b"ab"),
+        Step("make directory", "/files/d"),
+        Step("rename", "/files/log", "/files/d/log"),
+        Step("sync all"),
+    )
+    replayer = Replayer(record, EMPTY)
+    assert len(list(replayer.points())) > 5
+
+    image = replayer.crash("strict-posix")
+    assert image.files["/files/d/log"].content == b"ab"
+
+
+def test_what_there_is_at_the_start_is_durable_and_can_be_written() -> None:
+    start = Image({"/files/old": FileImage(b"0123", 0)}, ("/files", "/tmp"))
+    replayer = Replayer(record_of(Step("write", file=0, at=4, data=b"45")), start)
+    list(replayer.points())
+
+    assert replayer.intact().files["/files/old"].content == b"012345"
+
+
+def test_a_replay_stops_where_it_is_told() -> None:
+    record = record_of(CREATE, Step("write", file=0, data=b"ab"), Step("write", file=0, at=2, data=b"cd"))
+    replayer = Replayer(record, EMPTY)
+    replayer.upto(Point(1, 2, 0, False))
+
+    assert replayer.intact().files["/files/log"].content == b"ab"
+    with pytest.raises(RecordError, match="point: expected one of the record's"):
+        Replayer(record, EMPTY).upto(Point(1, 7, 0, False))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [Step("write", file=0, data=b"x")],
+        [Step("write", data=b"x")],
+        [Step("rename", "/files/a", "/files/b")],
+        [Step("create", "/files/a", file=1)],
+        [CREATE, Step("create", "/files/log", file=1)],
+        [Step("remove directory", "/files/none")],
+    ],
+)
+def test_a_step_that_cannot_be_is_an_error_that_names_it(steps: list[Step]) -> None:
+    with pytest.raises(RecordError, match=f"step {len(steps) - 1}: {steps[-1].kind} cannot be"):
+        list(Replayer(record_of(*steps), EMPTY).points())
+
+
+def image(**files: bytes) -> Image:
+    return Image({f"/files/{name}": FileImage(content, 0) for name, content in files.items()}, ("/files",))
+
+
+def test_images_that_are_alike_have_no_differences() -> None:
+    assert list(differences(image(a=b"x"), image(a=b"x"))) == []
+
+
+@pytest.mark.parametrize(
+    ("recorded", "found", "difference"),
+    [
+        (image(a=b"0123"), image(a=b"01x3"), "/files/a @ 2: expected 0x32, found 0x78"),
+        (
+            image(a=b"01"),
+            image(a=b"0123"),
+            "/files/a @ 2: expected the file's end, found 0x32 (sizes: expected 2, found 4)",
+        ),
+        (image(a=b""), image(), "/files/a: expected a file, found none"),
+        (image(), image(b=b""), "/files/b: expected no such file, found one"),
+        (Image({}, ("/files", "/files/d")), image(), "/files/d: expected a directory, found none"),
+    ],
+)
+def test_a_difference_names_file_and_offset(recorded: Image, found: Image, difference: str) -> None:
+    assert list(differences(recorded, found)) == [difference]
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40))
+def test_the_first_difference_is_the_first(one: bytes, other: bytes) -> None:
+    expected = next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+    assert first_difference(one, other) == expected
+
+
+PROGRAM = """
+    import os, random, sys
+    draw = random.Random(int(sys.argv[1]))
+    names = ["a", "b", "d/a", "d/b"]
+    os.mkdir("d")
+    opened = []
+    for _ in range(80):
+        kind, name, other = draw.choice(KINDS), draw.choice(names), draw.choice(names)
+        data = bytes([draw.randrange(1, 255)]) * draw.choice([1, 10, 600, 9000])
+        try:
+            match kind:
+                case "write": open(name, draw.choice(["wb", "ab", "xb"])).write(data)
+                case "update":
+                    with open(name, "r+b") as file:
+                        file.seek(draw.randrange(10_000)); file.write(data); file.truncate()
+                case "keep": opened.append(open(name, "r+b", buffering=draw.choice([0, 100])))
+                case "kept": draw.choice(opened).write(data)
+                case "cut": os.truncate(name, draw.randrange(5_000))
+                case "rename": os.replace(name, other)
+                case "link": os.link(name, other)
+                case "unlink": os.unlink(name)
+                case "sync": os.fsync(draw.choice(opened).fileno())
+        except (OSError, IndexError):
+            pass
+"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_a_program_does_its_record_comes_to_what_it_left(
+    recorded: Callable[..., tuple[Record, list[str]]], seed: int
+) -> None:
+    kinds = ["write", "write", "update", "keep", "kept", "kept", "cut", "rename", "link", "unlink", "sync"]
+    record, unlike = recorded(PROGRAM.replace("KINDS", repr(kinds)), str(seed))
+
+    assert (record.unseen, unlike) == ((), [])
+    assert len(record.steps) > 30

@@ -1,0 +1,255 @@
+"""`tornlog probe`: what it prints, writes, and ends with."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+
+SAVE = """
+    import os, sys
+    def save(value):
+        with open("new", "w") as file:
+            file.write(value)
+            if "sync" in sys.argv:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace("new", "value")
+        if "sync" in sys.argv:
+            directory = os.open(".", os.O_RDONLY)
+            os.fsync(directory)
+    for value in ("one", "two"):
+        save(value)
+        print(value)
+    """
+CHECK = """
+    def check(directory, acknowledged):
+        file = directory / "value"
+        found = file.read_text() if file.exists() else None
+        if acknowledged and found not in [acknowledged[-1], "two"]:
+            yield f"value {acknowledged[-1]!r} is lost: found {found!r}"
+    """
+GONE = "value '…' is lost: found None"
+WriteFile = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write_file(tmp_path: Path) -> WriteFile:
+    def write_file(name: str, lines: str) -> Path:
+        path = tmp_path / name
+        path.write_text(dedent(lines))
+        return path
+
+    return write_file
+
+
+@pytest.fixture
+def save(write_file: WriteFile) -> list[str]:
+    """The arguments that probe the program above."""
+    script, check = write_file("save.py", SAVE), write_file("check.py", CHECK)
+    return ["--check", str(check), "--jobs", "0", "--", str(script)]
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(application(), ["probe", *arguments], env={"COLUMNS": "120"})
+
+
+def test_a_program_that_keeps_its_promise_ends_with_0(save: list[str]) -> None:
+    result = invoke(*save, "sync")
+
+    assert result.exit_code == 0, result.output
+    assert "every promise held" in result.stdout
+    for disk in ("strict-posix", "ext4-ordered", "process-kill"):
+        assert disk in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_broken_promise_is_told_with_its_moment_its_losses_and_its_lines(
+    save: list[str], tmp_path: Path
+) -> None:
+    result = invoke("--out", str(tmp_path / "out"), *save)
+    told = result.stderr
+
+    assert result.exit_code == 1, result.output
+    assert GONE in result.stdout
+    assert "value 'one' is lost: found None" in told
+    assert "rename of new to value undone" in told
+    assert "by 3 rename new -> value  save.py:9" in told
+    assert "crash after step 4: acknowledge 'one' at save.py:15" in told
+    assert "also on ext4-ordered" in told
+    assert "tornlog probe --replay" in told
+
+
+def test_what_a_crash_left_is_a_directory_and_a_document_that_replays(
+    save: list[str], tmp_path: Path
+) -> None:
+    out, kept = tmp_path / "out", tmp_path / "probe.json"
+    result = invoke("--out", str(out), "--json", str(kept), *save)
+    document = json.loads(kept.read_text())
+    breach = next(one for one in document["breaches"] if one["signature"] == GONE)
+
+    assert result.exit_code == 1
+    assert sorted(path.name for path in Path(breach["directory"]).iterdir()) == ["new"]
+    replayed = tmp_path / "replay.json"
+    again = invoke("--replay", breach["file"], "--json", str(replayed))
+    assert again.exit_code == 1
+    assert "value 'one' is lost: found None" in again.stderr
+    said = json.loads(replayed.read_text())
+    assert (said["format"], said["same"], said["disk"]) == (
+        "tornlog-probe-replay/1",
+        True,
+        breach["smallest"]["disk"],
+    )
+
+
+def test_a_replay_goes_by_another_check_if_there_is_one(
+    save: list[str], tmp_path: Path, write_file: WriteFile
+) -> None:
+    invoke("--out", str(tmp_path / "out"), *save)
+    file = next((tmp_path / "out" / "failures").rglob("failure.json"))
+    easy = write_file("easy.py", "def check(directory, acknowledged): pass")
+    result = invoke("--replay", str(file), "--check", str(easy))
+
+    assert result.exit_code == 0
+    assert "nothing against this state any more" in result.stdout
+
+
+def test_a_replay_that_comes_to_another_state_is_no_replay(save: list[str], tmp_path: Path) -> None:
+    invoke("--out", str(tmp_path / "out"), *save)
+    file = next((tmp_path / "out" / "failures").rglob("failure.json"))
+    document = json.loads(file.read_text())
+    document["decisions"] = {}
+    file.write_text(json.dumps(document))
+    result = invoke("--replay", str(file))
+
+    assert result.exit_code == 3
+    assert "not reproduced: state: expected digest" in result.stderr
+
+
+def test_the_document_adds_up(save: list[str]) -> None:
+    result = invoke("--json", "-", "--limit", "20", *save)
+    document = json.loads(result.stdout)
+
+    assert document["format"] == "tornlog-probe/1"
+    assert document["limit"] == 20
+    assert document["acknowledged"] == 2
+    assert document["states"] == sum(disk["states"] for disk in document["disks"])
+    assert document["refused"] == document["allowed"] == []
+    for disk in document["disks"]:
+        assert disk["crashes"] == document["points"]
+        assert disk["broken"] == sum(breach["disks"].get(disk["disk"], 0) for breach in document["breaches"])
+    for breach in document["breaches"]:
+        assert breach["states"] == sum(breach["disks"].values())
+        assert (breach["file"], breach["directory"]) == ("", "")
+        assert breach["smallest"]["losses"][0]["by"]
+    assert result.exit_code == 1
+
+
+def test_disks_are_chosen_by_name(save: list[str]) -> None:
+    result = invoke("--disk", "process-kill", "--json", "-", *save)
+
+    assert result.exit_code == 0
+    assert [disk["disk"] for disk in json.loads(result.stdout)["disks"]] == ["process-kill"]
+
+
+def test_several_processes_find_what_one_does(save: list[str]) -> None:
+    one = json.loads(invoke("--json", "-", *save).stdout)
+    save[save.index("--jobs") + 1] = "2"
+    several = json.loads(invoke("--json", "-", *save).stdout)
+
+    for document in (one, several):
+        del document["seconds"], document["states_per_second"]
+    assert several == one
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ("import subprocess; subprocess.run(['true'])", "subprocess.Popen: true: another process  save.py:1"),
+        ("import sqlite3; sqlite3.connect('db').execute('create table a(b)')", "sqlite3.connect: db"),
+        ("import os; os.mkfifo('pipe')", "the directory is not what was recorded: files/pipe"),
+    ],
+)
+def test_a_program_that_was_not_wholly_seen_is_refused(
+    write_file: WriteFile, tmp_path: Path, lines: str, reason: str
+) -> None:
+    check, kept = write_file("check.py", CHECK), tmp_path / "probe.json"
+    script = write_file("save.py", lines)
+    result = invoke("--check", str(check), "--json", str(kept), "--", str(script))
+
+    assert result.exit_code == 3
+    assert reason in result.stderr
+    assert any(one.startswith(reason.partition("  ")[0]) for one in json.loads(kept.read_text())["refused"])
+
+
+def test_what_is_harmless_can_be_allowed_as_long_as_the_directory_is_what_was_recorded(
+    write_file: WriteFile,
+) -> None:
+    check = write_file("check.py", CHECK)
+    harmless = write_file("save.py", "import subprocess; subprocess.run(['true'])")
+    result = invoke("--check", str(check), "--allow", "subprocess.Popen", "--json", "-", "--", str(harmless))
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["allowed"] == ["subprocess.Popen: true: another process"]
+
+    harmful = write_file("save.py", "import subprocess; subprocess.run(['touch', 'value'])")
+    result = invoke("--check", str(check), "--allow", "subprocess.Popen", "--", str(harmful))
+    assert result.exit_code == 3
+    assert "/files/value: expected no such file, found one" in result.stderr
+
+
+def test_a_program_begins_with_a_copy_of_a_directory(
+    save: list[str], write_file: WriteFile, tmp_path: Path
+) -> None:
+    begin = tmp_path / "begin"
+    begin.mkdir()
+    (begin / "value").write_text("two")
+    result = invoke("--start", str(begin), "--json", "-", *save)
+
+    assert (begin / "value").read_text() == "two"
+    assert GONE not in [one["signature"] for one in json.loads(result.stdout)["breaches"]]
+
+
+def test_a_check_has_to_accept_what_is_left_without_a_crash(save: list[str], write_file: WriteFile) -> None:
+    write_file("check.py", "def check(directory, acknowledged): yield 'never good'")
+    result = invoke(*save)
+
+    assert result.exit_code == 2
+    assert "does not accept what the program leaves without any crash" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected a program"),
+        (["--", "-m"], "expected a program"),
+        (["--", "save.py"], "expected a check"),
+        (["--check", "none.py", "--", "save.py"], "expected a Python file"),
+        (["--check", "CHECK", "--disk", "floppy", "--", "save.py"], "no disk floppy"),
+        (["--check", "CHECK", "--", "none.py"], "the program has ended with 1"),
+        (["--replay", "CHECK"], "not a document"),
+        (["--replay", "CHECK", "--", "save.py"], "found both"),
+    ],
+)
+def test_a_wrong_command_line_is_said_to_be_one(
+    arguments: list[str], message: str, write_file: WriteFile
+) -> None:
+    check = str(write_file("check.py", CHECK))
+    result = invoke(*[check if one == "CHECK" else one for one in arguments])
+
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_the_program_runs_with_the_interpreter_that_probes(write_file: WriteFile) -> None:
+    check = write_file(
+        "check.py", "def check(directory, acknowledged): assert acknowledged in ([], [EXPECTED])\n"
+    )
+    check.write_text(check.read_text() + f"EXPECTED = {sys.executable!r}\n")
+    script = write_file("save.py", "import sys; print(sys.executable)")
+
+    assert invoke("--check", str(check), "--", str(script)).exit_code == 0
