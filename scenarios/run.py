@@ -17,7 +17,7 @@ from ..faults.damage import Damage
 from ..faults.disk import Disk
 from ..faults.image import Image
 from ..faults.plan import FaultPlan
-from ..faults.profiles import PROFILES, CrashProfile
+from ..faults.profiles import PROFILES
 from ..faults.timing import SyncTiming
 from ..sim.choices import Choices
 from ..sim.disturbances import Disturbances
@@ -31,11 +31,11 @@ from ..store.errors import CorruptFileError
 from ..store.marks import collected
 from ..store.message_store import MessageStore
 from ..store.put_result import PutMessageStatus
-from ..store.segments.buffered_queue import BufferedSegmentQueue
 from ..store.world import Files
 from .crash_points import CrashPoints
 from .judging import excuses, promises
 from .judging.content import content_digest
+from .judging.ends import note_crash
 from .judging.evidence import Violation
 from .judging.judge import BrokenPromise, Judge
 from .judging.ledger import Ledger
@@ -314,6 +314,8 @@ class Run:
     def _load(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         """Load a store. One that gives up because the disk failed it may be killed; any other must open."""
         self._progress.attach(store)
+        if self._kernel.trace is not None:
+            self._kernel.trace.tell(store)
         try:
             store.load()
             progress = list(self._progress.load(store))
@@ -371,31 +373,13 @@ class Run:
         else:
             self._outcome.crashes += 1
             profile = PROFILES[life.profile]
-            self._note_crash(disk, profile)
+            note_crash(self._plan, self._judge, self._ledger, self._store, disk, profile)
             if profile.name == "process-kill" and not disk.is_stopped:
                 self._disk = disk
             else:
                 self._image = self._off_time.after_crash(life, disk.crash(profile), self._store)
         self._judge.note_damage(self._config, disk.damage)
         self._bad_sectors = disk.bad_sectors
-
-    def _note_crash(self, disk: Disk, profile: CrashProfile) -> None:
-        """Judge what the store claims in the moment of a crash, and note what the crash may not take."""
-        store = self._store
-        flushed_where, committed_where = 0, None
-        if store is not None:
-            self._judge.claims(store, disk)
-            flushed_where = store.log.flushed_where.get()
-            if isinstance(store.log, BufferedSegmentQueue):
-                committed_where = store.log.committed_where
-        promises.note_crash(
-            self._ledger,
-            self._plan,
-            profile,
-            flushed_where,
-            committed_where,
-            cache_is_whole=not excuses.has_reverted(disk),
-        )
 
 
 def _nobody(image: Image) -> None:

@@ -1,9 +1,13 @@
-"""The source tree, what pyproject.toml says about it, and the wheel that is built from it."""
+"""The source tree, what pyproject.toml says about it, the wheel that is built from it, and environments for it."""
 
+import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 _ROOT = Path(__file__).resolve().parents[1]
+_NOT_BESIDE_TORNLOG = ("tornlog", "__editable__")
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +68,54 @@ def wheel(source: Path, pyproject: dict[str, Any], tmp_path_factory: pytest.Temp
     )
     (built,) = target.glob("*.whl")
     return built
+
+
+def environment_beside_tornlog(place: Path) -> Path:
+    """Make an environment with all that is installed beside tornlog, and without tornlog; return its Python."""
+    venv.create(place, symlinks=True)
+    paths = sysconfig.get_paths(vars={"base": str(place), "platbase": str(place)})
+    for installed in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if installed.suffix != ".pth" and not installed.name.startswith(_NOT_BESIDE_TORNLOG):
+            Path(paths["purelib"], installed.name).symlink_to(installed)
+    return place / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with all that is installed beside tornlog, and without tornlog."""
+    return environment_beside_tornlog(tmp_path_factory.mktemp("bare"))
+
+
+@pytest.fixture(scope="session")
+def users_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment into which a user has installed the wheel, `pytest` and `tornlog` beside it."""
+    python = environment_beside_tornlog(tmp_path_factory.mktemp("user"))
+    install = ["--python", str(python), "install", "--quiet", "--no-index", "--no-deps", str(wheel)]
+    subprocess.run([sys.executable, "-m", "pip", *install], check=True, capture_output=True, timeout=120)
+    script = python.with_name("pytest")
+    script.write_text(f"#!{python}\nimport sys\nimport pytest\nsys.exit(pytest.main())\n")
+    script.chmod(0o755)
+    return python
+
+
+@pytest.fixture
+def shell(users_python: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return what runs a line of shell in a directory, in the user's environment and without the test's own."""
+    environment = {
+        "PATH": os.pathsep.join((str(users_python.parent), os.defpath)),
+        "HOME": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+    def run(line: str, directory: Path, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", line],
+            cwd=directory,
+            env=environment | more,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    return run

@@ -15,6 +15,7 @@ from ...sim.choices import Choices, Decision
 from ...sim.policies import Policy
 from ...sim.policies.replay import Replay
 from ..crash_points import CrashPoints
+from ..judging.ends import note_crash
 from ..judging.evidence import Violation
 from ..judging.judge import BrokenPromise
 from ..judging.standing import standing_of
@@ -132,7 +133,7 @@ class DyingRun(Run):
     def _promised(self, disk: Disk, profile: str, before: bytes) -> Promised:
         """Return what is promised after a crash of that profile; before: the ledger as it was when the machine died."""
         vars(self._ledger).update(vars(pickle.loads(before)))
-        self._note_crash(disk, PROFILES[profile])
+        note_crash(self._plan, self._judge, self._ledger, self._store, disk, PROFILES[profile])
         self._judge.note_damage(self._config, disk.damage)
         versions = (self._progress.delayed, self._progress.groups)
         damage = tuple(one for each in self._disks for one in each.damage)

@@ -55,25 +55,29 @@ class Seeker:
 
     def seek(self, messages_each: int) -> None:
         """Look messages up, one after the other, until the store stops."""
-        plan, store, stream = self._plan, self._store, self._stream
         for _ in range(messages_each):
-            topic = f"T{stream.below(plan.topics, 'topic')}"
-            key = self._draw_key(messages_each)
-            ago_ms = self._draw_window()
-            if stream.chance(_PAUSE_CHANCE, "pause"):
-                store.world.tasks.sleep(stream.between(1, plan.pause_ms_max, "pause ms"))
-            window_ms = idx_lookups.ALWAYS_MS
-            if ago_ms is not None:
-                now_ms = store.world.clock.now_ms()
-                window_ms = (now_ms - ago_ms[0], now_ms - ago_ms[1])
-            dispatched_to = store.dispatch.reput_from.get()
             try:
-                result = store.query_message(topic, key, idx_lookups.ANSWERS_MAX, *window_ms)
+                self.seek_one(messages_each)
             except StoreNotReadableError:
                 return
-            self._report(
-                idx_lookups.check_answer(store, self._ledger, (topic, key), window_ms, result, dispatched_to)
-            )
+
+    def seek_one(self, messages_each: int) -> None:
+        """Look up what is drawn, out of what so many puts each may have put. Raises StoreNotReadableError."""
+        plan, store, stream = self._plan, self._store, self._stream
+        topic = f"T{stream.below(plan.topics, 'topic')}"
+        key = self._draw_key(messages_each)
+        ago_ms = self._draw_window()
+        if stream.chance(_PAUSE_CHANCE, "pause"):
+            store.world.tasks.sleep(stream.between(1, plan.pause_ms_max, "pause ms"))
+        window_ms = idx_lookups.ALWAYS_MS
+        if ago_ms is not None:
+            now_ms = store.world.clock.now_ms()
+            window_ms = (now_ms - ago_ms[0], now_ms - ago_ms[1])
+        dispatched_to = store.dispatch.reput_from.get()
+        result = store.query_message(topic, key, idx_lookups.ANSWERS_MAX, *window_ms)
+        self._report(
+            idx_lookups.check_answer(store, self._ledger, (topic, key), window_ms, result, dispatched_to)
+        )
 
     def _draw_key(self, messages_each: int) -> str:
         """Draw a key: one of those that messages share, or the name of one that is put in this or an earlier life."""

@@ -169,14 +169,15 @@ class Traffic:
         def produce() -> None:
             for name in message_names(self._plan, self._life, number, messages_each):
                 about = stream.within(name)
-                self._put_one(about, name)
+                self.put_one(about, name)
                 if about.chance(self._plan.pause_chance, "pause"):
                     self._store.world.tasks.sleep(about.between(1, self._plan.pause_ms_max, "pause ms"))
             self._producing -= 1
 
         return produce
 
-    def _put_one(self, stream: Stream, name: str) -> None:
+    def put_one(self, stream: Stream, name: str) -> None:
+        """Put what is drawn: a message of a name, or a batch of some, and note what came of it."""
         plan = self._plan
         if self._stop is not None:
             self._stop.count()

@@ -1,0 +1,39 @@
+"""Seeds and times as command lines name them. Imports little: the pytest plugin reads its options with this, too."""
+
+from math import isfinite
+
+import typer
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seeds_in(seeds: str | None, seed: int | None) -> range | None:
+    """Return the seeds that --seeds or --seed ask for, None if neither does."""
+    if seed is not None:
+        if seeds is not None:
+            raise typer.BadParameter("expected --seed or --seeds, found both", param_hint="--seed")
+        return range(seed, seed + 1)
+    if seeds is None:
+        return None
+    first, _, last = seeds.rpartition(":")
+    try:
+        found = range(int(first or 0), int(last))
+    except ValueError as error:
+        raise typer.BadParameter(f"expected N or A:B, found {seeds}", param_hint="--seeds") from error
+    if not found:
+        raise typer.BadParameter(f"expected at least one seed, found {seeds}", param_hint="--seeds")
+    return found
+
+
+def seconds_in(text: str) -> float:
+    """Return the seconds in a time such as 30s, 5m or 1h."""
+    unit = _UNITS.get(text[-1:])
+    try:
+        found = float(text[:-1]) * unit if unit else float(text)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"expected a time such as 30s or 5m, found {text}", param_hint="--time"
+        ) from error
+    if not (found > 0 and isfinite(found)):
+        raise typer.BadParameter(f"expected more than 0 and an end, found {text}", param_hint="--time")
+    return found

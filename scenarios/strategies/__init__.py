@@ -1,0 +1,23 @@
+"""Hypothesis strategies for a store and what becomes of it, and the store as a state machine (docs/hypothesis.md).
+
+Needs Hypothesis, which `pip install 'tornlog[test]'` brings.
+"""
+
+from .choices import choices as choices
+from .choices import schedules as schedules
+from .choices import surprises as surprises
+from .directories import StoreDirectory as StoreDirectory
+from .directories import store_directories as store_directories
+from .messages import batches as batches
+from .messages import bodies as bodies
+from .messages import keys as keys
+from .messages import messages as messages
+from .messages import messages_out_of_bounds as messages_out_of_bounds
+from .messages import properties as properties
+from .messages import tags as tags
+from .messages import topics as topics
+from .session import StoreBroke as StoreBroke
+from .session import StoreSession as StoreSession
+from .store_machine import StoreMachine as StoreMachine
+from .workloads import fault_plans as fault_plans
+from .workloads import plans as plans

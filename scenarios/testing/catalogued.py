@@ -1,0 +1,78 @@
+"""A test that stands behind one of tornlog's own scenarios: seeds of it are run, then the function judges their sum."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ...faults.enabled import enabled_kinds
+from ...sim.guard import guard
+from ..alarm import CPU_SECONDS_MAX
+from ..catalogue import SCENARIOS
+from ..failures.failure import Failure
+from ..failures.shrink import shrink_failure
+from ..mutants.known import find_mutant
+from ..present import failure_text
+from ..runner import Tally
+from ..scenario import Scenario
+from ..seeds import run_seed
+from .facts import Facts
+from .simulated import within_time
+from .wanted import Campaign, Wanted, WrongMark
+
+SHRINK_TRIES = 300
+"""Runs at most, so that what is told does not depend on the machine's speed."""
+
+
+def run_scenario(
+    scenario: Scenario,
+    function: Callable[..., Any],
+    arguments: dict[str, Any],
+    wanted: Wanted,
+    campaign: Campaign,
+    facts: Facts,
+) -> str | None:
+    """Run seeds of the scenario, then the function; return what to say of a broken promise, None if all held."""
+    if campaign.replay is not None:
+        return f"a failure of a scenario is replayed by: tornlog replay {campaign.replay}"
+    tally = Tally(scenario)
+    with guard():  # inside of it, the guards of the runs cost next to nothing
+        for seed in within_time(campaign, facts):
+            result = run_seed(scenario, seed, mutant=wanted.mutant, in_detail=True)
+            tally.add(result)
+            facts.add(result.fired, result.crashes)
+            if result.plan is not None:
+                facts.enable(enabled_kinds(result.plan.faults))
+            if tally.errors:
+                return f"the harness failed: {tally.errors[0]}"
+            if result.failure is not None:
+                return _told(result.failure, wanted, campaign, facts)
+    function(**({**arguments, "tornlog_tally": tally} if "tornlog_tally" in arguments else arguments))
+    return None
+
+
+def scenario_wanted(wanted: Wanted) -> Scenario:
+    """Return the scenario that a mark names, narrowed as it says. Raises WrongMark."""
+    if wanted.scenario not in SCENARIOS:
+        raise WrongMark(f"no scenario {wanted.scenario}; `tornlog list` names them")
+    if wanted.mutant is not None and find_mutant(wanted.mutant) is None:
+        raise WrongMark(f"no mutant {wanted.mutant}; `tornlog list` names them")
+    scenario = SCENARIOS[wanted.scenario]
+    scenario = replace(scenario, ranges=replace(scenario.ranges, **wanted.ranges))
+    try:
+        return scenario.narrowed(disk=wanted.disk, policy=wanted.policy)
+    except ValueError as error:
+        raise WrongMark(str(error)) from error
+
+
+def _told(failure: Failure, wanted: Wanted, campaign: Campaign, facts: Facts) -> str:
+    """Return a failure as a test fails with it: made small, with the end of its story and how to see it again."""
+    if wanted.shrink:
+        shrunk = shrink_failure(failure, tries_max=SHRINK_TRIES, cpu_seconds_max=CPU_SECONDS_MAX)
+        failure = shrunk.failure
+    path = facts.leave_failure(campaign.out, failure.to_json())
+    facts.signature = failure.signature
+    if path is None:
+        facts.again = facts.replay_command("--tornlog-seed", str(failure.seed))
+    else:
+        facts.again = f"tornlog replay {path}"
+    return failure_text(failure, facts.again)

@@ -1,0 +1,102 @@
+"""What one test came to: what was run, what happened in it, and how to see again what broke."""
+
+import hashlib
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from os.path import relpath
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .wanted import CRASH, Wanted
+
+_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
+_NAME_MAX, _DIGEST_BYTES = 80, 4
+
+
+@dataclass(slots=True)
+class Facts:
+    """The sum of a test's seeds."""
+
+    id: str
+    """The test, from where pytest was started, as its command line takes it."""
+    command: str
+    """How pytest was started, without what it was told."""
+    scenario: str | None
+    seeds: int = 0
+    last_seed: int = -1
+    """The last that was begun."""
+    time_up: bool = False
+    crash_points: int = 0
+    fired: Counter[str] = field(default_factory=Counter)
+    enabled: dict[str, None] = field(default_factory=dict)
+    """Faults that were switched on in some seed, in the order they were seen in."""
+    signature: str | None = None
+    failure: str | None = None
+    again: str | None = None
+
+    def add(self, fired: dict[str, int], crash_points: int) -> None:
+        """Take another seed."""
+        self.seeds += 1
+        self.crash_points += crash_points
+        self.fired.update({name: times for name, times in fired.items() if not name.startswith(CRASH)})
+
+    def enable(self, kinds: Iterable[str]) -> None:
+        """Note faults that are switched on."""
+        self.enabled.update(dict.fromkeys(kinds))
+
+    def never_fired(self) -> list[str]:
+        """Return what is switched on and never happened."""
+        happened = self.fired | {CRASH: self.crash_points}
+        return [name for name in self.enabled if not happened.get(name)]
+
+    def replay_command(self, *options: str) -> str:
+        """Return the command that runs this test alone, with options."""
+        return f"{self.command} {shlex.join((self.id, *options))}"
+
+    def leave_failure(self, out: Path | None, text: str) -> Path | None:
+        """Write the failure to where the option says; None without one. No other test writes to the same file."""
+        if out is None:
+            return None
+        path = out / "failures" / f"{_file_name(self.id)}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        self.failure = str(path)
+        return path
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as `report` describes them."""
+        return {
+            "id": self.id,
+            "scenario": self.scenario,
+            "seeds": self.seeds,
+            "time_up": self.time_up,
+            "crash_points": self.crash_points,
+            "fired": dict(sorted(self.fired.items())),
+            "never_fired": self.never_fired(),
+            "signature": self.signature,
+            "failure": self.failure,
+            "again": self.again,
+        }
+
+
+def facts_of(item: pytest.Function, wanted: Wanted) -> Facts:
+    """Return the facts of a test that is about to run."""
+    config = item.config
+    file = relpath(item.path, config.invocation_params.dir)
+    names = (node.name for node in item.listchain() if isinstance(node, pytest.Class | pytest.Function))
+    # A worker of pytest-xdist is told how its session was started.
+    started = getattr(config, "workerinput", {}).get("mainargv") or sys.argv
+    command = "python -m pytest" if Path(started[0]).name == "__main__.py" else "pytest"
+    return Facts("::".join((file, *names)), command, wanted.scenario)
+
+
+def _file_name(test_id: str) -> str:
+    """Return a name that no other test has, however long and odd its own is."""
+    digest = hashlib.blake2b(test_id.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return f"{_PLAIN.sub('-', test_id)[-_NAME_MAX:].strip('-')}-{digest}"

@@ -1,0 +1,80 @@
+"""A marked test, as pytest is to call it in place of its function: through its seeds, and failing with a story."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from .facts import Facts, facts_of
+from .plugin import MARK, FaultNeverFired
+from .simulated import run_simulated
+from .wanted import CRASH, Wanted, WrongMark, campaign_of, wanted_by
+
+Function = Callable[..., Any]
+
+
+def through_seeds(
+    item: pytest.Function, mark: pytest.Mark | None, function: Function, *, is_simulated: bool
+) -> Function:
+    """Return what runs a test as its mark wants it: the function itself if the mark is of others, as a module's is."""
+    try:
+        wanted = wanted_by(mark)
+        if wanted.scenario is not None and is_simulated:
+            raise WrongMark("scenario: the test has a simulation of its own, and can have one of the two")
+        if wanted.scenario is None and not is_simulated:
+            if mark not in item.own_markers:
+                return function
+            raise WrongMark("expected the fixture `simulation` or scenario=..., found neither")
+        campaign = campaign_of(item.config, wanted)
+        run_seeds = _run_seeds(wanted)
+    except WrongMark as error:
+        return _failing(f"{MARK}: {error}")
+
+    def run(**arguments: Any) -> None:
+        facts = facts_of(item, wanted)
+        try:
+            broken = run_seeds(function, arguments, wanted, campaign, facts)
+            if broken is not None:
+                pytest.fail(broken, pytrace=False)
+            if campaign.is_whole and campaign.replay is None and not facts.time_up:
+                _judge_silence(item, facts, wanted)
+        finally:
+            item.tornlog_facts = facts.to_json()  # type: ignore[attr-defined]
+
+    return run
+
+
+def _run_seeds(wanted: Wanted) -> Callable[..., str | None]:
+    """Return what runs the seeds of a mark, which says what to tell of the one that broke. Raises WrongMark."""
+    if wanted.scenario is None:
+        return run_simulated
+    from .catalogued import run_scenario, scenario_wanted  # the store and all that judges it: for this alone
+
+    return partial(run_scenario, scenario_wanted(wanted))
+
+
+def _failing(reason: str) -> Function:
+    def fail(**arguments: Any) -> None:
+        pytest.fail(reason, pytrace=False)
+
+    return fail
+
+
+def _judge_silence(item: pytest.Function, facts: Facts, wanted: Wanted) -> None:
+    """Fail or warn for what never happened: that nothing broke proves nothing about it."""
+    happened = facts.fired | {CRASH: facts.crash_points}
+    missing = [name for name in wanted.must_fire if not happened.get(name)]
+    if missing:
+        never_there = ", ".join(missing)
+        pytest.fail(f"held in {facts.seeds} seeds, in none of which there was: {never_there}", pytrace=False)
+    never = facts.never_fired()
+    if not never or wanted.never_fired == "ignore":
+        return
+    text = f"switched on, and never fired in {facts.seeds} seeds: {', '.join(never)}"
+    if wanted.never_fired == "fail":
+        pytest.fail(text, pytrace=False)
+    try:
+        item.warn(FaultNeverFired(text))
+    except FaultNeverFired:  # where warnings are errors
+        raise pytest.fail.Exception(text, pytrace=False) from None

@@ -1,0 +1,130 @@
+"""The pytest plugin: options, a marker, two fixtures, and a line of summary.
+
+    def test_what_was_saved_is_there(simulation): ...                  run for every seed, each in a world of its own
+
+    @pytest.mark.tornlog(scenario="rollover-at-a-crash", seeds=50)
+    def test_our_segments(tornlog_tally): ...                          run once, behind 50 seeds of a scenario
+
+pytest loads this module in every session of an environment that has tornlog. So nothing of tornlog is imported before a
+test asks for it. What a test came to travels in its report, also between processes (pytest-xdist).
+"""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+MARK = "tornlog"
+_OPTIONS = (
+    ("--tornlog-seeds", "N", "Run seeds 0 to N - 1, or A:B for A to B - 1, of each test, whatever its mark says."),
+    ("--tornlog-seed", "S", "Run one seed only."),
+    ("--tornlog-time", "TIME", "Let no test begin another seed after so long, as in 60s or 5m."),
+    ("--tornlog-out", "DIR", "Leave failures in DIR/failures, and a report in DIR/report.json."),
+    ("--tornlog-replay", "FILE", "Run the failure in FILE again, which --tornlog-out has left for the one test named."),
+)  # fmt: skip
+_MARK_LINE = (
+    f"{MARK}(seeds=100, *, shrink=True, must_fire=(), never_fired='warn', scenario=None, disk=None, policy=None, "
+    "ranges=None, mutant=None): run a test for seeds of a simulation, or behind seeds of a scenario (docs/pytest.md)"
+)
+
+
+class FaultNeverFired(UserWarning):
+    """A fault that a test switches on never happened in any of its seeds: that it held proves nothing about that."""
+
+
+class EachSeedItsOwn:
+    """Stands for the simulation until a seed is run: fixtures are set up before, and once."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"simulation.{name}: each seed has a simulation of its own, and only the test is given it"
+        )
+
+
+@pytest.fixture
+def simulation() -> Any:
+    """A world that fails on purpose, as `tornlog.faults.lab.simulation` has it: the test is run for every seed."""
+    return EachSeedItsOwn()
+
+
+@pytest.fixture
+def tornlog_tally() -> Any:
+    """What the seeds of the mark's scenario came to, a `tornlog.scenarios.runner.Tally`; for marked tests."""
+    return None
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the options, and keep tornlog's own modules as they are."""
+    group = parser.getgroup("tornlog", "crash tests")
+    for name, metavar, text in _OPTIONS:
+        group.addoption(name, metavar=metavar, default=None, help=text)
+    # pytest rewrites the asserts of all modules that come with a plugin. What a run says must not depend on that.
+    getattr(getattr(pluginmanager, "rewrite_hook", None), "_must_rewrite", set()).discard("tornlog")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark, and what gathers results."""
+    config.addinivalue_line("markers", _MARK_LINE)
+    config.pluginmanager.register(Gathered(config), "tornlog-gathered")
+    if any(config.getoption(name) is not None for name, _, _ in _OPTIONS):
+        from .wanted import check_options
+
+        check_options(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Run a test that asks for it through its seeds; any other as it is."""
+    is_simulated = isinstance(pyfuncitem.funcargs.get("simulation"), EachSeedItsOwn)
+    mark = pyfuncitem.get_closest_marker(MARK)
+    if mark is None and not is_simulated:
+        return (yield)
+    from .marked import through_seeds
+
+    function = pyfuncitem.obj
+    pyfuncitem.obj = through_seeds(pyfuncitem, mark, function, is_simulated=is_simulated)
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = function
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+    """Put what a test came to into its report."""
+    report: Any = yield
+    facts = getattr(item, "tornlog_facts", None)
+    if facts is not None and report.when == "call":
+        report.tornlog = facts
+    return report
+
+
+class Gathered:
+    """What all tests came to, gathered where the session is reported."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._facts: list[dict[str, Any]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take what a report brings."""
+        facts = getattr(report, "tornlog", None)
+        if facts is not None:
+            self._facts.append(facts)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say in a line what was run, and what happened to it."""
+        if self._facts:
+            from .report import summary_of
+
+            terminalreporter.section("tornlog", sep="-")
+            terminalreporter.write_line(summary_of(self._facts))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Leave the report, but in a process that only works for another."""
+        out = self._config.getoption("--tornlog-out")
+        if out is not None and not hasattr(self._config, "workerinput"):
+            from .report import write_report
+
+            write_report(self._facts, self._config.invocation_params.dir / Path(out))

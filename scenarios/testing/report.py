@@ -1,0 +1,48 @@
+"""What tests came to, in a line for the terminal and as a document.
+
+The document, DIR/report.json: `{"format": "tornlog-pytest/1", "tests": [{"id", "scenario" or null, "seeds",
+"time_up", "crash_points", "fired": {fault: times}, "never_fired": [faults], "signature" or null, "failure": path or
+null, "again": command or null}]}`. It has no times in it and tests stand in the order of their ids, so it is the same
+wherever and in whatever order they ran.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+FORMAT = "tornlog-pytest/1"
+_MOST = 5
+"""Faults that the summary names."""
+
+
+def summary_of(facts: Sequence[dict[str, Any]]) -> str:
+    """Return a line: tests and seeds that were run, crash points, faults that fired, what broke."""
+    fired: Counter[str] = Counter()
+    for one in facts:
+        fired.update(one["fired"])
+    most = ", ".join(f"{kind} {times:,}" for kind, times in fired.most_common(_MOST))
+    broken = sum(one["signature"] is not None for one in facts)
+    parts = [
+        _counted(len(facts), "test"),
+        _counted(sum(one["seeds"] for one in facts), "seed"),
+        _counted(sum(one["crash_points"] for one in facts), "crash point"),
+        f"{_counted(fired.total(), 'fault')} fired" + (f" ({most})" if most else ""),
+    ]
+    if any(one["time_up"] for one in facts):
+        parts.append(f"time was up in {_counted(sum(one['time_up'] for one in facts), 'test')}")
+    if broken:
+        parts.append(f"{broken} broken")
+    return ", ".join(parts)
+
+
+def write_report(facts: Iterable[dict[str, Any]], out: Path) -> None:
+    """Write the document."""
+    document = {"format": FORMAT, "tests": sorted(facts, key=lambda one: str(one["id"]))}
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,120 @@
+"""A test of a user's own storage code: its function is a scenario of the laboratory, tried seed by seed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from traceback import extract_tb
+from typing import Any
+
+import pytest
+
+from ...faults.enabled import enabled_kinds
+from ...faults.lab.finding import Finding
+from ...faults.lab.shrink import shrink
+from ...faults.lab.simulation import PromiseBroken, Scenario, Simulation
+from ...faults.lab.trials import Outcome, find, replay
+from ...sim.errors import LeakError, ReplayDivergedError
+from .facts import Facts
+from .wanted import CRASH, Campaign, Wanted
+
+_ROOT = Path(__file__).resolve().parents[2]
+_STORY_TOLD = 10
+_OURS = tuple(str(_ROOT / package) for package in ("sim", "faults", "store", "scenarios"))
+_UNREPEATABLE = (
+    "the run cannot be repeated, so that nothing is known about it: the test keeps something from one run to the next "
+    "(in a fixture, a module or a class), or depends on what is not its world's (`hash`, `id`, the order of a set)"
+)
+
+
+def run_simulated(
+    function: Callable[..., Any],
+    arguments: dict[str, Any],
+    wanted: Wanted,
+    campaign: Campaign,
+    facts: Facts,
+) -> str | None:
+    """Run a test for its seeds, or for the failure that is to be replayed; return what to say of one, None if none."""
+    scenario = scenario_of(function, arguments, facts)
+    try:
+        if campaign.replay is not None:
+            return _replayed(scenario, campaign.replay, facts)
+        finding = _find(scenario, campaign, facts)
+        if finding is None:
+            return None
+        smallest = shrink(scenario, finding) if wanted.shrink else finding
+    except LeakError as error:
+        return f"seed {facts.last_seed}: {error}"
+    except ReplayDivergedError as error:
+        return f"seed {facts.last_seed}: {_UNREPEATABLE}: {error}"
+    path = facts.leave_failure(campaign.out, smallest.to_json())
+    option = ("--tornlog-seed", str(finding.seed)) if path is None else ("--tornlog-replay", str(path))
+    facts.again, facts.signature = facts.replay_command(*option), smallest.signature
+    return told(scenario, smallest, facts.again)
+
+
+def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: Facts) -> Scenario:
+    """Return a test function as a scenario, which notes what faults it switches on."""
+
+    def scenario(run: Simulation) -> None:
+        try:
+            function(**{**arguments, "simulation": run})
+        except pytest.fail.Exception as failed:  # would else pass by whoever looks for failures
+            raise AssertionError(failed.msg) from failed
+        finally:
+            facts.enable(enabled_kinds(run.faults))
+            facts.enable([CRASH] if run.operations else [])
+
+    return scenario
+
+
+def _find(scenario: Scenario, campaign: Campaign, facts: Facts) -> Finding | None:
+    def on_run(seed: int, outcome: Outcome) -> None:
+        facts.add(outcome.fired, len(outcome.crashes))
+
+    return find(scenario, within_time(campaign, facts), on_run)
+
+
+def within_time(campaign: Campaign, facts: Facts) -> Iterator[int]:
+    """Yield seeds for as long as there is time, the first one in any case."""
+    began = perf_counter()
+    for seed in campaign.seeds:
+        if campaign.seconds is not None and facts.seeds and perf_counter() - began >= campaign.seconds:
+            facts.time_up = True
+            return
+        facts.last_seed = seed
+        yield seed
+
+
+def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
+    """Run the failure in a file again; None if nothing breaks any more."""
+    try:
+        finding = Finding.from_json(file.read_text())
+    except (OSError, ValueError) as error:
+        return f"{file}: {error}"
+    replayed = replay(scenario, finding.record)
+    outcome = replayed.outcome
+    facts.add(outcome.fired, len(outcome.crashes))
+    if outcome.failure is None:
+        return None
+    facts.signature = outcome.signature
+    if replayed.is_same(finding):
+        return told(scenario, finding, "")
+    gone = "".join(f"\n  gone      {what}" for what in replayed.gone)
+    return f"seed {finding.seed}, but not the run that was kept: {outcome.error}{gone}"
+
+
+def told(scenario: Scenario, finding: Finding, again: str) -> str:
+    """Return a finding as a test fails with it: the end of its story, where it was raised, how to see it again."""
+    text = str(replace(finding, story=finding.story[-_STORY_TOLD:]))
+    failure = replay(scenario, finding.record).outcome.failure
+    if failure is not None and not isinstance(failure, PromiseBroken):
+        text += f"\n  raised    {_place(failure)}"
+    return text if not again else f"{text}\n  again     {again}"
+
+
+def _place(failure: Exception) -> str:
+    """Return the innermost line of the user's that an error came through."""
+    frames = [frame for frame in extract_tb(failure.__traceback__) if not frame.filename.startswith(_OURS)]
+    frame = frames[-1] if frames else extract_tb(failure.__traceback__)[-1]
+    return f"{frame.filename}:{frame.lineno} in {frame.name}"

@@ -1,0 +1,119 @@
+"""What a test is to be run with: its mark, and what the command line says instead."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from ...faults.kinds import FAULTS
+from ..cli.amounts import seconds_in, seeds_in
+from ..plan import Ranges
+
+SEEDS = 100
+CRASH = "crash"
+"""Counts as a fault, beside those of `faults.kinds`."""
+NEVER_FIRED = ("ignore", "warn", "fail")
+
+
+class WrongMark(ValueError):
+    """A mark that no test can be run with; says what was expected, and what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The arguments of the mark `tornlog`."""
+
+    seeds: int | str = SEEDS
+    """N for 0 to N - 1, or "A:B" for A to B - 1."""
+    shrink: bool = True
+    """Whether the first failure is made small before it is told."""
+    must_fire: Sequence[str] = ()
+    """Faults, or `crash`, that have to happen in some seed: else the test fails."""
+    never_fired: str = "warn"
+    """What to do about faults that are switched on and never happen: one of NEVER_FIRED."""
+    scenario: str | None = None
+    """One of tornlog's own scenarios, run against its store in place of the test."""
+    disk: str | None = None
+    policy: str | None = None
+    ranges: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `scenarios.plan.Ranges` with the options to draw from: the store's sizes and settings, the traffic."""
+    mutant: str | None = None
+    """A known bug to be put into the store first: a test that holds with it is worth nothing."""
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.must_fire if name not in FAULTS and name != CRASH]
+        if unknown:
+            raise WrongMark(f"must_fire: no fault {', '.join(unknown)}; `tornlog list` names them")
+        if self.never_fired not in NEVER_FIRED:
+            raise WrongMark(
+                f"never_fired: expected one of {', '.join(NEVER_FIRED)}, found {self.never_fired}"
+            )
+        unknown = [name for name in self.ranges if name not in Ranges.__dataclass_fields__]
+        if unknown:
+            raise WrongMark(f"ranges: no field {', '.join(unknown)} in tornlog.scenarios.plan.Ranges")
+        own = [name for name in ("disk", "policy", "ranges", "mutant") if getattr(self, name)]
+        if self.scenario is None and own:
+            raise WrongMark(f"{', '.join(own)}: only of a scenario, and none is named")
+
+
+def wanted_by(mark: pytest.Mark | None) -> Wanted:
+    """Return what a mark says; the defaults without one. Raises WrongMark."""
+    if mark is None:
+        return Wanted()
+    try:
+        return Wanted(*mark.args, **mark.kwargs)
+    except TypeError as error:
+        raise WrongMark(str(error).replace("Wanted.__init__()", "the mark")) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """Which seeds, for how long, and where to what is left of them."""
+
+    seeds: range
+    is_whole: bool
+    """Whether these are at least the seeds that the mark asks for, so that what never fired says something."""
+    seconds: float | None
+    out: Path | None
+    """As it was given: the command to see a failure again names a file in it."""
+    replay: Path | None
+
+
+def campaign_of(config: pytest.Config, wanted: Wanted) -> Campaign:
+    """Return the seeds to run: the mark's, unless the command line says others. Raises WrongMark."""
+    try:
+        own = seeds_in(str(wanted.seeds), None)
+    except typer.BadParameter as error:
+        raise WrongMark(f"seeds: {error.message}") from error
+    assert own is not None, "some were asked for"
+    given = _seeds_given(config)
+    seeds = own if given is None else given
+    time, out, replay = (config.getoption(f"--tornlog-{name}") for name in ("time", "out", "replay"))
+    return Campaign(
+        seeds,
+        len(seeds) >= len(own),
+        None if time is None else seconds_in(time),
+        None if out is None else Path(out),
+        None if replay is None else config.invocation_params.dir / replay,
+    )
+
+
+def check_options(config: pytest.Config) -> None:
+    """Raise pytest.UsageError for an option that cannot be followed."""
+    try:
+        campaign_of(config, Wanted())
+    except typer.BadParameter as error:
+        where = str(error.param_hint).replace("--", "--tornlog-")
+        raise pytest.UsageError(f"{where}: {error.message}") from error
+
+
+def _seeds_given(config: pytest.Config) -> range | None:
+    seed = config.getoption("--tornlog-seed")
+    try:
+        number = None if seed is None else int(seed)
+    except ValueError as error:
+        raise typer.BadParameter(f"expected a number, found {seed}", param_hint="--seed") from error
+    return seeds_in(config.getoption("--tornlog-seeds"), number)

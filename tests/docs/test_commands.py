@@ -1,0 +1,136 @@
+"""Every command of README.md and of the pages is run, in the order in which a reader would, large ones in small."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tornlog.__main__ import application
+from tornlog.store.config import StoreConfig
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import real_world
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    path
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+    if "\n    tornlog " in path.read_text()
+)
+_COMMAND = re.compile(r"^    ((?:tornlog|pip|make|\.ci/run).*?)(?:\s+#.*)?$", re.MULTILINE)
+_EXTRA = re.compile(r"tornlog\[(\w+)\]")
+STORE = "/var/lib/rocketmq/store"
+SMALLER = {
+    "--time 5m --jobs 2": "--time 1s",
+    "--seeds 5000": "--seeds 20",
+    "--seeds 600 --jobs 2 --require-coverage": "--seeds 1",
+    "--seeds 100 --disk": "--seeds 1 --disk",
+    "--seeds 500 --check-determinism": "--seeds 1 --check-determinism",
+    "determinism --seeds 100": "determinism --seeds 1",
+    "--seeds 200000 --scenario": "--master in-process --seeds 20 --scenario",
+    "--seeds 0:50000": "--seeds 0:1",
+    "--seeds 2000 --out clean": "--master in-process --seeds 1 --out clean",
+    "--seeds 500 --mutant": "--master in-process --seeds 2 --mutant",
+    "--seeds 2000 --out guided --guided --rounds 8": "--master in-process --seeds 2 --out guided --guided --rounds 2",
+    "--seeds 2000 --out guided --guided": "--master in-process --seeds 2 --out guided --guided",
+    "--as rocketmq-4.9.8 --seeds 20": "--as rocketmq-4.9.8 --seeds 1",
+    "fuzz commitlog --time 30s --out": "fuzz commitlog --time 1s --out",
+    "fuzz --time 60s --jobs 2": "fuzz --inputs 50 --jobs 2",
+    "explore rollover-at-a-crash --messages 2": "explore rollover-at-a-crash --messages 1 --limit 4",
+    "--delays 1 --limit 1000": "--delays 1 --limit 10",
+    "plot latency --out": "plot latency --puts 200 --disk nvme-ssd --producers 2 --out",
+    "plot latency --disk here": "plot latency --turns 1 --producers 2 --disk here",
+}
+"""What takes long, and the same in small. Each must be there."""
+ELSEWHERE = {
+    "make run": ".ci/run",
+    "make test": ".ci/run",
+    "make lint": ".ci/run",
+    "make bench": "Makefile",
+    ".ci/run": ".github/workflows/ci.yml",
+    "tornlog mutants": ".ci/run",
+    "tornlog bench": "tests/scenarios/bench/test_suite.py",
+    "spark://head:7077": "tests/reports/spark/test_cluster.py",
+    "--set systematic": "tests/scenarios/mutants",
+    "--engine atheris": "tests/scenarios/fuzz/test_command.py",
+    "--check CHECK.py": "tests/docs/test_your_python_program.py",
+}
+"""What is run elsewhere, by a part of it, and where."""
+
+
+def commands_of(path: Path) -> list[str]:
+    return [match[1] for match in _COMMAND.finditer(path.read_text())]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """A directory of a store that was stopped."""
+    root = str(tmp_path / "store")
+    sizes = {"mapped_file_size_commit_log": 1 << 16, "mapped_file_size_consume_queue": 2_000}
+    found = MessageStore(real_world(), StoreConfig(root, max_hash_slot_num=100, max_index_num=400, **sizes))
+    found.load()
+    found.start()
+    for number in range(30):
+        found.put_message(Message.of("Orders", b"hello", keys=f"order-{number}"))
+    found.shutdown()
+    return root
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory to run in, with a broker.conf."""
+    place = tmp_path / "work"
+    place.mkdir()
+    (place / "broker.conf").write_text("flushDiskType=SYNC_FLUSH\n")
+    monkeypatch.chdir(place)
+    return place
+
+
+def smaller(command: str) -> str:
+    for large, small in SMALLER.items():
+        if large in command:
+            return command.replace(large, small)
+    return command
+
+
+def expected_exits(words: list[str]) -> tuple[int, ...]:
+    """Return how a command may end: 1 if it shows a broken promise, 0 or 1 if so few seeds may not show it."""
+    if words[1] in ("replay", "shrink") or "--replay" in words:
+        return (1,)
+    if "--mutant" in words or "--as" in words:
+        return (0, 1) if words[1] == "sweep" else (1,)
+    return (0,)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_command_of_a_page_runs(path: Path, store: str, workplace: Path) -> None:
+    for command in commands_of(path):
+        if any(part in command for part in ELSEWHERE) or command.startswith("pip"):
+            continue
+        words = shlex.split(smaller(command).replace(STORE, store))
+        result = CliRunner().invoke(application(), words[1:])
+        assert result.exit_code in expected_exits(words), f"{command}\n{result.output}\n{result.exception!r}"
+
+
+def test_there_are_commands_on_many_pages() -> None:
+    assert len(PAGES) >= 7
+    assert sum(len(commands_of(path)) for path in PAGES) >= 50
+
+
+def test_whatever_is_made_smaller_or_run_elsewhere_is_on_a_page() -> None:
+    commands = "\n".join(command for path in PAGES for command in commands_of(path))
+
+    assert [part for part in (*SMALLER, *ELSEWHERE) if part not in commands] == []
+    for part, place in ELSEWHERE.items():
+        assert (ROOT / place).exists(), (part, place)
+
+
+def test_what_pip_is_asked_for_exists() -> None:
+    extras = (ROOT / "pyproject.toml").read_text()
+    asked = [extra for path in PAGES for command in commands_of(path) for extra in _EXTRA.findall(command)]
+
+    assert asked
+    for extra in asked:
+        assert f"\n{extra} = [" in extras, extra

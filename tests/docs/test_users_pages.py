@@ -1,0 +1,85 @@
+"""The pages about pytest and Hypothesis: their files are written, their commands run, and what is shown comes out."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+Done = CompletedProcess[str]
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = ("pytest.md", "hypothesis.md")
+_BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def follow(page: str, project: Path, shell: Callable[..., Done]) -> list[str]:
+    """Do what a page shows, in a project; return what it shows and did not come out."""
+    missing = []
+    for block in _BLOCK.finditer(page):
+        if block["kind"] == "python":
+            name, _, text = block["text"].partition("\n")
+            assert name.startswith("# "), name
+            file = project / name.removeprefix("# ")
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+        else:
+            assert block["kind"] == "console", block[0]
+            for command in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
+                line, _, shown = command.partition("\n")
+                done = shell(line, project)
+                missing += not_in(done.stdout + done.stderr, shown, line)
+    return missing
+
+
+def not_in(output: str, shown: str, line: str) -> list[str]:
+    """Return what is shown of a command's output and is not there in that order; … stands for anything."""
+    at = 0
+    for piece in shown.splitlines():
+        pattern = ".*?".join(map(re.escape, piece.split("…")))
+        found = re.compile(f"^{pattern}$", re.MULTILINE).search(output, at)
+        if found is None:
+            return [f"$ {line}: {piece}\n{output}"]
+        at = found.end() if piece != "…" else at
+    return []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_page_shows_is_what_comes_out(name: str, tmp_path: Path, shell: Callable[..., Done]) -> None:
+    page = (DOCS / name).read_text()
+    kinds = [block["kind"] for block in _BLOCK.finditer(page)]
+
+    assert page.count("```") == 2 * len(kinds)
+    assert kinds.count("python") >= 2
+    assert kinds.count("console") >= 2
+    assert follow(page, tmp_path, shell) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "spoilt"),
+    [
+        ("extend /settings.new lost", "extend /settings.new kept"),
+        ('self.files.rename("/settings.new", "/settings")', 'self.files.rename("/settings.new", "/other")'),
+    ],
+)
+def test_what_is_shown_and_not_so_is_noticed(
+    there: str, spoilt: str, tmp_path: Path, shell: Callable[..., Done]
+) -> None:
+    page = (DOCS / "pytest.md").read_text().partition("`again` shows it again")[0]
+
+    assert there in page
+    assert len(follow(page.replace(there, spoilt), tmp_path, shell)) == 1
+
+
+def test_the_page_about_pytest_has_every_option_and_every_argument_of_the_mark(
+    shell: Callable[..., Done], tmp_path: Path
+) -> None:
+    page = (DOCS / "pytest.md").read_text()
+    options = re.findall(r"^  (--tornlog-\w+)", shell("pytest --help", tmp_path).stdout, re.MULTILINE)
+    marks = shell("pytest --markers", tmp_path).stdout
+    (arguments,) = re.findall(r"@pytest.mark.tornlog\(([^)]*\(\)[^)]*)\)", marks)
+
+    assert len(options) == 5
+    assert all(f"`{option}" in page for option in options)
+    for name in re.findall(r"(\w+)=", arguments):
+        assert f"`{name}`" in page, name

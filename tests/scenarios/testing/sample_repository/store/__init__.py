@@ -1,0 +1,1 @@
+"""What this shop keeps on disk."""

@@ -1,0 +1,40 @@
+from functools import partial
+
+import pytest
+from store.wal import WriteAheadLog
+
+from tornlog.faults.lab.simulation import PromiseBroken
+
+
+@pytest.mark.tornlog(seeds=60, must_fire=("crash", "name lost"), never_fired="fail")
+def test_what_was_appended_is_there(simulation, directory):
+    appended, uncertain = [], []
+
+    def use(life, world):
+        wal = WriteAheadLog(world.files, directory)
+        judge(wal)
+        for number, _ in simulation.steps(f"orders of {life}", 6):
+            uncertain.append(f"order {number} of {life}".encode())
+            wal.append(uncertain[-1])
+            appended.append(uncertain.pop())
+
+    def judge(wal):
+        found = wal.open()
+        if found not in (appended, appended + uncertain):
+            raise PromiseBroken("what was appended is there", f"expected {appended}, found {found}")
+        appended[:], uncertain[:] = found, []
+
+    for life in ("monday", "tuesday"):
+        simulation.live(life, partial(use, life), crash_within=30)
+    simulation.live("wednesday", lambda world: judge(WriteAheadLog(world.files, directory)))
+
+
+@pytest.mark.tornlog(
+    scenario="rollover-at-a-crash",
+    seeds=5,
+    never_fired="ignore",
+    disk="strict-posix",
+    ranges={"commit_log_bytes": (2048,)},
+)
+def test_the_store_we_depend_on_rolls_over(tornlog_tally):
+    assert tornlog_tally.crash_points > 0

@@ -1,0 +1,271 @@
+"""Marks, options and reports of the pytest plugin, each in a session of its own, with the wheel installed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from xml.etree import ElementTree
+
+import pytest
+
+Done = CompletedProcess[str]
+
+HEAD = "import pytest\nfrom tornlog.faults.lab.simulation import PromiseBroken\n"
+SAVES = """
+def save(world, value):
+    world.files.write("/new", value)
+    world.files.sync("/new")
+    world.files.rename("/new", "/file")
+    world.files.sync_directory("/")
+"""
+SOUND = f"""{HEAD}{SAVES}
+def test_saved(simulation):
+    simulation.live("one", lambda world: save(world, b"1"), crash_within=9)
+    simulation.live("two", lambda world: world.files.status("/file"))
+"""
+LOST = f"""{HEAD}
+@pytest.mark.tornlog(seeds=40)
+@pytest.mark.parametrize("value", ["a b", "c"])
+class TestFile:
+    def test_written(self, simulation, value, capsys):
+        def judge(world):
+            assert world.files.status("/file"), "gone"
+
+        simulation.live("one", lambda world: world.files.write("/file", value.encode()), crash_within=9)
+        simulation.live("two", judge)
+"""
+
+
+def test_a_test_that_takes_a_simulation_is_run_for_a_hundred_seeds_without_any_mark(
+    tests_of: Callable[..., Done],
+) -> None:
+    done = tests_of(SOUND)
+
+    assert done.returncode == 0, done.stdout
+    assert "1 test, 100 seeds, 100 crash points" in done.stdout
+    assert "(name lost" in done.stdout or "(page" in done.stdout or "(rename" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "seeds"), [("--tornlog-seeds 5:8", "3 seeds"), ("--tornlog-seed 5", "1 seed")]
+)
+def test_options_say_which_seeds(options: str, seeds: str, tests_of: Callable[..., Done]) -> None:
+    done = tests_of(SOUND, options)
+
+    assert done.returncode == 0, done.stdout
+    assert f"1 test, {seeds}, " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("--tornlog-seeds 0", "--tornlog-seeds: expected at least one seed, found 0"),
+        ("--tornlog-seed x", "--tornlog-seed: expected a number, found x"),
+        ("--tornlog-seed 1 --tornlog-seeds 2", "--tornlog-seed: expected --seed or --seeds, found both"),
+        ("--tornlog-time soon", "--tornlog-time: expected a time such as 30s or 5m, found soon"),
+    ],
+)
+def test_an_option_that_cannot_be_followed_is_a_usage_error(
+    options: str, reason: str, tests_of: Callable[..., Done]
+) -> None:
+    done = tests_of(SOUND, options)
+
+    assert done.returncode == 4
+    assert reason in done.stderr
+
+
+def test_no_seed_is_begun_once_the_time_is_up_but_one_is_always_run(tests_of: Callable[..., Done]) -> None:
+    done = tests_of(SOUND, "--tornlog-seeds 1000000 --tornlog-time 0.000001s")
+
+    assert done.returncode == 0, done.stdout
+    assert "1 test, 1 seed, " in done.stdout
+    assert "time was up in 1 test" in done.stdout
+
+
+def test_each_parameter_of_a_class_fails_with_a_place_and_a_file_of_its_own(
+    tests_of: Callable[..., Done], shell: Callable[..., Done], tmp_path: Path
+) -> None:
+    done = tests_of(LOST, "--tornlog-out out --junit-xml junit.xml")
+
+    assert done.returncode == 1
+    assert done.stdout.count("AssertionError: gone") >= 2
+    assert f"raised    {tmp_path}/project/test_it.py:9 in judge" in done.stdout
+    out = tmp_path / "project" / "out"
+    report = json.loads((out / "report.json").read_text())["tests"]
+    assert [one["id"] for one in report] == [
+        "test_it.py::TestFile::test_written[a b]",
+        "test_it.py::TestFile::test_written[c]",
+    ]
+    assert len({one["failure"] for one in report}) == 2
+    for one in report:
+        assert (
+            json.loads((tmp_path / "project" / one["failure"]).read_text())["format"] == "tornlog-finding/1"
+        )
+        assert shell(one["again"], tmp_path / "project").returncode == 1
+    cases = list(ElementTree.parse(tmp_path / "project" / "junit.xml").iter("testcase"))
+    assert ["gone" in str(case.find("failure").get("message")) for case in cases] == [True, True]  # type: ignore[union-attr]
+
+
+ENDINGS = {
+    "simulation.live('one', lambda world: pytest.fail('no good'), crash_within=1)": "AssertionError: no good",
+    "pytest.fail('not even begun')": "AssertionError: not even begun",
+    "simulation.live('one', lambda world: open('/etc/hostname'))": "test_it.py:9",
+    "SEEN.append(1); assert len(SEEN) != 3, 'sometimes'": "the run cannot be repeated",
+}
+"""What ends a run -> what is told of it."""
+
+
+def test_whatever_else_ends_a_run_is_told_with_its_seed(tests_of: Callable[..., Done]) -> None:
+    tests = (f"def test_{number}(simulation):\n    {body}\n" for number, body in enumerate(ENDINGS))
+    skipped = "def test_not(simulation):\n    pytest.skip('not here')\n"
+
+    done = tests_of(f"{HEAD}SEEN = []\n{''.join(tests)}{skipped}")
+
+    assert "4 failed, 1 skipped" in done.stdout
+    assert done.stdout.count("\nseed ") == len(ENDINGS)
+    for reason in ENDINGS.values():
+        assert reason in done.stdout
+
+
+def test_a_fixture_is_not_given_a_simulation(tests_of: Callable[..., Done]) -> None:
+    fixture = "@pytest.fixture\ndef files(simulation):\n    return simulation.faults\n"
+    text = f"{HEAD}{fixture}def test_it(files): ...\n"
+
+    done = tests_of(text)
+
+    assert done.returncode == 1
+    assert "only the test is given it" in done.stdout
+
+
+FAULTY = f"""{HEAD}{SAVES}
+from dataclasses import replace
+
+def run(simulation):
+    simulation.faults = replace(simulation.faults, failed_read_chance=0.5)
+    simulation.live("one", lambda world: save(world, b"1"))
+
+@pytest.mark.tornlog(seeds=3)
+def test_warned_of(simulation): run(simulation)
+
+@pytest.mark.tornlog(seeds=3, never_fired="fail")
+def test_failed(simulation): run(simulation)
+
+@pytest.mark.tornlog(seeds=3, never_fired="ignore")
+def test_ignored(simulation): run(simulation)
+
+@pytest.mark.tornlog(seeds=3, must_fire=["crash", "page lost"])
+def test_without_what_it_must_have(simulation): run(simulation)
+"""
+NEVER = "switched on, and never fired in 3 seeds: failed read"
+
+
+def test_a_fault_that_never_fired_proves_nothing(tests_of: Callable[..., Done]) -> None:
+    done = tests_of(FAULTY)
+
+    assert "2 failed, 2 passed, 1 warning" in done.stdout
+    assert f"FaultNeverFired: {NEVER}" in done.stdout
+    assert done.stdout.count(f"_\n{NEVER}\n") == 1
+    assert "held in 3 seeds, in none of which there was: crash, page lost" in done.stdout
+
+
+def test_where_warnings_are_errors_a_fault_that_never_fired_is_one_without_a_traceback(
+    tests_of: Callable[..., Done],
+) -> None:
+    done = tests_of(FAULTY, "-W error")
+
+    assert "3 failed, 1 passed" in done.stdout
+    assert f"\n{NEVER}\n" in done.stdout
+    assert "marked.py" not in done.stdout
+
+
+def test_of_fewer_seeds_than_the_mark_asks_for_nobody_expects_that_all_fires(
+    tests_of: Callable[..., Done],
+) -> None:
+    done = tests_of(FAULTY, "-W error --tornlog-seed 1")
+
+    assert "4 passed" in done.stdout
+
+
+WRONG_MARKS = {
+    "sceds=3": "sceds",
+    "seeds=0, scenario='rollover-at-a-crash'": "seeds: expected at least one seed, found 0",
+    "scenario='no-such'": "no scenario no-such",
+    "scenario='rollover-at-a-crash', disk='floppy'": "disk: expected one of",
+    "scenario='rollover-at-a-crash', mutant='no-such'": "no mutant no-such",
+    "scenario='rollover-at-a-crash', ranges={'colour': (1,)}": "ranges: no field colour",
+    "disk='xfs'": "disk: only of a scenario",
+    "must_fire=['rain']": "must_fire: no fault rain",
+    "never_fired='shout'": "never_fired: expected one of ignore, warn, fail, found shout",
+    "": "expected the fixture `simulation` or scenario=..., found neither",
+}
+
+
+def test_a_mark_that_makes_no_sense_fails_its_test(tests_of: Callable[..., Done]) -> None:
+    tests = (f"@pytest.mark.tornlog({mark})\ndef test_{n}(): ...\n" for n, mark in enumerate(WRONG_MARKS))
+
+    done = tests_of(f"{HEAD}{''.join(tests)}def test_other(): ...\n")
+
+    assert f"{len(WRONG_MARKS)} failed, 1 passed" in done.stdout
+    for reason in WRONG_MARKS.values():
+        assert f"tornlog: {reason}" in done.stdout or f"argument '{reason}'" in done.stdout
+
+
+def test_a_broken_promise_of_a_scenario_is_told_and_kept(
+    tests_of: Callable[..., Done], shell: Callable[..., Done], tmp_path: Path
+) -> None:
+    mark = "scenario='sync-flush-survives-power-loss', mutant='ack-before-flush', seeds=20"
+    text = f"import pytest\n@pytest.mark.tornlog({mark})\ndef test_it(): ...\n"
+
+    done = tests_of(text, "--tornlog-out out")
+
+    assert done.returncode == 1
+    assert "STATUS: " in done.stdout
+    assert "was answered OK before it was durable" in done.stdout
+    (one,) = json.loads((tmp_path / "project" / "out" / "report.json").read_text())["tests"]
+    assert one["again"].startswith("tornlog replay out/failures/")
+    again = shell(one["again"], tmp_path / "project")
+    assert again.returncode == 1
+    assert "was answered OK before it was durable" in again.stderr
+
+
+def test_a_mark_on_a_module_is_for_its_simulations_only(tests_of: Callable[..., Done]) -> None:
+    done = tests_of(f"{SOUND}\npytestmark = pytest.mark.tornlog(seeds=4)\ndef test_plain(): ...\n")
+
+    assert done.returncode == 0, done.stdout
+    assert "1 test, 4 seeds" in done.stdout
+    assert "2 passed" in done.stdout
+
+
+def test_a_users_own_fixture_of_that_name_is_the_users(tests_of: Callable[..., Done]) -> None:
+    fixture = "@pytest.fixture\ndef simulation():\n    return 'mine'\n"
+    text = f"{HEAD}{fixture}def test_it(simulation):\n    assert simulation == 'mine'\n"
+
+    done = tests_of(text)
+
+    assert done.returncode == 0, done.stdout
+    assert "tornlog" not in done.stdout
+
+
+UNTOUCHED = """
+import sys
+def test_nothing_of_tornlog_is_there():
+    ours = [name for name in sys.modules if name.startswith("tornlog")]
+    assert ours == ["tornlog", "tornlog.scenarios", "tornlog.scenarios.testing", "tornlog.scenarios.testing.plugin"]
+    assert "greenlet" not in sys.modules
+    assert "hypothesis.strategies" not in sys.modules
+def test_asserts_of_tornlog_are_left_as_they_are():
+    import tornlog.sim.choices
+    assert type(tornlog.sim.choices.__loader__).__name__ == "SourceFileLoader"
+"""
+
+
+def test_a_session_that_asks_for_nothing_loads_nothing(tests_of: Callable[..., Done]) -> None:
+    done = tests_of(UNTOUCHED, "-p no:hypothesispytest")
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_mark_is_described(shell: Callable[..., Done], tmp_path: Path) -> None:
+    done = shell("pytest --markers", tmp_path)
+
+    assert "@pytest.mark.tornlog(seeds=100, *, shrink=True" in done.stdout
