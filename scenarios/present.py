@@ -5,6 +5,7 @@ Everything fits 80 columns. In a pipe, prose is not wrapped: lines there are for
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
 
 from rich import box
 from rich.console import Console
@@ -24,7 +25,7 @@ from .plan import MOMENTS
 from .runner import Tally
 
 VIOLATIONS_TOLD, STORY_TOLD = 3, 10
-_SIZE_TOLD = ("messages", "preemptions", "sectors")
+SIZE_TOLD = ("messages", "preemptions", "sectors")
 
 
 def runs_table(tallies: Iterable[Tally], seconds: float) -> Table:
@@ -32,7 +33,7 @@ def runs_table(tallies: Iterable[Tally], seconds: float) -> Table:
     rows = list(tallies)
     seeds = sum(tally.seeds for tally in rows)
     table = plain_table(
-        f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {_verdict(rows)}",
+        f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {verdict_of(rows)}",
         ("scenario",),
         ("seeds", "crash\npoints", "fired", "violations"),
     )
@@ -42,14 +43,15 @@ def runs_table(tallies: Iterable[Tally], seconds: float) -> Table:
             tally.scenario.name,
             f"{tally.seeds:,}",
             f"{tally.crash_points:,}",
-            f"{_faults(tally.fired).total():,}",
+            f"{faults_of(tally.fired).total():,}",
             f"{broken:,}",
             style="red" if broken else "",
         )
     return table
 
 
-def _verdict(tallies: Sequence[Tally]) -> str:
+def verdict_of(tallies: Sequence[Tally]) -> str:
+    """Return what campaigns came to, in a few words."""
     counts = (
         (sum(tally.violations for tally in tallies), "broken"),
         (sum(len(tally.nondeterministic) for tally in tallies), "not deterministic"),
@@ -68,7 +70,7 @@ def tell_fired(console: Console, tallies: Iterable[Tally]) -> None:
     table = Table(title="what fired", title_justify="left", show_header=False, box=box.SIMPLE)
     table.add_column(no_wrap=True)
     table.add_column(justify="right")
-    for counts in (_faults(fired), _ends(fired), marks):
+    for counts in (faults_of(fired), ends_of(fired), marks):
         for kind, times in counts.most_common():
             table.add_row(kind, f"{times:,}")
         table.add_section()
@@ -80,11 +82,12 @@ def tell_fired(console: Console, tallies: Iterable[Tally]) -> None:
             prose(console, 2, f"{what} that never did: {', '.join(never)}")
 
 
-def _faults(fired: Mapping[str, int]) -> Counter[str]:
+def faults_of(fired: Mapping[str, int]) -> Counter[str]:
+    """Return how often each kind of fault fired: what is counted, but for the ends of machines."""
     return Counter({kind: times for kind, times in fired.items() if not kind.startswith("crash")})
 
 
-def _ends(fired: Mapping[str, int]) -> Counter[str]:
+def ends_of(fired: Mapping[str, int]) -> Counter[str]:
     """Return how machines died: in which operations, summed up by moment, and under which profile."""
     ends: Counter[str] = Counter()
     for kind, times in fired.items():
@@ -116,6 +119,13 @@ def tell_failure(console: Console, failure: Failure, again: str = "", *, origina
         console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
 
 
+def failure_text(failure: Failure, again: str = "") -> str:
+    """Return what `tell_failure` prints, as plain text."""
+    text = StringIO()
+    tell_failure(Console(file=text, force_terminal=False, highlight=False), failure, again)
+    return text.getvalue().strip()
+
+
 def _tell_violation(console: Console, violation: Violation) -> None:
     reason, *waits = violation.summary.splitlines()
     prose(console, 2, f"{violation.invariant}: {reason}")
@@ -131,11 +141,16 @@ def _tell_violation(console: Console, violation: Violation) -> None:
 
 def prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
     """Print one line, indented, its control characters as dots, and on a terminal wrapped within the indent."""
-    line = "".join(char if char.isprintable() else "·" for char in line)
+    line = printable(line)
     if console.is_terminal:
         console.print(Padding(Text(line, style), (0, 0, 0, indent)))
     else:
         console.print(Text(" " * indent + line, style), soft_wrap=True)
+
+
+def printable(line: str) -> str:
+    """Return a line with a dot for whatever is no character that can be seen."""
+    return "".join(char if char.isprintable() else "·" for char in line)
 
 
 def names_table(title: str, members: Mapping[str, str]) -> Table:
@@ -168,7 +183,7 @@ def hunts_table(hunts: Iterable[Hunted]) -> Table:
         verdict = "[green]yes[/green]" if hunted.found else "[red]no[/red]"
         if hunted.clean_violation:
             verdict = "[red]clean store broke[/red]"
-        size = [str(hunted.shrunk[name]) for name in _SIZE_TOLD] if hunted.shrunk else []
+        size = [str(hunted.shrunk[name]) for name in SIZE_TOLD] if hunted.shrunk else []
         table.add_row(
             hunted.id, verdict, hunted.invariant, f"{hunted.seeds:,}", f"{hunted.seconds:.1f}", *size
         )

@@ -28,8 +28,7 @@ def tell_version(
         ("times", "seed"),
     )
     for row in broken:
-        unknown = "none: it breaks without them, too" if row.clean else "only several together"
-        first, *others = [cause.id for cause in row.likeliest] or [unknown]
+        first, *others = likeliest_names(row)
         table.add_row(row.promise, row.kind, first, f"{row.times:,}", str(row.first.seed))
         for other in others:
             table.add_row("", "", other, "", "")
@@ -39,7 +38,7 @@ def tell_version(
         prose(console, 2, str(row.first.violations[0]))
         prose(console, 2, f"in: {', '.join(f'{name} ({times})' for name, times in row.scenarios.items())}")
         for cause in row.causes[:_CAUSES_TOLD]:
-            prose(console, 2, f"cause: {_cause_text(cause)}")
+            prose(console, 2, f"cause: {cause_text(cause)}")
         if row.clean:
             prose(console, 2, f"without any of them, too: {row.clean} of those that were tried")
         console.print(f"  again: [bold]{escape(again(row))}[/bold]", soft_wrap=True)
@@ -58,7 +57,14 @@ def _tell_bugs(console: Console, version: Version) -> None:
             prose(console, 2, f"not certain, {fact.id}: {fact.reason}")
 
 
-def _cause_text(cause: Cause) -> str:
+def likeliest_names(row: BrokenPromise) -> list[str]:
+    """Return what most likely broke a promise; if it is no bug alone, a single line that says so."""
+    unknown = "none: it breaks without them, too" if row.clean else "only several together"
+    return [cause.id for cause in row.likeliest] or [unknown]
+
+
+def cause_text(cause: Cause) -> str:
+    """Return what speaks for a cause."""
     return f"{cause.id}: without it {cause.mended} of {cause.tries} hold, alone it breaks {cause.enough}"
 
 

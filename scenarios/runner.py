@@ -54,6 +54,10 @@ class Tally:
     violations: int = 0
     fired: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
+    judged: Counter[str] = field(default_factory=Counter)
+    """How many seeds came to a verdict on each disk."""
+    broken: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many of them broke each invariant on each disk, as (invariant, disk)."""
     signatures: Counter[str] = field(default_factory=Counter)
     """How often each promise was broken in which way: `Violation.signature` of what a run broke first."""
     failures: list[Failure] = field(default_factory=list)
@@ -78,16 +82,20 @@ class Tally:
         self.marks += result.marks
         self._digest.update(result.digest.encode())
         place = f"{self.scenario.name} --seed {result.seed}"
+        if result.outcome in ("held", "violated"):
+            self.judged[result.disk] += 1
         if result.outcome == "violated":
             self.violations += 1
             if result.failure is not None:
-                self._add_failure(result.failure)
+                self._add_failure(result.failure, result.disk)
         elif result.outcome == "nondeterministic":
             self.nondeterministic.append(f"{place}: {result.error}")
         elif result.outcome == "harness-error":
             self.errors.append(f"{place}: {result.error}")
 
-    def _add_failure(self, failure: Failure) -> None:
+    def _add_failure(self, failure: Failure, disk: str) -> None:
+        for invariant in dict.fromkeys(violation.invariant for violation in failure.violations):
+            self.broken[invariant, disk] += 1
         signature = failure.violations[0].signature
         if len(self.failures) < FAILURES_KEPT_MAX or not self.signatures[signature]:
             self.failures.append(failure)

@@ -30,6 +30,8 @@ class SeedResult:
     outcome: str
     """`held`, `violated`, `nondeterministic`, or `harness-error`."""
     digest: str = ""
+    disk: str = ""
+    """The disk that it drew; empty if it did not get as far as that."""
     crashes: int = 0
     messages: int = 0
     steps: int = 0
@@ -87,6 +89,7 @@ def _run(
 ) -> Outcome:
     choices, outcome = _execute(scenario, seed, policy=policy)
     result.digest = outcome.digest
+    result.disk = outcome.plan.disk
     result.crashes = outcome.crashes
     result.messages = outcome.messages
     result.steps = outcome.steps

@@ -2,18 +2,22 @@
 
 JSON, version 1: `{"format": "tornlog-analysis/1", "sweeps": [{"place", "scenarios": [names], "first", "last", "disk",
 "policy", "mutant", "seeds"}], "rows", "never": {"faults": [names], "marks": [names]}, "tables": {"pass_rates",
-"mutants", "detections", "coverage", "put_latency"}, "files": [paths]}`. Of a sweep it is what was asked for; rows is
-what was there, of all sweeps together, every run once. Each table is a list of objects, whose members are the columns
-that `pass_rates.py`, `detection.py`, `coverage.py` and `put_latency.py` in reports/analysis describe; so are the files
-that --out leaves, one Parquet file a table.
+"mutants", "detections", "coverage", "put_latency"}, "files": [paths]}`; with --out also "report": path. Of a sweep it
+is what was asked for; rows is what was there, of all sweeps together, every run once. Each table is a list of objects,
+whose members are the columns that `pass_rates.py`, `detection.py`, `coverage.py` and `put_latency.py` in
+reports/analysis describe; so are the files that --out leaves, one Parquet file a table.
 """
 
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...scenarios.cli.common import OUT, JsonFile, write_json
+from ...scenarios.cli.common import OUT, JsonFile, command_line, write_json
+from ...scenarios.cli.reporting import write_page
+from ..html.sweep_report import sweep_page
+from ..html.sweep_results import SweepResults
 from ..spark.options import IN_PROCESS, Conf, session_for
 
 if TYPE_CHECKING:
@@ -25,12 +29,18 @@ _ASKED_FOR = ("scenarios", "first", "last", "disk", "policy", "mutant")
 
 
 def analyze(
+    context: typer.Context,
     places: Annotated[
         list[str], typer.Argument(metavar="DIR...", help="Directories or URIs that `sweep` wrote.")
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", file_okay=False, help="Leave each table as a Parquet file in DIR."),
+        typer.Option(
+            "--out",
+            "-o",
+            file_okay=False,
+            help="Leave report.html, and each table as a Parquet file, in DIR.",
+        ),
     ] = None,
     master: Annotated[
         str, typer.Option(help="Spark's master, as in local[2] or spark://host:7077.")
@@ -50,13 +60,20 @@ def analyze(
         sweeps = [sweep_at(place) for place in dict.fromkeys(places)]
     except NoSweepError as error:
         raise typer.BadParameter(str(error), param_hint="DIR") from error
+    began = perf_counter()
     with session_for(master, conf=conf) as spark:
         tables = analysed(rows_of(spark, sweeps))
-    files = [] if out is None else write_tables(tables, out)
+    took = perf_counter() - began
+    files: list[Path] = []
+    report = None
+    if out is not None:
+        files = write_tables(tables, out)
+        report = write_page(sweep_page(_results(tables, command_line(context), took)), out)
     if json_file is not None:
-        write_json(json_file, _document(sweeps, tables, files))
+        document = _document(sweeps, tables, files)
+        write_json(json_file, document if report is None else {**document, "report": str(report)})
     if json_file != "-":
-        _tell(tables, files)
+        _tell(tables, files if report is None else [*files, report])
 
 
 def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[Path]) -> dict[str, Any]:
@@ -77,6 +94,23 @@ def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[
         "tables": {name: table.to_pylist() for name, table in tables.items()},
         "files": [str(path) for path in files],
     }
+
+
+def _results(tables: dict[str, "pa.Table"], command: str, seconds: float) -> SweepResults:
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    times: dict[str, dict[str, int]] = {"fault": {}, "end": {}, "mark": {}}
+    for row in rows["coverage"]:
+        times[row["what"]][row["name"]] = row["times"]
+    return SweepResults(
+        "analyze",
+        command,
+        seconds,
+        rows["pass_rates"],
+        rows["put_latency"],
+        rows["detections"],
+        fired=times["fault"] | times["end"],
+        marks=times["mark"],
+    )
 
 
 def _rows(tables: dict[str, "pa.Table"]) -> int:

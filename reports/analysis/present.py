@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...scenarios.present import plain_table, prose
+from ..shares import percent
 from .coverage import never
 
 _BROKEN_TOLD = 20
@@ -51,7 +52,7 @@ def _scenarios_table(title: str, sums: Sums) -> Table:
     table = plain_table(title, ("scenario",), ("seeds", "broken", "other", "rate"))
     for (scenario,), counts in sorted(sums.items()):
         figures = (f"{counts[name]:,}" for name in ("seeds", "violated", "other"))
-        table.add_row(scenario, *figures, _percent(counts))
+        table.add_row(scenario, *figures, percent(counts["held"], counts["seeds"]))
     return table
 
 
@@ -61,7 +62,7 @@ def _broken_table(broken: Sums) -> Table:
     title = f"where it broke, {len(told)} of {len(worst)} combinations, the worst first"
     table = plain_table(title, ("scenario", "disk", "policy"), ("rate",))
     for cell in told:
-        table.add_row(*cell, _percent(broken[cell]))
+        table.add_row(*cell, percent(broken[cell]["held"], broken[cell]["seeds"]))
     return table
 
 
@@ -105,10 +106,3 @@ def _latency_table(latencies: list[dict[str, Any]]) -> Table:
             *(f"{row[name] / 1000:,.1f}" for name in percentiles),
         )
     return table
-
-
-def _percent(counts: Counter[str]) -> str:
-    """Return the share of seeds that held, in percent: 100 is all of them and 0 is none."""
-    held, seeds = counts["held"], counts["seeds"]
-    hundredths = 10_000 * held // seeds
-    return f"{max(hundredths, 1 if held else 0) / 100:.2f}"

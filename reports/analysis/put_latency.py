@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-PER_MILLE = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
-"""The share of the puts each percentile stands for."""
+from ..percentiles import PER_MILLE
+
 _BY = ("sync_flush", "disk", "producers")
 
 

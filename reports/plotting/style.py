@@ -14,14 +14,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from ..durations import duration
 
 KINDS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_STEPS = ("#9ecae1", "#4292c6", "#08519c", "#08306b")
-_INK, _QUIET, _GRID = "#1f2328", "#59636e", "#d8dee4"
+STEPS = ("#9ecae1", "#4292c6", "#08519c", "#08306b")
+INK, QUIET, GRID = "#1f2328", "#59636e", "#d8dee4"
 _SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
-    "text.color": _INK,
-    "axes.labelcolor": _QUIET,
-    "axes.edgecolor": _QUIET,
+    "text.color": INK,
+    "axes.labelcolor": QUIET,
+    "axes.edgecolor": QUIET,
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
@@ -29,10 +29,10 @@ _SETTINGS: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": _GRID,
+    "grid.color": GRID,
     "grid.linewidth": 0.6,
-    "xtick.color": _QUIET,
-    "ytick.color": _QUIET,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
     "lines.linewidth": 1.8,
     "legend.frameon": False,
     "figure.titlesize": 13,
@@ -54,8 +54,8 @@ def house_style() -> Iterator[None]:
 def steps(count: int) -> Sequence[str]:
     """Return so many colours from light to dark, for numbers that grow; 4 at most differ clearly."""
     if count <= 1:
-        return _STEPS[2:3]
-    return [_STEPS[round(number * (len(_STEPS) - 1) / (count - 1))] for number in range(count)]
+        return STEPS[2:3]
+    return [STEPS[round(number * (len(STEPS) - 1) / (count - 1))] for number in range(count)]
 
 
 def durations_on(axis: Axis) -> None:

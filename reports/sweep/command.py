@@ -1,10 +1,11 @@
 """The command that sweeps: seeds by the hundred thousand, on Spark or here, into a table that outlives it.
 
 JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "complete", "outcomes", "signatures",
-"failures": [paths], "seconds", "work_seconds"}`; outcomes, signatures and seconds are of this call, the rest is of the
-table.
+"failures": [paths], "report": path, null beyond this machine, "seconds", "work_seconds"}`; outcomes, signatures and
+seconds are of this call, the rest is of the table.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from ...scenarios.cli.common import (
     EXIT_HELD,
     OUT,
     JsonFile,
+    command_line,
     progress_bar,
     scenarios_named,
     seconds_in,
@@ -26,21 +28,32 @@ from ...scenarios.cli.common import (
     write_failures,
     write_json,
 )
+from ...scenarios.cli.reporting import leave_timelines, replay_command, write_page
+from ...scenarios.failures.failure import Failure
 from ...scenarios.mutants.known import find_mutant
 from ...scenarios.present import plain_table, tell_failure
+from ..html.sweep_report import sweep_page
+from ..html.sweep_results import SweepResults
 from ..spark.options import Conf, Master, Ship, engine_for
 
 if TYPE_CHECKING:
     from .sweep import Progress
+    from .table import Table
 
 GUIDED_ROUNDS = 8
 _BAD = ("harness-error", "nondeterministic", "timed-out", "crashed")
 
 
 def sweep(
+    context: typer.Context,
     seeds: Annotated[str, typer.Option(help="N or A:B, of each scenario.")],
     out: Annotated[
-        str, typer.Option("--out", "-o", help="Directory or URI of the table; a sweep that is there goes on.")
+        str,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Directory or URI of the table, and its report; a sweep that is there goes on.",
+        ),
     ],
     scenario: Annotated[
         list[str] | None, typer.Option(help="A scenario; repeatable. All of them without any.")
@@ -114,8 +127,13 @@ def sweep(
             raise typer.BadParameter(f"{out}: {error}", param_hint="--out") from error
         failures = smallest_failures(table)
         small = sorted(shrunk_failures(failures, engine, seconds), key=lambda failure: failure.signature)
-    paths = write_failures(small, Path(out) if "://" not in out else None)
+    here = Path(out) if "://" not in out else None
+    paths = write_failures(small, here)
     took = perf_counter() - began
+    report = None
+    if here is not None:
+        left = done.seeds - done.done_before - done.done
+        report = _leave_report(here, table, mutant, small, paths, command_line(context), took, left)
     if json_file is not None:
         document = {
             "format": "tornlog-sweep-result/1",
@@ -126,6 +144,7 @@ def sweep(
             "outcomes": dict(sorted(done.outcomes.items())),
             "signatures": dict(sorted(done.signatures.items())),
             "failures": [str(path) for path in paths.values()],
+            "report": None if report is None else str(report),
             "seconds": round(took, 3),
             "work_seconds": round(done.work_seconds, 3),
         }
@@ -134,10 +153,44 @@ def sweep(
         _tell(done, took)
     for failure in small:
         path = paths.get(failure.signature)
-        tell_failure(ERR, failure, "" if path is None else f"tornlog replay {path}")
+        tell_failure(ERR, failure, "" if path is None else replay_command(path))
+    if report is not None and json_file != "-":
+        OUT.print(str(report), soft_wrap=True, markup=False)
     if any(done.outcomes[outcome] for outcome in _BAD):
         raise typer.Exit(EXIT_HARNESS)
     raise typer.Exit(EXIT_BROKEN if small else EXIT_HELD)
+
+
+def _leave_report(
+    out: Path,
+    table: "Table",
+    mutant: str | None,
+    failures: Sequence[Failure],
+    paths: Mapping[str, Path],
+    command: str,
+    seconds: float,
+    left: int,
+) -> Path:
+    """Leave the page of all rows that are there, and timelines of the first failures."""
+    from .summed import detections, summed
+
+    sums = summed(table)
+    results = SweepResults(
+        "sweep",
+        command,
+        seconds,
+        sums.pass_rates(),
+        sums.put_latency(),
+        [] if mutant is None else detections(table, mutant),
+        sums.fired,
+        sums.marks,
+        sums.judged,
+        sums.broken,
+        sums.signatures,
+        leave_timelines(failures, paths, out, lambda failure: replay_command(paths[failure.signature])),
+        left,
+    )
+    return write_page(sweep_page(results), out)
 
 
 def _tell(done: "Progress", took: float) -> None:

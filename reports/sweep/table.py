@@ -72,6 +72,12 @@ class Table:
         )
         return found.sort_by([("scenario", "ascending"), ("seed", "ascending")]).drop_columns(keys)
 
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yield some columns of all rows, piece by piece and in no order."""
+        system, root = open_place(self.place)
+        rows = ds.dataset(f"{root}/rows", schema=SCHEMA, filesystem=system, format="parquet")
+        yield from rows.to_batches(columns=columns)
+
     def rows_of(self, blocks: Iterable[Block], columns: list[str]) -> Iterator[Row]:
         """Yield some columns of the rows of blocks that are done, block by block."""
         system, root = open_place(self.place)

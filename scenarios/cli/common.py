@@ -1,8 +1,8 @@
 """What the commands share: where they print, how they exit, how seeds, times and failures are named."""
 
 from collections.abc import Iterable
-from math import isfinite
 from pathlib import Path
+from shlex import join
 from typing import Annotated
 
 import typer
@@ -14,6 +14,8 @@ from ..catalogue import SCENARIOS
 from ..failures.failure import Failure, FailureFileError
 from ..mutants.known import find_mutant
 from ..scenario import Scenario
+from .amounts import seconds_in as seconds_in
+from .amounts import seeds_in as seeds_in
 
 EXIT_HELD, EXIT_BROKEN, EXIT_USAGE, EXIT_HARNESS, EXIT_NONDETERMINISTIC = 0, 1, 2, 3, 4
 
@@ -23,9 +25,9 @@ ERR = Console(stderr=True, highlight=False)
 JsonFile = Annotated[
     str | None, typer.Option("--json", help="Write the result as JSON to FILE, - for stdout.")
 ]
-
-
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+JunitFile = Annotated[
+    Path | None, typer.Option("--junit", dir_okay=False, help="Write the result as JUnit XML to FILE.")
+]
 
 
 def progress_bar(*columns: ProgressColumn, ticks: bool = True) -> Progress:
@@ -49,36 +51,29 @@ def scenarios_named(names: list[str] | None, disk: str | None, policy: str | Non
         raise typer.BadParameter(str(error)) from error
 
 
-def seeds_in(seeds: str | None, seed: int | None) -> range | None:
-    """Return the seeds that --seeds or --seed ask for, None if neither does."""
-    if seed is not None:
-        if seeds is not None:
-            raise typer.BadParameter("expected --seed or --seeds, found both", param_hint="--seed")
-        return range(seed, seed + 1)
-    if seeds is None:
-        return None
-    first, _, last = seeds.rpartition(":")
-    try:
-        found = range(int(first or 0), int(last))
-    except ValueError as error:
-        raise typer.BadParameter(f"expected N or A:B, found {seeds}", param_hint="--seeds") from error
-    if not found:
-        raise typer.BadParameter(f"expected at least one seed, found {seeds}", param_hint="--seeds")
-    return found
+def was_given(context: typer.Context, name: str) -> bool:
+    """Return whether the command line names a parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
-def seconds_in(text: str) -> float:
-    """Return the seconds in a time such as 30s, 5m or 1h."""
-    unit = _UNITS.get(text[-1:])
-    try:
-        found = float(text[:-1]) * unit if unit else float(text)
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"expected a time such as 30s or 5m, found {text}", param_hint="--time"
-        ) from error
-    if not (found > 0 and isfinite(found)):
-        raise typer.BadParameter(f"expected more than 0 and an end, found {text}", param_hint="--time")
-    return found
+def command_line(context: typer.Context) -> str:
+    """Return the command line of a command, its arguments in front of its options."""
+    arguments: list[str] = []
+    options: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if not was_given(context, name):
+            continue
+        value = context.params[name]
+        values = value if isinstance(value, list | tuple) else [value]
+        if parameter.param_type_name == "argument":
+            arguments += map(str, values)
+        elif isinstance(value, bool):
+            options.append(parameter.opts[0] if value else parameter.secondary_opts[0])
+        else:
+            options += [text for one in values for text in (parameter.opts[0], str(one))]
+    return join(["tornlog", context.info_name or "", *arguments, *options])
 
 
 def options_text(**chosen: str | None) -> str:

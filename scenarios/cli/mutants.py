@@ -5,6 +5,7 @@ else `{"messages", "preemptions", "switches", "sectors", "faults", "lives", "tri
 """
 
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated
 
 import typer
@@ -18,18 +19,37 @@ from ..present import (
     hunts_table,
     tell_survivors,
 )
-from .common import ERR, EXIT_BROKEN, EXIT_HELD, OUT, JsonFile, progress_bar, write_failures
+from .common import (
+    ERR,
+    EXIT_BROKEN,
+    EXIT_HELD,
+    OUT,
+    JsonFile,
+    JunitFile,
+    command_line,
+    progress_bar,
+    write_failures,
+)
+from .drawing import pages
+from .junit import hunts_document, write_junit
+from .reporting import leave_hunt_report
+from .results import HuntResults
 
 _SHRINK_SECONDS = 15.0
 
 
 def mutants(
+    context: typer.Context,
     ids: Annotated[list[str] | None, typer.Argument(help="Mutants; all of the set without any.")] = None,
     which: Annotated[str, typer.Option("--set", help=f"One of {', '.join(SETS)}.")] = SETS[0],
     seeds: Annotated[int, typer.Option(min=1, help="Seeds per mutant at most.")] = 500,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     shrink: Annotated[bool, typer.Option(help="Make what finds each small, for 15 s at most.")] = False,
-    out: Annotated[Path | None, typer.Option(file_okay=False, help="Leave failures in DIR/failures.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="Leave report.html, failures and timelines in DIR."),
+    ] = None,
+    junit: JunitFile = None,
     json_file: JsonFile = None,
 ) -> None:
     """Put bugs into the store, one at a time, and see whether the harness finds them.
@@ -42,15 +62,24 @@ def mutants(
     if which not in SETS:
         raise typer.BadParameter(f"expected one of {', '.join(SETS)}, found {which}", param_hint="--set")
     wanted = list(dict.fromkeys(ids or mutants_in(which)))
+    drawing = None if out is None else pages()
     hunts = []
+    began = perf_counter()
     with progress_bar(TextColumn("{task.description}"), BarColumn()) as progress:
         bar = progress.add_task("", total=len(wanted))
         for hunted in hunt_all(wanted, seeds, jobs=jobs, shrink_seconds=_SHRINK_SECONDS if shrink else None):
             hunts.append(hunted)
             progress.update(bar, description=hunted.id, advance=1)
-    write_failures((hunted.failure for hunted in hunts if hunted.failure is not None), out)
+    took = perf_counter() - began
+    paths = write_failures((hunted.failure for hunted in hunts if hunted.failure is not None), out)
+    report = None
+    if out is not None and drawing is not None:
+        results = HuntResults(command_line(context), hunts, took, SURVIVORS)
+        report = leave_hunt_report(results, drawing, paths, out)
     if json_file is not None:
         write_json(json_file, [hunted.to_json() for hunted in hunts])
+    if junit is not None:
+        write_junit(junit, hunts_document(hunts))
     if json_file != "-":
         OUT.print(hunts_table(hunts))
         tell_survivors(OUT, hunts)
@@ -58,6 +87,8 @@ def mutants(
         if hunted.clean_violation:
             text = f"{hunted.id}: without it, too: {hunted.clean_violation}"
             ERR.print(text, style="red", markup=False, soft_wrap=True)
+    if report is not None and json_file != "-":
+        OUT.print(str(report), soft_wrap=True, markup=False)
     as_expected = all(
         not hunted.clean_violation and (hunted.found or hunted.id in SURVIVORS) for hunted in hunts
     )

@@ -1,16 +1,16 @@
 """The command that runs seeds.
 
 JSON, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "claim", "seeds", "crash_points", "fired",
-"marks", "violations", "errors", "nondeterministic", "digest", "messages", "steps", "seconds"}], "failures": [paths],
-"seconds"}`; with --require-coverage also "never": `{"faults": [names], "marks": [names]}`; with --as also "version":
-`{"id", "bugs": [{"id", "verdict": "has", "has not" or "not certain", "on", "reason", "left_out"}], "deviations": {id:
-text}, "broken": [{"promise", "kind", "times", "scenarios": {name: times}, "scenario", "seed", "causes": [{"id",
-"tries", "mended", "enough"}], "clean", "again": command}]}`.
+"marks", "violations", "errors", "nondeterministic", "digest", "messages", "steps", "seconds", "disks": {disk: seeds
+that came to a verdict}, "broken": [{"invariant", "disk", "seeds"}]}], "failures": [paths], "seconds"}`; with --out also
+"report": path; with --timeline or --trace also "drawn": `[paths]`; with --require-coverage also "never": `{"faults":
+[names], "marks": [names]}`; with --as also "version": `{"id", "bugs": [{"id", "verdict": "has", "has not" or "not
+certain", "on", "reason", "left_out"}], "deviations": {id: text}, "broken": [{"promise", "kind", "times", "scenarios":
+{name: times}, "scenario", "seed", "causes": [{"id", "tries", "mended", "enough"}], "clean", "again": command}]}`.
 """
 
-import shlex
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -23,6 +23,7 @@ from ...sim.policies.replay import Replay
 from ...sim.schedule import parse_schedule
 from ...store.commands import write_json
 from ..blame import BrokenPromise, broken_promises, explained
+from ..chronicle.recording import chronicle_of_seed
 from ..coverage import never_fired, never_hit
 from ..failures.failure import Failure
 from ..mutants.known import find_mutant
@@ -45,16 +46,25 @@ from .common import (
     EXIT_NONDETERMINISTIC,
     OUT,
     JsonFile,
+    JunitFile,
+    command_line,
     options_text,
     progress_bar,
     scenarios_named,
     seconds_in,
     seeds_in,
+    was_given,
     write_failures,
 )
+from .drawing import TimelineFile, TraceFile, draw_run, pages
+from .junit import runs_document, write_junit
+from .reporting import leave_run_report, replay_command
+from .results import RunResults
+from .summary import append_summary
 
 
 def run(
+    context: typer.Context,
     names: Annotated[list[str] | None, typer.Argument(help="Scenarios; all without any.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     seeds: Annotated[str | None, typer.Option(help="N, or A:B for A to B - 1, of each scenario.")] = None,
@@ -79,7 +89,18 @@ def run(
     require_coverage: Annotated[
         bool, typer.Option(help="Fail if a kind of fault never fires, or a mark is never hit.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(file_okay=False, help="Leave failures in DIR/failures.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False, help="Leave report.html, failures and timelines in DIR; bare `run` does, in out."
+        ),
+    ] = None,
+    timeline: TimelineFile = None,
+    trace: TraceFile = None,
+    junit: JunitFile = None,
+    summary: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Append a summary in Markdown to FILE.")
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Pull the plug on the store, seed after seed, and judge what is left."""
@@ -94,7 +115,14 @@ def run(
     if require_coverage and (names or disk or policy):
         raise typer.BadParameter("only all scenarios at once can fire all", param_hint="--require-coverage")
     wanted = seeds_in(seeds, seed)
+    if (timeline or trace) and (seed is None or len(scenarios) != 1):
+        raise typer.BadParameter(
+            "one run is drawn: expected one scenario and --seed", param_hint="--timeline"
+        )
     seconds = seconds_in(time) if time is not None else (None if wanted is not None else 30.0)
+    if not any(was_given(context, name) for name in context.params):
+        out = Path("out")
+    drawing = None if out is None else pages()
     began = perf_counter()
     if schedule is not None:
         if seed is None or len(scenarios) != 1 or check_determinism:
@@ -109,6 +137,12 @@ def run(
             jobs=jobs,
         )
     took = perf_counter() - began
+    drawn: list[Path] = []
+    if seed is not None and (timeline is not None or trace is not None):
+        again_policy = None if schedule is None else _policy_in(schedule)
+        drawn = draw_run(
+            chronicle_of_seed(scenarios[0], seed, mutant=mutant, policy=again_policy), timeline, trace
+        )
     paths = _leave_failures(tallies, out)
     document: dict[str, Any] = {
         "format": "tornlog-run/1",
@@ -116,30 +150,50 @@ def run(
         "failures": [str(path) for path in paths.values()],
         "seconds": round(took, 3),
     }
+    if drawn:
+        document["drawn"] = [str(path) for path in drawn]
     never = {"faults": never_fired(tallies), "marks": never_hit(tallies)} if require_coverage else {}
     if require_coverage:
         document["never"] = never
-    broken = [] if version is None else _explain(broken_promises(tallies), version, jobs)
+    broken = broken_promises(tallies)
+    if version is not None:
+        broken = _explain(broken, version, jobs)
+
+    def shown_again(failure: Failure) -> str:
+        return _again(failure, paths, options)
 
     def again(row: BrokenPromise) -> str:
-        return _again(row.first, paths, options)
+        return shown_again(row.first)
 
     if version is not None:
         document["version"] = version_json(version, broken, again)
+    report = None
+    if out is not None and drawing is not None:
+        results = RunResults(command_line(context), tallies, took, broken, mutant, version, never)
+        report = leave_run_report(results, drawing, paths, out, shown_again)
+        document["report"] = str(report)
     if json_file is not None:
         write_json(json_file, document)
+    if junit is not None:
+        write_junit(junit, runs_document(tallies, shown_again))
+    if summary is not None:
+        append_summary(summary, tallies, took, shown_again)
     if json_file != "-":
         OUT.print(runs_table(tallies, took))
         tell_fired(OUT, tallies)
+        for path in drawn:
+            OUT.print(str(path), soft_wrap=True, markup=False)
         if version is not None:
             tell_version(OUT, version, broken, again)
     for tally in tallies:
         if version is None:
-            _tell_failures(tally, paths, options)
+            _tell_failures(tally, shown_again)
         _tell_errors(tally)
     for what, missing in never.items():
         if missing:
             ERR.print(f"{what} that never did: {', '.join(missing)}", style="red", soft_wrap=True)
+    if report is not None and json_file != "-":
+        OUT.print(str(report), soft_wrap=True, markup=False)
     raise typer.Exit(_exit_code(tallies) or (EXIT_BROKEN if any(never.values()) else EXIT_HELD))
 
 
@@ -162,12 +216,16 @@ def _explain(rows: list[BrokenPromise], version: Version, jobs: int) -> list[Bro
     return found
 
 
-def _run_schedule(scenario: Scenario, seed: int, mutant: str | None, file: Path) -> Tally:
-    """Run one seed under the schedule in a file, and print what of that never happened."""
+def _policy_in(file: Path) -> Replay:
     try:
-        policy = Replay(parse_schedule(file.read_text()))
+        return Replay(parse_schedule(file.read_text()))
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{file}: {error}", param_hint="--schedule") from error
+
+
+def _run_schedule(scenario: Scenario, seed: int, mutant: str | None, file: Path) -> Tally:
+    """Run one seed under the schedule in a file, and print what of that never happened."""
+    policy = _policy_in(file)
     tally = Tally(scenario)
     tally.add(run_seed(scenario, seed, mutant=mutant, policy=policy))
     for switch in policy.unmet:
@@ -222,6 +280,11 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
         "messages": tally.messages,
         "steps": tally.steps,
         "seconds": round(tally.wall_seconds, 3),
+        "disks": dict(sorted(tally.judged.items())),
+        "broken": [
+            {"invariant": invariant, "disk": disk, "seeds": seeds}
+            for (invariant, disk), seeds in sorted(tally.broken.items())
+        ],
     }
 
 
@@ -230,17 +293,17 @@ def _leave_failures(tallies: list[Tally], out: Path | None) -> dict[str, Path]:
     return write_failures((failure for tally in tallies for failure in tally.failures), out)
 
 
-def _tell_failures(tally: Tally, paths: dict[str, Path], options: str) -> None:
+def _tell_failures(tally: Tally, again: Callable[[Failure], str]) -> None:
     """Print the first failure of a scenario, and how to see it again."""
     for failure in tally.failures[:1]:
-        tell_failure(ERR, failure, _again(failure, paths, options))
+        tell_failure(ERR, failure, again(failure))
 
 
 def _again(failure: Failure, paths: dict[str, Path], options: str) -> str:
     """Return the command that shows a failure again."""
     path = paths.get(failure.signature)
     if path is not None:
-        return f"tornlog replay {shlex.quote(str(path))}"
+        return replay_command(path)
     return f"tornlog run {failure.scenario} --seed {failure.seed}{options}"
 
 

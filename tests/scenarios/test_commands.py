@@ -127,8 +127,9 @@ def test_time_ends_a_run_without_seeds(tornlog: Tornlog) -> None:
 
 
 def test_without_seeds_or_time_a_run_takes_30_seconds(
-    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     asked: list[object] = []
 
     def run_nothing(batches: object, *, seconds: float | None, **_: object) -> dict[str, object]:
@@ -139,6 +140,17 @@ def test_without_seeds_or_time_a_run_takes_30_seconds(
     for arguments in ((), ("--time", "2m"), ("--seeds", "5"), ("--seeds", "5", "--time", "1.5")):
         assert tornlog("run", *arguments).exit_code == 0
     assert asked == [30.0, 120.0, None, 1.5]
+
+
+def test_a_run_without_any_options_leaves_its_report_in_out(
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_command, "run_batches", lambda batches, **_: {})
+    assert tornlog("run", "--jobs", 1).exit_code == 0
+    assert not Path("out").exists()
+    assert tornlog("run").stdout.endswith("\nout/report.html\n")
+    assert "Nothing was run" in Path("out", "report.html").read_text()
 
 
 def test_disk_and_policy_narrow_a_run(tornlog: Tornlog) -> None:
@@ -211,9 +223,9 @@ def test_a_failure_that_is_not_left_can_be_had_again_by_its_seed(tornlog: Tornlo
     assert tornlog(*again).stderr == result.stderr
 
 
-def test_a_run_that_holds_leaves_nothing(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_run_that_holds_leaves_a_report_and_no_failures(tornlog: Tornlog, tmp_path: Path) -> None:
     tornlog("run", NAME, "--seeds", 1, "--out", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
 
 
 def test_an_error_of_the_harness_exits_3(tornlog: Tornlog, broken_in_catalogue: str) -> None:

@@ -33,7 +33,16 @@ def seeds_of(batches: Sequence[Batch], scenario: Scenario) -> list[int]:
 def sums(tallies: dict[str, Tally]) -> dict[str, tuple[object, ...]]:
     """Return all of each tally that the clock has no part in."""
     return {
-        name: (tally.seeds, tally.crash_points, tally.messages, tally.steps, tally.fired, tally.digest)
+        name: (
+            tally.seeds,
+            tally.crash_points,
+            tally.messages,
+            tally.steps,
+            tally.fired,
+            tally.judged,
+            tally.broken,
+            tally.digest,
+        )
         for name, tally in tallies.items()
     }
 
@@ -106,6 +115,22 @@ def test_progress_is_told_batch_by_batch(quiet_scenario: Scenario) -> None:
         on_progress=lambda tally, more: told.append((tally.seeds, more)),
     )
     assert told == [(BATCH_SEEDS, BATCH_SEEDS), (BATCH_SEEDS + 2, 2)]
+
+
+def test_verdicts_are_counted_by_disk_and_what_broke_by_disk_and_invariant() -> None:
+    tally = run_batches([Batch(TWO[0], 0, 20, mutant="ack-before-flush")])[TWO[0].name]
+    assert tally.judged.total() == 20
+    assert set(tally.judged) <= set(TWO[0].ranges.disk)
+    assert tally.broken.total() == tally.violations > 0
+    for (invariant, disk), seeds in tally.broken.items():
+        of_disk = [one for one in tally.failures if one.original.record.plan.disk == disk]
+        assert invariant == "STATUS"
+        assert seeds == len(of_disk) <= tally.judged[disk]
+
+
+def test_a_seed_without_a_verdict_is_judged_on_no_disk(broken_scenario: Scenario) -> None:
+    tally = run_batches([Batch(broken_scenario, 0, 3)])["broken"]
+    assert (tally.seeds, tally.judged, tally.broken) == (3, {}, {})
 
 
 def test_an_error_of_the_harness_is_counted_and_named(

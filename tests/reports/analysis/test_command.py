@@ -27,6 +27,9 @@ def test_an_analysis_is_a_document_and_files(sweep_of: Any, tmp_path: Path) -> N
     assert "bit rot" in document["never"]["faults"]
     assert "index rolls" in document["never"]["marks"]
     assert [Path(path).exists() for path in document["files"]] == [True] * 5
+    page = Path(document["report"])
+    assert page == out / "report.html"
+    assert "1 of 2 seeds broke a promise" in page.read_text()
 
 
 def test_the_terminal_has_sums_and_what_broke(sweep_of: Any) -> None:

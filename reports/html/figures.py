@@ -1,0 +1,40 @@
+"""The pictures of the pages, as SVG; without matplotlib, a line that says how to get them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .render import Picture
+
+_HINT = "Here would be a picture: `pip install tornlog[plot]` brings what draws it."
+Row = dict[str, Any]
+
+
+def detection_picture(seeds: Sequence[int], mutants: int) -> Picture:
+    """Draw how many of some mutants were found within how many seeds; seeds: what each that was found took."""
+
+    def draw() -> str:
+        from ..plotting.detection import detection_figure
+        from ..plotting.inline import inline_svg
+
+        return inline_svg(lambda: detection_figure(seeds, mutants), "detection")
+
+    return _picture(draw)
+
+
+def latency_picture(rows: Sequence[Row]) -> Picture:
+    """Draw latencies of puts; rows: as `reports.analysis.put_latency` has them."""
+
+    def draw() -> str:
+        from ..plotting.inline import inline_svg
+        from ..plotting.put_latency import put_latency_figure
+
+        return inline_svg(lambda: put_latency_figure(rows), "latency")
+
+    return _picture(draw)
+
+
+def _picture(draw: Callable[[], str]) -> Picture:
+    try:
+        return Picture(draw())
+    except ImportError:
+        return Picture("", _HINT)

@@ -1,0 +1,132 @@
+"""The page of `tornlog mutants`: which were found, by what and how soon, and which were not."""
+
+from statistics import median
+from typing import Any, NamedTuple
+
+from ...scenarios.cli.results import HuntResults
+from ...scenarios.hunt import Hunted
+from ...scenarios.mutants.known import mutant_named
+from ...scenarios.present import SIZE_TOLD
+from .failures import Told, told
+from .figures import detection_picture
+from .render import Facts, Verdict, counted, figure, render
+
+_NAMES_TOLD = 4
+_POINTS_MIN = 3
+"""Finds, for a curve to be worth looking at."""
+
+
+class MutantRow(NamedTuple):
+    """One mutant."""
+
+    id: str
+    summary: str
+    invariant: str
+    """That found it; empty if nothing did."""
+    seeds: int
+    seconds: str
+    size: str
+    clean: str
+    """What the store without it broke."""
+    alarming: bool
+    """Whether it is not as it should be."""
+    why: str
+    """What there is to say if it is not plainly found."""
+    told: Told | None
+
+
+def hunt_page(results: HuntResults) -> str:
+    """Return the page, as HTML."""
+    rows = [_row(hunted, results) for hunted in results.hunts]
+    found = [hunted.seeds for hunted in results.hunts if hunted.found]
+    picture = detection_picture(found, len(rows)) if len(found) >= _POINTS_MIN else None
+    missing = [row for row in rows if row.why]
+    stories = [row.told for row in rows if row.told is not None]
+    sections = [
+        ("missing", "What is missing", missing),
+        ("mutants", "Mutants", True),
+        ("detection", "How many seeds it takes", picture),
+        ("failures", "What found them", stories),
+    ]
+    return render(
+        "hunt.html",
+        "mutants",
+        _verdict(rows),
+        results.command,
+        _facts(results, found),
+        sections=[(anchor, title) for anchor, title, wanted in sections if wanted],
+        rows=rows,
+        missing=missing,
+        sized=any(row.size for row in rows),
+        picture=picture,
+        told=stories,
+    )
+
+
+def _row(hunted: Hunted, results: HuntResults) -> MutantRow:
+    survives = results.survivors.get(hunted.id, "")
+    why = ""
+    if hunted.clean_violation:
+        why = f"without it, too: {hunted.clean_violation}"
+    elif not hunted.found:
+        why = survives or "not found, and nobody knows why it lives"
+    elif survives:
+        why = f"found, although it is said of it: {survives}"
+    return MutantRow(
+        hunted.id,
+        mutant_named(hunted.id).summary,
+        hunted.invariant,
+        hunted.seeds,
+        f"{hunted.seconds:,.1f}",
+        _size(hunted.shrunk),
+        hunted.clean_violation,
+        bool(hunted.clean_violation) or not (hunted.found or survives),
+        why,
+        _told(hunted, results),
+    )
+
+
+def _told(hunted: Hunted, results: HuntResults) -> Told | None:
+    if hunted.failure is None:
+        return None
+    failure = hunted.failure
+    return told(results.failures[failure.signature], hunted.id, f"{hunted.invariant}, seed {failure.seed}")
+
+
+def _size(shrunk: dict[str, Any] | None) -> str:
+    return "" if shrunk is None else " ".join(str(shrunk[name]) for name in SIZE_TOLD)
+
+
+def _verdict(rows: list[MutantRow]) -> Verdict:
+    found = sum(bool(row.invariant) for row in rows)
+    noisy = [row.id for row in rows if row.clean]
+    missed = [row.id for row in rows if row.alarming and not row.clean]
+    known = len(rows) - found - len(missed)
+    more = []
+    if noisy:
+        more.append(f"The store without the bug broke, too: {_names(noisy)}")
+    if missed:
+        more.append(f"Not found: {_names(missed)}")
+    if known:
+        more.append(f"{counted(known, 'mutant')} not found of which it is known why")
+    if noisy or missed:
+        return Verdict("broken", f"{found} of {counted(len(rows), 'mutant')} found", tuple(more))
+    text = f"{found} of {counted(len(rows), 'mutant')} found, and the clean store is silent"
+    return Verdict("held", text, tuple(more))
+
+
+def _names(names: list[str]) -> str:
+    text = ", ".join(names[:_NAMES_TOLD])
+    more = len(names) - _NAMES_TOLD
+    return f"{text} and {more} more" if more > 0 else text
+
+
+def _facts(results: HuntResults, found: list[int]) -> Facts:
+    return [
+        ("mutants", figure(len(results.hunts))),
+        ("found", figure(len(found))),
+        ("seeds until found, median", f"{median(found):,.0f}" if found else "-"),
+        ("the most", figure(max(found)) if found else "-"),
+        ("seeds run", figure(sum(hunted.seeds for hunted in results.hunts))),
+        ("seconds", f"{results.seconds:,.1f}"),
+    ]

@@ -1,0 +1,123 @@
+"""The page of `tornlog run`: whether all held, and if not, what broke where, and how to see it again."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...scenarios.cli.results import RunResults
+from ...scenarios.present import faults_of, verdict_of
+from ...scenarios.runner import Tally
+from .coverage import coverage_groups
+from .failures import kinds_of
+from .promises import promises_table
+from .render import Facts, Verdict, counted, figure, render
+
+_KINDS_OPENED = 3
+_NAMES_TOLD = 4
+
+
+class ScenarioRow(NamedTuple):
+    """What one scenario came to."""
+
+    name: str
+    claim: str
+    seeds: int
+    crash_points: int
+    fired: int
+    violations: int
+    lost: str
+    """Seeds without a verdict, in words."""
+
+
+def run_page(results: RunResults) -> str:
+    """Return the page, as HTML."""
+    tallies, version = results.tallies, results.version
+    kinds = kinds_of(results.broken, results.failures)
+    errors = [text for tally in tallies for text in (*tally.nondeterministic[:1], *tally.errors[:1])]
+    sections = [
+        ("broke", "What broke", kinds),
+        ("scenarios", "Scenarios", True),
+        ("promises", "Promises by disk", True),
+        ("coverage", "Coverage", True),
+        ("failures", "Failures", kinds),
+        ("errors", "No verdict", errors),
+        ("version", "The version", version),
+    ]
+    return render(
+        "run.html",
+        "run",
+        _verdict(results),
+        results.command,
+        _facts(tallies, results.seconds),
+        sections=[(anchor, title) for anchor, title, wanted in sections if wanted],
+        mutant=results.mutant,
+        version=version,
+        on=0 if version is None else sum(fact.is_on for fact in version.facts),
+        rows=[_row(tally) for tally in tallies],
+        promises=promises_table(
+            sum((tally.judged for tally in tallies), Counter()),
+            sum((tally.broken for tally in tallies), Counter()),
+        ),
+        coverage=coverage_groups(
+            sum((tally.fired for tally in tallies), Counter()),
+            sum((tally.marks for tally in tallies), Counter()),
+        ),
+        kinds=kinds,
+        opened=_KINDS_OPENED,
+        errors=errors,
+    )
+
+
+def _verdict(results: RunResults) -> Verdict:
+    tallies = results.tallies
+    seeds = sum(tally.seeds for tally in tallies)
+    violated = sum(tally.violations for tally in tallies)
+    lost = sum(len(tally.errors) + len(tally.nondeterministic) for tally in tallies)
+    more = tuple(
+        f"{what} that never did: {', '.join(names)}" for what, names in results.never.items() if names
+    )
+    if violated:
+        return Verdict(
+            "broken", f"{_broken(results)} in {figure(violated)} of {counted(seeds, 'seed')}", more
+        )
+    if lost:
+        return Verdict("broken", f"{counted(lost, 'seed')} without a verdict", (verdict_of(tallies), *more))
+    if more:
+        return Verdict("broken", "Every promise held, but not all came about that had to", more)
+    if not seeds:
+        return Verdict("unsure", "Nothing was run")
+    return Verdict("held", "Every promise held")
+
+
+def _broken(results: RunResults) -> str:
+    """Return which promises broke."""
+    names = list(dict.fromkeys(row.promise for row in results.broken))
+    text = ", ".join(names) if len(names) <= _NAMES_TOLD else counted(len(names), "promise")
+    return f"{text} broken" if results.version is None else f"{results.version.id} breaks {text}"
+
+
+def _facts(tallies: Sequence[Tally], seconds: float) -> Facts:
+    seeds = sum(tally.seeds for tally in tallies)
+    return [
+        ("scenarios", figure(len(tallies))),
+        ("seeds", figure(seeds)),
+        ("crash points", figure(sum(tally.crash_points for tally in tallies))),
+        ("faults fired", figure(sum(faults_of(tally.fired).total() for tally in tallies))),
+        ("messages", figure(sum(tally.messages for tally in tallies))),
+        ("steps", figure(sum(tally.steps for tally in tallies))),
+        ("seconds", f"{seconds:,.1f}"),
+        ("seeds a second", f"{seeds / seconds:,.0f}" if seconds else "-"),
+    ]
+
+
+def _row(tally: Tally) -> ScenarioRow:
+    lost = ((tally.nondeterministic, "not deterministic"), (tally.errors, "lost to the harness"))
+    return ScenarioRow(
+        tally.scenario.name,
+        tally.scenario.claim,
+        tally.seeds,
+        tally.crash_points,
+        faults_of(tally.fired).total(),
+        tally.violations,
+        ", ".join(f"{len(seeds):,} {what}" for seeds, what in lost if seeds),
+    )

@@ -1,0 +1,179 @@
+"""The page of `tornlog sweep` and `tornlog analyze`: what the rows of many seeds come to."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ...scenarios.catalogue import SCENARIOS
+from ...scenarios.present import faults_of
+from ..durations import duration
+from ..percentiles import PER_MILLE
+from ..shares import percent
+from .coverage import coverage_groups
+from .failures import Told, told
+from .figures import latency_picture
+from .promises import promises_table
+from .render import Facts, Verdict, counted, figure, render
+from .sweep_results import Row, SweepResults
+
+_OUTCOMES = ("seeds", "held", "violated", "other")
+_WORST_TOLD = 20
+_WITHOUT = "-"
+"""In place of a name: of a disk that a seed did not live to draw."""
+
+
+class Rate(NamedTuple):
+    """What some seeds came to."""
+
+    name: str
+    about: str
+    seeds: int
+    violated: int
+    other: int
+    percent: str
+
+
+class Rates(NamedTuple):
+    """What seeds of the store as it is came to, or of mutants."""
+
+    whose: str
+    scenarios: list[Rate]
+    policies: list[str]
+    disks: list[tuple[str, list[Rate | None]]]
+    """A row for each disk, with a cell for each policy."""
+    worst: list[Rate]
+    """Combinations of scenario, disk and policy in which something broke."""
+    worst_of: int
+
+
+def sweep_page(results: SweepResults) -> str:
+    """Return the page, as HTML."""
+    clean = [row for row in results.pass_rates if row["mutant"] is None]
+    mutated = [row for row in results.pass_rates if row["mutant"] is not None]
+    rates = [_rates(whose, rows) for whose, rows in (("the store", clean), ("mutants", mutated)) if rows]
+    promises = None if results.broken is None else promises_table(results.judged, results.broken)
+    stories = [_told(results, signature) for signature in results.failures]
+    latencies = [_latency(row) for row in results.put_latency]
+    sections = [
+        ("rates", "Pass rates", rates),
+        ("detections", "Detections", results.detections),
+        ("promises", "Promises by disk", promises),
+        ("latency", "Put latency", latencies),
+        ("coverage", "Coverage", True),
+        ("failures", "Failures", stories),
+    ]
+    return render(
+        "sweep.html",
+        results.command_name,
+        _verdict(results),
+        results.command,
+        _facts(results),
+        sections=[(anchor, title) for anchor, title, wanted in sections if wanted],
+        mutant=_mutant(results.pass_rates),
+        rates=rates,
+        detections=results.detections,
+        promises=promises,
+        picture=latency_picture(results.put_latency) if latencies else None,
+        latencies=latencies,
+        coverage=coverage_groups(results.fired, results.marks),
+        told=stories,
+    )
+
+
+def _mutant(rows: Sequence[Row]) -> str | None:
+    """Return the one mutant that all seeds were run with, None if there is no such."""
+    mutants = {row["mutant"] for row in rows}
+    return mutants.pop() if len(mutants) == 1 else None
+
+
+def _totals(rows: Iterable[Row]) -> Counter[str]:
+    return sum((Counter({name: row[name] for name in _OUTCOMES}) for row in rows), Counter())
+
+
+def _verdict(results: SweepResults) -> Verdict:
+    totals = _totals(results.pass_rates)
+    more = [f"{counted(results.left, 'seed')} left: the same call again goes on"] if results.left else []
+    if totals["other"]:
+        more.insert(0, f"{counted(totals['other'], 'seed')} without a verdict")
+    seeds = counted(totals["seeds"], "seed")
+    if totals["violated"]:
+        return Verdict("broken", f"{figure(totals['violated'])} of {seeds} broke a promise", tuple(more))
+    if totals["other"]:
+        return Verdict("broken", f"No promise broken in {seeds}, and not all have a verdict", tuple(more))
+    if not totals["seeds"]:
+        return Verdict("unsure", "No seed has been run", tuple(more))
+    return Verdict("held", f"Every promise held in {seeds}", tuple(more))
+
+
+def _facts(results: SweepResults) -> Facts:
+    totals = _totals(results.pass_rates)
+    names = {"seeds": "seeds", "held": "held", "violated": "broke a promise", "other": "no verdict"}
+    return [
+        *((text, figure(totals[name])) for name, text in names.items()),
+        ("scenarios", figure(len({row["scenario"] for row in results.pass_rates}))),
+        ("faults fired", figure(faults_of(results.fired).total())),
+        ("seconds", f"{results.seconds:,.1f}"),
+    ]
+
+
+def _rates(whose: str, rows: Sequence[Row]) -> Rates:
+    scenarios = sorted({row["scenario"] for row in rows})
+    disks = sorted({row["disk"] or _WITHOUT for row in rows})
+    policies = sorted({row["policy"] or _WITHOUT for row in rows})
+    by_cell: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        by_cell.setdefault((row["disk"] or _WITHOUT, row["policy"] or _WITHOUT), []).append(row)
+    by_run: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        if row["held"] < row["seeds"]:
+            run = (row["scenario"], row["disk"] or _WITHOUT, row["policy"] or _WITHOUT)
+            by_run.setdefault(run, []).append(row)
+    worst = sorted(by_run, key=lambda run: (_share(by_run[run]), run))
+    return Rates(
+        whose,
+        [_rate(name, _claim(name), [row for row in rows if row["scenario"] == name]) for name in scenarios],
+        policies,
+        [(disk, [_cell(by_cell.get((disk, policy), ())) for policy in policies]) for disk in disks],
+        [_rate(run[0], f"{run[1]}, {run[2]}", by_run[run]) for run in worst[:_WORST_TOLD]],
+        len(worst),
+    )
+
+
+def _claim(scenario: str) -> str:
+    known = SCENARIOS.get(scenario)
+    return "" if known is None else known.claim
+
+
+def _share(rows: Iterable[Row]) -> float:
+    totals = _totals(rows)
+    return totals["held"] / totals["seeds"]
+
+
+def _cell(rows: Sequence[Row]) -> Rate | None:
+    return _rate("", "", rows) if rows else None
+
+
+def _rate(name: str, about: str, rows: Iterable[Row]) -> Rate:
+    totals = _totals(rows)
+    return Rate(
+        name,
+        about,
+        totals["seeds"],
+        totals["violated"],
+        totals["other"],
+        percent(totals["held"], totals["seeds"]),
+    )
+
+
+def _latency(row: Row) -> tuple[str, str, int, int, list[str]]:
+    """Return flush mode, disk, producers, puts, and the percentiles as people say them."""
+    times = [duration(row[name]) for name in (*PER_MILLE, "max_us")]
+    return ("sync" if row["sync_flush"] else "async", row["disk"], row["producers"], row["puts"], times)
+
+
+def _told(results: SweepResults, signature: str) -> Told:
+    left = results.failures[signature]
+    failure = left.failure
+    times = counted(results.signatures[signature], "time")
+    about = f"{failure.scenario}, seed {failure.seed}, {times} in all"
+    return told(left, f"{failure.violations[0].invariant} {failure.violations[0].field}", about)

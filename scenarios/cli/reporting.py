@@ -1,0 +1,87 @@
+"""What commands leave in a directory for a reader: a page, and the timelines that it leads to."""
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from ..chronicle.record import Subject
+from ..chronicle.recording import replay_with_chronicle
+from ..failures.failure import Failure
+from ..mutants.known import applied_mutant
+from .drawing import Pages, draw_run
+from .results import HuntResults, Left, RunResults
+
+PAGE = "report.html"
+TIMELINES_MAX = 12
+TIMELINE_STEPS_MAX = 20_000
+"""Scheduling points of a run that is drawn unasked: longer ones make pages of many megabytes."""
+
+Again = Callable[[Failure], str]
+"""Returns the command that shows a failure again."""
+
+
+def leave_run_report(
+    results: RunResults, pages: Pages, paths: Mapping[str, Path], out: Path, again: Again
+) -> Path:
+    """Leave the page of a run, and timelines of what broke it; paths: its failure artefacts below `out`."""
+    failures = _first_of_each_kind_first(row.failures for row in results.broken)
+    left = leave_timelines(failures, paths, out, again)
+    return write_page(pages.run_report(replace(results, failures=left)), out)
+
+
+def leave_hunt_report(results: HuntResults, pages: Pages, paths: Mapping[str, Path], out: Path) -> Path:
+    """Leave the page of some hunts, and timelines of what found mutants; paths: failure artefacts below `out`."""
+
+    def again(failure: Failure) -> str:
+        return replay_command(paths[failure.signature])
+
+    failures = [hunted.failure for hunted in results.hunts if hunted.failure is not None]
+    left = leave_timelines(failures, paths, out, again)
+    return write_page(pages.hunt_report(replace(results, failures=left)), out)
+
+
+def replay_command(path: Path) -> str:
+    """Return the command that replays a failure artefact."""
+    return shlex.join(["tornlog", "replay", str(path)])
+
+
+def write_page(html: str, out: Path) -> Path:
+    """Write the page of a directory, which is made if need be; return where."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / PAGE
+    path.write_text(html, encoding="utf-8")
+    return path
+
+
+def leave_timelines(
+    failures: Iterable[Failure], paths: Mapping[str, Path], out: Path, again: Again
+) -> dict[str, Left]:
+    """Return the first failure of each signature, by that, in the order given; the runs of the first few are drawn."""
+    left: dict[str, Left] = {}
+    drawn = 0
+    for failure in failures:
+        if failure.signature in left:
+            continue
+        timeline = ""
+        if drawn < TIMELINES_MAX and failure.smallest.steps <= TIMELINE_STEPS_MAX:
+            timeline = _draw(failure, out)
+            drawn += 1
+        file = paths[failure.signature].relative_to(out).as_posix()
+        left[failure.signature] = Left(failure, again(failure), file, timeline)
+    return left
+
+
+def _first_of_each_kind_first(kinds: Iterable[Iterable[Failure]]) -> list[Failure]:
+    in_turn = chain.from_iterable(zip_longest(*kinds))
+    return [failure for failure in in_turn if failure is not None]
+
+
+def _draw(failure: Failure, out: Path) -> str:
+    """Draw the smallest run that there is of a failure; return the page's path below `out`."""
+    subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
+    with applied_mutant(failure.mutant):
+        _, chronicle = replay_with_chronicle(subject, failure.smallest.record)
+    (page,) = draw_run(chronicle, out / "timelines" / f"{failure.signature}.html", None)
+    return page.relative_to(out).as_posix()

@@ -1,0 +1,127 @@
+"""Directories that commands have left, and the failures and tallies that pages are made of."""
+
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.scenarios.catalogue import SCENARIOS
+from tornlog.scenarios.failures.failure import Failure
+from tornlog.scenarios.runner import Batch, Tally, run_batches
+from tornlog.scenarios.seeds import run_seed
+
+NAME = "sync-flush-survives-power-loss"
+SEVERAL_WAYS = "flush-advance-on-io-error"
+"""A bug that breaks several promises within a few seeds of anything at all."""
+
+
+class Outline(HTMLParser):
+    """What of a page can be checked without a browser."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.anchors: list[str] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        self.tags.append(tag)
+        if tag == "a":
+            self.links.append(named["href"] or "")
+        if named.get("id"):
+            self.anchors.append(named["id"] or "")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="session")
+def outline() -> Callable[[str], Outline]:
+    return Outline
+
+
+@pytest.fixture(scope="session")
+def tornlog() -> Callable[..., Result]:
+    """Run the command line, and let pass what is no exit."""
+
+    def run(*arguments: object) -> Result:
+        result = CliRunner().invoke(application(), [str(argument) for argument in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def held(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a run of everything leaves that holds."""
+    out = tmp_path_factory.mktemp("held")
+    assert tornlog("run", "--seeds", 1, "--out", out).exit_code == 0
+    return out
+
+
+@pytest.fixture(scope="session")
+def broken(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a run leaves that broke promises in several ways, with its JSON in `run.json`."""
+    out = tmp_path_factory.mktemp("broken")
+    options = ("--seeds", 60, "--mutant", SEVERAL_WAYS, "--out", out, "--json", out / "run.json")
+    assert tornlog("run", "anything-goes", NAME, *options).exit_code == 1
+    return out
+
+
+@pytest.fixture(scope="session")
+def hunted(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What hunting mutants leaves: three that are found and one that is not, within so few seeds."""
+    out = tmp_path_factory.mktemp("hunted")
+    ids = ("ack-before-flush", "bad-length-trusted", SEVERAL_WAYS, "stale-tail-after-truncate")
+    assert tornlog("mutants", *ids, "--seeds", 25, "--out", out).exit_code == 1
+    return out
+
+
+@pytest.fixture(scope="session")
+def swept(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a sweep with a mutant leaves."""
+    out = tmp_path_factory.mktemp("swept") / "sweep"
+    options = ("--scenario", NAME, "--scenario", "clean-stop-loses-nothing", "--mutant", "ack-before-flush")
+    assert (
+        tornlog(
+            "sweep", "--seeds", 12, *options, "--master", "in-process", "--out", out, "--shrink", "1s"
+        ).exit_code
+        == 1
+    )
+    return out
+
+
+@pytest.fixture(scope="session")
+def swept_clean(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a sweep of the store as it is leaves."""
+    out = tmp_path_factory.mktemp("swept-clean") / "sweep"
+    options = ("--scenario", NAME, "--scenario", "async-flush-keeps-a-prefix", "--master", "in-process")
+    assert tornlog("sweep", "--seeds", 12, *options, "--out", out).exit_code == 0
+    return out
+
+
+@pytest.fixture(scope="session")
+def failure() -> Failure:
+    """A failure of the scenario NAME."""
+    found = run_seed(SCENARIOS[NAME], 0, mutant="ack-before-flush").failure
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def tally_of() -> Callable[..., Tally]:
+    """Run some seeds of the scenario NAME."""
+
+    def tally_of(seeds: int = 2, **options: Any) -> Tally:
+        return run_batches([Batch(SCENARIOS[NAME], 0, seeds, **options)])[NAME]
+
+    return tally_of

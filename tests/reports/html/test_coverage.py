@@ -1,0 +1,43 @@
+"""Coverage: bars for what came about, and names for what never did."""
+
+from tornlog.faults.kinds import FAULTS
+from tornlog.reports.html.coverage import coverage_groups
+from tornlog.scenarios.marks import MARKS
+
+FIRED = {
+    "torn page": 1000,
+    "bit rot": 1,
+    "short write": 0,
+    "crash": 3,
+    "crash xfs": 3,
+    "crash during sync": 2,
+}
+
+
+def test_bars_go_from_the_most_frequent_to_the_rarest() -> None:
+    faults, _, _ = coverage_groups(FIRED, {})
+    assert [(bar.name, bar.times) for bar in faults.bars] == [("torn page", 1000), ("bit rot", 1)]
+    assert faults.bars[0].percent == 100
+    assert 0 < faults.bars[1].percent < 20
+    assert faults.bars[0].meaning == FAULTS["torn page"]
+
+
+def test_what_never_came_about_is_named() -> None:
+    faults, _, marks = coverage_groups(FIRED, {"index rolls": 4})
+    assert [one.name for one in faults.never] == [
+        name for name in FAULTS if name not in ("torn page", "bit rot")
+    ]
+    assert [one.name for one in marks.never] == [name for name in MARKS if name != "index rolls"]
+
+
+def test_ends_of_lives_are_no_faults() -> None:
+    faults, ends, _ = coverage_groups(FIRED, {})
+    assert {bar.name: bar.times for bar in ends.bars} == {"crash under xfs": 3, "died during an operation": 2}
+    assert not [bar.name for bar in faults.bars if bar.name.startswith("crash")]
+    assert ends.never == []
+
+
+def test_nothing_at_all_is_no_error() -> None:
+    faults, ends, marks = coverage_groups({}, {})
+    assert (faults.bars, ends.bars, marks.bars) == ([], [], [])
+    assert len(faults.never) == len(FAULTS)

@@ -1,0 +1,100 @@
+"""The page of a hunt: what was found, what was not, and whether that is as it should be."""
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.reports.html.hunt_report import hunt_page
+from tornlog.scenarios.cli.results import HuntResults, Left
+from tornlog.scenarios.failures.failure import Failure
+from tornlog.scenarios.hunt import Hunted
+from tornlog.scenarios.mutants import MUTANTS
+
+Outlined = Callable[[str], Any]
+FOUND = Hunted("ack-before-flush", True, "STATUS", 3, 0.25, "")
+MISSED = Hunted("stale-tail-after-truncate", False, "", 500, 9.0, "")
+
+
+def results_of(*hunts: Hunted, **survivors: str) -> HuntResults:
+    return HuntResults(
+        "tornlog mutants", hunts, 9.25, {key.replace("_", "-"): why for key, why in survivors.items()}
+    )
+
+
+def test_what_a_hunt_leaves_is_a_page_with_every_mutant(hunted: Path, outline: Outlined) -> None:
+    html = (hunted / "report.html").read_text("utf-8")
+    page = outline(html)
+    assert "✗ 3 of 4 mutants found" in page.text
+    assert "Not found: stale-tail-after-truncate" in page.text
+    for name in ("ack-before-flush", "bad-length-trusted", "stale-tail-after-truncate"):
+        assert name in page.text
+        assert MUTANTS[name].summary in page.text
+    files = [link for link in page.links if not link.startswith("#")]
+    assert len([link for link in files if link.startswith("timelines/")]) == 6, (
+        "in the table, and with the story"
+    )
+    assert all((hunted / link).is_file() for link in files)
+    assert all(link[1:] in page.anchors for link in page.links if link.startswith("#"))
+    assert page.tags.count("svg") == 1
+
+
+def test_all_found_is_what_should_be(failure: Failure, outline: Outlined) -> None:
+    left = {failure.signature: Left(failure, "again")}
+    results = replace(results_of(replace(FOUND, failure=failure)), failures=left)
+    html = hunt_page(results)
+    assert '<div class="verdict held">' in html
+    page = outline(html)
+    assert "1 of 1 mutant found, and the clean store is silent" in page.text
+    assert "missing" not in page.anchors
+    assert failure.signature in page.anchors
+
+
+def test_one_that_is_not_found_is_missing(outline: Outlined) -> None:
+    html = hunt_page(results_of(FOUND, MISSED))
+    assert '<div class="verdict broken">' in html
+    page = outline(html)
+    assert "Not found: stale-tail-after-truncate" in page.text
+    assert "not found, and nobody knows why it lives" in page.text
+
+
+def test_one_that_is_known_to_live_is_as_it_should_be(outline: Outlined) -> None:
+    html = hunt_page(results_of(FOUND, MISSED, stale_tail_after_truncate="it does no harm"))
+    assert '<div class="verdict held">' in html
+    page = outline(html)
+    assert "1 mutant not found of which it is known why" in page.text
+    assert "it does no harm" in page.text
+
+
+def test_one_that_is_found_although_it_should_live_is_told(outline: Outlined) -> None:
+    page = outline(hunt_page(results_of(FOUND, ack_before_flush="it does no harm")))
+    assert "found, although it is said of it: it does no harm" in page.text
+
+
+def test_a_find_on_a_store_that_breaks_without_it_proves_nothing(outline: Outlined) -> None:
+    html = hunt_page(results_of(replace(FOUND, clean_violation="DUR: <b>gone</b>")))
+    assert '<div class="verdict broken">' in html
+    page = outline(html)
+    assert "The store without the bug broke, too: ack-before-flush" in page.text
+    assert "without it, too: DUR: <b>gone</b>" in page.text
+
+
+def test_how_small_a_find_became_is_there_if_that_was_asked_for(outline: Outlined) -> None:
+    shrunk = {"messages": 2, "preemptions": 1, "switches": 3, "sectors": 4, "faults": 0, "lives": 1}
+    assert "2 1 4" in outline(hunt_page(results_of(replace(FOUND, shrunk=shrunk)))).text
+    assert "size" not in re.findall(r"<th[^>]*>([^<]*)</th>", hunt_page(results_of(FOUND)))
+
+
+def test_without_matplotlib_the_page_says_how_to_get_the_picture(
+    monkeypatch: pytest.MonkeyPatch, outline: Outlined
+) -> None:
+    results = results_of(*(replace(FOUND, seeds=seeds) for seeds in (1, 20, 300)))
+    assert "svg" in outline(hunt_page(results)).tags
+    monkeypatch.setitem(sys.modules, "tornlog.reports.plotting.detection", None)
+    page = outline(hunt_page(results))
+    assert "svg" not in page.tags
+    assert "pip install tornlog[plot]" in page.text

@@ -1,0 +1,278 @@
+"""The page of a run: what it says of one that holds and of one that does not, and that nothing breaks out of it."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from tornlog.faults.kinds import FAULTS
+from tornlog.reports.html.pages import ReportPages
+from tornlog.reports.html.run_report import run_page
+from tornlog.scenarios.blame import BrokenPromise, Cause, broken_promises
+from tornlog.scenarios.catalogue import SCENARIOS
+from tornlog.scenarios.cli import reporting
+from tornlog.scenarios.cli.reporting import leave_run_report
+from tornlog.scenarios.cli.results import Left, RunResults
+from tornlog.scenarios.failures.failure import Failure
+from tornlog.scenarios.invariants import INVARIANTS
+from tornlog.scenarios.judging.evidence import Violation
+from tornlog.scenarios.mutants.versions import VERSIONS
+from tornlog.scenarios.realities import REALITIES
+from tornlog.scenarios.runner import Tally
+
+NAME = "sync-flush-survives-power-loss"
+EVIL = '</pre><script>alert(1)</script><img src=x onerror=alert(2)>"\x1b[31m\ud800'
+
+Outlined = Callable[[str], Any]
+Tallied = Callable[..., Tally]
+
+
+def page_in(directory: Path) -> str:
+    return (directory / "report.html").read_text("utf-8")
+
+
+def results_of(failure: Failure, tally: Tally, **more: Any) -> RunResults:
+    row = BrokenPromise("STATUS", "answer", 1, {failure.scenario: 1}, (failure,))
+    left = {failure.signature: Left(failure, "tornlog replay x.json")}
+    return RunResults("tornlog run", [tally], 1.0, [row], failures=left, **more)
+
+
+# Runs
+
+
+def test_a_run_that_holds_says_so_first(held: Path, outline: Outlined) -> None:
+    html = page_in(held)
+    page = outline(html)
+    assert '<div class="verdict held">' in html
+    assert re.search(r"<h1>.*Every promise held</h1>", html)
+    assert f"tornlog run --seeds 1 --out {held}" in page.text
+    assert "is-broken" not in html.partition("<body>")[2]
+    assert page.tags.count("h1") == 1
+    assert "failures" not in page.anchors
+    for scenario in SCENARIOS.values():
+        assert scenario.name in page.text
+        assert scenario.claim in page.text
+    for name in (*INVARIANTS, *REALITIES):
+        assert name in page.text
+
+
+def test_a_run_that_broke_says_what_and_how_often(broken: Path, outline: Outlined) -> None:
+    html = page_in(broken)
+    rows = json.loads((broken / "run.json").read_text())["scenarios"]
+    violated = sum(row["violations"] for row in rows)
+    heading = outline(re.findall(r"<h1>.*</h1>", html)[0]).text
+    names = {cell["invariant"] for row in rows for cell in row["broken"]}
+    assert len(names) > 1
+    assert '<div class="verdict broken">' in html
+    assert heading.endswith(f"broken in {violated} of 120 seeds")
+    assert all(name in heading for name in names)
+    assert "with the bug <b>flush-advance-on-io-error</b>" in html
+
+
+def test_the_table_of_promises_has_what_broke_on_which_disk(broken: Path, outline: Outlined) -> None:
+    html = page_in(broken)
+    rows = json.loads((broken / "run.json").read_text())["scenarios"]
+    expected: dict[tuple[str, str], int] = {}
+    disks: dict[str, int] = {}
+    for row in rows:
+        for cell in row["broken"]:
+            place = (cell["invariant"], cell["disk"])
+            expected[place] = expected.get(place, 0) + cell["seeds"]
+        for disk, seeds in row["disks"].items():
+            disks[disk] = disks.get(disk, 0) + seeds
+    assert sum(disks.values()) == 120
+    table = html.partition('<table class="matrix">')[2].partition("</table>")[0]
+    columns = list(REALITIES)
+    found = {}
+    for row in re.findall(r"<tr>(?:(?!</tr>).)*</tr>", table, re.DOTALL)[1:]:
+        invariant = re.findall(r'<th scope="row">([A-Z-]+)<small>', row)[0]
+        cells = re.findall(r"<td class=.*?</td>", row)
+        assert len(cells) == len(columns)
+        for disk, cell in zip(columns, cells, strict=True):
+            told = re.search(r"broken in ([\d,]+) of ([\d,]+) seeds", cell)
+            if told:
+                assert int(told[2]) == disks[disk]
+                found[invariant, disk] = int(told[1])
+    assert found == expected
+
+
+def test_every_link_leads_somewhere(held: Path, broken: Path, outline: Outlined) -> None:
+    for directory in (held, broken):
+        page = outline(page_in(directory))
+        assert page.links
+        assert len(page.anchors) == len(set(page.anchors))
+        for link in page.links:
+            if link.startswith("#"):
+                assert unquote(link[1:]) in page.anchors
+            else:
+                assert (directory / unquote(link)).is_file(), link
+
+
+def test_each_failure_is_told_and_can_be_seen_again(broken: Path, outline: Outlined) -> None:
+    html = page_in(broken)
+    page = outline(html)
+    paths = sorted((broken / "failures").iterdir())
+    assert len(paths) > 1
+    for path in paths:
+        failure = Failure.from_json(path.read_text())
+        assert failure.signature in page.anchors
+        assert failure.claim in page.text
+        assert failure.violations[0].summary in page.text
+        assert f"tornlog replay {path}" in page.text
+        assert all(line in page.text for line in failure.original.story[-10:])
+        assert f"timelines/{failure.signature}.html" in page.links
+        assert failure.scenario in (broken / "timelines" / f"{failure.signature}.html").read_text("utf-8")
+
+
+def test_places_and_values_of_a_violation_are_told(
+    tally_of: Tallied, failure: Failure, outline: Outlined
+) -> None:
+    violation = Violation("DUR", "gone", "commitlog", 4096, "record", "m0.1.0", "no record")
+    original = replace(failure.original, violations=[violation] * 5)
+    page = outline(run_page(results_of(replace(failure, original=original), tally_of())))
+    for text in ("commitlog @ 4096", "m0.1.0", "no record", "and 2 more like it"):
+        assert text in page.text
+
+
+# What is not as usual
+
+
+def test_nothing_that_a_run_says_breaks_out_of_the_page(
+    tally_of: Tallied, failure: Failure, outline: Outlined
+) -> None:
+    violation = Violation("STATUS", EVIL, EVIL, 1, EVIL, EVIL, EVIL)
+    original = replace(failure.original, violations=[violation], story=[EVIL])
+    evil = replace(failure, scenario=EVIL, claim=EVIL, original=original)
+    row = BrokenPromise("STATUS", EVIL, 1, {EVIL: 1}, (evil,), (Cause(EVIL, 1, 1, 1),))
+    tally = tally_of()
+    tally.scenario = replace(tally.scenario, name=EVIL, claim=EVIL)
+    tally.fired[EVIL] = tally.marks[EVIL] = 1
+    tally.errors.append(EVIL)
+    left = {evil.signature: Left(evil, EVIL, EVIL, EVIL)}
+    results = RunResults(EVIL, [tally], 1.0, [row], EVIL, None, {"faults": [EVIL]}, left)
+    html = run_page(results)
+    page = outline(html)
+    assert not {"script", "img"} & set(page.tags)
+    assert page.text.count("<script>alert(1)</script>") > 10
+    assert html.encode("utf-8").isascii() is False
+    assert "\x1b" not in html
+
+
+def test_seeds_without_a_verdict_are_no_held_promise(tally_of: Tallied, outline: Outlined) -> None:
+    tally = tally_of()
+    tally.errors.append("Traceback: it broke")
+    tally.nondeterministic.append("x --seed 1: two digests")
+    html = run_page(RunResults("tornlog run", [tally], 1.0))
+    assert '<div class="verdict broken">' in html
+    assert "2 seeds without a verdict" in html
+    page = outline(html)
+    assert "Traceback: it broke" in page.text
+    assert "two digests" in page.text
+    assert "1 not deterministic, 1 lost to the harness" in page.text
+
+
+def test_what_had_to_come_about_and_did_not_is_no_held_promise(tally_of: Tallied) -> None:
+    html = run_page(RunResults("tornlog run", [tally_of()], 1.0, never={"faults": ["bit rot"], "marks": []}))
+    assert '<div class="verdict broken">' in html
+    assert "faults that never did: bit rot" in html
+    assert "marks that never did:" not in html
+
+
+def test_without_a_seed_nothing_held() -> None:
+    html = run_page(RunResults("tornlog run", [], 0.0))
+    assert "Nothing was run" in html
+    assert '<div class="verdict held">' not in html
+
+
+def test_a_version_is_shown_with_its_bugs_and_what_they_broke(
+    tally_of: Tallied, failure: Failure, outline: Outlined
+) -> None:
+    version = VERSIONS["rocketmq-4.9.8"]
+    results = results_of(failure, tally_of(), mutant=version.id, version=version)
+    (row,) = results.broken
+    caused = replace(row, causes=(Cause("ack-before-flush", 3, 2, 1),))
+    tally = results.tallies[0]
+    tally.violations = 1
+    page = outline(run_page(replace(results, broken=[caused])))
+    assert "rocketmq-4.9.8 breaks STATUS in 1 of 2 seeds" in page.text
+    assert "ack-before-flush: without it 2 of 3 hold, alone it breaks 1" in page.text
+    for fact in version.facts:
+        assert fact.id in page.text
+        assert (fact.left_out or fact.reason) in page.text
+
+
+def test_what_never_fired_is_named(held: Path, outline: Outlined) -> None:
+    text = outline(page_in(held)).text
+    never = [name for name in FAULTS if f"{name}, " in text]
+    assert re.search(r"\d+ never did:", text)
+    assert never
+
+
+def test_only_so_many_timelines_are_drawn_and_none_of_a_run_that_has_no_end(
+    failure: Failure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outline: Outlined, tally_of: Tallied
+) -> None:
+    monkeypatch.setattr(reporting, "TIMELINES_MAX", 2)
+    endless = replace(failure, scenario="endless", original=replace(failure.original, steps=400_000))
+    failures = [endless, *(replace(failure, scenario=f"s{number}") for number in range(3))]
+    rows = [BrokenPromise("STATUS", "answer", 4, {one.scenario: 1 for one in failures}, tuple(failures))]
+    paths = {}
+    for one in failures:
+        paths[one.signature] = tmp_path / "failures" / f"{one.signature}.json"
+        paths[one.signature].parent.mkdir(exist_ok=True)
+        paths[one.signature].write_text(one.to_json())
+    results = RunResults("tornlog run", [tally_of()], 1.0, rows)
+    leave_run_report(results, ReportPages(), paths, tmp_path, lambda one: "again")
+    drawn = sorted(path.name for path in (tmp_path / "timelines").iterdir())
+    assert drawn == ["s0-status-answer.html", "s1-status-answer.html"]
+    page = outline(page_in(tmp_path))
+    assert len([link for link in page.links if link.startswith("timelines/")]) == 2
+    assert page.text.count("its timeline: the command above with --timeline FILE") == 2
+
+
+def test_failures_of_other_kinds_are_drawn_before_more_of_the_same(
+    failure: Failure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporting, "TIMELINES_MAX", 2)
+    other = replace(
+        failure, original=replace(failure.original, violations=[Violation("DUR", "gone", field="record")])
+    )
+    kinds = [
+        [replace(failure, scenario=name) for name in ("a", "b", "c")],
+        [replace(other, scenario=name) for name in ("a", "b")],
+    ]
+    rows = [
+        BrokenPromise(of[0].violations[0].invariant, "", len(of), {one.scenario: 1 for one in of}, tuple(of))
+        for of in kinds
+    ]
+    paths = {one.signature: tmp_path / f"{one.signature}.json" for of in kinds for one in of}
+    leave_run_report(RunResults("x", [], 1.0, rows), ReportPages(), paths, tmp_path, str)
+    drawn = sorted(path.name for path in (tmp_path / "timelines").iterdir())
+    assert drawn == ["a-dur-record.html", "a-status-answer.html"]
+
+
+# The file
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(
+    held: Path, broken: Path, hunted: Path, swept: Path
+) -> None:
+    for directory in (held, broken, hunted, swept):
+        html = re.sub(r'xmlns(:xlink)?="[^"]*"', "", page_in(directory))
+        assert not re.search(
+            r"https?:|\bsrc=|@import|url\((?!#)|<script|<link(?! rel=\"icon\" href=\"data:,\")", html
+        )
+        assert "default-src 'none'" in html
+
+
+def test_a_page_of_what_really_broke_counts_as_the_tallies_do(tally_of: Tallied, outline: Outlined) -> None:
+    tally = tally_of(4, mutant="ack-before-flush")
+    rows = broken_promises([tally])
+    left = {one.signature: Left(one, "again") for one in tally.failures}
+    page = outline(run_page(RunResults("tornlog run", [tally], 1.0, rows, "ack-before-flush", failures=left)))
+    assert f"STATUS broken in {tally.violations} of 4 seeds" in page.text
+    assert f"{tally.violations} times in 1 scenario" in page.text

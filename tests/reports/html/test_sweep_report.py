@@ -1,0 +1,117 @@
+"""The page of a sweep: outcomes, pass rates, detections and latencies, from its rows alone."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from typer.testing import Result
+
+from tornlog.reports.html.sweep_report import sweep_page
+from tornlog.reports.html.sweep_results import SweepResults
+from tornlog.scenarios.catalogue import SCENARIOS
+
+NAME = "sync-flush-survives-power-loss"
+Outlined = Callable[[str], Any]
+
+RATE = {
+    "mutant": None,
+    "scenario": "<i>a</i>",
+    "disk": "xfs",
+    "policy": "pct",
+    "seeds": 3,
+    "held": 3,
+    "violated": 0,
+    "other": 0,
+    "pass_rate": 1.0,
+}
+
+
+def results_of(*rates: dict[str, Any], **more: Any) -> SweepResults:
+    return SweepResults("sweep", "tornlog sweep", 1.0, rates, (), (), {}, {}, **more)
+
+
+def page_in(directory: Path) -> str:
+    return (directory / "report.html").read_text("utf-8")
+
+
+def test_a_sweep_that_broke_says_how_often_and_where(swept: Path, outline: Outlined) -> None:
+    page = outline(page_in(swept))
+    assert "with the bug ack-before-flush" in page.text
+    assert "of 24 seeds broke a promise" in page.text
+    assert SCENARIOS[NAME].claim in page.text
+    for title in ("Pass rates", "Detections", "Promises by disk", "Coverage", "Failures"):
+        assert title in page.text
+    assert "Put latency" not in page.text, "how fast a mutant answers is no news"
+
+
+def test_every_link_of_a_sweep_leads_somewhere(swept: Path, outline: Outlined) -> None:
+    page = outline(page_in(swept))
+    files = [link for link in page.links if not link.startswith("#")]
+    assert {link.partition("/")[0] for link in files} == {"failures", "timelines"}
+    assert all((swept / link).is_file() for link in files)
+    assert all(link[1:] in page.anchors for link in page.links if link.startswith("#"))
+
+
+def test_a_sweep_that_held_has_latencies_as_a_picture_and_a_table(
+    swept_clean: Path, outline: Outlined
+) -> None:
+    html = page_in(swept_clean)
+    page = outline(html)
+    assert "✓ Every promise held in 24 seeds" in page.text
+    assert page.tags.count("svg") == 1
+    assert "p99.9" in page.text
+    assert "sync flush" in page.text
+    assert "var(--ink" in html, "a picture has the colours of its page"
+    assert "Failures" not in page.text
+
+
+def test_json_names_the_page_of_a_sweep(tornlog: Callable[..., Result], tmp_path: Path) -> None:
+    options = ("--scenario", NAME, "--master", "in-process", "--out", tmp_path / "sweep")
+    document = json.loads(tornlog("sweep", "--seeds", 2, *options, "--json", "-").stdout)
+    assert document["report"] == str(tmp_path / "sweep" / "report.html")
+    assert Path(document["report"]).is_file()
+    assert tornlog("sweep", "--seeds", 2, *options).stdout.endswith(f"{document['report']}\n")
+
+
+def test_a_sweep_that_goes_on_tells_of_all_rows(tornlog: Callable[..., Result], tmp_path: Path) -> None:
+    options = ("--scenario", NAME, "--master", "in-process", "--out", tmp_path / "sweep")
+    for _ in range(2):
+        tornlog("sweep", "--seeds", 3, *options)
+        assert "Every promise held in 3 seeds" in page_in(tmp_path / "sweep")
+
+
+def test_names_of_rows_are_text(outline: Outlined) -> None:
+    page = outline(sweep_page(results_of(RATE)))
+    assert "i" not in page.tags
+    assert "<i>a</i>" in page.text
+
+
+def test_seeds_without_a_verdict_or_without_a_row_are_told(outline: Outlined) -> None:
+    lost = {**RATE, "disk": None, "policy": None, "held": 0, "other": 3}
+    html = sweep_page(results_of(RATE, lost, left=5))
+    assert '<div class="verdict broken">' in html
+    page = outline(html)
+    assert "No promise broken in 6 seeds, and not all have a verdict" in page.text
+    assert "3 seeds without a verdict" in page.text
+    assert "5 seeds left: the same call again goes on" in page.text
+
+
+def test_a_sweep_without_rows_holds_nothing() -> None:
+    assert "No seed has been run" in sweep_page(results_of())
+
+
+def test_the_store_and_its_mutants_are_told_apart(outline: Outlined) -> None:
+    mutant = {**RATE, "mutant": "m", "held": 1, "violated": 2}
+    page = outline(sweep_page(results_of(RATE, mutant)))
+    assert "Of the store, by scenario" in page.text
+    assert "Of mutants, by scenario" in page.text
+    assert "Where it broke: 1 of 1 combination" in page.text
+    assert "with the bug" not in page.text
+
+
+def test_without_counts_of_broken_promises_there_is_no_table_of_them(outline: Outlined) -> None:
+    known = results_of(RATE, judged={"xfs": 3}, broken={})
+    assert "promises" in outline(sweep_page(known)).anchors
+    assert "promises" not in outline(sweep_page(replace(known, broken=None))).anchors
