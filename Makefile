@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: run test coverage lint bench clean
+.PHONY: run test coverage lint bench docs pictures clean
 
 run: $(STAMP)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
@@ -24,6 +24,18 @@ lint: $(STAMP)  ## style, then types
 
 bench: $(STAMP)  ## what one second buys on this machine
 	$(BIN)/tornlog bench
+
+docs: $(STAMP)  ## the site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+LOST := rollover-at-a-crash-dur-record
+
+pictures: $(STAMP)  ## the pictures in the README; the second needs Chromium
+	$(BIN)/tornlog plot latency --out out
+	-$(BIN)/tornlog run rollover-at-a-crash --mutant no-dir-fsync-on-rollover --seeds 50 --out out
+	-$(BIN)/tornlog replay --original out/failures/$(LOST).json --timeline out/lost.html
+	cp out/latency.png docs/pictures/latency.png
+	$(BIN)/python docs/site/screenshot.py out/lost.html docs/pictures/timeline.png
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("tornlog needs Python 3.11 or newer; run make PYTHON=python3.11") if sys.version_info < (3, 11) else None'

@@ -6,10 +6,14 @@ MkDocs calls `on_files`; each page is a function that returns Markdown.
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import cast
 
-import click
+import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from typer.cli import get_docs_for_click
+from typer.main import get_command
+
 from tornlog.__main__ import application
 from tornlog.faults.kinds import GROUPS, KINDS
 from tornlog.scenarios.catalogue import SCENARIOS
@@ -17,16 +21,25 @@ from tornlog.scenarios.invariants import INVARIANTS
 from tornlog.scenarios.judging.promised import PROMISED
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.realities import REALITIES
-from typer.cli import get_docs_for_click
-from typer.main import get_command
 
 ROOT = Path(__file__).parents[2]
 MODULES = {
     "store": ("store", "store/formats", "store/filters", "store/transactions", "store/real", "store/tools"),
     "sim": ("sim", "sim/policies"),
     "faults-package": ("faults", "faults/states", "faults/lab", "faults/devices", "faults/probe"),
-    "scenarios-package": ("scenarios/testing", "scenarios/strategies", "scenarios/failures", "scenarios/judging"),
-    "reports-package": ("reports/spark", "reports/source", "reports/sweep", "reports/analysis", "reports/audit"),
+    "scenarios-package": (
+        "scenarios/testing",
+        "scenarios/strategies",
+        "scenarios/failures",
+        "scenarios/judging",
+    ),
+    "reports-package": (
+        "reports/spark",
+        "reports/source",
+        "reports/sweep",
+        "reports/analysis",
+        "reports/audit",
+    ),
 }
 """Of each page the directories whose modules it documents."""
 
@@ -51,7 +64,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def commands() -> str:
     """Return every command with its arguments and options."""
     command = get_command(application())
-    return get_docs_for_click(obj=command, ctx=click.Context(command), name="tornlog", title="Commands")
+    context = cast(typer.Context, command.make_context("tornlog", [], resilient_parsing=True))
+    return get_docs_for_click(obj=command, ctx=context, name="tornlog", title="Commands")
 
 
 def scenarios() -> str:
@@ -76,7 +90,9 @@ def faults() -> str:
     """Return every kind of fault, what really happens, how it is modelled, who says so."""
     parts = ["# Faults"]
     for group in GROUPS:
-        rows = [(one.name, one.meaning, one.reality, one.model, one.source) for one in KINDS if one.group == group]
+        rows = [
+            (one.name, one.meaning, one.reality, one.model, one.source) for one in KINDS if one.group == group
+        ]
         header = ("fault", "what it means", "what really happens", "how it is modelled", "source")
         parts.append(f"## {group}\n\n{_table(header, rows)}")
     return "\n\n".join(parts)
@@ -100,12 +116,10 @@ def formats() -> str:
 
 def modules(name: str, directories: Iterable[str]) -> str:
     """Return a page of what modules document themselves with."""
-    parts = [f"# {name.removesuffix('-package')}"]
-    for directory in directories:
-        for path in sorted((ROOT / directory).glob("*.py")):
-            if path.name not in ("__init__.py", "commands.py", "command.py"):
-                parts.append(f"::: tornlog.{'.'.join((*directory.split('/'), path.stem))}")
-    return "\n\n".join(parts)
+    paths = [path for directory in directories for path in sorted((ROOT / directory).glob("*.py"))]
+    documented = [path for path in paths if path.name not in ("__init__.py", "commands.py", "command.py")]
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in documented]
+    return "\n\n".join([f"# {name.removesuffix('-package')}", *(f"::: tornlog.{one}" for one in names)])
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
