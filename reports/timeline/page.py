@@ -5,6 +5,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from ...scenarios.chronicle.record import Chronicle
+from .. import html
 from .embed import embedded_json
 from .words import path_words
 
@@ -25,6 +26,10 @@ SCRIPTS = (
 """The parts of the page's script, in their order; each is a file beside this one."""
 
 
+PALETTE = files(html) / "palette.css"
+"""The colours that all pages share."""
+
+
 def timeline_page(chronicle: Chronicle) -> str:
     """Return the page of one run, as HTML."""
     environment = Environment(
@@ -39,7 +44,7 @@ def timeline_page(chronicle: Chronicle) -> str:
         subject=chronicle.subject,
         facts=_facts(chronicle),
         broken=[path_words(str(broken.violation)) for broken in chronicle.broken],
-        style=here.joinpath("page.css").read_text("utf-8"),
+        style=PALETTE.read_text("utf-8") + here.joinpath("page.css").read_text("utf-8"),
         script="\n".join(here.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS),
         record=embedded_json(chronicle),
     )
