@@ -8,8 +8,9 @@ The figure is far above what any honest run takes, so that which runs it ends do
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 CPU_SECONDS_MAX = 10.0
@@ -21,18 +22,20 @@ class NoEndInSight(BaseException):
 
 
 @contextmanager
-def cpu_limit(seconds: float | None) -> Iterator[None]:
+def cpu_limit(seconds: float | None) -> Iterator[Callable[[], object]]:
     """Raise NoEndInSight inside a block that has used so much CPU time, and again each time it has used as much more.
 
-    None: never. For the main thread only, which is the one that gets signals, and not to be nested.
+    None: never. For the main thread only, which is the one that gets signals, and not to be nested. Gives what makes
+    the time begin anew, for a block that does many things of which each may take so long.
     """
     if seconds is None:
-        yield
+        yield lambda: None
         return
     before = signal.signal(signal.SIGVTALRM, _end)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds)
+    begin = partial(signal.setitimer, signal.ITIMER_VIRTUAL, seconds, seconds)
+    begin()
     try:
-        yield
+        yield begin
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)

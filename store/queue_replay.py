@@ -22,6 +22,10 @@ class EarlierEntriesMissing(Exception):
     """The queue lacks entries of records before the scan's start: a longer scan is needed."""
 
 
+class RecordMisplaced(Exception):
+    """A record's place in its queue is further away than the log before it has room for."""
+
+
 class SkippedRanges:
     """Stretches of the log that a damaged record made unreadable; entries into them are all that is left of them."""
 
@@ -59,9 +63,9 @@ class QueueReplay:
     """The records of one queue, in log order, laid over the queue's entries."""
 
     __slots__ = (
-        "_first_physical_offset",
         "_pending",
         "_pending_at",
+        "_scanned_from",
         "_skipped",
         "changed",
         "first",
@@ -78,8 +82,13 @@ class QueueReplay:
         whole_log: bool,
         write_again: bool,
         skipped: SkippedRanges,
+        scanned_from: int,
     ) -> None:
-        """Begin at the first record scanned. Raises EarlierEntriesMissing unless the scan saw the whole log."""
+        """Begin at the first record of a scan from log offset scanned_from on.
+
+        Raises EarlierEntriesMissing, unless the scan saw the whole log, if entries in front of it are missing, and
+        RecordMisplaced if it cannot be the first. Nothing has changed then.
+        """
         self.queue = queue
         self.changed = 0
         self.write_again = write_again
@@ -87,11 +96,12 @@ class QueueReplay:
         self._skipped = skipped
         self._pending = bytearray()
         self._pending_at = first.queue_offset
-        self._first_physical_offset = first.physical_offset
+        self._scanned_from = scanned_from
         if not self._is_continued_by(first):
             if not whole_log:
                 raise EarlierEntriesMissing
-            self._bridge_from_the_front(first.queue_offset)
+            self._bridge_from_the_front(first)
+        self._blank_the_front(first.queue_offset, whole_log=whole_log)
         self.first = first.queue_offset
         self.next = first.queue_offset
 
@@ -109,25 +119,59 @@ class QueueReplay:
         before = self.queue.entry(first.queue_offset - 1)
         return before is not None and is_valid(before) and before.physical_offset < first.physical_offset
 
-    def _bridge_from_the_front(self, queue_offset: int) -> None:
+    def _bridge_from_the_front(self, first: ScannedRecord) -> None:
         """Fill the hole in front of the first record with blanks, keeping what real entries there are."""
-        segments = self.queue.queue.segments
-        if not segments or queue_offset * ENTRY_BYTES < segments[0].base_offset:
-            self.queue.queue.remove_all()
-            per_segment = self.queue.queue.segment_bytes // ENTRY_BYTES
-            hole = queue_offset - queue_offset % per_segment
+        queue_offset, row = first.queue_offset, self.queue.queue
+        begin, end = self._row_bounds()
+        last = self._last_unscanned(min(queue_offset, end))
+        if last is not None and queue_offset - last[0] > _records_in(first.physical_offset - last[1]):
+            raise RecordMisplaced
+        if last is None and not begin <= queue_offset < end:
+            row.remove_all()
+            hole = queue_offset - queue_offset % (row.segment_bytes // ENTRY_BYTES)
         else:
-            hole = min(queue_offset, segments[-1].end_offset // ENTRY_BYTES)
-            while hole > segments[0].base_offset // ENTRY_BYTES and not _is_there(self.queue.entry(hole - 1)):
+            hole = min(queue_offset, end)
+            while hole > begin and not _is_there(self.queue.entry(hole - 1)):
                 hole -= 1
         hit("hole in a queue")
         self._place(hole, BLANK_ENTRY_BYTES * (queue_offset - hole))
 
+    def _row_bounds(self) -> tuple[int, int]:
+        """Return by entries where the queue's files begin, and where they end."""
+        segments = self.queue.queue.segments
+        begin = min((segment.base_offset for segment in segments), default=0)
+        end = max((segment.end_offset for segment in segments), default=0)
+        return begin // ENTRY_BYTES, end // ENTRY_BYTES
+
+    def _last_unscanned(self, end: int) -> tuple[int, int] | None:
+        """Return index and log offset of the last entry below end whose record the scan cannot have seen."""
+        begin, _ = self._row_bounds()
+        for index in range(end - 1, begin - 1, -1):
+            entry = self.queue.entry(index)
+            if entry is None or not is_valid(entry):
+                continue
+            if entry.physical_offset < self._scanned_from or self._skipped.hold(entry):
+                return index, entry.physical_offset
+        return None
+
+    def _blank_the_front(self, queue_offset: int, *, whole_log: bool) -> None:
+        """Blank entries in front of the first record that lead into what was scanned: it has no record of theirs."""
+        segments = self.queue.queue.segments
+        begin = segments[0].base_offset // ENTRY_BYTES if segments else queue_offset
+        for index in range(queue_offset - 1, begin - 1, -1):
+            entry = self.queue.entry(index)
+            if entry is None or (entry.physical_offset < self._scanned_from and not is_blank(entry)):
+                return
+            if not is_blank(entry) and not self._skipped.hold(entry):
+                if not whole_log:
+                    raise EarlierEntriesMissing
+                hit("hole in a queue")
+                self._place(index, BLANK_ENTRY_BYTES)
+
     def add(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
         """Take the next record; False if its place is taken by an earlier one, or too far away to be its own."""
         if queue_offset != self.next:
-            room = _records_in(physical_offset - self._first_physical_offset)
-            if not self.next < queue_offset <= self.first + 1 + room:
+            if queue_offset < self.next or not self._has_room(queue_offset, physical_offset):
                 return False
             self._bridge(queue_offset)
         self._pending += encode_entry(physical_offset, size_bytes, tags_code)
@@ -135,6 +179,12 @@ class QueueReplay:
         if not queue_offset % _CHUNK_ENTRIES:
             self._write()
         return True
+
+    def _has_room(self, queue_offset: int, physical_offset: int) -> bool:
+        """Return whether the log has room for as many records as are missing up to a queue offset, and for one more."""
+        self._write()
+        last = self.queue.entry(self.next - 1)
+        return last is None or queue_offset - self.next <= _records_in(physical_offset - last.physical_offset)
 
     def kept_code(self, record: ScannedRecord, tags_code: int) -> int:
         """Return the code to add a record with: its tagsCode, or the address of its unit that its entry has already."""

@@ -15,7 +15,7 @@ from .dispatch import UNDISPATCHED, is_queued
 from .errors import CorruptFileError
 from .formats.delay_level import entry_tags_code
 from .formats.index_key import MAYBE_KEYED
-from .formats.message import TRANSACTION_MASK
+from .formats.message import BLANK_BYTES, TRANSACTION_MASK
 from .formats.scan import ScannedRecord, scan_records
 from .index.index_recovery import IndexRecovery
 from .light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
@@ -23,6 +23,7 @@ from .marks import hit
 from .queue_replay import (
     EarlierEntriesMissing,
     QueueReplay,
+    RecordMisplaced,
     SkippedRanges,
     can_be_first,
     keep_trusted_entries,
@@ -106,7 +107,7 @@ class Recovery:
         """Return how many segments at the front are vouched for: durable, and their queue entries too."""
         count = len(self._log.segments)
         if self._clean_exit:
-            return max(0, count - _SEGMENTS_AFTER_CLEAN_EXIT)
+            return max(0, self._begun_segments() - _SEGMENTS_AFTER_CLEAN_EXIT)
         limit_ms = self._checkpoint.recovery_timestamp_ms
         if limit_ms == 0:
             return 0  # it vouches for nothing yet
@@ -115,6 +116,16 @@ class Recovery:
             if first is not None and 0 < first.store_timestamp_ms <= limit_ms:
                 return index
         return 0
+
+    def _begun_segments(self) -> int:
+        """Return how many segments there are up to the last one that was put to.
+
+        Those made ahead of use are cut, so that they are no longer there when this is asked again.
+        """
+        count = len(self._log.segments)
+        while count and not any(self._log.segments[count - 1].file.view(0, BLANK_BYTES)):
+            count -= 1
+        return count
 
     def _first_record(self, segment: Segment) -> ScannedRecord | None:
         try:
@@ -212,7 +223,7 @@ class Recovery:
                 transaction = sys_flag & TRANSACTION_MASK
                 if not transaction or transaction not in UNDISPATCHED:
                     replay = replays.get((topic, queue_id))
-                    if replay is None and is_queued(record) and can_be_first(record, self._queues):
+                    if replay is None and is_queued(record):
                         replay = self._begin(record, whole_log=whole_log)
                     tags_code = plain_code = entry_tags_code(topic, properties, store_timestamp_ms, delays_ms)
                     if extended and replay is not None:
@@ -233,7 +244,7 @@ class Recovery:
         """Lay a record over its light queues."""
         for seen in light_records(record, lmq=self._lmq):
             replay = self._replays.get((seen.topic, seen.queue_id))
-            if replay is None and can_be_first(seen, self._queues):
+            if replay is None:
                 replay = self._begin(seen, whole_log=whole_log)
             code = tags_code if replay is None else replay.kept_code(seen, tags_code)
             if replay is None or not replay.add(
@@ -247,12 +258,23 @@ class Recovery:
         for replay in self._replays.values():
             replay.vouching_ends()
 
-    def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay:
+    def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay | None:
+        """Begin with the first record of a queue; None if it cannot be that."""
+        if not can_be_first(record, self._queues):
+            return None
         queue = self._queues.find_or_create(record.topic, record.queue_id)
         write_again = self._unvouched_offset != _NOWHERE
-        replay = QueueReplay(
-            queue, record, whole_log=whole_log, write_again=write_again, skipped=self._skipped
-        )
+        try:
+            replay = QueueReplay(
+                queue,
+                record,
+                whole_log=whole_log,
+                write_again=write_again,
+                skipped=self._skipped,
+                scanned_from=self._report.start_offset,
+            )
+        except RecordMisplaced:
+            return None
         self._replays[record.topic, record.queue_id] = replay
         return replay
 

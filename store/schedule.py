@@ -84,7 +84,7 @@ class ScheduleMessageService(Service):
 
     def load(self) -> None:
         """Read the progress, brought into what recovery left of the queues. CorruptFileError if it cannot be read."""
-        offsets = self.file.load(_parse) or {}
+        offsets = self.file.load(decoded_offsets) or {}
         self.offsets = {level: self._within_queue(level, offset) for level, offset in offsets.items()}
         self._corrected = self.offsets != offsets
         if self._corrected:
@@ -229,6 +229,7 @@ def encoded_offsets(offsets: Mapping[int, int]) -> bytes:
     return encode_side_json({_TABLE: dict(sorted(offsets.items()))})
 
 
-def _parse(raw: bytes, file: str) -> dict[int, int]:
+def decoded_offsets(raw: bytes, file: str) -> dict[int, int]:
+    """Return what the bytes of `delayOffset.json` say. CorruptFileError names what is wrong with them."""
     table = table_of(decode_side_json(raw, file=file), _TABLE, file=file)
     return numbered_offsets(table, _TABLE, file=file)

@@ -21,7 +21,7 @@ class Patch:
 
     owner: type | ModuleType
     name: str
-    replacement: Callable[..., Any] | property
+    replacement: Callable[..., Any] | property | int
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ _TAGS_KEY = _TAGS + b"\x01"
 _ENTRY_SEPARATOR = 2
 _DELAY = PROPERTY_DELAY.encode()
 _CODES_MAX = 16_384
+_LONG_MAX = (1 << 63) - 1
 
 _codes: dict[bytes, int] = {}  # of tags seen before
 
@@ -56,7 +57,8 @@ def delivery_tags_code(delay: bytes, store_timestamp_ms: int, delays: Mapping[in
     if level <= 0:
         return None
     deliver_at_ms = store_timestamp_ms + delays.get(level, UNKNOWN_LEVEL_DELAY_MS)
-    return (deliver_at_ms + (1 << 63)) % (1 << 64) - (1 << 63)  # an i64, however far off the record's time is
+    # However far off the record's time is: a negative code would be taken for an address in the extension.
+    return min(max(deliver_at_ms, 0), _LONG_MAX)
 
 
 def delay_level(properties: bytes) -> int:

@@ -25,9 +25,14 @@ _DEPTH_MAX = 32
 _INTEGER_DIGITS_MAX = 19
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
-# A string is matched as a whole, so that nothing inside it is taken for a key or a brace.
+# A string is matched as a whole, so that nothing inside it is taken for a key or a brace; one that never ends by its
+# first quote alone, behind which nobody looks: else each quote in it would be tried to the end of the text.
 _TOKEN = re.compile(
-    r'"(?:[^"\\]|\\.)*"|(?P<before>[{,][ \t\r\n]*)(?P<key>-?[0-9]+)(?=[ \t\r\n]*:)|[{\[}\]]', re.S
+    r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?P<before>[{,][ \t\r\n]*)(?P<key>-?[0-9]+)(?=[ \t\r\n]*:)|[{\[}\]]|"', re.S
+)
+# An escaped backslash, a character in two escapes, or half of one.
+_ESCAPES = re.compile(
+    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?P<half>[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
 
 Table = Mapping[Any, "int | str | Table"]
@@ -57,40 +62,54 @@ def _encode(value: "int | str | Table", depth: int) -> str:
     return "{" + ",".join(entries) + line[:-1] + "}"
 
 
-def decode_side_json(raw: bytes, *, file: str) -> dict[str, Any]:
-    """Return a side file's object; every key is a string. CorruptFileError names the byte where it is none."""
+def decode_side_json(raw: bytes, *, file: str, file_offset: int = 0) -> dict[str, Any]:
+    """Return a side file's object; every key is a string. CorruptFileError names the byte where it is none.
+
+    raw begins at file_offset of file.
+    """
     if len(raw) > SIDE_JSON_BYTES_MAX:
-        raise CorruptFileError(file, 0, "file size", f"{SIDE_JSON_BYTES_MAX} or less", len(raw))
+        raise CorruptFileError(file, file_offset, "file size", f"{SIDE_JSON_BYTES_MAX} or less", len(raw))
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
         raise CorruptFileError(
-            file, error.start, "text", "UTF-8", raw[error.start : error.end].hex()
+            file, file_offset + error.start, "text", "UTF-8", raw[error.start : error.end].hex()
         ) from error
-    quoted, quotes_at = _with_quoted_keys(text, file)
+    quoted, quotes_at = _with_quoted_keys(text, file, file_offset)
     try:
         found = json.loads(quoted, parse_int=_integer, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         inserted = sum(at < error.pos for at in quotes_at)
-        offset = len(text[: error.pos - inserted].encode())
+        offset = file_offset + len(text[: error.pos - inserted].encode())
         raise CorruptFileError(file, offset, "JSON", "an object", error.msg) from error
     except ValueError as error:
-        raise CorruptFileError(file, 0, "JSON", "integers of 64 bits", error) from error
+        raise CorruptFileError(file, file_offset, "JSON", "integers of 64 bits", error) from error
     if not isinstance(found, dict):
-        raise CorruptFileError(file, 0, "JSON", "an object", type(found).__name__)
+        raise CorruptFileError(file, file_offset, "JSON", "an object", type(found).__name__)
+    _check_surrogates(text, file, file_offset)
     return found
 
 
-def _with_quoted_keys(text: str, file: str) -> tuple[str, list[int]]:
+def _check_surrogates(text: str, file: str, file_offset: int) -> None:
+    """Raise CorruptFileError if an escape is half of a character: no file could be written with it again."""
+    for escape in _ESCAPES.finditer(text):
+        if escape["half"] is not None:
+            offset = file_offset + len(text[: escape.start()].encode())
+            raise CorruptFileError(file, offset, "JSON", "surrogates in pairs", escape["half"].lower())
+
+
+def _with_quoted_keys(text: str, file: str, file_offset: int) -> tuple[str, list[int]]:
     """Return text as JSON, and where in it quotes were put. Raises CorruptFileError if it is nested too deep."""
     pieces: list[str] = []
     quotes_at: list[int] = []
     copied = length = depth = 0
     for token in _TOKEN.finditer(text):
+        if token[0] == '"':
+            break
         if token[0][0] in "{[":
             depth += 1
             if depth > _DEPTH_MAX:
-                offset = len(text[: token.start()].encode())
+                offset = file_offset + len(text[: token.start()].encode())
                 raise CorruptFileError(file, offset, "JSON", f"{_DEPTH_MAX} levels or fewer", "more")
         elif token[0] in ("}", "]"):
             depth -= 1
@@ -130,7 +149,7 @@ def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict
     offsets = {}
     for key, value in table.items():
         if not re.fullmatch("-?[0-9]{1,10}", key):
-            raise CorruptFileError(file, 0, field, "integer keys", key[:24])
+            raise CorruptFileError(file, 0, field, "integer keys", _shown(key))
         offsets[int(key)] = offset_of(value, f"{field}[{key}]", file=file)
     return dict(sorted(offsets.items()))
 
@@ -138,5 +157,9 @@ def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict
 def offset_of(value: object, field: str, *, file: str) -> int:
     """Return a value that is an integer. CorruptFileError for any other."""
     if type(value) is not int:
-        raise CorruptFileError(file, 0, field, "an integer", str(value)[:24])
+        raise CorruptFileError(file, 0, field, "an integer", _shown(value))
     return value
+
+
+def _shown(value: object) -> str:
+    return (str(value) or '""')[:24]

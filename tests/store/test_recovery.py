@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.image import Image
+from tornlog.faults.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.batch import BatchUnit, encode_batch
@@ -218,6 +218,93 @@ def test_entries_lost_together_with_trusted_damage_become_blank(
     found = recover(image, small())
 
     assert found.bodies["T"] == [*whole(0, 1), None, None, *whole(*range(4, 20))]
+
+
+def test_an_entry_in_front_whose_record_is_another_queues_now_becomes_blank(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, topic=lambda number: "Old" if number < 3 else "T")
+    image = patched(filled.image, log_file(0), BODY_AT + BODY_BYTES + 1, b"Ole")
+    found = recover(image, small())
+
+    assert found.findings == []
+    assert found.bodies["Old"] == [None, *whole(1, 2)]
+
+
+def test_an_entry_in_front_that_leads_into_the_scan_makes_it_a_scan_of_the_whole_log(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(recover_whole_log=False, message_index_enable=False)
+    filled = fill(config, 25, topic=lambda number: "Old" if number % 2 else "T")
+    scanned_from = recover(filled.image, config).report.start_offset
+    foreign = scanned_from.to_bytes(8, "big")
+    found = recover(
+        patched(filled.image, "/store/consumequeue/Old/0/00000000000000000000", 180, foreign), config
+    )
+
+    assert scanned_from == filled.at(20)
+    assert found.report.start_offset == 0
+    assert found.bodies["Old"] == whole(*range(1, 25, 2))
+    assert found.bodies["T"] == whole(*range(0, 25, 2))
+
+
+def test_a_first_record_further_on_than_the_log_before_it_has_room_for_is_no_first_one(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, topic=lambda number: "Old" if number < 4 else "T")
+    image = patched(filled.image, log_file(0), BODY_AT, b"?")  # vouched for, and passed over
+    at = filled.at(2)
+    image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (9).to_bytes(8, "big"))
+    found = recover(image, small())
+
+    assert found.findings == [(log_file(0), 8, "bodyCRC"), (log_file(at), QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["Old"] == [None, body_of(1), None, body_of(3)]
+
+
+def test_a_record_further_on_than_the_log_has_room_for_holds_back_none_behind_it(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20)
+    at = filled.at(15)
+    image = patched(filled.image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (21).to_bytes(8, "big"))
+    found = recover(image, small())
+
+    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["T"] == [*whole(*range(15)), None, *whole(*range(16, 20))]
+
+
+def test_a_queue_without_any_entry_left_begins_in_the_file_of_its_first_record(
+    fill: Make, lab: Make, patched: Make, small: Make
+) -> None:
+    image = fill(small(), 25).image
+    for offset in range(0, 12 * PAIR, PAIR):
+        image = patched(image, log_file(offset), 0, None)
+    files = [f"/store/consumequeue/T/0/{offset:020d}" for offset in (0, 200, 400)]
+    image = patched(image, files[0], 0, bytes(200))
+    for file in files[1:]:
+        image = patched(image, file, 0, None)
+    bench = lab(image)
+    bench.run(lambda world: MessageStore(world, small()).load())
+    left = bench.switch_off()
+
+    assert [file in left.files for file in files] == [False, False, True]
+
+
+def test_a_segment_made_ahead_does_not_make_a_clean_exit_vouch_for_more(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 10)
+    ahead = filled.puts[-1].wrote_offset // PAIR * PAIR + PAIR
+    image = Image(
+        {**filled.image.files, log_file(ahead): FileImage(bytes(PAIR), 1_600_000_000_000)},
+        filled.image.directories,
+    )
+    bad = filled.at(4)
+    found = recover(patched(image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+
+    assert log_file(ahead) not in filled.image.files
+    assert found.log_end == bad
+    assert found.bodies["T"] == whole(*range(4))
 
 
 @pytest.mark.parametrize("entries_left", [0, 1, 2])

@@ -1,6 +1,7 @@
 import pytest
 
 from tornlog.store.formats.consume_queue import tags_code
+from tornlog.store.formats.consume_queue_ext import is_ext_address
 from tornlog.store.formats.delay_level import (
     DEFAULT_DELAY_LEVELS,
     SCHEDULE_TOPIC,
@@ -63,7 +64,9 @@ def test_a_level_missing_from_the_table_waits_a_second() -> None:
     assert record_tags_code(scanned(b"DELAY\x012"), {1: 5, 3: 7}) == STORED_MS + 1000
 
 
-def test_a_time_of_delivery_wraps_as_a_java_long_does() -> None:
-    record = scanned(b"DELAY\x011", store_timestamp_ms=2**63 - 1)
+@pytest.mark.parametrize(("stored_ms", "code"), [(2**63 - 1, 2**63 - 1), (-(2**62), 0)])
+def test_a_time_of_delivery_is_never_taken_for_an_address(stored_ms: int, code: int) -> None:
+    record = scanned(b"DELAY\x011", store_timestamp_ms=stored_ms)
 
-    assert record_tags_code(record, DELAYS) == -(2**63) + 999
+    assert record_tags_code(record, DELAYS) == code
+    assert not is_ext_address(code)

@@ -1,5 +1,6 @@
 import pytest
 
+from tornlog.scenarios.alarm import cpu_limit
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats import side_json
 from tornlog.store.formats.side_json import (
@@ -84,6 +85,46 @@ def test_nesting_is_bounded_before_it_is_followed() -> None:
     deep = b'{"t":' + b"[" * 31 + b"]" * 31 + b"}"
     assert "t" in decode_side_json(deep, file=FILE)
     assert "t" in decode_side_json(b'{"t":[' + b"[],{}," * 100 + b"0]}", file=FILE)
+
+
+def test_a_string_that_never_ends_takes_no_longer_for_the_quotes_in_it() -> None:
+    with cpu_limit(20.0), pytest.raises(CorruptFileError, match="Unterminated string"):
+        decode_side_json(b'{"t":"' + b'\\"' * 1_000_000, file=FILE)  # each quote tried to the end: an hour
+
+
+@pytest.mark.parametrize(
+    ("raw", "offset", "found"),
+    [
+        (b'{"t":{"\\ud800":{"0":1}}}', 7, "d800"),
+        (b'{"t":"\\uDEAD\\ud83d"}', 6, "dead"),
+        ('{"é":"\\ud83d\\ude00","t":["\\udead"]}'.encode(), 27, "dead"),
+    ],
+)
+def test_half_of_a_character_is_refused_as_no_file_could_be_written_with_it(
+    raw: bytes, offset: int, found: str
+) -> None:
+    with pytest.raises(CorruptFileError) as caught:
+        decode_side_json(raw, file=FILE)
+
+    assert (caught.value.offset, caught.value.field, caught.value.found) == (offset, "JSON", found)
+
+
+def test_a_character_in_two_escapes_is_one() -> None:
+    assert decode_side_json(b'{"t":"\\ud83d\\ude00"}', file=FILE) == {"t": "😀"}
+
+
+def test_an_error_says_what_was_found_even_if_that_is_empty() -> None:
+    with pytest.raises(CorruptFileError, match='integer keys, found ""'):
+        numbered_offsets({"": 1}, "t", file=FILE)
+    with pytest.raises(CorruptFileError, match='an integer, found ""'):
+        offset_of("", "t", file=FILE)
+
+
+def test_an_error_is_placed_in_the_file_that_the_text_is_a_part_of() -> None:
+    for raw, offset in ((b'{"t":', 105), (b'{"t":"\xff"}', 106), (b'{"t":' + b"[" * 40, 136), (b"[]", 100)):
+        with pytest.raises(CorruptFileError) as caught:
+            decode_side_json(raw, file=FILE, file_offset=100)
+        assert caught.value.offset == offset
 
 
 def test_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

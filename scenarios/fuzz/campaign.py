@@ -1,0 +1,125 @@
+"""Fuzzing one format from its earlier corpus to its findings, made small: what a command, or a worker process, does."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter, process_time
+
+from .bounds import address_space_limited
+from .corpus import read_inputs, write_inputs
+from .engine import Fuzzer, Tally
+from .finding import Finding
+from .judging import Breach, judge_in_full
+from .minimise import minimised
+from .mutants import find_fuzzed
+from .targets import TARGETS
+
+MINIMISING_SECONDS_MAX = 10.0
+_PROGRESS_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to fuzz a format. Without an end by time it needs one by inputs."""
+
+    name: str
+    seed: int
+    seconds: float | None = None
+    inputs: int | None = None
+    mutant: str | None = None
+    out: Path | None = None
+
+    @property
+    def corpus_directory(self) -> Path | None:
+        """Return where the corpus is kept."""
+        return None if self.out is None else self.out / "corpus" / self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Fuzzed:
+    """What came of fuzzing one format."""
+
+    name: str
+    inputs: int
+    accepted: int
+    refused: int
+    broken: int
+    outcomes: int
+    corpus: int
+    seconds: float
+    cpu_seconds: float
+    findings: tuple[Finding, ...]
+
+    @property
+    def per_second(self) -> float:
+        """Return how many inputs were judged in a second."""
+        return self.inputs / self.seconds if self.seconds else 0.0
+
+
+def applied_fuzzed(name: str | None) -> AbstractContextManager[None]:
+    """Return a `with` block in which the mutant of a name is applied; None for the store as it is."""
+    mutant = None if name is None else find_fuzzed(name)
+    return nullcontext() if mutant is None else mutant.applied()
+
+
+def fuzz_format(settings: Settings, on_progress: Callable[[Tally], None] = lambda tally: None) -> Fuzzed:
+    """Fuzz one format; keep its corpus, if there is a place for it."""
+    fuzzer = Fuzzer(TARGETS[settings.name](), settings.seed)
+    tally, directory = fuzzer.tally, settings.corpus_directory
+    began, cpu_began = perf_counter(), process_time()
+    told = [began]
+
+    def stop() -> bool:
+        now = perf_counter()
+        if now - told[0] > _PROGRESS_SECONDS:
+            told[0] = now
+            on_progress(tally)
+        return settings.seconds is not None and now - began > settings.seconds
+
+    with applied_fuzzed(settings.mutant), address_space_limited():
+        if directory is not None:
+            fuzzer.take(read_inputs(directory))
+        fuzzer.run(settings.inputs, stop)
+        seconds, cpu_seconds = perf_counter() - began, process_time() - cpu_began
+        findings = tuple(_findings(settings, tally))
+    if directory is not None:
+        write_inputs(tally.corpus, directory)
+    return Fuzzed(
+        settings.name,
+        tally.inputs,
+        tally.accepted,
+        tally.refused,
+        tally.broken,
+        tally.corpus.outcomes,
+        len(tally.corpus.inputs),
+        seconds,
+        cpu_seconds,
+        findings,
+    )
+
+
+def _findings(settings: Settings, tally: Tally) -> Iterator[Finding]:
+    """Yield a finding for each promise that was broken, its input made small."""
+    for found in tally.found.values():
+        yield finding_of(settings, found.breach, found.raw, found.number)
+
+
+def finding_of(settings: Settings, breach: Breach, raw: bytes, number: int) -> Finding:
+    """Return the finding that an input is, made small; the mutant, if there is one, is applied."""
+    target, began = TARGETS[settings.name](), perf_counter()
+    small = minimised(target, raw, breach, stop=lambda: perf_counter() - began > MINIMISING_SECONDS_MAX)
+    judged = judge_in_full(target, small)
+    if isinstance(judged, Breach) and judged.signature == breach.signature:
+        breach = judged
+    return Finding(settings.name, settings.seed, settings.mutant, number, breach, small, raw)
+
+
+def write_findings(findings: Iterable[Finding], out: Path) -> dict[str, Path]:
+    """Write findings where failures are kept; return where each is, by its name."""
+    directory, paths = out / "failures", {}
+    for finding in findings:
+        directory.mkdir(parents=True, exist_ok=True)
+        path = paths[finding.name] = directory / f"{finding.name}.json"
+        path.write_text(finding.to_json())
+    return paths

@@ -1,0 +1,157 @@
+"""How a store directory is broken: files by what they are, and names, lengths and places of files."""
+
+from collections.abc import Callable, Sequence
+
+from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, StoreDirectory, unpack
+from .draw import Draw
+from .file_shapes import shape_of_file
+from .mutation import mutated
+from .record_shape import mend_records
+from .stores import INDEX_SLOTS, LOG_FILE_BYTES, QUEUE_FILE_BYTES
+
+CHANGES_MAX = 3
+_FILE_BYTES_MAX = 4 * LOG_FILE_BYTES
+_FOREIGN = (
+    ("abort", b""),
+    ("photographs/sea.jpeg", b"\xff\xd8"),
+    ("commitlog/readme", b"?"),
+    ("commitlog/00000000000000000001", b"?"),
+    ("consumequeue/Orders/x", None),
+    ("consumequeue/Orders/7/00000000000000000020", b""),
+    ("consumequeue/Orders/18446744073709551616", None),
+    ("consumequeue/" + "t" * 200 + "/0", None),
+    ("index/20200931000000000", b""),
+    ("config/delayOffset.json", b"{}"),
+    ("config/consumerOffset.json.bak", b"{"),
+)
+"""What else may be in a directory."""
+_BASES = (
+    0,
+    QUEUE_FILE_BYTES,
+    LOG_FILE_BYTES,
+    2 * LOG_FILE_BYTES,
+    20 * LOG_FILE_BYTES,
+    (1 << 63) - LOG_FILE_BYTES,
+)
+
+Entries = dict[str, bytes | None]
+
+
+def changed(directory: StoreDirectory, draw: Draw, others: Sequence[bytes]) -> StoreDirectory:
+    """Return a broken copy; others: packed directories that files may be taken from."""
+    entries, settings = dict(directory.entries), directory.settings
+    changes = 1
+    while changes < CHANGES_MAX and draw.chance(0.4):
+        changes += 1
+    for _ in range(changes):
+        if draw.chance(0.75):
+            _change_content(entries, draw)
+        elif draw.chance(0.9):
+            draw.pick(_NAME_CHANGES)(entries, draw, others)
+        else:
+            settings ^= draw.pick((TRUSTS_CHECKPOINT, HAS_EXTENSIONS))
+    return StoreDirectory(settings, dict(sorted(entries.items())))
+
+
+def _change_content(entries: Entries, draw: Draw) -> None:
+    """Break one file, of a kind that is drawn first, so that few large ones are not lost among many."""
+    kinds: dict[str, list[str]] = {}
+    for path, content in entries.items():
+        if content:
+            kinds.setdefault(path.partition("/")[0], []).append(path)
+    if not kinds:
+        return
+    kind = "commitlog" if "commitlog" in kinds and draw.chance(0.4) else draw.pick(list(kinds))
+    path = draw.pick(kinds[kind])
+    before = entries[path] or b""
+    data = mutated(before, shape_of_file(path, before, INDEX_SLOTS), draw, (), _FILE_BYTES_MAX)
+    if kind != "config" and draw.chance(0.9):  # a file of another length is a case of its own
+        data = data[: len(before)].ljust(len(before), b"\0")
+    if kind == "commitlog" and draw.chance(0.5):
+        mend_records(data, base_of(path))
+    entries[path] = bytes(data)
+
+
+def base_of(path: str) -> int:
+    """Return where a segment begins that has this name; 0 if it is none."""
+    name = path.rpartition("/")[2]
+    is_base = len(name) == 20 and name.isascii() and name.isdecimal() and int(name) < 1 << 63
+    return int(name) if is_base else 0
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def _pick_file(entries: Entries, draw: Draw) -> str | None:
+    files = [path for path, content in entries.items() if content is not None]
+    return draw.pick(files) if files else None
+
+
+def _remove(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+    path = _pick_file(entries, draw)
+    if path is not None:
+        del entries[path]
+
+
+def _resize(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+    path = _pick_file(entries, draw)
+    if path is not None:
+        content = entries[path] or b""
+        size_bytes = draw.pick(
+            (0, 1, len(content) // 2, len(content) - 1, len(content) + 1, 2 * len(content))
+        )
+        entries[path] = content[: max(size_bytes, 0)].ljust(size_bytes, b"\0")
+
+
+def _zero(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+    path = _pick_file(entries, draw)
+    if path is not None:
+        entries[path] = bytes(len(entries[path] or b""))
+
+
+def _move(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+    """Give a segment, or a copy of it, another place in its row."""
+    path = _pick_file(entries, draw)
+    if path is not None and "/" in path:
+        target = f"{path.rpartition('/')[0]}/{draw.pick(_BASES):020d}"
+        content = entries[path]
+        if draw.chance(0.5):
+            del entries[path]
+        entries[target] = content
+
+
+def _exchange(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+    one, other = _pick_file(entries, draw), _pick_file(entries, draw)
+    if one is not None and other is not None:
+        entries[one], entries[other] = entries[other], entries[one]
+
+
+def _make_directory(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+    path = _pick_file(entries, draw)
+    if path is not None:
+        entries[path] = None
+
+
+def _add_foreign(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+    path, content = draw.pick(_FOREIGN)
+    entries[path] = content
+
+
+def _take_over(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+    """Take a file from another store."""
+    other = unpack(draw.pick(others)) if others else None
+    path = None if other is None else _pick_file(dict(other.entries), draw)
+    if other is not None and path is not None:
+        entries[path] = other.entries[path]
+
+
+_NAME_CHANGES: tuple[Callable[[Entries, Draw, Sequence[bytes]], None], ...] = (
+    _remove,
+    _resize,
+    _zero,
+    _move,
+    _exchange,
+    _make_directory,
+    _add_foreign,
+    _take_over,
+)

@@ -1,0 +1,134 @@
+"""The loop: an input that is valid, or took a way of its own, is broken a few times, and each copy judged.
+
+What guides it is the outcome alone, which is cheap: an input whose outcome nobody has seen is kept, and broken further.
+All is drawn from the seed, and nothing depends on the clock but where it ends: the same seed over the same corpus makes
+the same inputs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ..alarm import NoEndInSight, cpu_limit
+from .corpus import Corpus
+from .draw import Draw
+from .judging import Breach, breach_of, breach_of_memory, judge_in_full
+from .target import Target
+
+FRESH_CHANCE = 0.25
+"""Of rounds, how many begin with a new valid input."""
+HANGS_MAX = 3
+"""Inputs that come to no end until a run ends: each takes seconds."""
+MEASURED_EVERY = 1024
+"""Of inputs on known ways, the memory of every so manieth is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The first input that broke a promise in some way."""
+
+    breach: Breach
+    raw: bytes
+    number: int
+    """Of the input, from 1."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one format's inputs came to."""
+
+    inputs: int = 0
+    accepted: int = 0
+    broken: int = 0
+    corpus: Corpus = field(default_factory=Corpus)
+    found: dict[str, Found] = field(default_factory=dict)
+    """By signature."""
+
+    @property
+    def refused(self) -> int:
+        """Return how many inputs were refused, as they should be."""
+        return self.inputs - self.accepted - self.broken
+
+
+class Fuzzer:
+    """Fuzzes one target with one seed."""
+
+    def __init__(self, target: Target, seed: int) -> None:
+        self.tally = Tally()
+        self._target = target
+        self._draw = Draw(f"fuzz/{target.name}/{seed}")
+        self._current = b""
+        """The input that is being judged."""
+        self._hangs = 0
+        self._measured = 0
+        """Number of the last input whose memory was, or is to be, measured."""
+        self._to_measure: list[tuple[int, bytes]] = []
+
+    def take(self, inputs: Iterable[bytes]) -> None:
+        """Judge inputs as they are, such as those of an earlier run."""
+        self._judge_all(inputs)
+
+    def run(self, inputs_max: int | None, stop: Callable[[], bool] = lambda: False) -> None:
+        """Judge inputs until there have been inputs_max, or stop says so between two rounds, or too many hang."""
+        tally, children = self.tally, self._target.children
+        while self._hangs < HANGS_MAX and not stop():
+            left = children if inputs_max is None else min(children, inputs_max - tally.inputs)
+            if left <= 0:
+                return
+            self._judge_all(self._round(left))
+
+    def _round(self, count: int) -> Iterator[bytes]:
+        """Yield so many inputs: broken copies of one, and that itself first if it is new."""
+        target, draw, others = self._target, self._draw, self.tally.corpus.inputs
+        if not others or draw.chance(FRESH_CHANCE):
+            parent = target.valid(draw)
+            yield parent
+            count -= 1
+        else:
+            parent = draw.pick(others)
+        shape, mutate = target.shape(parent), target.mutate
+        for _ in range(count):
+            yield mutate(parent, shape, draw, others)
+
+    def _judge_all(self, inputs: Iterable[bytes]) -> None:
+        """Judge inputs, one after the other; behind one that comes to no end, go on with the next."""
+        left = iter(inputs)
+        has_left = True
+        while has_left and self._hangs < HANGS_MAX:
+            try:
+                self._judge_each(left)
+                has_left = False
+            except NoEndInSight:
+                self._hangs += 1
+                alone = judge_in_full(self._target, self._current)
+                if isinstance(alone, Breach):
+                    self._note(alone, self._current, self.tally.inputs)
+        for number, raw in self._to_measure:
+            breach = breach_of_memory(self._target, raw)
+            if breach is not None:
+                self._note(breach, raw, number)
+        self._to_measure.clear()
+
+    def _judge_each(self, inputs: Iterator[bytes]) -> None:
+        tally, check = self.tally, self._target.check
+        is_new, to_measure = tally.corpus.note, self._to_measure
+        measured_apart = self._target.measured_apart
+        with cpu_limit(self._target.cpu_seconds_max) as begin_anew:
+            for raw in inputs:
+                self._current = raw
+                tally.inputs += 1
+                begin_anew()
+                try:
+                    outcome = check(raw)
+                except Exception as error:
+                    self._note(breach_of(error), raw, tally.inputs)
+                    continue
+                tally.accepted += outcome.accepted
+                apart = measured_apart if is_new(outcome, raw) else MEASURED_EVERY
+                if tally.inputs >= self._measured + apart:
+                    self._measured = tally.inputs
+                    to_measure.append((tally.inputs, raw))
+
+    def _note(self, breach: Breach, raw: bytes, number: int) -> None:
+        """Count a breach; the first of each kind is kept."""
+        self.tally.broken += 1
+        self.tally.found.setdefault(breach.signature, Found(breach, raw, number))

@@ -1,0 +1,88 @@
+"""What came of one input, whatever it was: an outcome, or what the code under test did that it never should.
+
+A promise that a target knows of has its own name; beside them there are `crash-...` for an error that nobody documents,
+named by its type and the function it came from, `hang`, and `allocation`.
+"""
+
+from dataclasses import dataclass
+from traceback import walk_tb
+
+from ..alarm import NoEndInSight, cpu_limit
+from .bounds import ADDRESS_SPACE_BYTES, peak_bytes
+from .target import Broken, Outcome, Target
+
+_TEXT_CHARACTERS_MAX = 2000
+_OWN = __name__.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A promise that was broken."""
+
+    signature: str
+    """The same for what a reader takes for the same bug."""
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.signature}: expected {self.expected}, found {self.found}"
+
+
+def judge(target: Target, raw: bytes) -> Outcome | Breach:
+    """Judge an input by what it leads to, however long it takes. Raises NoEndInSight if an alarm goes off."""
+    try:
+        return target.check(raw)
+    except Exception as error:
+        return breach_of(error)
+
+
+def judge_in_full(target: Target, raw: bytes) -> Outcome | Breach:
+    """Judge an input with its time and memory bounded and measured."""
+    try:
+        with cpu_limit(target.cpu_seconds_max):
+            judged = judge(target, raw)
+        if isinstance(judged, Breach):
+            return judged
+        return breach_of_memory(target, raw) or judged
+    except NoEndInSight:
+        return hang_of(target)
+
+
+def breach_of_memory(target: Target, raw: bytes) -> Breach | None:
+    """Return what an input that broke nothing breaks by the memory it takes, if it does."""
+    with cpu_limit(4 * target.cpu_seconds_max):  # being watched takes time of its own
+        peak = peak_bytes(lambda: judge(target, raw))
+    if peak <= target.memory_bytes_max:
+        return None
+    # Caches that a first run fills are none of one input's making.
+    again = peak_bytes(lambda: judge(target, raw))
+    if again <= target.memory_bytes_max:
+        return None
+    return Breach("allocation", f"{target.memory_bytes_max} bytes at most, at once", f"{again} bytes")
+
+
+def hang_of(target: Target) -> Breach:
+    """Return the breach of an input that was not judged in its time."""
+    return Breach("hang", f"an end within {target.cpu_seconds_max:g} s of CPU time", "none")
+
+
+def breach_of(error: Exception) -> Breach:
+    """Return the breach that an error is, which no judging may end in."""
+    if isinstance(error, Broken):
+        return Breach(error.kind, error.expected[:_TEXT_CHARACTERS_MAX], error.found[:_TEXT_CHARACTERS_MAX])
+    if isinstance(error, MemoryError):
+        return Breach("allocation", f"{ADDRESS_SPACE_BYTES} bytes at most, at once", "more than there are")
+    place = _place_of(error)
+    kind = f"crash-{type(error).__name__.lower()}-{place}"
+    text = f"{type(error).__name__}: {error}"[:_TEXT_CHARACTERS_MAX]
+    return Breach(kind, "an outcome, or an error that is documented", text)
+
+
+def _place_of(error: Exception) -> str:
+    """Return module and function of ours that an error came from."""
+    place = "unknown"
+    for frame, _ in walk_tb(error.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith(_OWN):
+            place = f"{module.rpartition('.')[2]}.{frame.f_code.co_name.strip('<>')}"
+    return place

@@ -1,0 +1,92 @@
+"""Bugs of parsers, to be put in on purpose: what fuzzing must find, or its silence proves nothing.
+
+They are no bugs of the catalogue, which are hunted by crashes; those of the catalogue that a broken directory shows can
+be fuzzed for, too.
+"""
+
+from collections.abc import Callable
+
+from ...store.formats import message, scan
+from ...store.formats import side_json as side_json_format
+from ...store.formats.index import ENTRY, ENTRY_BYTES, HEADER_BYTES, SLOT, SLOT_BYTES
+from ...store.formats.remoting import frame
+from ...store.index.index_file import IndexFile
+from ..mutants.known import find_mutant
+from ..mutants.mutant import Mutant, Patch
+
+_sound_check_record = message.check_record
+
+
+def _frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0) -> int:
+    """Make room for a frame before its length is compared with anything."""
+    length = int.from_bytes(view[at : at + frame.LENGTH_BYTES], "big")
+    return frame.LENGTH_BYTES + len(bytearray(length))
+
+
+def _check_record(
+    view: memoryview | bytes | bytearray, at: int, end: int, *, file: str, file_offset: int, check_crc: bool
+) -> message.RecordBounds:
+    return _sound_check_record(view, at, end, file=file, file_offset=file_offset, check_crc=False)
+
+
+def _select(
+    self: IndexFile,
+    key_hash: int,
+    begin_ms: int,
+    end_ms: int,
+    found: list[int],
+    max_num: int,
+    accept: Callable[[int], bool],
+) -> None:
+    """Follow a chain wherever it leads, as long as that is an entry of the file."""
+    (number,) = SLOT.unpack_from(self.view, HEADER_BYTES + key_hash % self._slots * SLOT_BYTES)
+    while 0 < number < self._entries_max and len(found) < max_num:
+        stored_hash, physical_offset, _, previous = ENTRY.unpack_from(
+            self.view, self._entries_at + ENTRY_BYTES * number
+        )
+        if stored_hash == key_hash and accept(physical_offset):
+            found.append(physical_offset)
+        number = previous
+
+
+_FUZZED = (
+    Mutant(
+        "frame-length-trusted",
+        "remoting",
+        "a frame's length is believed before it is compared with what is there",
+        (Patch(frame, "frame_bytes", _frame_bytes),),
+        None,
+        ("allocation",),
+    ),
+    Mutant(
+        "record-crc-unchecked",
+        "formats",
+        "a record that is not plain is taken for whole without a look at its checksum",
+        (Patch(scan, "check_record", _check_record), Patch(message, "check_record", _check_record)),
+        None,
+        ("served-unwhole",),
+    ),
+    Mutant(
+        "index-chain-unbounded",
+        "index",
+        "a look-up follows a chain of entries though it leads back to itself",
+        (Patch(IndexFile, "select", _select),),
+        None,
+        ("chain", "hang"),
+    ),
+    Mutant(
+        "json-depth-unbounded",
+        "formats",
+        "a side file is parsed however deep it is nested",
+        (Patch(side_json_format, "_DEPTH_MAX", 1 << 62),),
+        None,
+        ("crash",),
+    ),
+)
+FUZZED: dict[str, Mutant] = {mutant.id: mutant for mutant in _FUZZED}
+"""By id. `expected` names what the signature of a finding may begin with."""
+
+
+def find_fuzzed(name: str) -> Mutant | None:
+    """Return the mutant of a name: one of these, or any other that there is; None if there is none."""
+    return FUZZED.get(name) or find_mutant(name)

@@ -1,0 +1,212 @@
+"""How an input is broken: a few changes, most of them to fields whose meaning is known, some to parts, some anywhere.
+
+A change that moves bytes leaves the shape behind: what follows in the same input then hits what is near, which is as
+good. What makes broken inputs get past the first check, a checksum that is right again, is the target's to do.
+"""
+
+from collections.abc import Callable, Sequence
+
+from .draw import Draw
+from .shape import CHECKSUM, CONSTANT, LENGTH, OFFSET, TEXT, Field, Shape
+
+INTERESTING = (
+    *(0, 1, 2, 3, 4, 7, 8, 16, 20, 21, 32, 40, 64, 90, 91, 92, 100, 103, 115, 127, 128, 129, 255, 256),
+    *(512, 1000, 1023, 1024, 4095, 4096, 32767, 32768, 65535, 65536, 1 << 20, (1 << 24) - 1, 1 << 24),
+    *(
+        1 << 28,
+        (1 << 31) - 1,
+        1 << 31,
+        (1 << 32) - 1,
+        1 << 32,
+        (1 << 53) + 1,
+        1 << 62,
+        (1 << 63) - 1,
+        1 << 63,
+    ),
+    *(-1, -2, -4, -8, -20, -91, -128, -129, -32768),
+)
+"""Numbers at which something begins or ends: sizes of the formats' parts, and the bounds of their types."""
+CONSTANTS = (0xDAA320A7, 0xDAA320AB, 0xCBD43194, 0x7FFFFFFF, 0xFFFFFFFF, 0, 1, 2)
+CHANGES_MAX = 4
+_GROWTH_BYTES_MAX = 64
+_NUDGE_MAX = 32
+
+
+def mutated(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], size_bytes_max: int) -> bytearray:
+    """Return a broken copy of an input of that shape; others: inputs that parts may be taken from."""
+    data = bytearray(raw)
+    unit, fields = draw.unit, shape.fields
+    changes = 1
+    while changes < CHANGES_MAX and unit() < 0.4:
+        changes += 1
+    for _ in range(changes):
+        roll = unit()
+        if fields and roll < 0.6:
+            _change_field(data, fields[int(unit() * len(fields))], fields, draw)
+        elif roll < 0.75:
+            _flip(data, draw)
+        elif roll < 0.88 and shape.parts:
+            _PART_CHANGES[int(unit() * len(_PART_CHANGES))](data, shape, draw, others)
+        else:
+            _BYTE_CHANGES[int(unit() * len(_BYTE_CHANGES))](data, draw, others)
+    del data[size_bytes_max:]
+    return data
+
+
+# -- fields ----------------------------------------------------------------------------------------
+
+
+def _change_field(data: bytearray, field: Field, fields: Sequence[Field], draw: Draw) -> None:
+    at, size_bytes, kind = field
+    end = at + size_bytes
+    if end > len(data):
+        return
+    if kind == TEXT:
+        _change_text(data, at, end, draw)
+        return
+    value = _number_for(int.from_bytes(data[at:end], "big"), kind, data, fields, draw)
+    data[at:end] = (value & (1 << 8 * size_bytes) - 1).to_bytes(size_bytes, "big")
+
+
+def _number_for(value: int, kind: str, data: bytearray, fields: Sequence[Field], draw: Draw) -> int:
+    """Return what to write in place of a number: a neighbour, a bound, another field's, or anything."""
+    roll = draw.unit()
+    if kind == CONSTANT and roll < 0.5:
+        return draw.pick(CONSTANTS)
+    if kind == CHECKSUM and roll < 0.5:
+        return value ^ 1 << draw.below(32)
+    if roll < 0.3:
+        return value + draw.between(-_NUDGE_MAX, _NUDGE_MAX)
+    if roll < 0.6:
+        return draw.pick(INTERESTING)
+    if roll < 0.75:
+        return len(data) + draw.between(-_NUDGE_MAX, _NUDGE_MAX) if kind in (LENGTH, OFFSET) else -value
+    if roll < 0.9:
+        at, size_bytes, _ = draw.pick(fields)
+        return int.from_bytes(data[at : at + min(size_bytes, 8)], "big")
+    return value ^ 1 << draw.below(64)
+
+
+def _change_text(data: bytearray, at: int, end: int, draw: Draw) -> None:
+    roll = draw.unit()
+    if at == end or roll < 0.3:
+        data[at:at] = draw.raw(draw.between(1, 4))
+    elif roll < 0.6:
+        data[draw.between(at, end - 1)] = draw.pick((0, 1, 2, 0x20, 0x22, 0x7F, 0x80, 0xC0, 0xED, 0xFF))
+    elif roll < 0.8:
+        start = draw.between(at, end - 1)
+        del data[start : draw.between(start + 1, end)]
+    else:
+        start = draw.between(at, end - 1)
+        data[start:end] = bytes(end - start)
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def _leave_out(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+    start, end = draw.pick(shape.parts)
+    del data[start:end]
+
+
+def _repeat(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+    start, end = draw.pick(shape.parts)
+    where = draw.pick(shape.parts).end
+    data[where:where] = data[start:end]
+
+
+def _swap(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+    one, other = sorted((draw.pick(shape.parts), draw.pick(shape.parts)))
+    if one.end <= other.start:
+        between = data[one.end : other.start]
+        data[one.start : other.end] = data[other.start : other.end] + between + data[one.start : one.end]
+
+
+def _overwrite(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+    """Lay one part over the beginning of another: what a lost or misdirected write leaves."""
+    start, end = draw.pick(shape.parts)
+    at = draw.pick(shape.parts).start
+    data[at : at + end - start] = data[start:end]
+
+
+def _end_at(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+    del data[draw.pick(draw.pick(shape.parts)) :]
+
+
+def _zero(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+    start, end = draw.pick(shape.parts)
+    data[start:end] = bytes(max(0, min(end, len(data)) - start))
+
+
+_PART_CHANGES: tuple[Callable[[bytearray, Shape, Draw, Sequence[bytes]], None], ...] = (
+    _leave_out,
+    _repeat,
+    _swap,
+    _overwrite,
+    _end_at,
+    _zero,
+)
+
+
+# -- bytes -----------------------------------------------------------------------------------------
+
+
+def _flip(data: bytearray, draw: Draw) -> None:
+    if data:
+        data[draw.below(len(data))] ^= 1 << draw.below(8)
+
+
+def _flip_of_others(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+    for _ in range(draw.between(1, 8)):
+        _flip(data, draw)
+
+
+def _cut(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+    del data[draw.below(len(data) + 1) :]
+
+
+def _remove(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+    start = draw.below(len(data) + 1)
+    del data[start : start + draw.between(1, _GROWTH_BYTES_MAX)]
+
+
+def _insert(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+    at = draw.below(len(data) + 1)
+    data[at:at] = draw.raw(draw.between(1, _GROWTH_BYTES_MAX))
+
+
+def _append_zeros(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+    data += bytes(draw.between(1, _GROWTH_BYTES_MAX))
+
+
+def _copy_range(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+    start = draw.below(len(data) + 1)
+    piece = data[start : start + draw.between(1, _GROWTH_BYTES_MAX)]
+    at = draw.below(len(data) + 1)
+    data[at : at + len(piece) if draw.chance(0.5) else at] = piece
+
+
+def _double(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+    """Repeat a short range many times over: what takes more than linear time shows in what is long."""
+    start = draw.below(len(data) + 1)
+    piece = data[start : start + draw.between(1, 8)]
+    data[start:start] = piece * draw.between(2, 1 << draw.between(1, 12))
+
+
+def _splice(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+    """Go on with the rest of another input."""
+    if others:
+        other = draw.pick(others)
+        data[draw.below(len(data) + 1) :] = other[draw.below(len(other) + 1) :]
+
+
+_BYTE_CHANGES: tuple[Callable[[bytearray, Draw, Sequence[bytes]], None], ...] = (
+    _flip_of_others,
+    _cut,
+    _remove,
+    _insert,
+    _append_zeros,
+    _copy_range,
+    _double,
+    _splice,
+)

@@ -1,0 +1,82 @@
+"""Stores whose directories are fuzzed: small ones, made by the store itself on a simulated machine."""
+
+from functools import cache
+
+from ...store.config import StoreConfig
+from ...store.consumer_offsets import ConsumerOffsetManager
+from ...store.message import Message
+from ...store.message_store import MessageStore
+from ...store.world import World
+from ..machine import CONFIG, ROOT
+from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, StoreDirectory, directory_of_image
+from .draw import Draw
+from .material import KEYS, TAGS, TOPICS, body_of
+from .simulated import run_on
+
+LOG_FILE_BYTES, QUEUE_FILE_BYTES, EXT_FILE_BYTES = 2048, 200, 512
+INDEX_SLOTS, INDEX_ENTRIES = 5, 12
+STORES = 24
+"""How many there are to choose from."""
+_DELAY_LEVELS = "1s 3s 20s"
+_MESSAGES_MAX = 24
+_BODY_BYTES = (0, 5, 64, 300, 900)
+
+
+@cache
+def settings_of(settings: int) -> StoreConfig:
+    """Return the settings that a directory's number of them stands for."""
+    return StoreConfig(
+        ROOT,
+        mapped_file_size_commit_log=LOG_FILE_BYTES,
+        mapped_file_size_consume_queue=QUEUE_FILE_BYTES,
+        mapped_file_size_consume_queue_ext=EXT_FILE_BYTES,
+        enable_consume_queue_ext=bool(settings & HAS_EXTENSIONS),
+        recover_whole_log=not settings & TRUSTS_CHECKPOINT,
+        max_hash_slot_num=INDEX_SLOTS,
+        max_index_num=INDEX_ENTRIES,
+        message_delay_level=_DELAY_LEVELS,
+        disk_space_warning_level_ratio=1.0,
+    )
+
+
+def made_store(draw: Draw) -> StoreDirectory:
+    """Return the directory of one of the stores."""
+    return _made(draw.below(STORES))
+
+
+@cache
+def _made(number: int) -> StoreDirectory:
+    draw = Draw(f"store {number}")
+    settings = number % 4
+    _, image = run_on(None, lambda world: _live(world, settings, draw))
+    return directory_of_image(image, ROOT, settings)
+
+
+def _live(world: World, settings: int, draw: Draw) -> None:
+    """Put some messages, and stop, or let the machine be switched off."""
+    world.files.make_directories(ROOT)
+    store = MessageStore(world, settings_of(settings))
+    offsets = ConsumerOffsetManager(world, CONFIG)
+    store.load()
+    store.start()
+    for number in range(draw.between(1, _MESSAGES_MAX)):
+        store.put_message(_message(draw, number))
+        offsets.commit_offset("billing", draw.pick(TOPICS), 0, number)
+        if draw.chance(0.1):
+            world.tasks.sleep(draw.between(1, 4000))
+    offsets.persist()
+    if draw.chance(0.5):
+        store.shutdown()
+    else:
+        world.tasks.sleep(draw.pick((0, 1, 1100, 11_000)))
+
+
+def _message(draw: Draw, number: int) -> Message:
+    return Message.of(
+        draw.pick(TOPICS[:2] + TOPICS[4:]),
+        body_of(draw.pick(_BODY_BYTES)),
+        queue_id=draw.below(2),
+        tags=draw.pick(("", *TAGS)),
+        keys=draw.pick(("", *KEYS)),
+        properties={"DELAY": "1"} if draw.chance(0.1) else {"n": str(number)},
+    )

@@ -1,0 +1,46 @@
+"""The checkpoint: three times, and zeros up to the end of the page."""
+
+from struct import Struct
+
+from ....store.errors import CorruptFileError
+from ....store.formats import checkpoint
+from ..draw import Draw
+from ..file_shapes import checkpoint_shape
+from ..material import BORN_MS
+from ..shape import Shape
+from ..target import Broken, Outcome, Target, field_of
+
+FILE = "checkpoint"
+_TIMES = Struct(">qqq")
+
+
+class CheckpointTarget(Target):
+    """The file's beginning."""
+
+    name = "checkpoint"
+    size_bytes_max = 256
+
+    def valid(self, draw: Draw) -> bytes:
+        """Make a checkpoint, with some of the zeros behind it or none."""
+        times = (draw.pick((0, 1, BORN_MS, BORN_MS + draw.below(1 << 30))) for _ in range(3))
+        values = checkpoint.CheckpointValues(*times)
+        return checkpoint.encode_checkpoint(values) + bytes(8 * draw.below(4))
+
+    def shape(self, raw: bytes) -> Shape:
+        """Return the three times."""
+        return checkpoint_shape(raw)
+
+    def check(self, raw: bytes) -> Outcome:
+        """Decode, and encode again."""
+        try:
+            values = checkpoint.decode_checkpoint(raw, file=FILE)
+        except CorruptFileError as error:
+            field = field_of(error, FILE, len(raw))
+            if len(raw) >= _TIMES.size and min(_TIMES.unpack_from(raw)) >= 0:
+                raise Broken("refused-whole", "three times", error) from error
+            return Outcome(False, field)
+        if values != _TIMES.unpack_from(raw) or min(values) < 0:
+            raise Broken("times", "those that are there, 0 or more", values)
+        if checkpoint.encode_checkpoint(values) != raw[: _TIMES.size]:
+            raise Broken("re-encoded", raw[: _TIMES.size].hex(), values)
+        return Outcome(True, "".join("0" if value == 0 else "t" for value in values))

@@ -1,0 +1,108 @@
+"""The commit log: records, one after the other, as recovery, dispatch and look-ups read them.
+
+What a scan yields must be, byte for byte, a record that the referee finds whole where it lies; what it refuses the
+referee must refuse. A record that is read re-encodes to its bytes.
+"""
+
+from ....store.errors import CorruptFileError
+from ....store.formats import boundaries, delay_level, index_key, message, scan
+from ..draw import Draw
+from ..file_shapes import log_shape
+from ..material import record
+from ..record_shape import mend_records
+from ..referee import WholeRecord, is_blank, whole_record
+from ..shape import Shape
+from ..target import Broken, Outcome, Target, field_of
+
+FILE = "commitlog/00000000000000065536"
+BASE_OFFSET = 65_536
+DELAYS_MS = {1: 1000, 2: 5000, 3: 7_200_000}
+_FIRST_OFFSETS = (0, 7)
+_I64_MAX = (1 << 63) - 1
+
+
+class CommitLogTarget(Target):
+    """The beginning of a segment."""
+
+    name = "commitlog"
+
+    def valid(self, draw: Draw) -> bytes:
+        """Make one to three records, with a blank one behind them or not."""
+        raw, queue_offset = b"", draw.pick(_FIRST_OFFSETS)
+        records = 1
+        while records < 3 and draw.chance(0.3):
+            records += 1
+        for number in range(records):
+            raw += record(draw, BASE_OFFSET + len(raw), queue_offset + number)
+        if draw.chance(0.2):
+            raw += message.encode_blank(draw.between(8, 64)) + bytes(draw.below(16))
+        return raw
+
+    def shape(self, raw: bytes) -> Shape:
+        """Return the fields of its records, and where they lie."""
+        return log_shape(raw)
+
+    def mend(self, data: bytearray) -> None:
+        """Give records their places and checksums."""
+        mend_records(data, BASE_OFFSET)
+
+    def check(self, raw: bytes) -> Outcome:
+        """Scan, and read each record that is found."""
+        end, at, count = len(raw), 0, 0
+        records = scan.scan_records(
+            memoryview(raw), 0, end, file=FILE, base_offset=BASE_OFFSET, check_crc=True
+        )
+        kind = ""
+        try:
+            for scanned in records:
+                whole = whole_record(raw, at, end, BASE_OFFSET + at)
+                if whole is None:
+                    raise Broken("served-unwhole", "a whole record", f"{scanned} at {at}"[:300])
+                kind = _check_record(raw, at, scanned, whole)
+                at += whole.size_bytes
+                count += 1
+        except CorruptFileError as error:
+            return _refused(raw, at, f"{min(count, 2)}{kind}", error)
+        if at != end and not is_blank(raw, at, end):
+            raise Broken("end", f"{end}, or a blank record", at)
+        return Outcome(True, f"{min(count, 2)}{kind}{'' if at == end else ' blank'}")
+
+
+def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: WholeRecord) -> str:
+    """Compare a record as it was scanned, as it is decoded, and as it is; return which kind it is."""
+    expected = (
+        BASE_OFFSET + at,
+        whole.size_bytes,
+        whole.topic.decode(),
+        whole.queue_id,
+        whole.queue_offset,
+        whole.sys_flag,
+        whole.store_timestamp_ms,
+        whole.properties,
+    )
+    if scanned != expected:
+        raise Broken("scanned", expected, scanned)
+    decoded = message.decode_record(raw, at, file=FILE)
+    if decoded.body != whole.body:
+        raise Broken("body", whole.body.hex()[:200], decoded.body.hex()[:200])
+    again = message.encode_message_record(decoded)
+    if again != raw[at : at + whole.size_bytes]:
+        raise Broken("re-encoded", raw[at : at + whole.size_bytes].hex()[:400], again.hex()[:400])
+    code = delay_level.record_tags_code(scanned, DELAYS_MS)
+    if not -_I64_MAX <= code + 1 <= _I64_MAX + 1:
+        raise Broken("tags-code", "64 bits", code)
+    keyed = index_key.may_have_keys(scanned) and index_key.key_hashes(scanned.topic, scanned.properties)
+    return ("k" if keyed else "t" if code else "p") + ("6" if whole.sys_flag & 0x30 else "")
+
+
+def _refused(raw: bytes, at: int, behind: str, error: CorruptFileError) -> Outcome:
+    """Judge the refusal of what is at position at."""
+    field = field_of(error, FILE, len(raw))
+    if whole_record(raw, at, len(raw), BASE_OFFSET + at) is not None:
+        raise Broken("refused-whole", "the record", error)
+    last = at
+    for start in boundaries.chain(memoryview(raw), at, len(raw), BASE_OFFSET):
+        if not last < start <= len(raw):
+            raise Broken("chain", f"{last + 1} to {len(raw)}", start)
+        last = start
+    return Outcome(False, f"{field} behind {behind}{' +' if last > at else ''}")

@@ -1,0 +1,158 @@
+"""The index: header, slots, and entries in chains, as look-ups walk them and recovery checks them.
+
+A look-up must end whatever the chains say, and lead only where an entry of that hash does. A file without any defect
+must be one that putting its entries in order makes again, byte for byte.
+"""
+
+from struct import Struct
+from typing import cast
+
+from ....store.formats import index as index_format
+from ....store.formats import index_slots
+from ....store.index import index_file, structure
+from ....store.world import MappedFile, Tasks
+from ..draw import Draw
+from ..file_shapes import index_shape
+from ..material import BORN_MS
+from ..shape import Shape
+from ..target import Broken, Outcome, Target, field_of
+
+FILE = "index/20200913122640123"
+SLOTS, ENTRIES_MAX = 5, 10
+HASHES = (0, 3, 8, 79_072_524, 0x7FFFFFFF)
+"""Some of them of one slot."""
+_NAME = FILE.rpartition("/")[2]
+_ENTRIES_AT = index_format.entries_at(SLOTS)
+_ENTRY_BYTES, _SLOT_BYTES = index_format.ENTRY_BYTES, index_format.SLOT_BYTES
+_HASH_AND_OFFSET = Struct(">iq")
+_NEVER_MS = 1 << 64
+_FILE_BYTES = index_format.index_file_bytes(SLOTS, ENTRIES_MAX)
+
+
+class _Cell:
+    """An integer that one task uses."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, name: str, value: int) -> None:
+        self._value = value
+
+    def get(self) -> int:
+        return self._value
+
+    def set(self, value: int) -> None:
+        self._value = value
+
+
+class _OneTask:
+    """What an index file needs of tasks where there is one."""
+
+    cell = _Cell
+
+
+class _Memory:
+    """A mapped file that is nowhere but in memory."""
+
+    __slots__ = ("_raw", "path", "size_bytes")
+
+    def __init__(self, raw: bytearray) -> None:
+        self._raw = raw
+        self.path = FILE
+        self.size_bytes = len(raw)
+
+    def view(self, start: int, end: int) -> memoryview:
+        return memoryview(self._raw)[start:end]
+
+    def store(self, at: int, data: bytes) -> None:
+        self._raw[at : at + len(data)] = data
+
+
+def _opened(raw: bytearray) -> index_file.IndexFile:
+    file = cast(MappedFile, _Memory(raw))
+    return index_file.IndexFile(cast(Tasks, _OneTask), file, _NAME, SLOTS, ENTRIES_MAX)
+
+
+class IndexTarget(Target):
+    """A whole file of a small geometry; what has another length is made to fit, as a file's is when it is mapped."""
+
+    name = "index"
+    size_bytes_max = _FILE_BYTES
+
+    def valid(self, draw: Draw) -> bytes:
+        """Put some keys into a new file."""
+        raw = bytearray(_FILE_BYTES)
+        file = _opened(raw)
+        physical_offset, stored_ms = draw.below(1000), BORN_MS
+        for _ in range(draw.below(ENTRIES_MAX + 1)):
+            file.put_key(draw.pick(HASHES), physical_offset, stored_ms)
+            physical_offset += 100 * draw.below(2)
+            stored_ms += draw.pick((0, 1, 999, 5000))
+        return bytes(raw)
+
+    def shape(self, raw: bytes) -> Shape:
+        """Return header, slots and the entries that the header counts."""
+        return index_shape(raw, SLOTS)
+
+    def check(self, raw: bytes) -> Outcome:
+        """Check the file as recovery does, and look up in it whatever that finds."""
+        data = bytearray(raw.ljust(_FILE_BYTES, b"\0"))
+        view = memoryview(data)
+        defects = [
+            field_of(defect, FILE, _FILE_BYTES)
+            for defect in structure.defects(view, FILE, SLOTS, ENTRIES_MAX)
+        ]
+        slots = index_slots.slots_of(view)
+        if slots is not None and not 1 <= slots <= len(data) // _SLOT_BYTES:
+            raise Broken("slots", "as many as there is room for", slots)
+        file = _opened(data)
+        ways = "".join(
+            [_look_up(file, data, key_hash, has_defects=bool(defects)) for key_hash in HASHES[1:4]]
+        )
+        if defects:
+            return Outcome(False, f"{defects[0]} {min(len(defects), 2)} {ways}")
+        _check_made_again(file, data)
+        return Outcome(True, f"{file.header.next_entry} {ways}")
+
+
+def _look_up(file: index_file.IndexFile, data: bytearray, key_hash: int, *, has_defects: bool) -> str:
+    """Look a hash up; return how many entries that leads to."""
+    asked: list[int] = []
+
+    def accept(physical_offset: int) -> bool:
+        asked.append(physical_offset)
+        if len(asked) > ENTRIES_MAX:
+            raise Broken("chain", f"{ENTRIES_MAX} entries at most", "more, and no end")
+        return True
+
+    file.select(key_hash, 0, _NEVER_MS, [], ENTRIES_MAX * 2, accept)
+    if not asked and has_defects:
+        return "0"
+    there = [
+        physical_offset
+        for at in _entry_places(ENTRIES_MAX if has_defects else file.header.next_entry)
+        for stored_hash, physical_offset in (_HASH_AND_OFFSET.unpack_from(data, at),)
+        if stored_hash == key_hash
+    ]
+    if any(offset not in there for offset in asked) or not (has_defects or asked == there[::-1]):
+        raise Broken("looked-up", there[::-1], asked)
+    return str(min(len(asked), 3))
+
+
+def _entry_places(end: int) -> range:
+    """Return where the entries from the first to the one in front of number end begin."""
+    return range(_ENTRIES_AT + _ENTRY_BYTES, _ENTRIES_AT + _ENTRY_BYTES * end, _ENTRY_BYTES)
+
+
+def _check_made_again(file: index_file.IndexFile, data: bytearray) -> None:
+    """See that putting the entries of a file without defects into a new one gives its slots and chains."""
+    again = bytearray(_FILE_BYTES)
+    new = _opened(again)
+    for number in range(1, file.header.next_entry):
+        key_hash, physical_offset, diff_s, _ = entry = file.entry(number)
+        new.put_key(key_hash, physical_offset, file.begin_timestamp_ms)
+        made = new.entry(number)._replace(time_diff_s=diff_s)  # of the records' times only seconds are left
+        if made != entry:
+            raise Broken("re-encoded", entry, made)
+    slots = slice(index_format.HEADER_BYTES, _ENTRIES_AT)
+    if again[slots] != data[slots]:
+        raise Broken("re-encoded", data[slots].hex(), again[slots].hex())

@@ -1,0 +1,186 @@
+"""What is kept as text: side files in RocketMQ's JSON, and broker.conf. An input is a file's name, then its text.
+
+What is read is written again, and that is read as the same. A file that a manager cannot read is named by its damage,
+as there is no version before it.
+"""
+
+import json
+from collections.abc import Sequence
+
+from ....faults.image import FileImage, Image
+from ....store.config import ConfigError
+from ....store.consumer_offsets import ConsumerOffsetManager
+from ....store.errors import CorruptFileError
+from ....store.formats import side_json
+from ....store.schedule import decoded_offsets, encoded_offsets
+from ....store.settings import broker_conf
+from ....store.world import World
+from ...machine import CONFIG, ROOT
+from ..draw import Draw
+from ..file_shapes import text_shape
+from ..material import BORN_MS, TOPICS
+from ..shape import Shape
+from ..simulated import run_on
+from ..target import Broken, Outcome, Target, field_of
+
+OFFSETS, LIGHT_OFFSETS, DELAYS, CONF = NAMES = (
+    "consumerOffset.json",
+    "lmqConsumerOffset.json",
+    "delayOffset.json",
+    "broker.conf",
+)
+_GROUPS = ("g", "billing", "%LMQ%light", "Ж")
+_OFFSETS = (0, 1, 12, (1 << 31) - 1, 1 << 31, (1 << 63) - 1, -1)
+_SETTINGS = (
+    "mapedFileSizeCommitLog=1073741824",
+    "mappedFileSizeConsumeQueue = 6000000",
+    "flushDiskType=SYNC_FLUSH",
+    "messageDelayLevel=1s 5s \\\n  10s",
+    "deleteWhen:04",
+    "diskMaxUsedSpaceRatio 75",
+    "enableLmq=true",
+    "# brokerName=a",
+    "brokerName=b\\u0061r",
+    "maxHashSlotNum=500",
+    "storePathRootDir=/data/mq",
+)
+_TOKENS = (
+    b'"',
+    b'\\"',
+    b"\\",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"0",
+    b"-",
+    b"1e999",
+    b"NaN",
+    b"null",
+    b"\n",
+)
+_ESCAPES = (b"\\ud800", b"\\u0000", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"9" * 40, b'{"a":', b"{1:")
+_OPENINGS = (b"[", b'{"a":', b"{1:", b'{"a":[')
+_MENTIONED = (b'"offsetTable"', b'"lmqOffsetTable"', b'"dataVersion"', b"T1@g", b"{0:12}")
+_PIECES = (*_TOKENS, *_ESCAPES, *_MENTIONED)
+_PIECES_MAX = 12
+_REPEATED_MAX = 1 << 14
+
+
+class SideJsonTarget(Target):
+    """One of the files."""
+
+    name = "json"
+    size_bytes_max = 1 << 16
+    cpu_seconds_max = 0.5
+    memory_bytes_max = 8 << 20
+
+    def valid(self, draw: Draw) -> bytes:
+        """Make one of the files, as it is written."""
+        name = draw.pick(NAMES)
+        return f"{name}\n".encode() + _content(name, draw)
+
+    def shape(self, raw: bytes) -> Shape:
+        """Return tokens as fields, and lines as parts."""
+        return text_shape(raw)
+
+    def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
+        """Break it as any input, and strew pieces of JSON into it, now and then one many times over."""
+        data = bytearray(super().mutate(raw, shape, draw, others))
+        if draw.chance(0.5):
+            for _ in range(draw.between(1, _PIECES_MAX)):
+                at = draw.below(len(data) + 1)
+                data[at:at] = draw.pick(_PIECES)
+        if draw.chance(0.01):
+            piece, at = draw.pick(_PIECES), draw.below(len(data) + 1)
+            if draw.chance(0.5):
+                piece, at = draw.pick(_OPENINGS), data.find(b"\n") + 1
+            data[at:at] = piece * draw.below(_REPEATED_MAX)
+        return bytes(data[: self.size_bytes_max])
+
+    def check(self, raw: bytes) -> Outcome:
+        """Read the file that the first line names."""
+        line, _, content = raw.partition(b"\n")
+        name = line.decode(errors="replace")
+        if name == CONF:
+            return _check_conf(content)
+        if name == DELAYS:
+            return _check_delays(content)
+        return _check_offsets(content, light=name == LIGHT_OFFSETS)
+
+
+def _content(name: str, draw: Draw) -> bytes:
+    if name == CONF:
+        return "\n".join(dict.fromkeys(draw.pick(_SETTINGS) for _ in range(draw.below(4)))).encode()
+    if name == DELAYS:
+        return encoded_offsets({level: draw.pick(_OFFSETS) for level in range(1, draw.between(1, 4))})
+    tables = {
+        f"{draw.pick(TOPICS)}@{draw.pick(_GROUPS)}": {
+            queue_id: draw.pick(_OFFSETS) for queue_id in range(draw.below(3))
+        }
+        for _ in range(draw.below(4))
+    }
+    fields: dict[str, side_json.Table] = {"offsetTable": tables}
+    if draw.chance(0.5):
+        fields = {"lmqOffsetTable": {f"%LMQ%t@{draw.pick(_GROUPS)}": draw.pick(_OFFSETS)}, **fields}
+    if draw.chance(0.2):  # as 5.x writes
+        document = {**fields, "dataVersion": {"counter": 1, "stateVersion": 0, "timestamp": BORN_MS}}
+        return json.dumps(document, ensure_ascii=False).encode()
+    return side_json.encode_side_json(fields)
+
+
+def _check_conf(content: bytes) -> Outcome:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return Outcome(False, "conf no text")
+    try:
+        conf = broker_conf.read_broker_conf(text, ROOT)
+    except ConfigError as error:
+        if not str(error) or not error.expected:
+            raise Broken("error-text", "what was expected", repr(error)) from error
+        return Outcome(False, f"conf {' '.join(error.expected.split()[:2])}")
+    return Outcome(True, f"conf {min(len(conf.lines), 4)} {min(len(conf.others), 2)}")
+
+
+def _check_delays(content: bytes) -> Outcome:
+    try:
+        offsets = decoded_offsets(content, DELAYS)
+    except CorruptFileError as error:
+        return Outcome(False, f"delays {_kind_of(error, DELAYS, len(content))}")
+    again = decoded_offsets(encoded_offsets(offsets), DELAYS)
+    if again != offsets:
+        raise Broken("read-again", offsets, again)
+    return Outcome(True, f"delays {min(len(offsets), 4)}")
+
+
+def _check_offsets(content: bytes, *, light: bool) -> Outcome:
+    name = LIGHT_OFFSETS if light else OFFSETS
+    path, what = f"{CONFIG}/{name}", "light" if light else "offsets"
+    image = Image({path: FileImage(content, BORN_MS)}, (ROOT, CONFIG))
+    return run_on(image, lambda world: _managed(world, path, what, light=light))[0]
+
+
+def _managed(world: World, path: str, what: str, *, light: bool) -> Outcome:
+    """Let a manager read the file, write it and read it again."""
+    manager = ConsumerOffsetManager(world, CONFIG, light_queues=light)
+    size_bytes = len(world.files.read(path))
+    manager.load()
+    damage = manager.file.damage
+    if damage is not None:
+        return Outcome(False, f"{what} {_kind_of(damage, path, size_bytes)}")
+    changed = manager.persist()
+    again = ConsumerOffsetManager(world, CONFIG, light_queues=light)
+    again.load()
+    if again.file.damage is not None or again.persist():
+        raise Broken("read-again", "what was written", again.file.damage or world.files.read(path)[:300])
+    return Outcome(True, f"{what} {'written anew' if changed else 'as it is'}")
+
+
+def _kind_of(error: CorruptFileError, file: str, size_bytes: int) -> str:
+    """Return what an error is about, without the names in it."""
+    field = field_of(error, file, size_bytes)
+    found = error.found.partition(" ")[0] if field == "JSON" else ""
+    return f"{field if field in ('JSON', 'text', 'offsetTable') else 'field'} {found}"[:32]

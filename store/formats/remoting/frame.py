@@ -1,0 +1,84 @@
+"""Remoting frame: how a command travels over a connection, one frame after the other. Big-endian.
+
+    offset  bytes  field
+    0       4      length        i32  all that follows: 4 + H + B
+    4       1      headerForm         0 JSON, 1 binary
+    5       3      headerLength  u24  H
+    8       H      header             see json_header and binary_header
+    8+H     B      body
+
+A frame is FRAME_BYTES_MAX long at the most, its length field included; what is longer is refused by its length alone,
+before anything is kept of it. No checksum. Binary headers have one encoding, so decoding and encoding such a frame
+gives its bytes; JSON does not tell in which order and layout it was written.
+Source: RocketMQ RemotingCommand.encode and decode, NettyDecoder.
+"""
+
+from struct import Struct
+
+from ...errors import CorruptFileError
+from .binary_header import decode_binary_header, encode_binary_header
+from .command import HeaderForm, RemotingCommand
+from .json_header import decode_json_header, encode_json_header
+
+FRAME_BYTES_MAX = 16_777_216
+LENGTH_BYTES = 4
+_HEADER_WORD_AT = 4
+_HEADER_AT = 8
+_HEADER_BYTES_MASK = 0xFF_FFFF
+_HEAD = Struct(">iI")
+_LENGTH = Struct(">i")
+_FORMS = {form.value: form for form in HeaderForm}
+
+
+def frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0) -> int:
+    """Return how long the frame at position at is, by its first LENGTH_BYTES, which must be there.
+
+    view begins at offset of what file names. Raises CorruptFileError for a length that no frame can have.
+    """
+    (length,) = _LENGTH.unpack_from(view, at)
+    least, most = _HEADER_AT - LENGTH_BYTES, FRAME_BYTES_MAX - LENGTH_BYTES
+    if not least <= length <= most:
+        raise CorruptFileError(file, offset + at, "length", f"{least} to {most}", length)
+    return LENGTH_BYTES + int(length)
+
+
+def decode_frame(
+    view: bytes | memoryview, at: int, end: int, *, file: str, offset: int = 0
+) -> tuple[RemotingCommand, int]:
+    """Decode the frame at position at, which must not reach past end; return its command and where it ends.
+
+    view begins at offset of what file names. Raises CorruptFileError, placed at the first field that is wrong.
+    """
+    if end - at < _HEADER_AT:
+        raise CorruptFileError(
+            file, offset + at, "length", f"a frame of {_HEADER_AT} bytes or more", f"{end - at} bytes"
+        )
+    frame_end = at + frame_bytes(view, at, file=file, offset=offset)
+    if frame_end > end:
+        raise CorruptFileError(
+            file, offset + at, "length", f"at most {end - at - LENGTH_BYTES}", frame_end - at - LENGTH_BYTES
+        )
+    _, word = _HEAD.unpack_from(view, at)
+    form, header_at = _FORMS.get(word >> 24), at + _HEADER_AT
+    if form is None:
+        raise CorruptFileError(file, offset + at + _HEADER_WORD_AT, "headerForm", "0 or 1", word >> 24)
+    header_end = header_at + (word & _HEADER_BYTES_MASK)
+    if header_end > frame_end:
+        most = frame_end - header_at
+        raise CorruptFileError(
+            file, offset + at + _HEADER_WORD_AT + 1, "headerLength", f"0 to {most}", header_end - header_at
+        )
+    header, body = bytes(view[header_at:header_end]), bytes(view[header_end:frame_end])
+    decode = decode_binary_header if form is HeaderForm.ROCKETMQ else decode_json_header
+    return decode(header, body, file=file, offset=offset + header_at), frame_end
+
+
+def encode_frame(command: RemotingCommand) -> bytes:
+    """Encode a command in the form it names. ValueError names what does not fit a frame."""
+    is_binary = command.form is HeaderForm.ROCKETMQ
+    header = encode_binary_header(command) if is_binary else encode_json_header(command)
+    size_bytes = _HEADER_AT + len(header) + len(command.body)
+    if len(header) > _HEADER_BYTES_MASK or size_bytes > FRAME_BYTES_MAX:
+        raise ValueError(f"frame: expected at most {FRAME_BYTES_MAX} bytes, found {size_bytes}")
+    head = _HEAD.pack(size_bytes - LENGTH_BYTES, command.form << 24 | len(header))
+    return b"".join((head, header, command.body))

@@ -1,0 +1,62 @@
+"""Targets that are made for a test, and a fuzzer's result as something to compare."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tornlog.scenarios.fuzz.bounds import address_space_limited
+from tornlog.scenarios.fuzz.draw import Draw
+from tornlog.scenarios.fuzz.engine import Fuzzer, Tally
+from tornlog.scenarios.fuzz.mutants import find_fuzzed
+from tornlog.scenarios.fuzz.shape import PLAIN, Part, Shape
+from tornlog.scenarios.fuzz.target import Outcome, Target
+from tornlog.scenarios.fuzz.targets import TARGETS
+
+
+class MadeTarget(Target):
+    """A target whose judging a test gives; parts are the pieces between semicolons."""
+
+    name = "made"
+    size_bytes_max = 64
+    cpu_seconds_max = 0.3
+    memory_bytes_max = 1 << 20
+
+    def __init__(self, check: Callable[[bytes], Outcome], inputs: Sequence[bytes] = (b"a;b;c",)) -> None:
+        self._check = check
+        self._inputs = inputs
+
+    def valid(self, draw: Draw) -> bytes:
+        return draw.pick(self._inputs)
+
+    def shape(self, raw: bytes) -> Shape:
+        parts, at = [], 0
+        while (end := raw.find(b";", at)) >= 0:
+            parts.append(Part(at, end + 1))
+            at = end + 1
+        return Shape(PLAIN.fields, tuple(parts))
+
+    def check(self, raw: bytes) -> Outcome:
+        return self._check(raw)
+
+
+@pytest.fixture(scope="session")
+def made() -> type[MadeTarget]:
+    return MadeTarget
+
+
+@pytest.fixture(scope="session")
+def fuzzed() -> Callable[..., Tally]:
+    """Fuzz a format with so many inputs, with a mutant or without."""
+
+    def fuzz(name: str, inputs: int, *, seed: int = 0, mutant: str | None = None) -> Tally:
+        fuzzer = Fuzzer(TARGETS[name](), seed)
+        if mutant is None:
+            fuzzer.run(inputs)
+            return fuzzer.tally
+        found = find_fuzzed(mutant)
+        assert found is not None, mutant
+        with found.applied(), address_space_limited():
+            fuzzer.run(inputs)
+        return fuzzer.tally
+
+    return fuzz

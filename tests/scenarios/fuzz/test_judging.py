@@ -1,0 +1,141 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.fuzz.bounds import ADDRESS_SPACE_BYTES, address_space_limited, peak_bytes
+from tornlog.scenarios.fuzz.engine import HANGS_MAX, Fuzzer
+from tornlog.scenarios.fuzz.judging import Breach, judge, judge_in_full
+from tornlog.scenarios.fuzz.target import Broken, Outcome, field_of
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.side_json import encode_side_json
+
+Make = Callable[..., Any]
+
+
+def accept(raw: bytes) -> Outcome:
+    return Outcome(True, "")
+
+
+def refuse(raw: bytes) -> Outcome:
+    raise CorruptFileError("f", 0, "x", "y", "z")
+
+
+def loop(raw: bytes) -> Outcome:
+    while True:
+        pass
+
+
+def allocate(raw: bytes) -> Outcome:
+    return Outcome(True, str(len(bytearray(5 << 20))))
+
+
+def allocate_all(raw: bytes) -> Outcome:
+    return Outcome(True, str(len(bytearray(4 * ADDRESS_SPACE_BYTES))))
+
+
+def crash_in_the_store(raw: bytes) -> Outcome:
+    return Outcome(True, encode_side_json({"t": {"\ud800": 1}}).hex())
+
+
+def break_a_promise(raw: bytes) -> Outcome:
+    raise Broken("lost", 5, 4)
+
+
+@pytest.mark.parametrize(
+    ("check", "signature"),
+    [
+        (loop, "hang"),
+        (allocate, "allocation"),
+        (allocate_all, "allocation"),
+        (crash_in_the_store, "crash-unicodeencodeerror-side_json.encode_side_json"),
+        (refuse, "crash-corruptfileerror-"),  # a target knows which refusals are in order
+        (break_a_promise, "lost"),
+    ],
+)
+def test_what_should_never_come_of_an_input_has_a_name(
+    check: Callable[[bytes], Outcome], signature: str, made: Make
+) -> None:
+    with address_space_limited():
+        judged = judge_in_full(made(check), b"a")
+
+    assert isinstance(judged, Breach)
+    assert judged.signature.startswith(signature)
+    assert judged.expected
+    assert judged.found
+
+
+def test_what_may_come_of_one_is_its_outcome(made: Make) -> None:
+    assert judge(made(accept), b"a") == judge_in_full(made(accept), b"a") == Outcome(True, "")
+
+
+def test_the_worst_moment_counts_not_the_last() -> None:
+    assert peak_bytes(lambda: len(bytearray(3 << 20))) > 3 << 20
+    assert peak_bytes(lambda: None) < 1 << 16
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (CorruptFileError("g", 0, "x", "y", "z"), "error-file"),
+        (CorruptFileError("f", -1, "x", "y", "z"), "error-offset"),
+        (CorruptFileError("f", 11, "x", "y", "z"), "error-offset"),
+        (CorruptFileError("f", 0, "", "y", "z"), "error-text"),
+        (CorruptFileError("f", 0, "x", "", "z"), "error-text"),
+        (CorruptFileError("f", 0, "x", "y", ""), "error-text"),
+        (CorruptFileError("f", 0, "x", "y", "z" * 300_000), "error-text"),
+    ],
+)
+def test_an_error_must_name_its_place_and_say_what_is_wrong(error: CorruptFileError, kind: str) -> None:
+    with pytest.raises(Broken) as caught:
+        field_of(error, "f", 10)
+
+    assert caught.value.kind == kind
+    assert field_of(CorruptFileError("f", 10, "x", "y", "z"), "f", 10) == "x"
+
+
+def test_an_input_that_hangs_is_found_and_those_behind_it_are_judged(made: Make) -> None:
+    seen: list[bytes] = []
+
+    def check(raw: bytes) -> Outcome:
+        seen.append(raw)
+        return loop(raw) if raw == b"h" else Outcome(True, "")
+
+    fuzzer = Fuzzer(made(check), 0)
+    fuzzer.take([b"a", b"h", b"b"])
+
+    assert {signature: found.raw for signature, found in fuzzer.tally.found.items()} == {"hang": b"h"}
+    assert fuzzer.tally.found["hang"].number == 2
+    assert seen.count(b"b") == 1
+    assert fuzzer.tally.inputs == 3
+
+
+def test_where_everything_hangs_a_run_ends(made: Make) -> None:
+    fuzzer = Fuzzer(made(loop), 0)
+    fuzzer.run(None)
+
+    assert fuzzer.tally.inputs == HANGS_MAX
+    assert set(fuzzer.tally.found) == {"hang"}
+
+
+def test_inputs_are_counted_by_what_came_of_them(made: Make) -> None:
+    def check(raw: bytes) -> Outcome:
+        if raw == b"x":
+            raise Broken("x", 1, 2)
+        return Outcome(raw < b"b", raw.decode())
+
+    fuzzer = Fuzzer(made(check), 0)
+    fuzzer.take([b"a", b"c", b"x", b"a", b"d", b"x"])
+    tally = fuzzer.tally
+
+    assert (tally.inputs, tally.accepted, tally.refused, tally.broken) == (6, 2, 2, 2)
+    assert tally.corpus.inputs == [b"a", b"c", b"d"]
+    assert tally.corpus.outcomes == 3
+    assert {signature: found.number for signature, found in tally.found.items()} == {"x": 3}
+
+
+def test_memory_is_measured_where_an_outcome_is_new(made: Make) -> None:
+    fuzzer = Fuzzer(made(lambda raw: allocate(raw) if raw == b"b" else accept(raw)), 0)
+    fuzzer.take([b"a", b"b"])
+
+    assert {signature: found.raw for signature, found in fuzzer.tally.found.items()} == {"allocation": b"b"}

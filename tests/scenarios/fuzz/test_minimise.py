@@ -1,0 +1,78 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.fuzz.container import StoreDirectory, pack, unpack
+from tornlog.scenarios.fuzz.judging import Breach, judge
+from tornlog.scenarios.fuzz.minimise import minimised
+from tornlog.scenarios.fuzz.target import Broken, Outcome
+from tornlog.scenarios.fuzz.targets.directory import DirectoryTarget
+
+Make = Callable[..., Any]
+
+
+def breaks_if(condition: Callable[[bytes], bool]) -> Callable[[bytes], Outcome]:
+    def check(raw: bytes) -> Outcome:
+        if condition(raw):
+            raise Broken("x", 1, 2)
+        if len(raw) > 40:
+            raise Broken("y", 1, 2)
+        return Outcome(True, "")
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("raw", "condition", "smallest"),
+    [
+        (b"aa;bXb;cc;", lambda raw: b"X" in raw, b"X"),
+        (b"aa;bb;cc;", lambda raw: raw.count(b";") >= 2, b";;"),
+        (b"abcdefgh", lambda raw: len(raw) >= 3, b"\0\0\0"),
+        (b"12345678", lambda raw: raw[3:4] == b"4", b"\0\0\x004"),
+        (b"", lambda raw: True, b""),
+    ],
+)
+def test_what_is_left_can_lose_nothing_more(
+    raw: bytes, condition: Callable[[bytes], bool], smallest: bytes, made: Make
+) -> None:
+    target = made(breaks_if(condition))
+    breach = judge(target, raw)
+    assert isinstance(breach, Breach)
+
+    assert minimised(target, raw, breach) == smallest
+
+
+def test_another_broken_promise_is_not_taken_for_it(made: Make) -> None:
+    target = made(breaks_if(lambda raw: raw.startswith(b"X")))
+    raw = b"X" + b"a" * 60
+
+    assert minimised(target, raw, Breach("x", "1", "2")) == b"X"
+    assert len(minimised(target, raw, Breach("y", "1", "2"))) == 41
+    assert minimised(target, raw, Breach("z", "1", "2")) == raw
+
+
+def test_a_search_ends_by_its_tries(made: Make) -> None:
+    judged: list[bytes] = []
+
+    def check(raw: bytes) -> Outcome:
+        judged.append(raw)
+        raise Broken("x", 1, 2)
+
+    minimised(made(check), b"a" * 60, Breach("x", "1", "2"), tries_max=3)
+
+    assert len(judged) <= 3
+
+
+def test_a_directory_loses_whole_entries_and_keeps_the_lengths_of_files() -> None:
+    class Picky(DirectoryTarget):
+        def check(self, raw: bytes) -> Outcome:
+            directory = unpack(raw)
+            if directory is not None and (directory.entries.get("b/c") or b"")[2:3] == b"!":
+                raise Broken("x", 1, 2)
+            return Outcome(True, "")
+
+    raw = pack(StoreDirectory(3, {"a": b"aaaa", "b": None, "b/c": b"cc!c", "d": None}))
+    small = unpack(minimised(Picky(), raw, Breach("x", "1", "2")))
+
+    assert small == StoreDirectory(0, {"b/c": b"\0\0!\0"})

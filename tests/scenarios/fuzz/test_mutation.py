@@ -1,0 +1,78 @@
+from itertools import pairwise
+
+import pytest
+
+from tornlog.scenarios.fuzz.draw import Draw
+from tornlog.scenarios.fuzz.file_shapes import shape_of_file
+from tornlog.scenarios.fuzz.mutation import mutated
+from tornlog.scenarios.fuzz.record_shape import mend_records, record_parts
+from tornlog.scenarios.fuzz.referee import whole_record
+from tornlog.scenarios.fuzz.shape import CHECKSUM, LENGTH, OFFSET, PLAIN, TEXT, Field, Part, Shape
+from tornlog.scenarios.fuzz.targets import TARGETS
+
+RAW = bytes(range(1, 41))
+SHAPE = Shape(
+    (Field(0, 4, LENGTH), Field(4, 8, OFFSET), Field(12, 4, CHECKSUM), Field(16, 10, TEXT)),
+    (Part(0, 16), Part(16, 26), Part(26, 40)),
+)
+
+
+def test_copies_are_broken_and_the_input_stays_as_it_is() -> None:
+    draw = Draw("a")
+    copies = [bytes(mutated(RAW, SHAPE, draw, [RAW], 60)) for _ in range(500)]
+
+    assert bytes(range(1, 41)) == RAW
+    assert len(set(copies)) > 300
+    assert max(map(len, copies)) == 60
+    assert {40, 24, 30} < set(map(len, copies))  # as it was, and without one of its parts
+
+
+def test_the_same_draws_break_alike() -> None:
+    assert [mutated(RAW, SHAPE, Draw("b"), [], 99) for _ in range(3)] == [
+        mutated(RAW, SHAPE, Draw("b"), [], 99)
+    ] * 3
+
+
+@pytest.mark.parametrize("raw", [b"", b"a", RAW])
+def test_anything_can_be_broken_even_nothing_and_by_a_shape_that_is_not_its_own(raw: bytes) -> None:
+    draw = Draw("c")
+    for shape in (PLAIN, SHAPE):
+        for _ in range(1_000):
+            assert len(mutated(raw, shape, draw, [b"", RAW], 1 << 16)) <= 1 << 16
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name != "directory"])
+def test_shapes_tell_of_what_is_in_an_input(name: str) -> None:
+    target, draw = TARGETS[name](), Draw("d")
+    kinds, parts = set(), 0
+    for _ in range(50):
+        raw = target.valid(draw)
+        shape = target.shape(raw)
+        kinds |= {field.kind for field in shape.fields}
+        parts += len(shape.parts)
+        assert all(one.at < other.at for one, other in pairwise(sorted(shape.fields)) if one.size_bytes)
+    assert kinds
+    assert parts
+
+
+def test_a_file_of_a_store_has_the_shape_of_its_kind() -> None:
+    draw = Draw("e")
+    log, queue = TARGETS["commitlog"]().valid(draw), TARGETS["consumequeue"]().valid(draw)
+
+    assert shape_of_file("commitlog/0", log, 5) == TARGETS["commitlog"]().shape(log)
+    assert shape_of_file("consumequeue/T/0/0", queue, 5) == TARGETS["consumequeue"]().shape(queue)
+    assert shape_of_file("abort", b"", 5) == PLAIN
+
+
+def test_mended_records_are_whole_again_where_only_place_and_body_were_wrong() -> None:
+    target, draw = TARGETS["commitlog"](), Draw("f")
+    mended = 0
+    for _ in range(100):
+        raw = bytearray(target.valid(draw))
+        parts = list(record_parts(raw))
+        for start, _ in parts:
+            raw[start + 8] ^= 1
+            raw[start + 35] ^= 1
+        mend_records(raw, 1000)
+        mended += all(whole_record(bytes(raw), start, end, 1000 + start) for start, end in parts)
+    assert mended == 100

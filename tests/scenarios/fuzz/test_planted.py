@@ -1,0 +1,43 @@
+"""Bugs that are put in are found, each with a few inputs of a fixed seed; without them the same inputs find nothing."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.scenarios.fuzz.engine import Tally
+from tornlog.scenarios.fuzz.minimise import minimised
+from tornlog.scenarios.fuzz.mutants import FUZZED, find_fuzzed
+from tornlog.scenarios.fuzz.targets import TARGETS
+
+PLANTED = [
+    ("frame-length-trusted", "remoting", 60, "allocation"),
+    ("record-crc-unchecked", "commitlog", 500, "served-unwhole"),
+    ("index-chain-unbounded", "index", 1_000, "chain"),
+    ("json-depth-unbounded", "json", 1_500, "crash-recursionerror-side_json.decode_side_json"),
+    ("bad-length-trusted", "directory", 40, "crash-runtimeerror-bad_length_trusted._scan_records"),
+    ("crc-skipped-on-recovery", "directory", 60, "served-unwhole"),
+]
+
+
+@pytest.mark.parametrize(("mutant", "name", "inputs", "signature"), PLANTED)
+def test_a_planted_bug_is_found(
+    mutant: str, name: str, inputs: int, signature: str, fuzzed: Callable[..., Tally]
+) -> None:
+    found = fuzzed(name, inputs, mutant=mutant).found
+
+    assert signature in found
+    assert fuzzed(name, found[signature].number).found == {}
+    planted = FUZZED.get(mutant)
+    assert planted is None or any(signature.startswith(kind) for kind in planted.expected)
+
+
+def test_what_finds_it_is_made_small(fuzzed: Callable[..., Tally]) -> None:
+    first = fuzzed("commitlog", 500, mutant="record-crc-unchecked").found["served-unwhole"]
+    target, mutant = TARGETS["commitlog"](), find_fuzzed("record-crc-unchecked")
+    assert mutant is not None
+    with mutant.applied():
+        small = minimised(target, first.raw, first.breach)
+
+    assert len(small) < len(first.raw) or small.count(0) > first.raw.count(0)
+    assert sum(map(bool, small)) < 40
+    target.check(small)

@@ -1,0 +1,70 @@
+import random
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tornlog.scenarios.fuzz.corpus import read_inputs, write_inputs
+from tornlog.scenarios.fuzz.draw import Draw
+from tornlog.scenarios.fuzz.engine import Fuzzer, Tally
+from tornlog.scenarios.fuzz.targets import TARGETS
+
+INPUTS = {"directory": 150, "json": 1_500}
+"""Of most formats many more, as they are quick."""
+MOST = 6_000
+
+Fuzzed = Callable[..., Tally]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_encoders_write_is_accepted(name: str) -> None:
+    target, draw = TARGETS[name](), Draw("valid")
+    for _ in range(20 if name == "directory" else 200):
+        raw = target.valid(draw)
+        assert target.check(raw).accepted or name == "consumequeue", raw  # zeros behind entries are none
+        shape = target.shape(raw)
+        assert all(0 <= start < end <= len(raw) for start, end in shape.parts)
+        assert all(one.end <= other.start for one, other in pairwise(sorted(shape.parts)))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_nothing_broken_is_served_or_crashes_and_many_ways_are_taken(name: str, fuzzed: Fuzzed) -> None:
+    tally = fuzzed(name, INPUTS.get(name, MOST), seed=7)
+
+    assert tally.found == {}
+    assert tally.inputs == tally.accepted + tally.refused == INPUTS.get(name, MOST)
+    assert tally.accepted > tally.inputs // 50
+    assert tally.refused > tally.inputs // 8
+    assert tally.corpus.outcomes >= 12
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_same_seed_makes_the_same_inputs_and_another_one_others(name: str, fuzzed: Fuzzed) -> None:
+    inputs = 60 if name == "directory" else 600
+    first, again, other = (fuzzed(name, inputs, seed=seed) for seed in (3, 3, 4))
+
+    assert first.corpus.inputs == again.corpus.inputs
+    assert (first.accepted, first.refused) == (again.accepted, again.refused)
+    assert first.corpus.inputs != other.corpus.inputs
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_bytes_of_no_shape_at_all_are_judged_too(name: str) -> None:
+    target, source = TARGETS[name](), random.Random(1)
+    for size_bytes in (0, 1, 2, 3, 7, 8, 19, 20, 90, 91, 300):
+        raw = source.randbytes(size_bytes)
+        target.check(raw)
+        target.check(target.mutate(raw, target.shape(raw), Draw("x"), [raw]))
+
+
+def test_inputs_of_an_earlier_run_are_judged_first(tmp_path: Path, fuzzed: Fuzzed) -> None:
+    before = fuzzed("checkpoint", 200).corpus
+    write_inputs(before, tmp_path)
+    write_inputs(before, tmp_path)  # each is there once
+    fuzzer = Fuzzer(TARGETS["checkpoint"](), 0)
+    fuzzer.take(read_inputs(tmp_path))
+
+    assert fuzzer.tally.inputs == len(before.inputs) > 5
+    assert sorted(fuzzer.tally.corpus.inputs) == sorted(before.inputs)
+    assert list(read_inputs(tmp_path / "nowhere")) == []
