@@ -142,7 +142,7 @@ class Inode:
         return self.cache
 
     def _grow(self, size_bytes: int) -> None:
-        """Fill the page cache with zeros up to size_bytes, in place where that is possible: files grow write by write."""
+        """Fill the page cache with zeros up to size_bytes, in place if that is possible: files grow write by write."""
         if self.cache:
             try:
                 self.readable.release()
