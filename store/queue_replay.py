@@ -86,8 +86,8 @@ class QueueReplay:
     ) -> None:
         """Begin at the first record of a scan from log offset scanned_from on.
 
-        Raises EarlierEntriesMissing, unless the scan saw the whole log, if entries in front of it are missing, and
-        RecordMisplaced if it cannot be the first. Nothing has changed then.
+        Raises EarlierEntriesMissing, unless the scan saw the whole log, if entries in front of it are missing or not
+        what they seem, and RecordMisplaced if it cannot be the first. Nothing has changed then.
         """
         self.queue = queue
         self.changed = 0
@@ -97,9 +97,10 @@ class QueueReplay:
         self._pending = bytearray()
         self._pending_at = first.queue_offset
         self._scanned_from = scanned_from
-        if not self._is_continued_by(first):
-            if not whole_log:
-                raise EarlierEntriesMissing
+        is_continued = self._is_continued_by(first)
+        if not whole_log and (not is_continued or self._is_taken(first)):
+            raise EarlierEntriesMissing
+        if not is_continued:
             self._bridge_from_the_front(first)
         self._blank_the_front(first.queue_offset, whole_log=whole_log)
         self.first = first.queue_offset
@@ -120,10 +121,14 @@ class QueueReplay:
         return before is not None and is_valid(before) and before.physical_offset < first.physical_offset
 
     def _bridge_from_the_front(self, first: ScannedRecord) -> None:
-        """Fill the hole in front of the first record with blanks, keeping what real entries there are."""
+        """Fill the hole in front of the first record with blanks, keeping entries into damage.
+
+        Other entries in front are of records that have left the log: if the row ends before the record's place, it
+        begins anew in the file of that.
+        """
         queue_offset, row = first.queue_offset, self.queue.queue
         begin, end = self._row_bounds()
-        last = self._last_unscanned(min(queue_offset, end))
+        last = self._last_into_damage(min(queue_offset, end))
         if last is not None and queue_offset - last[0] > _records_in(first.physical_offset - last[1]):
             raise RecordMisplaced
         if last is None and not begin <= queue_offset < end:
@@ -134,7 +139,8 @@ class QueueReplay:
             while hole > begin and not _is_there(self.queue.entry(hole - 1)):
                 hole -= 1
         hit("hole in a queue")
-        self._place(hole, BLANK_ENTRY_BYTES * (queue_offset - hole))
+        for start in range(hole, queue_offset, _CHUNK_ENTRIES):
+            self._place(start, BLANK_ENTRY_BYTES * min(_CHUNK_ENTRIES, queue_offset - start))
 
     def _row_bounds(self) -> tuple[int, int]:
         """Return by entries where the queue's files begin, and where they end."""
@@ -143,16 +149,21 @@ class QueueReplay:
         end = max((segment.end_offset for segment in segments), default=0)
         return begin // ENTRY_BYTES, end // ENTRY_BYTES
 
-    def _last_unscanned(self, end: int) -> tuple[int, int] | None:
-        """Return index and log offset of the last entry below end whose record the scan cannot have seen."""
+    def _last_into_damage(self, end: int) -> tuple[int, int] | None:
+        """Return index and log offset of the last entry below end that leads into damage which was passed over."""
         begin, _ = self._row_bounds()
         for index in range(end - 1, begin - 1, -1):
             entry = self.queue.entry(index)
-            if entry is None or not is_valid(entry):
-                continue
-            if entry.physical_offset < self._scanned_from or self._skipped.hold(entry):
+            if entry is not None and self._skipped.hold(entry):
                 return index, entry.physical_offset
         return None
+
+    def _is_taken(self, first: ScannedRecord) -> bool:
+        """Return whether the first record's place has the entry of a record in front of the scan."""
+        entry = self.queue.entry(first.queue_offset)
+        return (
+            entry is not None and is_valid(entry) and _is_unscanned(entry, self._scanned_from, self._skipped)
+        )
 
     def _blank_the_front(self, queue_offset: int, *, whole_log: bool) -> None:
         """Blank entries in front of the first record that lead into what was scanned: it has no record of theirs."""

@@ -100,7 +100,7 @@ class Workplace:
         return self._filled[which]
 
     def _fill(self, directory: str, log_bytes: int, body_bytes: int, keyed: bool) -> None:
-        world = replace(real_world(), clock=_SteppingClock())
+        world = replace(real_world(), clock=SteppingClock())
         store = MessageStore(world, self.config(directory))
         store.load()
         store.start()
@@ -113,7 +113,7 @@ class Workplace:
             store.shutdown()
 
 
-class _SteppingClock(RealClock):
+class SteppingClock(RealClock):
     """A wall clock that each look moves by 1 ms a message of a batch, so that a log filled in seconds spans minutes.
 
     What recovery takes to be durable it tells by store times, less some seconds: here as in a log of real traffic.

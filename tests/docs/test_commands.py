@@ -40,6 +40,11 @@ SMALLER = {
     "fuzz --time 60s --jobs 2": "fuzz --inputs 50 --jobs 2",
     "explore rollover-at-a-crash --messages 2": "explore rollover-at-a-crash --messages 1 --limit 4",
     "--delays 1 --limit 1000": "--delays 1 --limit 10",
+    "--time 60s --jobs 2 --out": "--time 1s --out",
+    "fuzz commitlog --time 30s --engine": "fuzz commitlog --time 1s --engine",
+    "directory --inputs 500": "directory --inputs 5",
+    "--time 5m --junit": "--time 1s --junit",
+    "--time 5m --out": "--time 1s --out",
     "plot latency --out": "plot latency --puts 200 --disk nvme-ssd --producers 2 --out",
     "plot latency --disk here": "plot latency --turns 1 --producers 2 --disk here",
 }

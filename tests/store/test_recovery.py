@@ -290,6 +290,20 @@ def test_a_queue_without_any_entry_left_begins_in_the_file_of_its_first_record(
     assert [file in left.files for file in files] == [False, False, True]
 
 
+def test_a_place_that_an_earlier_record_has_makes_it_a_scan_of_the_whole_log(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(recover_whole_log=False, message_index_enable=False)
+    filled = fill(config, 25, topic=lambda number: "Old" if number in (0, 22) else "T")
+    at = filled.at(22)
+    image = patched(filled.image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, bytes(8))
+    found = recover(image, config)
+
+    assert found.report.start_offset == 0
+    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["Old"] == whole(0)
+
+
 def test_a_segment_made_ahead_does_not_make_a_clean_exit_vouch_for_more(
     fill: Make, recover: Make, patched: Make, small: Make
 ) -> None:

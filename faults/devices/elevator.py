@@ -1,0 +1,193 @@
+"""The elevator in front of a device: requests wait here while it is busy, and leave sorted and merged.
+
+Writes leave in the order of their blocks, from where the head stands up to the last one and then from the first one
+again, and what lies side by side leaves as one. Reads, for which somebody waits, go first, but no more than twice in a
+row in front of writes: the rules of mq-deadline (Linux, Documentation/block/deadline-iosched.rst: sorted batches of
+fifo_batch = 16, writes_starved = 2). Its deadlines are not modelled: a batch is short, and a round reaches everyone.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from itertools import count
+
+from ...sim.machine import Machine
+from ...sim.task import SimTask, Waiting
+from .storage import BlockDevice, Run
+from .waiters import Waiters
+
+_RUNS_AT_ONCE = 16
+_BLOCKS_AT_ONCE = 1024
+_READS_IN_A_ROW = 2
+_IDLE = Waiting("a request")
+_SERVING = Waiting("the device")
+_COMPLETION = Waiting("a request's end")
+
+
+class Request:
+    """Runs that one task asked for. Invariant: `done_ns`, when the last of them ends, is known once none is queued."""
+
+    __slots__ = ("begun_ns", "done_ns", "queued", "waiters")
+
+    def __init__(self, begun_ns: int, queued: int, waiters: Waiters) -> None:
+        self.begun_ns = begun_ns
+        self.queued = queued
+        self.done_ns: int | None = None
+        self.waiters = waiters
+
+
+Queued = tuple[int, int, int, Request]
+"""A run that waits: its first block, a number that makes it comparable, how many blocks, whose it is."""
+
+
+class Elevator:
+    """The queue of one device, and the task that serves it."""
+
+    def __init__(self, machine: Machine, device: BlockDevice) -> None:
+        self._kernel = machine.kernel
+        self._device = device
+        self._reads: list[Queued] = []
+        self._writes: list[Queued] = []
+        self._flushes: list[Request] = []
+        self._numbers = count()
+        self._head = 0
+        self._reads_in_a_row = 0
+        self._idle: SimTask | None = None
+        self.busy_ns = 0
+        """How long the device has been busy, in all."""
+        self.commands = 0
+        """Reads and writes that the device was given."""
+        self.blocks_read = 0
+        self.blocks_written = 0
+        machine.tasks.spawn("elevator", self._serve)
+
+    def read(self, runs: Sequence[Run]) -> Request:
+        """Queue reads."""
+        return self._queue(self._reads, runs)
+
+    def write(self, runs: Sequence[Run]) -> Request:
+        """Queue writes."""
+        return self._queue(self._writes, runs)
+
+    def flush(self) -> Request:
+        """Queue a flush of the device's cache: it covers the writes that have ended."""
+        request = self._new_request(1)
+        self._flushes.append(request)
+        self._wake()
+        return request
+
+    def wait(self, request: Request) -> None:
+        """Let the current task wait for the end of a request."""
+        while request.done_ns is None:
+            request.waiters.join()
+        if request.done_ns > self._kernel.now_ns:
+            self._kernel.park(_COMPLETION, request.done_ns)
+
+    def _queue(self, queue: list[Queued], runs: Sequence[Run]) -> Request:
+        request = self._new_request(len(runs))
+        for first, blocks in runs:
+            insort(queue, (first, next(self._numbers), blocks, request))
+        if runs:
+            self._wake()
+        else:
+            request.done_ns = self._kernel.now_ns
+        return request
+
+    def _new_request(self, queued: int) -> Request:
+        return Request(self._kernel.now_ns, queued, Waiters(self._kernel, "a request's turn"))
+
+    def _wake(self) -> None:
+        if self._idle is not None:
+            task, self._idle = self._idle, None
+            self._kernel.wake(task)
+
+    def _serve(self) -> None:
+        kernel = self._kernel
+        while True:
+            begun_ns = kernel.now_ns
+            done_ns = self._issue(begun_ns)
+            if done_ns is None:
+                self._idle = kernel.current
+                kernel.park(_IDLE, None)
+            elif done_ns > begun_ns:
+                self.busy_ns += done_ns - begun_ns
+                kernel.park(_SERVING, done_ns)
+
+    def _issue(self, now_ns: int) -> int | None:
+        """Give the device what is next; return when it will be through with that, None if there is nothing."""
+        starved = self._reads_in_a_row >= _READS_IN_A_ROW and (self._writes or self._flushes)
+        if self._reads and not starved:
+            self._reads_in_a_row += 1
+            return self._issue_reads()
+        self._reads_in_a_row = 0
+        if self._flushes:
+            return self._issue_flush(now_ns)
+        return self._issue_writes() if self._writes else None
+
+    def _issue_flush(self, now_ns: int) -> int:
+        """Flush once for all who want it."""
+        done_ns = self._device.flush(now_ns)
+        requests, self._flushes = self._flushes, []
+        for request in requests:
+            _finish(request, done_ns)
+        return done_ns
+
+    def _issue_reads(self) -> int:
+        done_ns = 0
+        for first, _, blocks, request in self._take(self._reads):
+            done_ns = self._device.read(request.begun_ns, (first, blocks))
+            self.commands += 1
+            self.blocks_read += blocks
+            _finish(request, done_ns)
+        return done_ns
+
+    def _issue_writes(self) -> int:
+        taken = self._take(self._writes)
+        runs = merged([(first, blocks) for first, _, blocks, _ in taken])
+        begun_ns = max(request.begun_ns for *_, request in taken)
+        done_ns = self._device.write(begun_ns, runs)
+        self.commands += len(runs)
+        self.blocks_written += sum(blocks for _, blocks in runs)
+        for *_, request in taken:
+            _finish(request, done_ns)
+        return done_ns
+
+    def _take(self, queue: list[Queued]) -> list[Queued]:
+        """Take the next ones from where the head stands, so many commands or blocks of them."""
+        at = bisect_left(queue, (self._head,))
+        ordered = queue[at:] + queue[:at]
+        commands, first, end = 0, 0, -1
+        taken = blocks = 0
+        for queued in ordered:
+            if not first <= queued[0] <= end:
+                commands += 1
+                first = queued[0]
+            if commands > _RUNS_AT_ONCE or blocks >= _BLOCKS_AT_ONCE:
+                break
+            end = queued[0] + queued[2]
+            blocks += queued[2]
+            taken += 1
+        wrapped = max(0, at + taken - len(queue))
+        del queue[at : at + taken]
+        del queue[:wrapped]
+        self._head = end
+        return ordered[:taken]
+
+
+def merged(runs: Iterable[Run]) -> list[Run]:
+    """Return runs, sorted from one point on, with what lies side by side or twice as one."""
+    found: list[Run] = []
+    for first, blocks in runs:
+        if found and found[-1][0] <= first <= sum(found[-1]):
+            before = found.pop()
+            found.append((before[0], max(sum(before), first + blocks) - before[0]))
+        else:
+            found.append((first, blocks))
+    return found
+
+
+def _finish(request: Request, done_ns: int) -> None:
+    """Note that one of a request's runs ends then; let those who wait go on if it was the last one."""
+    request.queued -= 1
+    if not request.queued:
+        request.done_ns = done_ns
+        request.waiters.wake_all()

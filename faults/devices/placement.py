@@ -1,0 +1,76 @@
+"""Where files lie on a device.
+
+A file that is allocated ahead (fallocate) has its blocks side by side from the start. One that is appended to gets
+blocks when its pages are written back (delayed allocation): the pages of one pass side by side, and right behind those
+of the file before it, as ext4 packs small files. Or it keeps room behind its last block, as file systems have it for
+files that have grown (ext4's inode preallocation, up to 8 MiB; XFS's speculative preallocation, up to more): then it
+lies in few pieces, and far from other files that grow at the same time.
+
+Sources: Linux, Documentation/filesystems/ext4/allocators.rst; fs/ext4/mballoc.c (ext4_mb_normalize_request,
+mb_stream_req); fs/xfs/xfs_iomap.c (xfs_iomap_prealloc_size).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .storage import Run
+
+ROOM_BLOCKS = 2048
+"""8 MiB: what a file that has grown keeps."""
+
+
+@dataclass(slots=True)
+class FileBlocks:
+    """Where one file lies: from `ahead` on if it was allocated ahead, else page by page."""
+
+    ahead: int | None = None
+    placed: dict[int, int] = field(default_factory=dict)
+    """The block of each page that has one."""
+    kept: int = 0
+    """The next block that is kept for it."""
+    kept_blocks: int = 0
+    """How many are kept for it from there on."""
+
+    def block_of(self, page: int) -> int | None:
+        """Return where a page lies, None if it has no block."""
+        return self.placed.get(page) if self.ahead is None else self.ahead + page
+
+
+class Placement:
+    """The free blocks of one device: all from `_free` on."""
+
+    def __init__(self, blocks: int, *, room_blocks: int = 0) -> None:
+        """room_blocks: how many a growing file takes at a time."""
+        self._blocks = blocks
+        self._free = 0
+        self._room_blocks = max(room_blocks, 1)
+
+    def take(self, blocks: int) -> int:
+        """Return the first of so many blocks side by side. ValueError: the device is full."""
+        first = self._free
+        self._free += blocks
+        if self._free > self._blocks:
+            raise ValueError(f"the device has {self._blocks} blocks, and {self._free} are asked for")
+        return first
+
+    def place(self, file: FileBlocks, pages: Iterable[int]) -> list[Run]:
+        """Return where pages, ascending, lie as runs; those that have no block yet get one."""
+        runs: list[Run] = []
+        for page in pages:
+            block = file.block_of(page)
+            if block is None:
+                block = file.placed[page] = self._next(file)
+            if runs and sum(runs[-1]) == block:
+                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+            else:
+                runs.append((block, 1))
+        return runs
+
+    def _next(self, file: FileBlocks) -> int:
+        """Return a block for the next page of a growing file."""
+        if not file.kept_blocks:
+            file.kept_blocks = self._room_blocks
+            file.kept = self.take(self._room_blocks)
+        file.kept += 1
+        file.kept_blocks -= 1
+        return file.kept - 1

@@ -1,0 +1,162 @@
+"""Dirty pages, and the task that writes them back: by age, by ratio, and for syncs.
+
+The flusher wakes up every few seconds and writes back the files whose first dirty page has become too old; above the
+background limit it writes, those that have been dirty for longest first, until it is below. Whoever dirties pages above
+the limit itself waits. Linux slows writers down before, to the pace of the disk; here they run, and then wait.
+
+Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c; mm/page-writeback.c (balance_dirty_pages).
+"""
+
+from collections.abc import Sequence
+
+from ...sim.machine import Machine
+from .elevator import Elevator, Request
+from .file_pages import FilePages
+from .journal import Journal
+from .memory import Memory
+from .placement import Placement
+from .storage import BLOCK_BYTES
+from .waiters import Waiters
+
+_FILES_AT_ONCE = 256  # as many requests as Linux lets a queue have (nr_requests)
+_PAGES_AT_ONCE = 4096
+_PAGES_OF_REQUEST = 256  # 1 MiB, about what Linux lets one request have (max_sectors_kb)
+
+Batch = tuple[FilePages, list[int]]
+"""Pages of one file, ascending."""
+
+
+class WriteBack:
+    """The dirty pages of one machine. Invariant: `_files` are those that have some, by how long they have."""
+
+    def __init__(
+        self, machine: Machine, elevator: Elevator, journal: Journal, placement: Placement, memory: Memory
+    ) -> None:
+        self._kernel = machine.kernel
+        self._elevator = elevator
+        self._journal = journal
+        self._placement = placement
+        self._memory = memory
+        self.background_bytes = memory.background_bytes
+        """How much may be dirty before write-back begins."""
+        self._background = memory.background_bytes // BLOCK_BYTES
+        self._limit = memory.dirty_bytes_max // BLOCK_BYTES
+        self._files: dict[str, FilePages] = {}
+        self._dirty = 0
+        self._in_flight = 0
+        self._room = Waiters(self._kernel, "room for dirty pages")
+        self._signal = machine.tasks.signal("flusher")
+        self._is_writing = False
+        self.throttled_ns = 0
+        """How long writers have waited, in all."""
+        machine.tasks.spawn("flusher", self._run)
+
+    @property
+    def dirty_bytes(self) -> int:
+        """Return how much is not on the device, what is on its way included."""
+        return (self._dirty + self._in_flight) * BLOCK_BYTES
+
+    def dirtied(self, file: FilePages, first: int, last: int) -> None:
+        """Note that a file's pages [first, last] were written to; wait if there are too many of them."""
+        dirty = file.dirty
+        before = len(dirty)
+        if first == last:
+            dirty.add(first)
+        else:
+            dirty.update(range(first, last + 1))
+        if len(dirty) == before:
+            return
+        if not before:
+            file.dirty_since_ns = self._kernel.now_ns
+            self._files[file.path] = file
+        self._dirty += len(dirty) - before
+        if self._dirty > self._background and not self._is_writing:
+            self._signal.notify()
+        if self._dirty + self._in_flight > self._limit:
+            self._wait_for_room()
+
+    def sync(self, file: FilePages, first: int, last: int) -> None:
+        """Let the current task wait until a file's pages [first, last], as they are now, survive a power cut."""
+        pages = sorted(page for page in file.dirty if first <= page <= last)
+        if pages:
+            self._write([(file, pages)])
+        while file.in_flight:
+            file.written.join()
+        self._journal.wait_for(file.commit_number)
+
+    def sync_names(self) -> None:
+        """Let the current task wait until what was done to names survives a power cut."""
+        self._journal.wait_for(self._journal.open_number)
+
+    def prepare(self, file: FilePages, first: int, last: int) -> None:
+        """Note that pages were written to before anything is measured: nobody waits, and `forget` is to follow."""
+        file.dirty.update(range(first, last + 1))
+        self._files[file.path] = file
+
+    def forget(self) -> None:
+        """Take all that is dirty for written: what was done before a measurement is none of its business."""
+        for file in self._files.values():
+            self._placement.place(file.blocks, sorted(file.dirty))
+            file.dirty.clear()
+        self._files.clear()
+        self._dirty = 0
+
+    def _wait_for_room(self) -> None:
+        begun_ns = self._kernel.now_ns
+        self._signal.notify()
+        while self._dirty + self._in_flight > self._limit:
+            self._room.join()
+        self.throttled_ns += self._kernel.now_ns - begun_ns
+
+    def _run(self) -> None:
+        committed_ns = self._kernel.now_ns
+        while True:
+            self._signal.wait(self._memory.wake_ms)
+            self._is_writing = True
+            while batch := self._next_batch():
+                self._write(batch)
+            self._is_writing = False
+            if self._kernel.now_ns - committed_ns >= self._memory.wake_ms * 1_000_000:
+                committed_ns = self._kernel.now_ns
+                self._journal.commit_if_due()
+
+    def _next_batch(self) -> list[Batch]:
+        """Return pages that are to be written back now, of those files first that have been dirty for longest."""
+        expired_ns = self._kernel.now_ns - self._memory.expire_ns
+        found: list[Batch] = []
+        count = 0
+        for file in self._files.values():
+            is_wanted = self._dirty - count > self._background or file.dirty_since_ns <= expired_ns
+            if not is_wanted or len(found) >= _FILES_AT_ONCE or count >= _PAGES_AT_ONCE:
+                break
+            pages = sorted(file.dirty)[: _PAGES_AT_ONCE - count]
+            found.append((file, pages))
+            count += len(pages)
+        return found
+
+    def _write(self, batch: Sequence[Batch]) -> None:
+        """Write pages of files, all at once, and wait for the end of it, piece by piece."""
+        pieces = [
+            (file, pages[at : at + _PAGES_OF_REQUEST])
+            for file, pages in batch
+            for at in range(0, len(pages), _PAGES_OF_REQUEST)
+        ]
+        requests = [self._begin(file, pages) for file, pages in pieces]
+        for (file, pages), request in zip(pieces, requests, strict=True):
+            self._elevator.wait(request)
+            self._in_flight -= len(pages)
+            file.in_flight -= len(pages)
+            file.written.wake_all()
+            self._room.wake_all()
+
+    def _begin(self, file: FilePages, pages: list[int]) -> Request:
+        """Begin to write pages of one file, which are clean as soon as they are on their way."""
+        runs = self._placement.place(file.blocks, pages)
+        file.in_flight += len(pages)
+        file.dirty.difference_update(pages)
+        if not file.dirty:
+            del self._files[file.path]
+        file.commit_number = self._journal.note()
+        self._dirty -= len(pages)
+        self._in_flight += len(pages)
+        return self._elevator.write(runs)

@@ -1,0 +1,103 @@
+"""The command that draws how long recovery takes.
+
+JSON, version 1: `{"format": "tornlog-recovery/1", "rows": [{the columns of recovery.csv}], "files": [paths]}`. The
+columns are told in `reports/recovery_time/tables.py`: sizes in bytes, times in seconds.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+from ...scenarios.cli.common import OUT, JsonFile, progress_bar, write_json
+from ...scenarios.present import plain_table
+from ...scenarios.recovery_time.timed import (
+    Recovered,
+    cases_by_distance,
+    cases_by_size,
+    measure_recovery,
+)
+from ..durations import duration
+from .tables import HEADER, recovery_rows
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_MIB = 1 << 20
+_SIZES = (16 * _MIB, 64 * _MIB, 128 * _MIB, 256 * _MIB)
+
+
+def recovery(
+    log_bytes: Annotated[
+        list[int] | None,
+        typer.Option(min=_MIB, help="Size of a log that is recovered; repeatable. [default: 16 to 256 MiB]"),
+    ] = None,
+    turns: Annotated[int, typer.Option(min=1, help="Of each case; the median counts.")] = 3,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Measure below DIR.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", file_okay=False, help="Leave pictures and their data in DIR.")
+    ] = Path("out"),
+    json_file: JsonFile = None,
+) -> None:
+    """Draw how long recovery takes on this machine: by the log's size, and by what the checkpoint does not vouch for.
+
+    Of stores that stopped and of stores that crashed, over the whole log and from the checkpoint on.
+    """
+    pictures = _pictures()
+    sizes = sorted(set(log_bytes or _SIZES))
+    found = _measure(sizes, turns, directory)
+    files: list[Path] = pictures.leave_recovery(found, out)
+    if json_file is not None:
+        rows = [dict(zip(HEADER, row, strict=True)) for row in recovery_rows(found)]
+        document = {"format": "tornlog-recovery/1", "rows": rows, "files": [str(path) for path in files]}
+        write_json(json_file, document)
+    if json_file != "-":
+        _tell(OUT, found)
+        for path in files:
+            OUT.print(str(path), soft_wrap=True, markup=False)
+
+
+def _pictures() -> "ModuleType":
+    """Return what draws. BadParameter: matplotlib is not there."""
+    try:
+        from . import pictures
+    except ImportError as error:
+        raise typer.BadParameter(f"{error}: pictures need `pip install tornlog[plot]`") from error
+    return pictures
+
+
+def _measure(sizes: list[int], turns: int, directory: Path | None) -> list[Recovered]:
+    """Measure below a directory that is gone afterwards, with a progress display on a terminal."""
+    total = len(sizes) * len(cases_by_size()) + len(cases_by_distance(max(sizes)))
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with (
+        TemporaryDirectory(prefix="tornlog-recovery-", dir=directory) as place,
+        progress_bar(*columns) as progress,
+    ):
+        found = measure_recovery(place, sizes, turns)
+        return list(progress.track(found, total=total, description="recovering"))
+
+
+def _tell(console: Console, found: list[Recovered]) -> None:
+    """Print one line a case."""
+    table = plain_table(
+        "recovery; sizes in MiB",
+        ("after", "scan"),
+        ("log", "behind", "read", "all", "walk", "queues", "syncs", "index"),
+    )
+    for row in recovery_rows(found):
+        named = dict(zip(HEADER, row, strict=True))
+        sizes = (named["log_bytes"], named["behind_checkpoint_bytes"], named["scanned_bytes"])
+        times = (named[name] for name in ("total_s", "scan_s", "queues_s", "durable_s", "index_s"))
+        table.add_row(
+            named["exit"],
+            "whole" if named["recover_whole_log"] else "part",
+            *(f"{size / _MIB:.0f}" for size in sizes),
+            *(duration(seconds * 1e6) for seconds in times),
+        )
+    console.print(table)

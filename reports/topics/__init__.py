@@ -1,0 +1,1 @@
+"""Pictures and tables of what many topics cost either layout."""

@@ -1,0 +1,94 @@
+"""A machine with a storage system on a device that writes down what it is asked for."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tornlog.faults.devices.memory import Memory
+from tornlog.faults.devices.read_ahead import ReadAhead
+from tornlog.faults.devices.storage import BlockDevice, Run
+from tornlog.faults.devices.system import StorageSystem
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.round_robin import RoundRobin
+from tornlog.sim.task import Waiting
+
+US = 1_000
+
+
+class Notebook:
+    """A device whose commands take 100 us each and whose blocks take 1 us; flushes take 10 us."""
+
+    blocks = 1 << 30
+
+    def __init__(self) -> None:
+        self.commands: list[tuple[str, list[Run]]] = []
+        self._idle_ns = 0
+
+    def write(self, now_ns: int, runs: Sequence[Run]) -> int:
+        self.commands.append(("write", list(runs)))
+        return self._serve(now_ns, sum(100 + count for _, count in runs))
+
+    def read(self, now_ns: int, run: Run) -> int:
+        self.commands.append(("read", [run]))
+        return self._serve(now_ns, 100 + run[1])
+
+    def flush(self, now_ns: int) -> int:
+        self.commands.append(("flush", []))
+        return self._serve(now_ns, 10)
+
+    def of(self, kind: str) -> list[Run]:
+        """Return the runs of all commands of a kind, the journal's left out."""
+        return [run for name, runs in self.commands if name == kind for run in runs if run[0] >= 32_768]
+
+    def _serve(self, now_ns: int, us: int) -> int:
+        self._idle_ns = max(now_ns, self._idle_ns) + us * US
+        return self._idle_ns
+
+
+class Timed:
+    """What a body is given that runs on the machine."""
+
+    def __init__(self, kernel: Kernel, device: BlockDevice, memory: Memory, **options: Any) -> None:
+        self.kernel = kernel
+        self.machine = kernel.machine("host")
+        self.device = device
+        self.system = StorageSystem(kernel.machine("storage"), device, memory, **options)
+
+    def sleep(self, ms: float) -> None:
+        self.kernel.park(Waiting("asleep"), self.kernel.now_ns + round(ms * 1e6))
+
+    def at_once(self, *bodies: Callable[[], Any]) -> None:
+        """Run bodies side by side, and wait for all."""
+        tasks = [self.machine.tasks.spawn(f"task-{number}", body) for number, body in enumerate(bodies)]
+        for task in tasks:
+            task.join(None)
+
+    def took_us(self, body: Callable[[], Any]) -> float:
+        begun_ns = self.kernel.now_ns
+        body()
+        return (self.kernel.now_ns - begun_ns) / US
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return Notebook()
+
+
+@pytest.fixture
+def run_timed(notebook: Notebook) -> Callable[..., Any]:
+    def run(
+        body: Callable[[Timed], Any],
+        *,
+        device: BlockDevice | None = None,
+        memory: Memory | None = None,
+        read_ahead: Callable[[str], ReadAhead] | None = None,
+        room_blocks: int = 0,
+    ) -> Any:
+        with Kernel(RoundRobin(1 << 40), step_limit=1 << 60) as kernel:
+            timed = Timed(
+                kernel, device or notebook, memory or Memory(), read_ahead=read_ahead, room_blocks=room_blocks
+            )
+            return kernel.run(timed.machine, lambda: body(timed), time_limit_ns=10**15)
+
+    return run

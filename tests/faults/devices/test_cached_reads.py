@@ -1,0 +1,125 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.devices.hdd import HardDisk
+from tornlog.faults.devices.memory import Memory
+from tornlog.faults.devices.read_ahead import ReadAhead
+
+RunTimed = Callable[..., Any]
+PAGE = 4096
+FIRST = 32_768
+
+
+def test_what_is_cached_costs_nothing(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> list[float]:
+        timed.system.allocate_ahead("/a", 100 * PAGE)
+        return [timed.took_us(lambda: timed.system.read("r", "/a", 10, 20)) for _ in range(2)]
+
+    assert run_timed(body) == [104, 0]
+    assert notebook.of("read") == [(FIRST, 4)]
+
+
+def test_a_read_ahead_is_not_waited_for_until_it_is_needed(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> list[float]:
+        timed.system.allocate_ahead("/a", 100 * PAGE)
+        return [
+            timed.took_us(lambda page=page: timed.system.read("r", "/a", page * PAGE, page * PAGE + 1))
+            for page in range(5)
+        ]
+
+    assert run_timed(body) == [104, 0, 0, 0, 108]
+    assert notebook.of("read") == [(FIRST, 4), (FIRST + 4, 8), (FIRST + 12, 16)]
+
+
+def test_readers_have_a_window_each_and_one_cache(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> int:
+        timed.system.allocate_ahead("/a", 1000 * PAGE)
+        for page in range(40):
+            timed.system.read("one", "/a", page * PAGE, page * PAGE + 1)
+            timed.system.read("other", "/a", (page + 500) * PAGE, (page + 500) * PAGE + 1)
+        before = len(notebook.of("read"))
+        for page in range(40):
+            timed.system.read("third", "/a", page * PAGE, page * PAGE + 1)
+        assert (
+            timed.system.reads.misses == 3
+        )  # who begins in the middle is in sequence from the second page on
+        return before
+
+    assert run_timed(body) < 20
+
+
+def test_the_cache_holds_so_much_and_no_more(run_timed: RunTimed, notebook: Any) -> None:
+    memory = Memory(cache_bytes=10 * PAGE)
+
+    def body(timed: Any) -> list[int]:
+        timed.system.allocate_ahead("/a", 1000 * PAGE)
+        found = []
+        for page in (100, 200, 300, 100, *range(400, 420, 2), 100):
+            before = timed.system.reads.misses
+            timed.system.read("r", "/a", page * PAGE, page * PAGE + 1)
+            found.append(timed.system.reads.misses - before)
+        return found
+
+    assert run_timed(body, memory=memory) == [1, 1, 1, 0, *[1] * 10, 1]
+
+
+def test_pages_without_a_block_are_not_read(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> None:
+        file = timed.system.file("/a")
+        timed.system.write_back.dirtied(file, 0, 1)
+        timed.system.write_back.sync(file, 0, 1)
+        timed.system.read("r", "/a", 0, 2 * PAGE)
+
+    run_timed(body)
+
+    assert notebook.of("read") == [(FIRST, 2)]
+
+
+def test_forgetting_makes_readers_begin_again(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> int:
+        timed.system.allocate_ahead("/a", 100 * PAGE)
+        for _ in range(2):
+            timed.system.read("r", "/a", 0, 1)
+            timed.system.reads.drop()
+        return timed.system.reads.misses
+
+    assert run_timed(body) == 2
+
+
+def test_reading_in_sequence_gets_the_bandwidth_of_a_hard_disk_and_at_random_a_hundredth(
+    run_timed: RunTimed,
+) -> None:
+    pages = 8_000
+
+    def sequential(timed: Any) -> float:
+        timed.system.allocate_ahead("/a", pages * PAGE)
+        return timed.took_us(
+            lambda: [timed.system.read("r", "/a", page * PAGE, (page + 1) * PAGE) for page in range(pages)]
+        )
+
+    def scattered(timed: Any) -> float:
+        timed.system.allocate_ahead("/a", 1_000_000 * PAGE)
+        return timed.took_us(
+            lambda: [
+                timed.system.read("r", "/a", page * PAGE, (page + 1) * PAGE)
+                for page in (number * 7_919 % 1_000_000 for number in range(1, 500))
+            ]
+        )
+
+    disk_us = run_timed(sequential, device=HardDisk())
+
+    assert pages * PAGE / disk_us == pytest.approx(200, rel=0.05)  # MB/s
+    assert 499 * PAGE / run_timed(scattered, device=HardDisk()) < 2
+
+
+def test_a_file_may_be_read_in_a_way_of_its_own(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> None:
+        for path in ("/map", "/file"):
+            timed.system.allocate_ahead(path, 100 * PAGE)
+            timed.system.read("r", path, 50 * PAGE, 50 * PAGE + 1)
+
+    run_timed(body, read_ahead=lambda path: ReadAhead(around=path == "/map"))
+
+    assert notebook.of("read") == [(FIRST + 34, 32), (FIRST + 150, 1)]

@@ -1,0 +1,151 @@
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from tornlog.faults.devices.elevator import merged
+from tornlog.faults.devices.hdd import HardDisk
+
+RunTimed = Callable[..., Any]
+FAR = 1_000_000
+
+
+def test_writes_that_wait_leave_sorted_and_merged(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> None:
+        elevator = timed.system.elevator
+        first = elevator.write([(FAR, 1)])  # leaves alone, and the others gather meanwhile
+        timed.sleep(0.01)
+        rest = [elevator.write([(FAR + block, 1)]) for block in (30, 10, 31, 11, 20)]
+        for request in (first, *rest):
+            elevator.wait(request)
+
+    run_timed(body)
+
+    assert notebook.commands == [
+        ("write", [(FAR, 1)]),
+        ("write", [(FAR + 10, 2), (FAR + 20, 1), (FAR + 30, 2)]),
+    ]
+
+
+def test_the_elevator_goes_up_and_begins_at_the_bottom_again(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> None:
+        elevator = timed.system.elevator
+        first = elevator.write([(FAR + 50, 1)])
+        timed.sleep(0.01)
+        rest = [elevator.write([(FAR + block, 1)]) for block in (10, 60, 20, 70)]
+        for request in (first, *rest):
+            elevator.wait(request)
+
+    run_timed(body)
+
+    assert notebook.commands[1] == ("write", [(FAR + block, 1) for block in (60, 70, 10, 20)])
+
+
+def test_a_batch_is_short_and_a_request_ends_with_its_last_run(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> float:
+        elevator = timed.system.elevator
+        return timed.took_us(lambda: elevator.wait(elevator.write([(FAR + 2 * n, 1) for n in range(20)])))
+
+    assert run_timed(body) == 20 * 101
+    assert [len(runs) for _, runs in notebook.commands] == [16, 4]
+
+
+def test_reads_go_first_but_writes_do_not_starve(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> None:
+        elevator = timed.system.elevator
+
+        def read_on() -> None:
+            for block in range(6):
+                elevator.wait(elevator.read([(FAR + 1_000 + block, 1)]))
+
+        def write_a_lot() -> None:
+            timed.sleep(0.05)
+            elevator.wait(elevator.write([(FAR + 2 * number, 1) for number in range(32)]))
+
+        timed.at_once(read_on, read_on, write_a_lot)
+
+    run_timed(body)
+    kinds = [kind for kind, _ in notebook.commands]
+
+    assert "write" in kinds[:6]
+    assert kinds.index("write") < len(kinds) - 1 - kinds[::-1].index("read")
+    assert "read" in kinds[kinds.index("write") : len(kinds) - kinds[::-1].index("write")]
+
+
+def test_a_flush_is_shared_by_all_who_wait_for_one(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> None:
+        elevator = timed.system.elevator
+        elevator.wait(elevator.write([(FAR, 1)]))
+        requests = [elevator.flush() for _ in range(3)]
+        for request in requests:
+            elevator.wait(request)
+
+    run_timed(body)
+
+    assert [kind for kind, _ in notebook.commands] == ["write", "flush"]
+
+
+def test_what_the_device_did_is_counted(run_timed: RunTimed) -> None:
+    def body(timed: Any) -> Any:
+        elevator = timed.system.elevator
+        elevator.wait(elevator.write([(FAR, 5)]))
+        timed.sleep(1)
+        elevator.wait(elevator.read([(FAR, 3)]))
+        return elevator.busy_ns, elevator.commands, elevator.blocks_written, elevator.blocks_read
+
+    assert run_timed(body) == ((105 + 103) * 1_000, 2, 5, 3)
+
+
+def test_runs_that_touch_or_overlap_are_one() -> None:
+    assert merged([(5, 2), (7, 1), (7, 3), (11, 1), (2, 1), (3, 1)]) == [(5, 5), (11, 1), (2, 2)]
+    assert merged([(5, 9), (6, 1)]) == [(5, 9)]
+
+
+def test_a_stream_of_writes_gets_the_bandwidth_of_a_hard_disk(run_timed: RunTimed) -> None:
+    blocks, chunk = 50_000, 1_000
+
+    def body(timed: Any) -> float:
+        elevator = timed.system.elevator
+
+        def write_all() -> None:
+            requests = [elevator.write([(FAR + at, chunk)]) for at in range(0, blocks, chunk)]
+            for request in requests:
+                elevator.wait(request)
+
+        return timed.took_us(write_all)
+
+    took_us = run_timed(body, device=HardDisk())
+
+    assert blocks * 4096 / took_us == pytest.approx(200, rel=0.05)  # MB/s
+
+
+def test_sorting_spares_a_hard_disk_most_of_its_seeks(run_timed: RunTimed) -> None:
+    blocks = Random(1).sample(range(1 << 29), 160)
+
+    def together(timed: Any) -> float:
+        elevator = timed.system.elevator
+        return timed.took_us(lambda: elevator.wait(elevator.write([(FAR + block, 1) for block in blocks])))
+
+    def one_by_one(timed: Any) -> float:
+        elevator = timed.system.elevator
+
+        def write_each() -> None:
+            for block in blocks:
+                elevator.wait(elevator.write([(FAR + block, 1)]))
+
+        return timed.took_us(write_each)
+
+    assert run_timed(one_by_one, device=HardDisk()) > 1.5 * run_timed(together, device=HardDisk())
+
+
+def test_a_long_run_does_not_hold_up_what_is_short(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> float:
+        elevator = timed.system.elevator
+        for at in range(0, 4_096, 256):
+            elevator.write([(FAR + at, 256)])
+        timed.sleep(0.01)
+        return timed.took_us(lambda: elevator.wait(elevator.read([(0, 1)])))
+
+    assert run_timed(body) < 2_000
+    assert max(count for _, count in notebook.of("write")) <= 1_024

@@ -1,0 +1,38 @@
+import pytest
+
+from tornlog.faults.devices.placement import FileBlocks, Placement
+
+
+def test_a_file_that_is_allocated_ahead_lies_in_one_piece() -> None:
+    placement = Placement(1_000)
+    placement.take(10)
+    file = FileBlocks(ahead=placement.take(100))
+
+    assert placement.place(file, [0, 1, 5]) == [(10, 2), (15, 1)]
+    assert placement.take(1) == 110
+
+
+def test_pages_that_are_written_back_together_lie_together() -> None:
+    placement, one, other = Placement(1_000), FileBlocks(), FileBlocks()
+
+    assert placement.place(one, [0, 1]) == [(0, 2)]
+    assert placement.place(other, [0]) == [(2, 1)]
+    assert placement.place(one, [1, 2]) == [(1, 1), (3, 1)]  # the tail again where it is, the new page behind
+    assert one.block_of(2) == 3
+    assert one.block_of(3) is None
+
+
+def test_a_growing_file_that_keeps_room_lies_in_one_piece_and_far_from_others() -> None:
+    placement, one, other = Placement(100_000, room_blocks=100), FileBlocks(), FileBlocks()
+
+    assert placement.place(one, [0]) == [(0, 1)]
+    assert placement.place(other, [0, 1]) == [(100, 2)]
+    assert placement.place(one, range(1, 102)) == [(1, 99), (200, 2)]
+
+
+def test_a_full_device_says_so() -> None:
+    placement = Placement(10)
+    placement.take(10)
+
+    with pytest.raises(ValueError, match="10 blocks, and 11"):
+        placement.place(FileBlocks(), [0])

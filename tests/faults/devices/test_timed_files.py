@@ -1,0 +1,97 @@
+from collections.abc import Callable
+from typing import Any
+
+from tornlog.faults.devices.timed_files import TimedFiles
+from tornlog.faults.disk import Disk
+from tornlog.faults.timing import SyncTiming
+from tornlog.sim.choices import Choices
+
+RunTimed = Callable[..., Any]
+PAGE = 4096
+
+
+def mounted(timed: Any, **options: Any) -> tuple[Disk, TimedFiles]:
+    disk = Disk(timed.kernel, Choices("1").stream("disk"), timing=SyncTiming(0, 0))
+    files = TimedFiles(disk.mount(timed.machine), timed.system, **options)
+    files.make_directories("/d")  # type: ignore[operator]
+    return disk, files
+
+
+def test_bytes_are_the_disks_and_time_is_the_devices(run_timed: RunTimed) -> None:
+    def body(timed: Any) -> Any:
+        disk, files = mounted(timed)
+        mapped = files.map("/d/m", 4 * PAGE)
+        stored_us = timed.took_us(lambda: mapped.store(PAGE - 2, b"abcd"))
+        assert bytes(mapped.view(PAGE - 2, PAGE + 2)) == b"abcd"
+        assert not disk.is_durable("/d/m", PAGE - 2, PAGE + 2)
+        synced_us = timed.took_us(lambda: mapped.msync(0, 4 * PAGE))
+        assert disk.is_durable("/d/m", PAGE - 2, PAGE + 2)
+        return stored_us, synced_us
+
+    stored_us, synced_us = run_timed(body)
+
+    assert stored_us == 0
+    assert synced_us == 102 + (102 + 10 + 101 + 10)
+
+
+def test_a_growing_file_is_placed_when_it_is_written_back(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> None:
+        disk, files = mounted(timed)
+        for name in ("one", "other"):
+            descriptor = files.open(f"/d/{name}")
+            assert descriptor.write(0, b"x" * (PAGE + 1)) == PAGE + 1
+            assert descriptor.size_bytes == PAGE + 1
+            descriptor.sync()
+        assert disk.content("/d/one") == b"x" * (PAGE + 1)
+
+    run_timed(body)
+
+    assert notebook.of("write") == [(32_768, 2), (32_770, 2)]
+
+
+def test_a_mapped_file_has_the_room_it_is_given(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> None:
+        _, files = mounted(timed, room=lambda path, size_bytes: None if "late" in path else 10 * size_bytes)
+        for name in ("one", "late", "other"):
+            mapped = files.map(f"/d/{name}", 2 * PAGE)
+            mapped.store(PAGE, b"x")
+            mapped.fdatasync()
+
+    run_timed(body)
+
+    assert notebook.of("write") == [(32_769, 1), (32_788, 1), (32_790, 1)]
+
+
+def test_every_way_to_write_and_sync_is_charged(run_timed: RunTimed) -> None:
+    def body(timed: Any) -> list[bool]:
+        _, files = mounted(timed)
+        mapped = files.map("/d/m", PAGE)
+        descriptor = files.open("/d/f")
+        files.write("/d/small", b"data")
+        calls: list[Callable[[], object]] = [
+            lambda: (mapped.pwrite(0, b"x"), mapped.msync(0, 1)),
+            lambda: (mapped.store(0, b"x"), mapped.fdatasync()),
+            lambda: (descriptor.write(0, b"x"), descriptor.sync()),
+            lambda: files.sync("/d/small"),
+            lambda: files.sync_directory("/d"),
+        ]
+        return [timed.took_us(call) > 200 for call in calls]
+
+    assert run_timed(body) == [True] * 5
+
+
+def test_what_is_not_timed_costs_nothing(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> float:
+        _, files = mounted(timed)
+        files.is_timed = False
+        mapped = files.map("/d/m", PAGE)
+
+        def write_and_sync() -> None:
+            mapped.store(0, b"x")
+            mapped.msync(0, PAGE)
+            files.sync_directory("/d")
+
+        return timed.took_us(write_and_sync)
+
+    assert run_timed(body) == 0
+    assert not notebook.commands
