@@ -92,9 +92,7 @@ class Syncs:
         self._kernel.note((_NOTE_LIED, number))
         self._plug.fired["lying sync"] += 1
 
-    def _pass_time(
-        self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int
-    ) -> int:
+    def _pass_time(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
         """Submit a sync and sleep until it completes. Returns its number: it covers the operations before that."""
         plug = self._plug
         kernel = self._kernel
