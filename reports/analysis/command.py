@@ -16,6 +16,7 @@ import typer
 
 from ...scenarios.cli.common import OUT, JsonFile, command_line, write_json
 from ...scenarios.cli.reporting import write_page
+from ..absolute import absolute
 from ..html.sweep_report import sweep_page
 from ..html.sweep_results import SweepResults
 from ..spark.options import IN_PROCESS, Conf, session_for
@@ -57,7 +58,7 @@ def analyze(
     except ImportError as error:
         raise typer.BadParameter(f"{error}: analyses need `pip install tornlog[spark]`") from error
     try:
-        sweeps = [sweep_at(place) for place in dict.fromkeys(places)]
+        sweeps = [sweep_at(place) for place in dict.fromkeys(map(absolute, places))]
     except NoSweepError as error:
         raise typer.BadParameter(str(error), param_hint="DIR") from error
     began = perf_counter()

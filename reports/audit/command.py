@@ -13,6 +13,7 @@ import typer
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ...scenarios.cli.common import ERR, EXIT_BROKEN, EXIT_HELD, OUT, JsonFile, progress_bar, write_json
+from ..absolute import absolute
 from ..spark.options import Conf, Master, Ship, session_for
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def audit(
         "indexEntries": index_entries,
     }
     options = {name: str(value) for name, value in told.items() if value}
-    began = perf_counter()
+    began, place = perf_counter(), absolute(place)
     with session_for(master, ship, conf) as spark:
         from .audit import audit as run_audit
 
@@ -62,7 +63,7 @@ def audit(
             except FileNotFoundError as error:
                 raise typer.BadParameter(str(error), param_hint="DIR") from error
             if out is not None:
-                found.found.write.mode("overwrite").parquet(out)
+                found.found.write.mode("overwrite").parquet(absolute(out))
             counts = _counts(found)
             rows = [row.asDict() for row in found.first(limit)]
     document = {

@@ -32,6 +32,7 @@ from ...scenarios.cli.reporting import leave_timelines, replay_command, write_pa
 from ...scenarios.failures.failure import Failure
 from ...scenarios.mutants.known import find_mutant
 from ...scenarios.present import plain_table, tell_failure
+from ..absolute import absolute
 from ..html.sweep_report import sweep_page
 from ..html.sweep_results import SweepResults
 from ..spark.options import Conf, Master, Ship, engine_for
@@ -103,7 +104,7 @@ def sweep(
         mutant,
         rounds=(rounds or GUIDED_ROUNDS) if guided else None,
     )
-    table, began = Table(out), perf_counter()
+    table, began = Table(absolute(out)), perf_counter()
     with engine_for(master, ship, conf) as engine:
         try:
             with progress_bar(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import median
 from time import perf_counter, process_time
 
-from ...faults import files, mapped_file, plug
+from ...faults import descriptor, mapped_file, plug
 from ...sim.choices import Choices
 from ...sim.digest import RollingDigest
 from ...sim.guard import guard
@@ -111,7 +111,7 @@ def _no_digest() -> Iterator[None]:
     """Let nothing be noted, and no checksum be computed for it; the calls themselves are left."""
     stand_ins = (
         (RollingDigest, "__init__", _note_nothing),
-        (files, "crc32", len),
+        (descriptor, "crc32", len),
         (mapped_file, "crc32", len),
         (plug, "crc32", len),
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.faults import files, mapped_file, plug
+from tornlog.faults import descriptor, mapped_file, plug
 from tornlog.scenarios.bench import Figure, Sample, Settings, run_bench, select
 from tornlog.scenarios.bench import suite as module
 from tornlog.scenarios.bench.dispatching import dispatch
@@ -68,9 +68,9 @@ def test_kernel_steps_are_counted() -> None:
 
 
 def test_the_digest_is_back_after_its_overhead_was_measured() -> None:
-    originals = RollingDigest.__init__, files.crc32, mapped_file.crc32, plug.crc32
+    originals = RollingDigest.__init__, descriptor.crc32, mapped_file.crc32, plug.crc32
     assert -50.0 < digest_overhead() < 100.0
-    assert (RollingDigest.__init__, files.crc32, mapped_file.crc32, plug.crc32) == originals
+    assert (RollingDigest.__init__, descriptor.crc32, mapped_file.crc32, plug.crc32) == originals
 
 
 # the store
