@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _MIB = 1 << 20
-_SIZES = (16 * _MIB, 64 * _MIB, 128 * _MIB, 256 * _MIB)
+_SIZES = (16 * _MIB, 64 * _MIB, 256 * _MIB, 512 * _MIB)
 
 
 def recovery(
     log_bytes: Annotated[
         list[int] | None,
-        typer.Option(min=_MIB, help="Size of a log that is recovered; repeatable. [default: 16 to 256 MiB]"),
+        typer.Option(min=_MIB, help="Size of a log that is recovered; repeatable. [default: 16 to 512 MiB]"),
     ] = None,
     turns: Annotated[int, typer.Option(min=1, help="Of each case; the median counts.")] = 3,
     directory: Annotated[

@@ -29,7 +29,7 @@ _PARTS: tuple[tuple[str, Callable[[Recovered], float]], ...] = (
 
 def recovery_figure(found: Sequence[Recovered]) -> Figure:
     """Draw it. The caller is inside `house_style`."""
-    figure = Figure(figsize=(14, 4.8), layout="constrained")
+    figure = Figure(figsize=(16, 5.2), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     usual = min(one.case.behind_bytes for one in found)
     by_size = [one for one in found if one.case.behind_bytes == usual]
@@ -68,16 +68,16 @@ def _draw_sizes(axes: Axes, found: Sequence[Recovered], behind_bytes: int) -> No
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.xaxis.set_major_locator(FixedLocator(sizes))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size / _MIB:.0f} MiB"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size / _MIB:.0f}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g} s"))
-    axes.set_xlabel("log")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, fontsize=7.5, handlelength=3)
+    axes.set_xlabel("MiB of log")
+    _legend_below(axes, 2)
 
 
 def _draw_distances(axes: Axes, found: Sequence[Recovered]) -> None:
     log_bytes = found[0].log_bytes
-    axes.set_title(f"Distance to the checkpoint ({log_bytes // _MIB} MiB of log, crash)")
+    axes.set_title(f"Distance to the checkpoint ({round(log_bytes / _MIB)} MiB of log, crash)")
     for whole, name, line in ((True, "whole log", "-"), (False, "from the checkpoint on", "--")):
         mine = [one for one in found if one.case.recover_whole_log is whole]
         mine.sort(key=lambda one: one.case.behind_bytes)
@@ -89,11 +89,11 @@ def _draw_distances(axes: Axes, found: Sequence[Recovered]) -> None:
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g} s"))
     axes.set_xlabel("MiB behind the checkpoint")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, fontsize=7.5, handlelength=3)
+    _legend_below(axes, 2)
 
 
 def _draw_parts(axes: Axes, found: Sequence[Recovered]) -> None:
-    axes.set_title(f"What it is made of ({found[0].log_bytes // _MIB} MiB of log)")
+    axes.set_title(f"What it is made of ({round(found[0].log_bytes / _MIB)} MiB of log)")
     names = []
     for at, one in enumerate(found):
         begin = 0.0
@@ -107,11 +107,23 @@ def _draw_parts(axes: Axes, found: Sequence[Recovered]) -> None:
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g} s"))
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=4, fontsize=8)
+    _legend_below(axes, 4)
 
 
 def _name(one: Recovered) -> str:
     whole = "whole log" if one.case.recover_whole_log else "from checkpoint"
     if one.case.clean_exit:
         return "clean exit, whole log" if one.case.recover_whole_log else "clean exit, last segments"
-    return f"crash, {whole}, {min(one.case.behind_bytes, one.log_bytes) // _MIB} MiB behind"
+    return f"crash, {whole}, {round(min(one.case.behind_bytes, one.log_bytes) / _MIB)} MiB behind"
+
+
+def _legend_below(axes: Axes, columns: int) -> None:
+    """Name what is drawn where none of it is."""
+    axes.legend(
+        loc="upper right",
+        bbox_to_anchor=(1.0, -0.13),
+        ncols=columns,
+        fontsize=7.5,
+        handlelength=2.6,
+        columnspacing=1.2,
+    )

@@ -43,7 +43,7 @@ RATES = {"sync": 100.0, "async": 50.0}
 """Puts per second of the latencies: what one log takes on every disk."""
 _SYNC_PUTS = 1_000
 _MINUTE_NS = 60_000_000_000
-_PUTS_AT_RATE = {"sync": _SYNC_PUTS, "async": int(130 * RATES["async"])}
+_PUTS_AT_RATE = {"sync": _SYNC_PUTS, "async": int(125 * RATES["async"])}
 """Under async flush over two minutes of them: the longest interval is a minute, between flushes of all queues."""
 
 

@@ -75,7 +75,7 @@ class TimedMachine:
         return ReadAhead(setup.read_ahead_pages, around=around)
 
     def start(self) -> Layout:
-        """Return the layout, running, with a message in each topic that nothing was charged for."""
+        """Return the layout, running, with a message in each topic, durably; nothing was charged for that."""
         setup, messages = self.setup, self.setup.messages()
         self.files.is_timed = False
         layout: Layout
@@ -95,6 +95,8 @@ class TimedMachine:
         for topic in range(setup.topics):
             layout.put(topic)
         self.settle(layout)
+        if isinstance(layout, SharedLog):
+            layout.store.flush_queues.flush_thoroughly()  # new queues have names to be synced, once
         self.files.is_timed = True
         return layout
 

@@ -45,6 +45,11 @@ SMALLER = {
     "directory --inputs 500": "directory --inputs 5",
     "--time 5m --junit": "--time 1s --junit",
     "--time 5m --out": "--time 1s --out",
+    "--topics 1024 --topics 4096 --dirty-mib 128 --puts 160000": "--dirty-mib 1 --puts 1000",
+    "plot topics --out": "plot topics --puts 1000 --dirty-mib 1 --disk nvme-ssd --topics 2 --out",
+    "plot topics --disk here": "plot topics --topics 2 --disk here",
+    "plot recovery --out": "plot recovery --log-bytes 16777216 --turns 1 --out",
+    "--producers 1 --producers 16 --turns 6": "--producers 1 --turns 1",
     "plot latency --out": "plot latency --puts 200 --disk nvme-ssd --producers 2 --out",
     "plot latency --disk here": "plot latency --turns 1 --producers 2 --disk here",
 }
