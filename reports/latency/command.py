@@ -18,6 +18,7 @@ from ...scenarios.cli.common import OUT, JsonFile, progress_bar, write_json
 from ...scenarios.latency.effects import group_commit, rollover, slow_syncs
 from ...scenarios.latency.grid import DISKS, PRODUCERS, Measured, cells, measure_grid
 from ...scenarios.latency.here import measure_here
+from ..plotting.drawing import pictures_of
 from .comparison import COLUMNS, Comparison, compared
 from .present import tell_here, tell_rows
 from .tables import HEADER, grid_rows, here_rows
@@ -57,7 +58,7 @@ def latency(
     for name in disks:
         if name not in DISKS and name != HERE:
             raise typer.BadParameter(f"no disk {name}: {', '.join(DISKS)}, {HERE}", param_hint="--disk")
-    pictures = _pictures()
+    pictures = pictures_of(__package__)
     numbers = sorted(set(producers or PRODUCERS))
     models = [name for name in disks if name != HERE]
     measured: list[Measured] = []
@@ -78,15 +79,6 @@ def latency(
         tell_here(OUT, comparisons)
         for path in files:
             OUT.print(str(path), soft_wrap=True, markup=False)
-
-
-def _pictures() -> "ModuleType":
-    """Return what draws. BadParameter: matplotlib is not there."""
-    try:
-        from . import pictures
-    except ImportError as error:
-        raise typer.BadParameter(f"{error}: pictures need `pip install tornlog[plot]`") from error
-    return pictures
 
 
 def _measure(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> list[Measured]:

@@ -21,10 +21,11 @@ from ...scenarios.recovery_time.timed import (
     measure_recovery,
 )
 from ..durations import duration
+from ..plotting.drawing import pictures_of
 from .tables import HEADER, recovery_rows
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    pass
 
 _MIB = 1 << 20
 _SIZES = (16 * _MIB, 64 * _MIB, 256 * _MIB, 512 * _MIB)
@@ -48,7 +49,7 @@ def recovery(
 
     Of stores that stopped and of stores that crashed, over the whole log and from the checkpoint on.
     """
-    pictures = _pictures()
+    pictures = pictures_of(__package__)
     sizes = sorted(set(log_bytes or _SIZES))
     found = _measure(sizes, turns, directory)
     files: list[Path] = pictures.leave_recovery(found, out)
@@ -60,15 +61,6 @@ def recovery(
         _tell(OUT, found)
         for path in files:
             OUT.print(str(path), soft_wrap=True, markup=False)
-
-
-def _pictures() -> "ModuleType":
-    """Return what draws. BadParameter: matplotlib is not there."""
-    try:
-        from . import pictures
-    except ImportError as error:
-        raise typer.BadParameter(f"{error}: pictures need `pip install tornlog[plot]`") from error
-    return pictures
 
 
 def _measure(sizes: list[int], turns: int, directory: Path | None) -> list[Recovered]:

@@ -24,11 +24,12 @@ from ...scenarios.topics.assumptions import (
 from ...scenarios.topics.grid import DEVICES, Row, cells, measure_grid, memory_of
 from ...scenarios.topics.here import TOPICS_HERE, MeasuredHere, measure_here
 from ...scenarios.topics.setup import FLUSHES, LAYOUTS, TOPICS
+from ..plotting.drawing import pictures_of
 from .present import tell_checked, tell_rows
 from .tables import CHECKED_HEADER, HEADER, TableRow, checked_rows, grid_rows, here_rows
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    pass
 
 HERE = "here"
 _CHECKED_DISK = "hdd"
@@ -67,7 +68,7 @@ def topics(
     for name in disks:
         if name not in DEVICES and name != HERE:
             raise typer.BadParameter(f"no disk {name}: {', '.join(DEVICES)}, {HERE}", param_hint="--disk")
-    pictures = _pictures()
+    pictures = pictures_of(__package__)
     models = [name for name in disks if name != HERE]
     rows: list[Row] = []
     checked: list[Checked] = []
@@ -101,15 +102,6 @@ def topics(
         tell_rows(OUT, here_rows(real))
         for path in files:
             OUT.print(str(path), soft_wrap=True, markup=False)
-
-
-def _pictures() -> "ModuleType":
-    """Return what draws. BadParameter: matplotlib is not there."""
-    try:
-        from . import pictures
-    except ImportError as error:
-        raise typer.BadParameter(f"{error}: pictures need `pip install tornlog[plot]`") from error
-    return pictures
 
 
 def _followed(what: str, found: Iterable[Any], total: int | None) -> list[Any]:
