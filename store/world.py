@@ -1,14 +1,16 @@
 """The one door between the store and everything outside it.
 
-The store asks for time, tasks and files here and nowhere else, so the same code runs over threads and mmap
-(`store.real`) or over a simulated machine that dies on purpose. Calls block; offsets count from the file's
-first byte; paths are absolute and `/`-separated; failures are `OSError`s with their errno.
+The store asks for time, tasks, files and connections (`store.network`) here and nowhere else, so the same code runs
+over threads, mmap and sockets (`store.real`) or over a simulated machine that dies on purpose. Calls block; offsets
+count from the file's first byte; paths are absolute and `/`-separated; failures are `OSError`s with their errno.
 """
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
+
+from .network import Network
 
 
 class Clock(Protocol):
@@ -206,3 +208,5 @@ class World:
     clock: Clock
     tasks: Tasks
     files: Files
+    network: Network | None = None
+    """None where nothing is to be reached: a store alone needs no network."""

@@ -1,0 +1,1 @@
+"""What the broker answers, a file for each kind of request."""

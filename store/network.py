@@ -1,0 +1,89 @@
+"""What the store asks of a network: streams of bytes between `host:port`s, and one task that waits for many of them.
+
+Nothing here blocks longer than it is told to, and nothing is lost but by an error: what `send` took arrives in order,
+or the connection breaks. It says nothing about when, nor whether the other side has seen what was taken.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class Connection(Protocol):
+    """One stream in each direction between two ends."""
+
+    @property
+    def local_address(self) -> str:
+        """Return this end as `host:port`, an IPv6 host in brackets."""
+
+    @property
+    def remote_address(self) -> str:
+        """Return the other end as `host:port`."""
+
+    def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
+        """Return what has come, at least a byte and at most bytes_max; b"" once the other end has ended its stream.
+
+        Waits for timeout_ms (None: for ever), then TimeoutError; 0 does not wait. ConnectionError if it is broken,
+        also when it was closed at this end meanwhile.
+        """
+
+    def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
+        """Hand bytes to the network; return how many it took, at least one. Waits, and fails, as receive does."""
+
+    def close(self) -> None:
+        """Give it up: what was taken is still delivered, whoever waits on it is woken. May be called again."""
+
+
+class Listener(Protocol):
+    """Where others connect to."""
+
+    @property
+    def address(self) -> str:
+        """Return `host:port`, with the port that was given where 0 was asked for."""
+
+    def accept(self, timeout_ms: int | None) -> Connection:
+        """Return the next connection. TimeoutError after timeout_ms, ConnectionError once it is closed."""
+
+    def close(self) -> None:
+        """Accept no more, and end whoever waits. May be called again."""
+
+
+class Ready(NamedTuple):
+    """One stream or listener that need not be waited for."""
+
+    what: Connection | Listener
+    receives: bool
+    """Whether receive (or accept) has something to tell: bytes, an end, an error."""
+    sends: bool
+    """Whether send has room, or an error to tell."""
+
+
+class Poller(Protocol):
+    """Waits for many connections at once. One task waits; any task may call the others."""
+
+    def watch(self, what: Connection | Listener, *, receives: bool, sends: bool) -> None:
+        """Wait for this too, or for something else of it than before; with neither it is kept but not waited for."""
+
+    def forget(self, what: Connection | Listener) -> None:
+        """Wait for it no more. To be called before it is closed; nothing happens if it is not watched."""
+
+    def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
+        """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken."""
+
+    def wake(self) -> None:
+        """Have the wait that is under way, or else the next one, return."""
+
+    def close(self) -> None:
+        """Give it back. What it watched stays open."""
+
+
+class Network(Protocol):
+    """Where a machine's connections come from."""
+
+    def listen(self, address: str) -> Listener:
+        """Listen at `host:port`. OSError (EADDRINUSE, EADDRNOTAVAIL, EACCES) if that cannot be."""
+
+    def connect(self, address: str, timeout_ms: int) -> Connection:
+        """Connect. TimeoutError if nobody answers in time, ConnectionRefusedError or another OSError at once."""
+
+    def poller(self) -> Poller:
+        """Make a poller."""
