@@ -22,6 +22,7 @@ from typing import Any
 from ... import __version__
 from ...sim.choices import Decision, decisions_of, recorded
 from ...sim.schedule import ScheduleError, Switch, parse_switch
+from ..artefact import artefact_of
 from ..judging.evidence import Violation
 from ..plan import Plan
 from .breach import Breach, Record, Size
@@ -79,12 +80,9 @@ class Failure:
     def from_json(cls, text: str) -> "Failure":
         """Read an artefact. Raises FailureFileError naming what is wrong with it."""
         try:
-            document = json.loads(text)
+            document = artefact_of(text, FORMAT)
         except ValueError as error:
-            raise FailureFileError(f"not JSON: {error}") from error
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            found = document.get("format") if isinstance(document, dict) else type(document).__name__
-            raise FailureFileError(f"format: expected {FORMAT}, found {found}")
+            raise FailureFileError(str(error)) from error
         _check_kinds("", document, _HEAD)
         shrunk = document["shrunk"]
         return cls(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import __version__
+from ..artefact import artefact_of
 from .judging import Breach
 
 FORMAT = "tornlog-fuzz-finding/1"
@@ -73,12 +74,9 @@ class Finding:
     def from_json(cls, text: str) -> "Finding":
         """Read an artefact. Raises FindingFileError naming what is wrong with it."""
         try:
-            document = json.loads(text)
+            document = artefact_of(text, FORMAT)
         except ValueError as error:
-            raise FindingFileError(f"not JSON: {error}") from error
-        found = document.get("format") if isinstance(document, dict) else type(document).__name__
-        if found != FORMAT:
-            raise FindingFileError(f"format: expected {FORMAT}, found {found}")
+            raise FindingFileError(str(error)) from error
         for name, kinds in _KINDS.items():
             if type(document.get(name)) not in kinds:
                 expected = " or ".join(kind.__name__ for kind in kinds)

@@ -25,6 +25,7 @@ from ...faults.probe.record import Record, RecordError
 from ...faults.probe.replay import Point
 from ...faults.profiles import PROFILES
 from ...sim.choices import decisions_of, recorded
+from ..artefact import artefact_of
 from .probe import Case
 from .shrink import Shown
 from .story import story, told
@@ -72,12 +73,9 @@ class ProbeFailure:
     def from_json(cls, text: str) -> "ProbeFailure":
         """Read what to_json wrote. Raises RecordError saying what is wrong with another text."""
         try:
-            document = json.loads(text)
+            document = artefact_of(text, FORMAT)
         except ValueError as error:
-            raise RecordError(f"not a document: {error}") from error
-        found = document.get("format") if isinstance(document, dict) else type(document).__name__
-        if found != FORMAT:
-            raise RecordError(f"format: expected {FORMAT}, found {found}")
+            raise RecordError(str(error)) from error
         try:
             after = document["after"]
             point = Point(after["step"], after["operations"], after["acknowledged"], after["inside"])

@@ -180,7 +180,7 @@ def test_a_failure_outlives_being_written_down_and_leads_to_its_state(
         ("tornlog-probe-failure/1", "tornlog-run/1", "format: expected tornlog-probe-failure/1"),
         ('"disk": "strict-posix"', '"disk": "floppy"', "disk: expected one of"),
         ('"digest"', '"digits"', "KeyError: 'digest'"),
-        ("{", "[", "not a document"),
+        ("{", "[", "not JSON"),
     ],
 )
 def test_a_document_that_is_no_failure_is_refused_by_name(
