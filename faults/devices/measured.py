@@ -1,32 +1,34 @@
-"""Storage as it was measured: each sync takes as long as one of the measured ones of about as many blocks."""
+"""Storage as it was measured: its syncs take as long as those that were timed, one after the other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import cycle
 
-from ...sim.choices import Stream
-from .spread import Spread
 from .storage import Run
 
 
 class MeasuredStorage:
-    """Storage whose syncs were timed, by how many blocks they wrote.
+    """Storage whose syncs were timed. Bad moments of a disk come in clusters, so their order is kept.
 
     Syncs that overlap are taken to follow one another, as on a file system with one journal.
     """
 
-    def __init__(self, stream: Stream, syncs: Mapping[int, Spread]) -> None:
-        """Make it from spreads by the number of blocks; at least one."""
-        if not syncs:
-            raise ValueError("expected syncs of at least one number of blocks")
-        self._stream = stream
-        self._syncs = sorted(syncs.items())
+    def __init__(self, syncs_ns: Sequence[int]) -> None:
+        """syncs_ns: what syncs took, in the order in which they were made; at least one."""
+        if not syncs_ns:
+            raise ValueError("expected the times of syncs, at least one")
+        self._syncs_ns = cycle(syncs_ns)
+        self._usual_ns: int | None = sorted(syncs_ns)[len(syncs_ns) // 2]
         self._free = 0
         self._idle_ns = 0
 
+    def begin(self) -> None:
+        """Let the next sync be the first that was timed. Until then each takes the usual time."""
+        self._usual_ns = None
+
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a sync of these dirty blocks ends, begun at now_ns."""
-        blocks = sum(count for _, count in runs)
-        spread = min(self._syncs, key=lambda entry: abs(entry[0] - blocks))[1]
-        self._idle_ns = max(now_ns, self._idle_ns) + spread.draw(self._stream, "sync")
+        """Return when a sync ends, begun at now_ns, whatever it writes."""
+        took_ns = next(self._syncs_ns) if self._usual_ns is None else self._usual_ns
+        self._idle_ns = max(now_ns, self._idle_ns) + took_ns
         return self._idle_ns
 
     def place(self, blocks: int) -> int:

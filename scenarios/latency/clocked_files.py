@@ -1,4 +1,4 @@
-"""Real files whose syncs only sleep, and say exactly how long: for measuring what is not the disk."""
+"""Real files that say how long syncs of the log took; or whose syncs only sleep, to measure what is not the disk."""
 
 import time
 from array import array
@@ -6,37 +6,45 @@ from array import array
 from ...store.real.files import RealFiles, RealMappedFile
 
 
-class StandInFiles:
-    """Files of the operating system, but for syncs.
+class ClockedFiles:
+    """Files of the operating system.
 
-    slept_ns: how long the syncs of the commit log's files have slept, one after the other.
+    log_syncs_ns: how long the syncs of the commit log's files took, one after the other.
     """
 
-    def __init__(self, sleep_seconds: float) -> None:
+    def __init__(self, sleep_seconds: float | None = None) -> None:
+        """sleep_seconds: how long syncs sleep in place of syncing; None: they sync."""
         self._files = RealFiles()
         self.sleep_seconds = sleep_seconds
-        self.slept_ns = array("q")
+        self.log_syncs_ns = array("q")
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
 
-    def map(self, path: str, size_bytes: int) -> "StandInMappedFile":
+    def map(self, path: str, size_bytes: int) -> "ClockedMappedFile":
         """Map a file."""
-        return StandInMappedFile(self._files.map(path, size_bytes), self, is_log="/commitlog/" in path)
+        return ClockedMappedFile(self._files.map(path, size_bytes), self, is_log="/commitlog/" in path)
 
     def sync(self, path: str) -> None:
-        """Sleep."""
-        time.sleep(self.sleep_seconds)
+        """Sync a file, or sleep."""
+        if not self._sleep():
+            self._files.sync(path)
 
     def sync_directory(self, path: str) -> None:
-        """Sleep."""
-        time.sleep(self.sleep_seconds)
+        """Sync a directory, or sleep."""
+        if not self._sleep():
+            self._files.sync_directory(path)
+
+    def _sleep(self) -> bool:
+        if self.sleep_seconds is not None:
+            time.sleep(self.sleep_seconds)
+        return self.sleep_seconds is not None
 
 
-class StandInMappedFile:
-    """A mapped file whose syncs sleep; all else is the map's."""
+class ClockedMappedFile:
+    """A mapped file; all but its syncs is the map's."""
 
-    def __init__(self, mapped: RealMappedFile, files: StandInFiles, *, is_log: bool) -> None:
+    def __init__(self, mapped: RealMappedFile, files: ClockedFiles, *, is_log: bool) -> None:
         self._mapped = mapped
         self._files = files
         self._is_log = is_log
@@ -52,12 +60,15 @@ class StandInMappedFile:
         self.close = mapped.close
 
     def msync(self, start: int, end: int) -> None:
-        """Sleep, and note for how long."""
+        """Sync, or sleep, and note how long it took."""
         begun_ns = time.perf_counter_ns()
-        time.sleep(self._files.sleep_seconds)
+        if self._files.sleep_seconds is None:
+            self._mapped.msync(start, end)
+        else:
+            time.sleep(self._files.sleep_seconds)
         if self._is_log:
-            self._files.slept_ns.append(time.perf_counter_ns() - begun_ns)
+            self._files.log_syncs_ns.append(time.perf_counter_ns() - begun_ns)
 
     def fdatasync(self) -> None:
-        """Sleep, and note for how long."""
+        """Sync all of it, or sleep, and note how long it took."""
         self.msync(0, self.size_bytes)

@@ -54,11 +54,13 @@ def simulate(
     model: StorageModel,
     *,
     prepare: Callable[[MessageStore], None] | None = None,
+    on_traffic: Callable[[], None] | None = None,
     **faults: Any,
 ) -> Series:
     """Run one series of puts in virtual time, under faults named as FaultPlan names them.
 
-    prepare gets the store before its first put. The same arguments give the same series.
+    prepare gets the store before its first put, on_traffic is called before the first arrival. The same arguments
+    give the same series.
     """
     choices = Choices(f"latency/{setup.seed}")
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
@@ -67,7 +69,7 @@ def simulate(
         disk = Disk(kernel, choices.stream("disk"), timing=timing)
         processor = Processor(kernel)
         run = _Run(setup, host, choices, kernel, machine, disk, timing, processor, faults)
-        return kernel.run(machine, lambda: run.body(prepare), time_limit_ns=_TIME_LIMIT_NS)
+        return kernel.run(machine, lambda: run.body(prepare, on_traffic), time_limit_ns=_TIME_LIMIT_NS)
 
 
 @dataclass(slots=True)
@@ -84,7 +86,9 @@ class _Run:
     processor: Processor
     faults: dict[str, Any]
 
-    def body(self, prepare: Callable[[MessageStore], None] | None) -> Series:
+    def body(
+        self, prepare: Callable[[MessageStore], None] | None, on_traffic: Callable[[], None] | None
+    ) -> Series:
         """Open a store, let the producers put, and stop it."""
         setup, kernel, machine = self.setup, self.kernel, self.machine
         files = TouchedFiles(self.disk.mount(machine), self.processor, self.host.touch_ns)
@@ -97,6 +101,8 @@ class _Run:
         message = message_of(setup)
         store.put_message(message)  # makes the first segment
         store.on_arriving.append(lambda _: self.processor.work(self.host.dispatch_ns))
+        if on_traffic is not None:
+            on_traffic()
         begun_ns, syncs = kernel.now_ns, self.timing.syncs
         series: list[array[int]] = [array("q") for _ in range(setup.producers)]
         with self.disk.with_faults(**self.faults):

@@ -14,10 +14,7 @@ def test_a_turn_measures_the_parts_and_the_whole(tmp_path: Path) -> None:
     (turn,) = measure_here(str(tmp_path), [2], 1)
 
     assert (turn.number, turn.producers) == (0, 2)
-    assert {blocks: len(took_ns) for blocks, took_ns in turn.syncs.items()} == {
-        1: SYNC_PUTS,
-        4: SYNC_PUTS // 5,
-    }
+    assert 0 < len(turn.syncs) <= SYNC_PUTS + 1
     assert (len(turn.puts_alone), len(turn.puts), len(turn.synced_puts)) == (
         ASYNC_PUTS,
         ASYNC_PUTS,
@@ -28,7 +25,7 @@ def test_a_turn_measures_the_parts_and_the_whole(tmp_path: Path) -> None:
         "async": ASYNC_PUTS,
         "pool": ASYNC_PUTS,
     }
-    assert min(*turn.syncs[1], *turn.puts, *turn.synced_puts, *turn.real["sync"]) > 0
+    assert min(*turn.syncs, *turn.puts, *turn.synced_puts, *turn.real["sync"]) > 0
     assert {flush: len(turn.simulated(flush)) for flush in FLUSHES} == {
         flush: len(took_ns) for flush, took_ns in turn.real.items()
     }
@@ -36,7 +33,6 @@ def test_a_turn_measures_the_parts_and_the_whole(tmp_path: Path) -> None:
         "async",
         "async-without-disk",
         "pool",
-        "raw",
         "sync",
         "sync-without-disk",
     ]
@@ -48,7 +44,7 @@ def turn() -> Turn:
     return Turn(
         0,
         1,
-        {1: array("q", [400 * US]), 4: array("q", [450 * US])},
+        array("q", [400 * US]),
         array("q", [20 * US]),
         array("q", [20 * US]),
         array("q", [120 * US]),
@@ -65,6 +61,6 @@ def test_the_parts_of_a_machine_make_its_whole(turn: Turn) -> None:
 
 
 def test_a_disk_twice_as_slow_shows_in_the_whole(turn: Turn) -> None:
-    turn.syncs[1][0] *= 2
+    turn.syncs[0] *= 2
 
     assert percentiles_us(turn.simulated("sync"), [0.5]) == [800 + 120]
