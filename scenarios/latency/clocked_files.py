@@ -1,15 +1,20 @@
-"""Real files that say how long syncs of the log took; or whose syncs only sleep, to measure what is not the disk."""
+"""Real files that say how long the disk kept a store waiting: in syncs of its log, and in stores through its maps.
+
+Or whose syncs only sleep, to measure what is not the disk.
+"""
 
 import time
 from array import array
 
 from ...store.real.files import RealFiles, RealMappedFile
+from .stalls import FileStalls
 
 
 class ClockedFiles:
     """Files of the operating system.
 
-    log_syncs_ns: how long the syncs of the commit log's files took, one after the other.
+    log_syncs_ns: how long the syncs of the commit log's files took, one after the other. stalls: which stores did not
+    go through at once.
     """
 
     def __init__(self, sleep_seconds: float | None = None) -> None:
@@ -17,13 +22,19 @@ class ClockedFiles:
         self._files = RealFiles()
         self.sleep_seconds = sleep_seconds
         self.log_syncs_ns = array("q")
+        self.stalls = FileStalls()
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
 
     def map(self, path: str, size_bytes: int) -> "ClockedMappedFile":
         """Map a file."""
-        return ClockedMappedFile(self._files.map(path, size_bytes), self, is_log="/commitlog/" in path)
+        return ClockedMappedFile(self._files.map(path, size_bytes), self)
+
+    def begin(self) -> None:
+        """Forget what was noted."""
+        del self.log_syncs_ns[:]
+        self.stalls = FileStalls()
 
     def sync(self, path: str) -> None:
         """Sync a file, or sleep."""
@@ -42,22 +53,27 @@ class ClockedFiles:
 
 
 class ClockedMappedFile:
-    """A mapped file; all but its syncs is the map's."""
+    """A mapped file; all but its syncs and stores is the map's."""
 
-    def __init__(self, mapped: RealMappedFile, files: ClockedFiles, *, is_log: bool) -> None:
+    def __init__(self, mapped: RealMappedFile, files: ClockedFiles) -> None:
         self._mapped = mapped
         self._files = files
-        self._is_log = is_log
+        self._is_log = "/commitlog/" in mapped.path
         self.path = mapped.path
         self.size_bytes = mapped.size_bytes
         self.view = mapped.view
-        self.store = mapped.store
         self.pwrite = mapped.pwrite
         self.mlock = mapped.mlock
         self.munlock = mapped.munlock
         self.advise_will_need = mapped.advise_will_need
         self.advise_dont_need = mapped.advise_dont_need
         self.close = mapped.close
+
+    def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
+        """Write through the map, and note how long it took."""
+        begun_ns = time.perf_counter_ns()
+        self._mapped.store(at, data)
+        self._files.stalls.of(self.path).note(time.perf_counter_ns() - begun_ns)
 
     def msync(self, start: int, end: int) -> None:
         """Sync, or sleep, and note how long it took."""

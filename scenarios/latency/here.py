@@ -1,10 +1,11 @@
 """This machine, measured: what its syncs and its computing cost, and what puts really take, turn by turn.
 
-The whole is measured: real stores, of which one notes how long each sync of its log takes. Beside it are measured the
-parts that are no disk: a store without a disk, whose syncs sleep for a time that is known and taken off. From those
-parts, and the syncs one after the other, the simulation says what each put would take: who waits for whom, who shares
-a sync, how long handing over takes. Machines have good and bad moments, and a disk that stalls once in a hundred syncs
-decides the percentiles; so all of it goes in short turns, and the syncs are the very ones that the store waited for.
+The whole is measured: real stores, which note how long the disk keeps them waiting, in syncs and in stores to maps.
+Beside it are measured the parts that are no disk: a store whose syncs sleep for a time that is known and taken off.
+From those parts, and what the disk did, one thing after the other, the simulation says what each put would take: who
+waits for whom, who shares a sync, how long handing over takes. Machines have good and bad moments, and a disk that
+stalls once in a hundred syncs decides the percentiles; so all of it goes in short turns, and what the disk did is what
+the measured store met.
 """
 
 import time
@@ -25,6 +26,7 @@ from .putting import checked_put, message_of
 from .real import measure, running_store
 from .setup import FLUSHES, Setup
 from .simulated import simulate
+from .stalls import FileStalls
 
 SYNC_RATE, ASYNC_RATE = 400.0, 2_000.0
 """Puts per second: what a single producer can put on most disks, and little enough computing to leave out queues."""
@@ -51,6 +53,8 @@ class Turn:
     """What one producer's puts took that waited for a sync, the sync taken off."""
     real: dict[str, "array[int]"]
     """Latencies of puts into the whole store, by flush."""
+    stalls: dict[str, FileStalls]
+    """Which of that store's own stores through maps the disk kept waiting, by flush."""
 
     def host(self) -> Host:
         """Return what was measured beside the disk."""
@@ -67,9 +71,11 @@ class Turn:
 
     def simulated(self, flush: str) -> "array[int]":
         """Return the latencies that the parts make of the same puts, in the simulation."""
-        storage = MeasuredStorage(self.syncs)
+        storage, stalls = MeasuredStorage(self.syncs), self.stalls.get(flush)
         setup = setup_of(flush, self.producers, self.number)
-        return simulate(setup, self.host(), lambda _: storage, on_traffic=storage.begin).latencies_ns
+        return simulate(
+            setup, self.host(), lambda _: storage, on_traffic=storage.begin, stalls=stalls
+        ).latencies_ns
 
 
 def setup_of(flush: str, producers: int, turn: int) -> Setup:
@@ -100,14 +106,13 @@ class _Places:
         self._directory = directory
         self._stack = ExitStack()
         self.stores: dict[str, MessageStore] = {}
-        self._clocked = ClockedFiles()
+        self._clocked = {flush: ClockedFiles() for flush in FLUSHES}
         self._sleeping = ClockedFiles(_STAND_IN_SECONDS)
 
     def __enter__(self) -> "_Places":
         enter, directory = self._stack.enter_context, self._directory
-        clocked = replace(real_world(), files=cast(Files, self._clocked))
         for flush in FLUSHES:
-            world = clocked if flush == "sync" else real_world()
+            world = replace(real_world(), files=cast(Files, self._clocked[flush]))
             self.stores[flush] = enter(running_store(world, setup_of(flush, 1, 0), f"{directory}/{flush}"))
         world = replace(real_world(), files=cast(Files, self._sleeping))
         self._synced = enter(running_store(world, setup_of("sync", 1, 0), f"{directory}/sync-without-disk"))
@@ -121,16 +126,27 @@ class _Places:
         self._stack.close()
 
     def turn(self, number: int, producers: int) -> Turn:
-        """Measure the parts, then the whole."""
-        alone = self._unsynced_puts(setup_of("async", 1, number))
-        together = alone if producers == 1 else self._unsynced_puts(setup_of("async", producers, number))
-        synced = self._synced_puts(setup_of("sync", 1, number))
-        syncs = self._clocked.log_syncs_ns
-        del syncs[:]
+        """Measure the whole between two halves of its parts, so that a bad moment rarely meets one alone."""
+        alone, together, synced = array("q"), array("q"), array("q")
+
+        def measure_half_of_the_parts(seed: int) -> None:
+            setup = setup_of("async", 1, seed)
+            half = replace(setup, puts=setup.puts // 2)
+            alone.extend(self._unsynced_puts(half))
+            if producers > 1:
+                together.extend(self._unsynced_puts(replace(half, producers=producers)))
+            setup = setup_of("sync", 1, seed)
+            synced.extend(self._synced_puts(replace(setup, puts=setup.puts // 2)))
+
+        measure_half_of_the_parts(2 * number)
         real = {flush: self._puts(setup_of(flush, producers, number)) for flush in FLUSHES}
-        return Turn(number, producers, syncs[:], alone, together, synced, real)
+        measure_half_of_the_parts(2 * number + 1)
+        syncs = self._clocked["sync"].log_syncs_ns[:]
+        stalls = {flush: files.stalls for flush, files in self._clocked.items()}
+        return Turn(number, producers, syncs, alone, together or alone, synced, real, stalls)
 
     def _puts(self, setup: Setup) -> "array[int]":
+        self._clocked[setup.flush].begin()
         return measure(setup, checked_put(self.stores[setup.flush], message_of(setup)))
 
     def _unsynced_puts(self, setup: Setup) -> "array[int]":

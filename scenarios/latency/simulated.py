@@ -22,6 +22,7 @@ from .host_tasks import HostTasks
 from .open_loop import arrivals, produce
 from .putting import checked_put, message_of
 from .setup import Setup
+from .stalls import FileStalls
 from .touched_files import TouchedFiles
 
 _ROOT = "/store"
@@ -55,12 +56,13 @@ def simulate(
     *,
     prepare: Callable[[MessageStore], None] | None = None,
     on_traffic: Callable[[], None] | None = None,
+    stalls: FileStalls | None = None,
     **faults: Any,
 ) -> Series:
     """Run one series of puts in virtual time, under faults named as FaultPlan names them.
 
-    prepare gets the store before its first put, on_traffic is called before the first arrival. The same arguments
-    give the same series.
+    prepare gets the store before its first put, on_traffic is called before the first arrival; stalls are met from
+    there on. The same arguments give the same series.
     """
     choices = Choices(f"latency/{setup.seed}")
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
@@ -69,7 +71,9 @@ def simulate(
         disk = Disk(kernel, choices.stream("disk"), timing=timing)
         processor = Processor(kernel)
         run = _Run(setup, host, choices, kernel, machine, disk, timing, processor, faults)
-        return kernel.run(machine, lambda: run.body(prepare, on_traffic), time_limit_ns=_TIME_LIMIT_NS)
+        return kernel.run(
+            machine, lambda: run.body(prepare, on_traffic, stalls), time_limit_ns=_TIME_LIMIT_NS
+        )
 
 
 @dataclass(slots=True)
@@ -87,7 +91,10 @@ class _Run:
     faults: dict[str, Any]
 
     def body(
-        self, prepare: Callable[[MessageStore], None] | None, on_traffic: Callable[[], None] | None
+        self,
+        prepare: Callable[[MessageStore], None] | None,
+        on_traffic: Callable[[], None] | None,
+        stalls: FileStalls | None,
     ) -> Series:
         """Open a store, let the producers put, and stop it."""
         setup, kernel, machine = self.setup, self.kernel, self.machine
@@ -103,6 +110,8 @@ class _Run:
         store.on_arriving.append(lambda _: self.processor.work(self.host.dispatch_ns))
         if on_traffic is not None:
             on_traffic()
+        if stalls is not None:
+            files.stalls = stalls.again()
         begun_ns, syncs = kernel.now_ns, self.timing.syncs
         series: list[array[int]] = [array("q") for _ in range(setup.producers)]
         with self.disk.with_faults(**self.faults):

@@ -1,8 +1,9 @@
-"""A simulated machine's files on a host where the first store to each page of a map costs a page fault."""
+"""A simulated machine's files on a host where a store to a map takes its time: page faults, and stalls of the disk."""
 
 from ...faults.files import SimFiles
 from ...faults.mapped_file import Buffer, SimMappedFile
 from ...sim.processor import Processor
+from .stalls import FileStalls
 
 _PAGE_BYTES = 4096
 
@@ -16,6 +17,8 @@ class TouchedFiles:
         self._touch_ns = touch_ns
         self.touches = 0
         """How many pages were touched first."""
+        self.stalls = FileStalls()
+        """Which stores from now on the disk keeps waiting."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
@@ -24,10 +27,12 @@ class TouchedFiles:
         """Map a file, as the machine does."""
         return TouchedMappedFile(self._files.map(path, size_bytes), self)
 
-    def pay(self, pages: int) -> None:
-        """Let the current task take the time of so many page faults."""
+    def pay(self, path: str, pages: int) -> None:
+        """Let the current task take the time of so many page faults, and of a stall if there is one."""
         self.touches += pages
-        self._processor.work(pages * self._touch_ns)
+        took_ns = pages * self._touch_ns + self.stalls.of(path).next_ns()
+        if took_ns:
+            self._processor.work(took_ns)
 
 
 class TouchedMappedFile:
@@ -50,5 +55,5 @@ class TouchedMappedFile:
         new = self._touched.count(0, first, last + 1)
         if new:
             self._touched[first : last + 1] = b"\1" * (last + 1 - first)
-            self._files.pay(new)
+        self._files.pay(self._mapped.path, new)
         self._mapped.store(at, data)

@@ -49,6 +49,7 @@ def turn() -> Turn:
         array("q", [20 * US]),
         array("q", [120 * US]),
         {},
+        {},
     )
 
 
