@@ -40,7 +40,7 @@ def latency(
     ] = None,
     puts: Annotated[int, typer.Option(min=100, help="Of each series that is simulated.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Of what is simulated.")] = 0,
-    turns: Annotated[int, typer.Option(min=1, help=f"For {HERE}: of each number of producers.")] = 15,
+    turns: Annotated[int, typer.Option(min=1, help=f"For {HERE}: of each number of producers.")] = 20,
     directory: Annotated[
         Path | None,
         typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure below DIR."),

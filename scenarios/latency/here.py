@@ -34,6 +34,9 @@ SYNC_PUTS, ASYNC_PUTS = 100, 300
 """Of a turn."""
 _STAND_IN_SECONDS = 0.0003
 _SEGMENT_BYTES = 64 << 20
+"""Room for all turns: no roll-over among what is measured."""
+_SIMULATED_SEGMENT_BYTES = 4 << 20
+"""Room for one turn."""
 _HANDOVER_WORK_SHARE = 3  # a third of a handover is computing, the rest the system's
 
 
@@ -72,7 +75,7 @@ class Turn:
     def simulated(self, flush: str) -> "array[int]":
         """Return the latencies that the parts make of the same puts, in the simulation."""
         storage, stalls = MeasuredStorage(self.syncs), self.stalls.get(flush)
-        setup = setup_of(flush, self.producers, self.number)
+        setup = replace(setup_of(flush, self.producers, self.number), segment_bytes=_SIMULATED_SEGMENT_BYTES)
         return simulate(
             setup, self.host(), lambda _: storage, on_traffic=storage.begin, stalls=stalls
         ).latencies_ns
