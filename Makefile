@@ -11,11 +11,13 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 run: $(STAMP)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
 
-test: $(STAMP)  ## the tests, on all cores
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
+TESTS := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
 
-coverage: $(STAMP)  ## the line coverage of store/ and faults/ by their own tests, in one process
-	$(BIN)/pytest tests/store tests/faults --cov --cov-report=term --cov-fail-under=90
+test: coverage  ## the tests, on all cores
+	$(TESTS) --ignore=tests/store --ignore=tests/faults --durations=15
+
+coverage: $(STAMP)  ## those of store/ and faults/, with the line coverage of both
+	$(TESTS) tests/store tests/faults --cov --cov-report=term --cov-fail-under=90
 
 lint: $(STAMP)  ## style, then types
 	$(BIN)/ruff check .
