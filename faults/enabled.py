@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from .kinds import KINDS
+from .network_plan import NetworkPlan
 from .plan import FaultPlan
 
 
-def enabled_kinds(plan: FaultPlan) -> Iterator[str]:
+def enabled_kinds(plan: FaultPlan | NetworkPlan) -> Iterator[str]:
     """Yield the names of the kinds of fault that a plan has happen.
 
     One that only comes with another, as a late sync error does with failed syncs, is not among them.

@@ -3,27 +3,12 @@
 Beside these, `crash <profile>` counts how lives ended and `crash <moment> <operation>` what the plug hit.
 """
 
-from typing import NamedTuple
+from .kind import FaultKind
+from .network_kinds import NETWORK_KINDS
 
-GROUPS = ("crash", "sync", "write", "read", "space", "time", "rest", "machine")
+GROUPS = ("crash", "sync", "write", "read", "space", "time", "rest", "machine", "network")
 """What a kind strikes: what a crash leaves, syncs, writes, reads, room on the disk, how long things take, data that
-nobody touches, and the machine as a whole."""
-
-
-class FaultKind(NamedTuple):
-    """One kind of fault."""
-
-    name: str
-    group: str
-    meaning: str
-    """What it means when it fired, in a line."""
-    reality: str
-    """What really happens."""
-    model: str
-    """How it is modelled, and what switches it on if it is a field of FaultPlan."""
-    source: str
-    by_scenarios: bool = False
-    """Whether only scenarios do it: they know where it hurts."""
+nobody touches, the machine as a whole, and what is between machines."""
 
 
 _OSDI_2014 = "Pillai et al., All File Systems Are Not Created Equal, OSDI 2014"
@@ -407,6 +392,7 @@ KINDS: tuple[FaultKind, ...] = (
         "Bairavasundaram et al., An Analysis of Latent Sector Errors in Disk Drives, SIGMETRICS 2007",
         by_scenarios=True,
     ),
+    *NETWORK_KINDS,
 )
 
 FAULTS: dict[str, str] = {kind.name: kind.meaning for kind in KINDS}

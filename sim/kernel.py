@@ -99,10 +99,10 @@ class Kernel(Scheduler):
         """
         if not machine.alive:
             return
-        machine.alive = False
         self.note((_KILL, self.steps))
         if self.trace is not None:
             self.trace.add("kill", machine.name)
+        self._switch_off(machine)
         if self._hub is None:
             self._unwind(machine)
         else:
@@ -187,13 +187,19 @@ class Kernel(Scheduler):
             return NoProgressError(f"no end in sight {when}: the next timer is past {limit}", waits)
         return DeadlockError(f"deadlock {when}: nothing can run and no timer is set", waits)
 
+    def _switch_off(self, machine: Machine) -> None:
+        if machine.alive:
+            machine.alive = False
+            for tell in machine.at_death:
+                tell()
+
     def _unwind_dying(self) -> None:
         while self._dying:
             self._unwind(self._dying.pop(0))
 
     def _unwind(self, machine: Machine) -> None:
         """End every task of a machine, in spawn order; those that never ran will never start."""
-        machine.alive = False
+        self._switch_off(machine)
         before = self.current
         self._adopt_tasks(getcurrent())
         try:

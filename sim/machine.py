@@ -81,6 +81,7 @@ class Machine:
     __slots__ = (
         "_names_used",
         "alive",
+        "at_death",
         "clock",
         "kernel",
         "leftover_tasks",
@@ -96,6 +97,8 @@ class Machine:
         self.alive = True
         self.wall_offset_ms = 0
         """Added to the wall clock; a fault may step it, also back."""
+        self.at_death: list[Callable[[], None]] = []
+        """Called once, when it is switched off: nothing of it may run any more, and none of its tasks has ended yet."""
         self.leftover_tasks: list[str] = []
         """Tasks that had not ended when the main task of `Kernel.run` had."""
         self.live_tasks: dict[int, SimTask] = {}

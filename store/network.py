@@ -5,7 +5,7 @@ or the connection breaks. It says nothing about when, nor whether the other side
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 
 class Connection(Protocol):
@@ -27,7 +27,10 @@ class Connection(Protocol):
         """
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Hand bytes to the network; return how many it took, at least one. Waits, and fails, as receive does."""
+        """Hand bytes to the network; return how many it took, at least one. Waits, and fails, as receive does.
+
+        After a TimeoutError none was taken, but what is sent next begins with the same bytes: a cipher may have begun.
+        """
 
     def close(self) -> None:
         """Give it up: what was taken is still delivered, whoever waits on it is woken. May be called again."""
@@ -47,14 +50,9 @@ class Listener(Protocol):
         """Accept no more, and end whoever waits. May be called again."""
 
 
-class Ready(NamedTuple):
-    """One stream or listener that need not be waited for."""
-
-    what: Connection | Listener
-    receives: bool
-    """Whether receive (or accept) has something to tell: bytes, an end, an error."""
-    sends: bool
-    """Whether send has room, or an error to tell."""
+Ready = tuple[Connection | Listener, bool, bool]
+"""One connection or listener that need not be waited for; whether receive (or accept) has something to tell: bytes, an
+end, an error; and whether send has room, or an error to tell."""
 
 
 class Poller(Protocol):
@@ -67,7 +65,10 @@ class Poller(Protocol):
         """Wait for it no more. To be called before it is closed; nothing happens if it is not watched."""
 
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
-        """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken."""
+        """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken.
+
+        What is told to be ready may still have nothing to give (half a TLS record, say): use it with a timeout of 0.
+        """
 
     def wake(self) -> None:
         """Have the wait that is under way, or else the next one, return."""

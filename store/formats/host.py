@@ -35,6 +35,14 @@ class Host(NamedTuple):
             raise ValueError(f"host {text!r}: expected a port of 0 to {MAX_PORT}, found {port!r}")
         return cls(ip_address(address).packed, int(port))
 
+    @classmethod
+    def of_address(cls, address: str) -> "Host":
+        """Read `host:port`, an IPv6 host in brackets, as connections name their ends. ValueError names a bad part."""
+        host, colon, port = address.rpartition(":")
+        if not colon:
+            raise ValueError(f"address {address!r}: expected host:port")
+        return cls.parse(f"{host.removeprefix('[').removesuffix(']')}|{port}")
+
     @property
     def is_ipv6(self) -> bool:
         """Whether the address is an IPv6 one, which the record's sysFlag must then say."""

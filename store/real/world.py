@@ -3,13 +3,14 @@
 from ..world import World
 from .clock import RealClock
 from .files import RealFiles
+from .network import RealNetwork
 from .overlay import OverlayFiles
 from .tasks import ThreadTasks
 
 
-def real_world() -> World:
-    """Return this computer: its clock, threads, and files mapped and synced for good."""
-    return World(RealClock(), ThreadTasks(), RealFiles())
+def real_world(network: RealNetwork | None = None) -> World:
+    """Return this computer: clock, threads, files mapped and synced for good, and a network, plain if none is given."""
+    return World(RealClock(), ThreadTasks(), RealFiles(), network or RealNetwork())
 
 
 def overlay_world() -> World:

@@ -12,6 +12,8 @@ from tornlog.faults.damage import Damage
 from tornlog.faults.disk import Disk
 from tornlog.faults.image import FileImage, Image
 from tornlog.faults.kinds import FAULTS, GROUPS, KINDS
+from tornlog.faults.network import NetworkFaults
+from tornlog.faults.network_plan import NetworkPlan
 from tornlog.faults.plan import FaultPlan
 from tornlog.faults.timing import SyncTiming
 from tornlog.sim.choices import Choices
@@ -19,6 +21,7 @@ from tornlog.sim.disturbances import DisturbancePlan, Disturbances
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.machine import Machine
+from tornlog.sim.network.hosts import SimNetwork
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.sim.policies.starving import Starving
@@ -161,13 +164,50 @@ def take_points(seed: str, on: bool) -> Counter[str]:
     return disturbances.fired + starving.fired
 
 
+class Networked(NamedTuple):
+    """Two hosts that talk for a while, one of which then dies, with what is to befall them."""
+
+    plan: NetworkPlan
+
+    def program(self, seed: str, on: bool) -> Counter[str]:
+        choices, kernel, server = bare_world(seed)
+        faults = NetworkFaults(kernel, choices.stream("network"), self.plan if on else NetworkPlan())
+        network = SimNetwork(kernel, faults)
+        client = kernel.machine("client")
+        at_server, at_client = network.join(server, "10.0.0.1"), network.join(client, "10.0.0.2")
+
+        def answer() -> None:
+            listener = at_server.listen("10.0.0.1:1")
+            while True:
+                connection = listener.accept(None)
+                with suppress(OSError):
+                    while data := connection.receive(100, None):
+                        connection.send(data, None)
+
+        def ask() -> None:
+            client.tasks.sleep(1)
+            for _ in range(3):
+                with suppress(OSError):
+                    connection = at_client.connect("10.0.0.1:1", 100)
+                    for _ in range(3):
+                        connection.send(b"echo", 100)
+                        connection.receive(100, 100)
+            with suppress(OSError):
+                at_client.connect("10.0.0.1:1", 100)
+            kernel.kill(server)
+
+        server.tasks.spawn("answer", answer)
+        kernel.run(client, ask, time_limit_ns=10**12)
+        return faults.fired
+
+
 def bare_world(seed: str) -> tuple[Choices, Kernel, Machine]:
     choices = Choices(seed)
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     return choices, kernel, kernel.machine("broker")
 
 
-TWINS: dict[str, Twin | OwnTwin] = {
+TWINS: dict[str, Twin | OwnTwin | Networked] = {
     **dict.fromkeys(("page kept", "page lost", "page at a middle moment", "torn page"), Twin(overwrite)),
     "torn sector": Twin(overwrite, FaultPlan(torn_bytes_chance=0.5), without="strict-posix"),
     "garbage sector": Twin(overwrite, FaultPlan(garbage_chance=0.5), without="strict-posix"),
@@ -209,14 +249,24 @@ TWINS: dict[str, Twin | OwnTwin] = {
     "hole without room": OwnTwin(touch_hole),
     **dict.fromkeys(("bit rot", "zeroed sector", "swapped pages"), OwnTwin(leave_alone)),
     **dict.fromkeys(("paused task", "paused machine", "clock step", "starved task"), OwnTwin(take_points)),
+    "split delivery": Networked(NetworkPlan(split_chance=0.3)),
+    "late delivery": Networked(NetworkPlan(late_chance=0.3)),
+    "partition": Networked(NetworkPlan(partition_chance=0.1)),
+    "one-way link": Networked(NetworkPlan(one_way_chance=0.1)),
+    "slow link": Networked(NetworkPlan(slow_link_chance=0.3)),
+    "broken connection": Networked(NetworkPlan(broken_chance=0.1)),
+    "half-open connection": Networked(NetworkPlan(half_open_chance=0.1)),
+    "refused connection": Networked(NetworkPlan(refused_chance=0.3)),
+    "silent death": Networked(NetworkPlan(silent_death_chance=0.5)),
+    "reset at death": Networked(NetworkPlan(reset_at_death_chance=0.5)),
 }
 
 
-def fired(make_rig: Callable[..., Rig], twin: Twin | OwnTwin, *, on: bool) -> Counter[str]:
+def fired(make_rig: Callable[..., Rig], twin: Twin | OwnTwin | Networked, *, on: bool) -> Counter[str]:
     """Run a twin with many seeds; return what fired."""
     found: Counter[str] = Counter()
     for seed in range(SEEDS):
-        if isinstance(twin, OwnTwin):
+        if isinstance(twin, OwnTwin | Networked):
             found += twin.program(str(seed), on)
             continue
         faults = twin.faults if on else FaultPlan()

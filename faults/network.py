@@ -1,0 +1,153 @@
+"""A network's trouble: what befalls each transmission, drawn as a plan says, and counted when it has happened.
+
+    partition        both directions between two hosts carry nothing for a while; what was sent arrives afterwards,
+                     when its sender tries again, which after an outage may take as long again
+    one-way link     the same in one direction only
+    slow link        bytes queue up behind each other at a low rate for a while
+    late delivery    one transmission takes much longer than others, and what follows it in its stream too
+
+Faults of connections, as resets and silence, are told to `sim.network`, which knows what they lead to. What a host
+sends to itself meets no trouble.
+
+Sources: Alquraan et al., "An Analysis of Network-Partitioning Failures in Cloud Systems", OSDI 2018; RFC 6298 section
+5.5, for tries that double their distance; RFC 9293 section 3.5.1, for half-open connections.
+"""
+
+from collections import Counter
+
+from ..sim.choices import Stream
+from ..sim.kernel import Kernel
+from ..sim.network.conditions import Mishap
+from ..sim.tails import draw_tail
+from .network_plan import NetworkPlan
+
+_LOOPBACK_NS = 10_000
+_TRY_AGAIN_NS_MAX = 60_000_000_000
+_MS, _US, _S = 1_000_000, 1_000, 1_000_000_000
+_PARTITION_NS_MIN = 100 * _MS
+
+
+class NetworkFaults:
+    """The conditions of a network (sim.network.conditions). fired: every fault that really happened."""
+
+    def __init__(self, kernel: Kernel, stream: Stream, plan: NetworkPlan) -> None:
+        self.fired: Counter[str] = Counter()
+        self._kernel = kernel
+        self._stream = stream
+        self._plan = plan
+        self._latency_ns = (plan.latency_us_min * _US, plan.latency_us_max * _US)
+        self._blocked_until_ns: dict[tuple[str, str], int] = {}
+        self._slow_until_ns: dict[tuple[str, str], int] = {}
+        self._sent_until_ns: dict[tuple[str, str], int] = {}
+        """When a slow link has sent all that it was given."""
+
+    def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
+        """Return after how long something arrives that is sent now."""
+        if source == target:
+            return _LOOPBACK_NS
+        link = f"{source}>{target}"
+        delay_ns = self._stream.between(*self._latency_ns, f"latency {link}")
+        delay_ns += self._outage_ns(source, target, link)
+        delay_ns += self._queue_ns(source, target, link, size_bytes)
+        if self._strikes(self._plan.late_chance, "late delivery", link):
+            delay_ns += self._draw_ns(_MS, self._plan.late_ms_max, f"late delivery {link}")
+        return delay_ns
+
+    def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
+        """Return how many of at least 2 bytes go ahead of the others; size_bytes: they stay together."""
+        link = f"{source}>{target}"
+        if source == target or not self._strikes(self._plan.split_chance, "split delivery", link):
+            return size_bytes
+        return self._stream.between(1, size_bytes - 1, f"first piece {link}")
+
+    def mishap(self, source: str, target: str) -> Mishap:
+        """Return what befalls a connection now that something is sent over it."""
+        if source == target:
+            return Mishap.NONE
+        link = f"{source}>{target}"
+        if self._strikes(self._plan.broken_chance, "broken connection", link):
+            return Mishap.BROKEN
+        if self._strikes(self._plan.half_open_chance, "half-open connection", link):
+            return Mishap.LOST
+        return Mishap.NONE
+
+    def refuses(self, source: str, target: str) -> bool:
+        """Return whether a connection that could be made is refused."""
+        return source != target and self._strikes(
+            self._plan.refused_chance, "refused connection", f"{source}>{target}"
+        )
+
+    def is_silent_death(self, host: str, told: bool | None) -> bool:
+        """Return whether a machine that dies now is off, and says nothing."""
+        chance = self._plan.silent_death_chance if told is None else float(told)
+        return self._strikes(chance, "silent death", host)
+
+    def is_reset_at_death(self, host: str) -> bool:
+        """Return whether a connection of a process that dies is reset."""
+        return self._strikes(self._plan.reset_at_death_chance, "reset at death", host)
+
+    def pieces_lost(self, host: str, under_way: int) -> int:
+        """Return how many of the pieces that are under way go down with a machine that is off."""
+        return self._stream.below(under_way + 1, f"pieces lost with {host}")
+
+    def heal(self) -> None:
+        """Let everything be well from here on."""
+        latency_us = {
+            "latency_us_min": self._plan.latency_us_min,
+            "latency_us_max": self._plan.latency_us_max,
+        }
+        self._plan = NetworkPlan(**latency_us)
+        self._blocked_until_ns.clear()
+        self._slow_until_ns.clear()
+        self._sent_until_ns.clear()
+
+    def _outage_ns(self, source: str, target: str, link: str) -> int:
+        """Return for how much longer nothing gets through, and then until the next try; 0 if it does."""
+        now_ns = self._kernel.now_ns
+        left_ns = self._blocked_until_ns.get((source, target), 0) - now_ns
+        if left_ns <= 0:
+            left_ns = self._begin_outage(source, target, link)
+        if left_ns <= 0:
+            return 0
+        return left_ns + self._stream.below(min(left_ns, _TRY_AGAIN_NS_MAX), f"next try {link}")
+
+    def _begin_outage(self, source: str, target: str, link: str) -> int:
+        plan, now_ns = self._plan, self._kernel.now_ns
+        if self._strikes(plan.partition_chance, "partition", link):
+            directions = [(source, target), (target, source)]
+        elif self._strikes(plan.one_way_chance, "one-way link", link):
+            directions = [(source, target)]
+        else:
+            return 0
+        lasts_ns = self._draw_ns(_PARTITION_NS_MIN, plan.partition_ms_max, f"partition {link}")
+        for direction in directions:
+            self._blocked_until_ns[direction] = max(
+                self._blocked_until_ns.get(direction, 0), now_ns + lasts_ns
+            )
+        return lasts_ns
+
+    def _queue_ns(self, source: str, target: str, link: str, size_bytes: int) -> int:
+        """Return how long bytes stand behind others on a slow link, and take themselves; 0 on one that is not slow."""
+        plan, now_ns, direction = self._plan, self._kernel.now_ns, (source, target)
+        if self._slow_until_ns.get(direction, 0) <= now_ns:
+            if not size_bytes or not self._strikes(plan.slow_link_chance, "slow link", link):
+                return 0
+            self._slow_until_ns[direction] = now_ns + self._draw_ns(
+                _MS, plan.slow_link_ms_max, f"slow link {link}"
+            )
+        begins_ns = max(now_ns, self._sent_until_ns.get(direction, 0))
+        ends_ns = begins_ns + size_bytes * _S // plan.slow_link_bytes_per_s
+        self._sent_until_ns[direction] = ends_ns
+        return ends_ns - now_ns
+
+    def _draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
+        return draw_tail(self._stream, least_ns, max(least_ns, most_ms * _MS), f"ns of a {label}")
+
+    def _strikes(self, chance: float, fault: str, label: str) -> bool:
+        """Draw whether a fault happens here, and count it if so. What has no chance is not drawn."""
+        if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):
+            return False
+        self.fired[fault] += 1
+        if self._kernel.trace is not None:
+            self._kernel.trace.add(fault, label)
+        return True

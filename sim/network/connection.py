@@ -1,0 +1,225 @@
+"""Simulated connections: two ends, and a wire in each direction.
+
+Nobody carries bytes from end to end: what is sent is laid into the wire with the moment of its arrival, and who
+receives waits for that moment. So time alone delivers, and connections overtake each other as their moments fall.
+"""
+
+import errno
+from collections.abc import Callable
+
+from ..machine import Machine
+from .conditions import Mishap
+from .gate import Gate
+from .medium import Medium
+from .wire import Wire
+
+_GIVE_UP_NS = 924 * 1_000_000_000
+"""After how long a system gives up on what nobody acknowledges (tcp(7), tcp_retries2)."""
+
+
+class SimConnection:
+    """One end of a connection. Calls of its machine's tasks are scheduling points; others look in from `peer`.
+
+    Invariant: what this end may still learn from outside is in `incoming` and `broken_ns`.
+    """
+
+    __slots__ = (
+        "_machine",
+        "_medium",
+        "broken_ns",
+        "closed",
+        "gate",
+        "host",
+        "incoming",
+        "is_lost",
+        "label",
+        "local_address",
+        "peer",
+        "remote_address",
+        "watchers",
+    )
+
+    peer: "SimConnection"
+
+    def __init__(
+        self, medium: Medium, machine: Machine, host: str, local_address: str, remote_address: str
+    ) -> None:
+        self._medium = medium
+        self._machine = machine
+        self.host = host
+        self.local_address = local_address
+        self.remote_address = remote_address
+        self.label = f"{local_address}>{remote_address}"
+        self.incoming = Wire()
+        self.closed = False
+        self.is_lost = False
+        """Whether what is sent from here arrives nowhere, and nobody says so."""
+        self.broken_ns: int | None = None
+        """When this end learns that the connection is broken."""
+        self.gate = Gate(medium.kernel, f"network {self.label}")
+        self.watchers: list[Callable[[], None]] = []
+
+    # -- what its machine calls --------------------------------------------------------------------
+
+    def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
+        """Return what has come, at least a byte; b"" once the other end has ended its stream."""
+        if bytes_max < 1:
+            raise ValueError(f"bytes_max: expected at least 1, found {bytes_max}")
+        medium, incoming = self._medium, self.incoming
+        medium.pass_point(self._machine, f"receive {self.label}")
+        due_ns = medium.due_ns(timeout_ms)
+        while True:
+            now_ns = medium.kernel.now_ns
+            self._check_open()
+            is_broken = self.broken_ns is not None and self.broken_ns <= now_ns
+            data = incoming.receive(
+                bytes_max, now_ns if self.broken_ns is None else min(now_ns, self.broken_ns)
+            )
+            if data:
+                medium.note("receive", self.label, data)
+                self.peer.changed()
+                return data
+            if is_broken:
+                raise ConnectionResetError(errno.ECONNRESET, f"{self.label}: reset")
+            if incoming.has_arrived(now_ns):
+                medium.note("end", self.label, b"")
+                return b""
+            self.wait(due_ns, (incoming.next_ns(), self.broken_ns))
+
+    def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
+        """Hand bytes to the network; return how many it took, at least one."""
+        if not len(data):
+            raise ValueError("data: expected at least a byte, found none")
+        medium = self._medium
+        medium.pass_point(self._machine, f"send {self.label}")
+        due_ns = medium.due_ns(timeout_ms)
+        while True:
+            self._check_open()
+            if self.broken_ns is not None and self.broken_ns <= medium.kernel.now_ns:
+                raise ConnectionResetError(errno.ECONNRESET, f"{self.label}: reset")
+            room_bytes = medium.buffer_bytes - self.peer.incoming.size_bytes
+            if room_bytes > 0:
+                break
+            self.wait(due_ns, (self.broken_ns,))
+        taken = bytes(data[:room_bytes])
+        medium.note("send", self.label, taken)
+        self._transmit(taken)
+        return len(taken)
+
+    def close(self) -> None:
+        """Give it up: what was taken is still delivered, whoever waits on it is woken. May be called again."""
+        self._medium.pass_point(self._machine, f"close {self.label}")
+        if not self.closed:
+            self._medium.note("close", self.label, b"")
+            self.end()
+
+    # -- what its poller and the other side ask and do -------------------------------------------------
+
+    @property
+    def receives(self) -> bool:
+        """Return whether receive has something to tell now."""
+        now_ns = self._medium.kernel.now_ns
+        return self._has_ended(now_ns) or self.incoming.has_arrived(now_ns)
+
+    @property
+    def sends(self) -> bool:
+        """Return whether send has room, or something to tell, now."""
+        room_bytes = self._medium.buffer_bytes - self.peer.incoming.size_bytes
+        return room_bytes > 0 or self._has_ended(self._medium.kernel.now_ns)
+
+    def next_ns(self) -> int | None:
+        """Return the next moment, or one that has passed, at which either may change by itself."""
+        return _earliest((self.incoming.next_ns(), self.broken_ns))
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Return whether its machine is gone and another one answers for the host, which knows nothing of it."""
+        return not self._machine.alive and self._medium.is_on(self.host)
+
+    def changed(self) -> None:
+        """Have everyone look again who waits for this end."""
+        self.gate.open()
+        for watcher in self.watchers:
+            watcher()
+
+    def end(self) -> None:
+        """End this side's stream, as its system does when it is closed or the process is gone."""
+        self.closed = True
+        if not self.is_lost:
+            self.peer.incoming.end(self._arrival_ns(0))
+        self.changed()
+        self.peer.changed()
+
+    def vanish(self) -> None:
+        """End without a word: of what is under way from here, the last pieces may be lost with this side's memory."""
+        self.closed = True
+        under_way = self.peer.incoming.count_under_way(self._medium.kernel.now_ns)
+        if under_way:
+            self.peer.incoming.drop_last(self._medium.conditions.pieces_lost(self.host, under_way))
+        self.peer.incoming.ended_ns = None
+        self.peer.is_lost = True
+
+    def break_off(self) -> None:
+        """Have both ends learn that the connection is broken: this one now, the other when word of it arrives."""
+        now_ns = self._medium.kernel.now_ns
+        self.learn(now_ns)
+        self.peer.learn(now_ns + self._delay_ns(0))
+
+    def learn(self, broken_ns: int) -> None:
+        """Have this end learn, at that moment or before, that the connection is broken."""
+        self.broken_ns = broken_ns if self.broken_ns is None else min(self.broken_ns, broken_ns)
+        self.changed()
+
+    def wait(self, due_ns: int | None, moments_ns: tuple[int | None, ...]) -> None:
+        """Wait for a change or one of the moments; TimeoutError when time is up."""
+        if due_ns is not None and due_ns <= self._medium.kernel.now_ns:
+            raise TimeoutError(errno.ETIMEDOUT, f"{self.label}: nothing came in time")
+        self.gate.wait(_earliest((due_ns, *moments_ns)))
+
+    # -- under way ---------------------------------------------------------------------------------
+
+    def _transmit(self, data: bytes) -> None:
+        medium, peer = self._medium, self.peer
+        conditions = medium.conditions
+        now_ns = medium.kernel.now_ns
+        if not self.is_lost and not peer.closed:
+            mishap = conditions.mishap(self.host, peer.host)
+            if mishap is Mishap.BROKEN:
+                self.learn(now_ns + self._delay_ns(0))
+                peer.learn(now_ns + self._delay_ns(0))
+            elif mishap is Mishap.LOST:
+                self.is_lost = peer.is_lost = True
+        if self.is_lost:
+            peer.incoming.swallow(len(data))
+            if peer.is_forgotten:
+                self.learn(now_ns + 2 * self._delay_ns(0))
+            else:
+                self.learn(now_ns + _GIVE_UP_NS)
+        elif peer.closed:
+            self.learn(now_ns + self._delay_ns(0) + peer._delay_ns(0))
+        else:
+            first = len(data)
+            if first > 1:
+                first = conditions.first_piece_bytes(self.host, peer.host, first)
+            peer.incoming.send(data[:first], self._arrival_ns(first))
+            if first < len(data):
+                behind_ns = self._delay_ns(len(data) - first)
+                peer.incoming.send(data[first:], peer.incoming.last_ns + behind_ns)
+            peer.changed()
+
+    def _arrival_ns(self, size_bytes: int) -> int:
+        return self._medium.kernel.now_ns + self._delay_ns(size_bytes)
+
+    def _delay_ns(self, size_bytes: int) -> int:
+        return self._medium.conditions.delay_ns(self.host, self.peer.host, size_bytes)
+
+    def _has_ended(self, now_ns: int) -> bool:
+        return self.closed or (self.broken_ns is not None and self.broken_ns <= now_ns)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ConnectionAbortedError(errno.ECONNABORTED, f"{self.label}: closed at this end")
+
+
+def _earliest(moments_ns: tuple[int | None, ...]) -> int | None:
+    return min((moment for moment in moments_ns if moment is not None), default=None)

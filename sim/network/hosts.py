@@ -1,0 +1,236 @@
+"""The simulated network: hosts by name, each the one machine that lives under that name at a time.
+
+A host's name outlives its machines, as an address outlives a reboot. When a machine dies its listeners vanish; whether
+its connections end, are reset, or just fall silent is up to the network's conditions, or to who says how it dies.
+Names are IPv4 addresses where the messages sent are to hold them.
+
+Not modelled: bytes that arrive changed, hosts of several addresses, a reader's system that acknowledges late.
+"""
+
+import errno
+from dataclasses import dataclass
+
+from ..kernel import Kernel
+from ..machine import Machine
+from ..task import Waiting
+from .conditions import Conditions, FairConditions
+from .connection import SimConnection
+from .listener import SimListener
+from .medium import Medium
+from .poller import SimPoller
+
+_FIRST_FREE_PORT = 40_000
+_PORT_MAX = 65_535
+_ANYWHERE = "0.0.0.0"
+_LOOPBACK = ("127.0.0.1", "localhost")
+_BUFFER_BYTES = 1 << 16
+
+
+@dataclass(slots=True)
+class Host:
+    """What a name stands for, through all the lives of its machine."""
+
+    name: str
+    next_port: int = _FIRST_FREE_PORT
+
+
+class SimNetwork:
+    """All hosts of one kernel, and the connections between them.
+
+    buffer_bytes: how much of a stream may be under way or unread before its sender has to wait.
+    """
+
+    def __init__(
+        self, kernel: Kernel, conditions: Conditions | None = None, *, buffer_bytes: int = _BUFFER_BYTES
+    ) -> None:
+        self._medium = Medium(kernel, conditions or FairConditions(), buffer_bytes)
+        self._hosts: dict[str, Host] = {}
+        self._doors: dict[str, HostNetwork] = {}
+
+    def join(self, machine: Machine, host: str) -> "HostNetwork":
+        """Put a machine on the network under a host's name and return its door; the one before it must be off."""
+        if self._medium.is_on(host):
+            raise ValueError(f"host {host}: machine {self._medium.machines[host].name} is on")
+        before = self._doors.get(host)
+        self._medium.machines[host] = machine
+        known = self._hosts.setdefault(host, Host(host))
+        door = self._doors[host] = HostNetwork(self, self._medium, machine, known)
+        machine.at_death.append(door.end)
+        if before is not None:
+            before.be_rebooted()
+        return door
+
+    def heal(self) -> None:
+        """End all trouble: what is under way arrives soon, and whose connection was lost learns of it."""
+        self._medium.conditions.heal()
+        for host in sorted(self._doors):
+            self._doors[host].heal()
+
+    def door(self, host: str) -> "HostNetwork | None":
+        """Return the newest door of a host, None if there is none."""
+        return self._doors.get(host)
+
+
+class HostNetwork:
+    """The network as one machine sees it, through one life. Every call is a scheduling point.
+
+    Invariant: `_ends` are the connections that were made at or accepted by this machine, but for those that both sides
+    have closed, which are dropped now and then.
+    """
+
+    def __init__(self, network: SimNetwork, medium: Medium, machine: Machine, host: Host) -> None:
+        self.host = host.name
+        self.dies_silently: bool | None = None
+        """Whether the machine is off when it dies, and its connections fall silent; None: up to the conditions."""
+        self.is_off = False
+        """Whether it has died silently: nobody answers for it, not even with a refusal."""
+        self._network = network
+        self._medium = medium
+        self._machine = machine
+        self._known = host
+        self._listeners: dict[int, SimListener] = {}
+        self._ends: list[SimConnection] = []
+        self._pollers = 0
+
+    # -- what its machine calls --------------------------------------------------------------------
+
+    def listen(self, address: str) -> SimListener:
+        """Listen at `host:port`: the own name, 127.0.0.1 or 0.0.0.0. OSError (EADDRINUSE, EADDRNOTAVAIL) if not."""
+        self._medium.pass_point(self._machine, f"listen {address}")
+        name, port = _split(address)
+        is_loopback = name in _LOOPBACK
+        if not is_loopback and name not in (self.host, _ANYWHERE):
+            raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address", address)
+        port = port or self._free_port()
+        if port in self._listeners:
+            raise OSError(errno.EADDRINUSE, "Address already in use", address)
+        at = f"{_LOOPBACK[0] if is_loopback else name}:{port}"
+        listener = self._listeners[port] = SimListener(
+            self._medium, self._machine, at, lambda: self._give_back(port), is_loopback=is_loopback
+        )
+        self._medium.note("listen", f"{self.host} {at}", b"")
+        return listener
+
+    def connect(self, address: str, timeout_ms: int) -> SimConnection:
+        """Connect. TimeoutError if nobody answers in time, ConnectionRefusedError or another OSError at once."""
+        medium = self._medium
+        medium.pass_point(self._machine, f"connect {address}")
+        name, port = _split(address)
+        target = self.host if name in _LOOPBACK else name
+        door = self._network.door(target)
+        if door is None:
+            raise OSError(errno.EHOSTUNREACH, "No route to host", address)
+        due_ns = medium.kernel.now_ns + timeout_ms * 1_000_000
+        ask = Waiting(f"connect {address}")
+        self._pass(ask, medium.conditions.delay_ns(self.host, target, 0), due_ns)
+        door = self._network.door(target)
+        assert door is not None, target
+        listener = door.listener(port, is_local=target == self.host)
+        if door.is_off or (listener is not None and not listener.has_room):
+            self._pass(ask, due_ns, due_ns)
+        if listener is None or medium.conditions.refuses(self.host, target):
+            self._pass(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
+            medium.note("refused", f"{self.host}>{address}", b"")
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: connection refused")
+        local_name = name if name in _LOOPBACK else self.host
+        mine = SimConnection(medium, self._machine, self.host, f"{local_name}:{self._free_port()}", address)
+        theirs = SimConnection(medium, door._machine, target, address, mine.local_address)
+        mine.peer, theirs.peer = theirs, mine
+        self._keep(mine)
+        door._keep(theirs)
+        listener.offer(theirs)
+        try:
+            self._pass(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
+        except TimeoutError:
+            mine.closed = True
+            mine.break_off()
+            raise
+        medium.note("connect", mine.label, b"")
+        return mine
+
+    def poller(self) -> SimPoller:
+        """Make a poller."""
+        self._pollers += 1
+        number = "" if self._pollers == 1 else f"#{self._pollers}"
+        return SimPoller(self._medium, self._machine, f"poll {self.host}{number}")
+
+    # -- what the network does ---------------------------------------------------------------------
+
+    def listener(self, port: int, *, is_local: bool) -> SimListener | None:
+        """Return who listens at a port to a host that is, or is not, this one."""
+        found = self._listeners.get(port)
+        return found if found is None or is_local or not found.is_loopback else None
+
+    def end(self) -> None:
+        """Take down what the machine had, which has just died."""
+        conditions = self._medium.conditions
+        self.is_off = conditions.is_silent_death(self.host, self.dies_silently)
+        for listener in list(self._listeners.values()):
+            if self.is_off:
+                listener.closed = True
+            else:
+                listener.end()
+        self._listeners.clear()
+        for end in self._ends:
+            if end.closed:
+                continue
+            if self.is_off:
+                end.vanish()
+            elif conditions.is_reset_at_death(self.host):
+                end.closed = True
+                end.break_off()
+            else:
+                end.end()
+
+    def be_rebooted(self) -> None:
+        """Answer again, under another machine, which knows nothing of the connections of this one.
+
+        Who has sent something into the silence learns of it now, who sends later learns it then.
+        """
+        for end in self._ends:
+            if end.peer.is_lost and not end.peer.closed and end.incoming.size_bytes:
+                end.peer.learn(self._medium.kernel.now_ns + 2 * self._round_ns(end))
+
+    def heal(self) -> None:
+        """Let what is under way to this host arrive soon, and lost connections be found out."""
+        now_ns = self._medium.kernel.now_ns
+        for end in self._ends:
+            if end.closed:
+                continue
+            end.incoming.hasten(now_ns + self._round_ns(end))
+            if end.is_lost:
+                end.learn(now_ns + self._round_ns(end))
+            end.changed()
+
+    def _round_ns(self, end: SimConnection) -> int:
+        return self._medium.conditions.delay_ns(end.peer.host, end.host, 0)
+
+    def _keep(self, end: SimConnection) -> None:
+        self._ends = [known for known in self._ends if not (known.closed and known.peer.closed)]
+        self._ends.append(end)
+
+    def _pass(self, why: Waiting, delay_ns: int, due_ns: int) -> None:
+        """Let time pass; TimeoutError, when time is up, if that comes first."""
+        kernel = self._medium.kernel
+        moment_ns = kernel.now_ns + delay_ns
+        if moment_ns > kernel.now_ns:
+            kernel.park(why, min(moment_ns, due_ns))
+        if moment_ns >= due_ns:
+            raise TimeoutError(errno.ETIMEDOUT, f"{why.label}: nobody answered in time")
+
+    def _give_back(self, port: int) -> None:
+        self._listeners.pop(port, None)
+
+    def _free_port(self) -> int:
+        port = self._known.next_port
+        while port in self._listeners:
+            port += 1
+        self._known.next_port = _FIRST_FREE_PORT if port >= _PORT_MAX else port + 1
+        return port
+
+
+def _split(address: str) -> tuple[str, int]:
+    name, colon, port = address.rpartition(":")
+    if not colon or not name or not (port.isascii() and port.isdigit() and int(port) <= _PORT_MAX):
+        raise ValueError(f"address: expected host:port with a port up to {_PORT_MAX}, found {address!r}")
+    return name, int(port)

@@ -1,0 +1,250 @@
+"""TLS beside plain text on one port, and TLS towards servers.
+
+A TLS handshake begins with the byte 0x16, a frame of RocketMQ's protocol with the first byte of a length, which is
+far below that; so one look at the first byte tells which of the two a client speaks. Handshakes are driven by whoever
+receives and sends, a step at a time, and hold up nobody else.
+
+Source: RocketMQ TlsMode, NettyRemotingServer.HandshakeHandler, RFC 8446 section 5.1.
+"""
+
+import errno
+import socket
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+
+from .socket_streams import ByteStream, PlainStream
+
+_HANDSHAKE = b"\x16"
+_READ_BYTES = 1 << 16
+_WRITE_BYTES_MAX = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """What a server proves itself with. Paths are of PEM files."""
+
+    certificate_path: str
+    """The certificate, with those between it and the authority behind it."""
+    key_path: str
+    is_required: bool = False
+    """Whether plain text is refused; otherwise each client speaks as it likes."""
+    client_authority_path: str | None = None
+    """Who vouches for clients, which then must have certificates; None: anyone may come."""
+
+    def context(self) -> ssl.SSLContext:
+        """Read the files. OSError (ssl.SSLError) if they are not what they should be."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.client_authority_path)
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.load_cert_chain(self.certificate_path, self.key_path)
+        if self.client_authority_path is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class TlsTrust:
+    """Whom a client believes. Paths are of PEM files."""
+
+    authority_path: str | None
+    """Who vouches for servers; None: nobody is asked, as RocketMQ's clients do by default."""
+    certificate_path: str | None = None
+    """What the client proves itself with, if servers ask."""
+    key_path: str | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """Read the files. OSError (ssl.SSLError) if they are not what they should be."""
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=self.authority_path)
+        if self.authority_path is None:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self.certificate_path is not None:
+            context.load_cert_chain(self.certificate_path, self.key_path)
+        return context
+
+
+class TlsStream:
+    """One side of a TLS session, over buffers rather than the socket itself, so that no step of it waits.
+
+    Invariant: what has been encrypted and has not gone into the socket is in the outgoing buffer, or owed.
+    """
+
+    __slots__ = ("_begun", "_has_ended", "_incoming", "_may_hold", "_outgoing", "_owed", "_session")
+
+    def __init__(self, context: ssl.SSLContext, *, server_name: str | None = None) -> None:
+        """Begin a session: as a client if a server's name is given, as a server otherwise."""
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._session = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=server_name is None, server_hostname=server_name
+        )
+        self._owed = memoryview(b"")
+        self._begun = b""
+        """What was encrypted for a send that could not be finished."""
+        self._may_hold = False
+        self._has_ended = False
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Return whether bytes that have come may be held here."""
+        return self._may_hold
+
+    @property
+    def owes_bytes(self) -> bool:
+        """Return whether something waits for room in the socket."""
+        return len(self._owed) > 0
+
+    def shake_hands(self, carrier: socket.socket) -> None:
+        """Get on with the handshake; returns when it is done. BlockingIOError while the other side is to speak."""
+        try:
+            while True:
+                try:
+                    self._session.do_handshake()
+                except ssl.SSLWantReadError:
+                    self.flush(carrier)
+                    self._feed(carrier)
+                else:
+                    self.flush(carrier)
+                    return
+        except ssl.SSLError as error:
+            raise self._broken(carrier, error) from error
+
+    def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
+        """Return what has come, b"" at the end of the other's stream."""
+        pieces: list[bytes] = []
+        size_bytes = 0
+        self._may_hold = False
+        try:
+            while size_bytes < bytes_max:
+                try:
+                    piece = self._session.read(bytes_max - size_bytes)
+                except ssl.SSLWantReadError:
+                    self.flush(carrier)
+                    if pieces:
+                        break
+                    self._feed(carrier)
+                    continue
+                if not piece:
+                    break
+                pieces.append(piece)
+                size_bytes += len(piece)
+            else:
+                self._may_hold = True  # there may be more
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError) as end:
+            if not pieces and self._session.version() is None:
+                raise self._broken(carrier, end) from end
+        except ssl.SSLError as error:
+            if not pieces:
+                raise self._broken(carrier, error) from error
+        return b"".join(pieces)
+
+    def send(self, carrier: socket.socket, data: memoryview) -> int:
+        """Take bytes; return how many, at least one, all of which have gone into the socket.
+
+        Bytes that have been encrypted cannot be given back, so after a BlockingIOError they are to be sent again.
+        """
+        if not self._begun:
+            self._encrypt(carrier, data[:_WRITE_BYTES_MAX])
+        elif data[: len(self._begun)] != self._begun:
+            raise ConnectionAbortedError(
+                errno.ECONNABORTED, "TLS: other bytes than those that were to be sent again"
+            )
+        self.flush(carrier)
+        if self._owed:
+            raise BlockingIOError(errno.EAGAIN, "no room for all of it")
+        taken_bytes = len(self._begun)
+        self._begun = b""
+        return taken_bytes
+
+    def flush(self, carrier: socket.socket) -> None:
+        """Hand over what is owed, as much as the socket has room for."""
+        if self._outgoing.pending:
+            self._owed = memoryview(bytes(self._owed) + self._outgoing.read())
+        while self._owed:
+            try:
+                self._owed = self._owed[carrier.send(self._owed) :]
+            except BlockingIOError:
+                return
+
+    def end(self, carrier: socket.socket) -> None:
+        """Tell the other side that nothing more comes."""
+        with suppress(ssl.SSLError, ValueError):  # an answer is to come, or the handshake was never done
+            self._session.unwrap()
+        self.flush(carrier)
+
+    def _encrypt(self, carrier: socket.socket, data: memoryview) -> None:
+        """Turn bytes into records, once the handshake is done."""
+        while True:
+            try:
+                self._begun = bytes(data[: self._session.write(data)])
+                return
+            except ssl.SSLWantReadError:
+                self.flush(carrier)
+                self._feed(carrier)
+            except ssl.SSLError as error:
+                raise self._broken(carrier, error) from error
+
+    def _broken(self, carrier: socket.socket, error: ssl.SSLError) -> ConnectionError:
+        """Tell the other side what was wrong, if there is a word for it, and return that for this one."""
+        with suppress(OSError):
+            self.flush(carrier)
+        return ConnectionAbortedError(errno.ECONNABORTED, f"TLS: {error.reason or error}")
+
+    def _feed(self, carrier: socket.socket) -> None:
+        """Take what the socket has; BlockingIOError if that is nothing."""
+        if self._has_ended:
+            raise ConnectionResetError(
+                errno.ECONNRESET, "TLS: the connection ended in the midst of something"
+            )
+        data = carrier.recv(_READ_BYTES)
+        if data:
+            self._incoming.write(data)
+        else:
+            self._has_ended = True
+            self._incoming.write_eof()
+
+
+class FirstByteStream:
+    """What an accepted connection goes through: the client's first byte says whether it is TLS.
+
+    A server that sends first has said itself that it is not.
+    """
+
+    __slots__ = ("_context", "_is_required", "_stream")
+
+    def __init__(self, context: ssl.SSLContext, *, is_required: bool) -> None:
+        self._context = context
+        self._is_required = is_required
+        self._stream: ByteStream | None = TlsStream(context) if is_required else None
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Return whether bytes that have come may be held here."""
+        return self._stream is not None and self._stream.holds_bytes
+
+    @property
+    def owes_bytes(self) -> bool:
+        """Return whether something waits for room in the socket."""
+        return self._stream is not None and self._stream.owes_bytes
+
+    def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
+        """Return what has come, b"" at the end of the other's stream."""
+        if self._stream is None:
+            first = carrier.recv(1, socket.MSG_PEEK)
+            self._stream = TlsStream(self._context) if first == _HANDSHAKE else PlainStream()
+        return self._stream.receive(carrier, bytes_max)
+
+    def send(self, carrier: socket.socket, data: memoryview) -> int:
+        """Take bytes; return how many, at least one."""
+        if self._stream is None:
+            self._stream = PlainStream()
+        return self._stream.send(carrier, data)
+
+    def flush(self, carrier: socket.socket) -> None:
+        """Hand over what is owed, as much as the socket has room for."""
+        if self._stream is not None:
+            self._stream.flush(carrier)
+
+    def end(self, carrier: socket.socket) -> None:
+        """Say goodbye, where there is a word for it."""
+        if self._stream is not None:
+            self._stream.end(carrier)

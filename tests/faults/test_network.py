@@ -1,0 +1,363 @@
+"""What each fault of a network does to those who use it."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from tornlog.faults.enabled import enabled_kinds
+from tornlog.faults.network import NetworkFaults
+from tornlog.faults.network_kinds import NETWORK_KINDS
+from tornlog.faults.network_plan import NetworkPlan
+from tornlog.sim.choices import Choices, Decision
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.network.connection import SimConnection
+from tornlog.sim.network.hosts import SimNetwork
+from tornlog.sim.policies.random_walk import RandomWalk
+
+SERVER, CLIENT, OTHER = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+AT = f"{SERVER}:10911"
+S = 1_000_000_000
+DAY_NS = 86_400 * S
+
+
+class Rig:
+    """A server that listens, a client, and a third host, over a network in some condition."""
+
+    def __init__(
+        self, plan: NetworkPlan, seed: str = "0", choices: Choices | None = None, **network: Any
+    ) -> None:
+        self.choices = choices or Choices(seed)
+        self.kernel = Kernel(RandomWalk(self.choices.stream("schedule"), 4))
+        self.faults = NetworkFaults(self.kernel, self.choices.stream("network"), plan)
+        self.network = SimNetwork(self.kernel, self.faults, **network)
+        self.machines = {host: self.kernel.machine(host) for host in (SERVER, CLIENT, OTHER)}
+        self.doors = {host: self.network.join(machine, host) for host, machine in self.machines.items()}
+        self.listener = self.doors[SERVER].listen(AT)
+
+    def run(self, body: Callable[[], None]) -> None:
+        self.kernel.run(self.machines[CLIENT], body, time_limit_ns=DAY_NS)
+
+    def pair(self, client: str = CLIENT) -> tuple[SimConnection, SimConnection]:
+        connection = self.doors[client].connect(AT, 600_000)
+        return connection, self.listener.accept(600_000)
+
+    def begin(self, **faults: Any) -> None:
+        """Have faults from here on."""
+        self.faults._plan = replace(self.faults._plan, **faults)
+
+    @property
+    def now_ns(self) -> int:
+        return self.kernel.now_ns
+
+
+def receive_all(connection: SimConnection, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        some = connection.receive(count - len(found), None)
+        assert some, f"ended after {len(found)} bytes"
+        found += some
+    return found
+
+
+def test_in_fair_weather_everything_arrives_after_the_latency() -> None:
+    rig = Rig(NetworkPlan(latency_us_min=300, latency_us_max=300))
+
+    def body() -> None:
+        client, server = rig.pair()
+        assert rig.now_ns == 600_000, "one way to ask, one way to be answered"
+        client.send(b"x", None)
+        assert server.receive(10, None) == b"x"
+        assert rig.now_ns == 900_000
+
+    rig.run(body)
+    assert not rig.faults.fired
+
+
+def test_what_is_sent_into_a_partition_arrives_after_it_and_nobody_connects_meanwhile() -> None:
+    rig = Rig(NetworkPlan())
+
+    def body() -> None:
+        client, server = rig.pair()
+        rig.begin(partition_chance=1.0, partition_ms_max=100)  # 100 ms is the least that there is
+        client.send(b"late", None)
+        rig.begin(partition_chance=0.0)
+        server.send(b"too", None)
+        with pytest.raises(TimeoutError):
+            rig.doors[CLIENT].connect(AT, 90)
+        assert rig.now_ns < 100_000_000
+        with pytest.raises(TimeoutError):
+            server.receive(10, 1)
+
+        assert server.receive(10, None) == b"late"
+        assert client.receive(10, None) == b"too"
+        assert 100_000_000 <= rig.now_ns < 201_000_000
+        assert rig.pair()
+
+    rig.run(body)
+    assert rig.faults.fired == {"partition": 1}
+
+
+def test_a_partition_concerns_two_hosts_and_no_third_one() -> None:
+    rig = Rig(NetworkPlan())
+
+    def body() -> None:
+        client, _ = rig.pair()
+        other, server = rig.pair(OTHER)
+        rig.begin(partition_chance=1.0)
+        client.send(b"x", None)
+        rig.begin(partition_chance=0.0)
+        before_ns = rig.now_ns
+        other.send(b"y", None)
+        assert server.receive(1, None) == b"y"
+        assert rig.now_ns - before_ns == 50_000
+
+    rig.run(body)
+
+
+def test_a_one_way_link_goes_on_in_the_other_direction() -> None:
+    rig = Rig(NetworkPlan())
+
+    def body() -> None:
+        client, server = rig.pair()
+        rig.begin(one_way_chance=1.0, partition_ms_max=100)
+        client.send(b"lost for now", None)
+        rig.begin(one_way_chance=0.0)
+        before_ns = rig.now_ns
+        server.send(b"heard", None)
+        assert client.receive(10, None) == b"heard"
+        assert rig.now_ns - before_ns == 50_000
+        assert server.receive(20, None) == b"lost for now"
+        assert rig.now_ns - before_ns >= 100_000_000
+
+    rig.run(body)
+    assert rig.faults.fired == {"one-way link": 1}
+
+
+def test_a_slow_link_carries_so_many_bytes_a_second_and_no_more() -> None:
+    rig = Rig(NetworkPlan(slow_link_ms_max=60_000, slow_link_bytes_per_s=1000))
+
+    def body() -> None:
+        client, server = rig.pair()
+        rig.begin(slow_link_chance=1.0)
+        before_ns = rig.now_ns
+        for _ in range(3):
+            client.send(bytes(500), None)
+        receive_all(server, 1500)
+        assert rig.now_ns - before_ns == 1_500_000_000 + 50_000
+
+    rig.run(body)
+    assert rig.faults.fired["slow link"] >= 1
+
+
+def test_a_late_delivery_holds_up_its_own_stream_and_no_other() -> None:
+    rig = Rig(NetworkPlan())
+
+    def body() -> None:
+        (first, at_first), (second, at_second) = rig.pair(), rig.pair()
+        rig.begin(late_chance=1.0)
+        first.send(b"1", None)
+        rig.begin(late_chance=0.0)
+        first.send(b"2", None)
+        second.send(b"3", None)
+        assert at_second.receive(1, None) == b"3"
+        with pytest.raises(TimeoutError):
+            at_first.receive(1, 0)
+        assert receive_all(at_first, 2) == b"12"
+
+    rig.run(body)
+    assert rig.faults.fired == {"late delivery": 1}
+
+
+def test_a_split_delivery_is_whole_in_the_end() -> None:
+    rig = Rig(NetworkPlan(latency_us_max=5_000, split_chance=1.0))
+
+    def body() -> None:
+        client, server = rig.pair()
+        client.send(b"0123456789", None)
+        first = server.receive(100, None)
+        assert 0 < len(first) < 10
+        assert first + receive_all(server, 10 - len(first)) == b"0123456789"
+
+    rig.run(body)
+    assert rig.faults.fired == {"split delivery": 1}
+
+
+def test_a_broken_connection_is_reset_at_both_ends() -> None:
+    rig = Rig(NetworkPlan(latency_us_max=100))
+
+    def body() -> None:
+        client, server = rig.pair()
+        rig.begin(broken_chance=1.0)
+        client.send(b"x", None)
+        with suppress(TimeoutError):
+            assert server.receive(10, 10) == b"x", "what came before the reset is still there to be read"
+        for end in (client, server):
+            with pytest.raises(ConnectionResetError):
+                end.receive(10, 1_000)
+            with pytest.raises(ConnectionResetError):
+                end.send(b"y", 1_000)
+
+    rig.run(body)
+    assert rig.faults.fired == {"broken connection": 1}
+
+
+def test_of_a_half_open_connection_neither_end_learns_until_a_system_gives_up() -> None:
+    rig = Rig(NetworkPlan(), buffer_bytes=100)
+
+    def body() -> None:
+        client, server = rig.pair()
+        rig.begin(half_open_chance=1.0)
+        assert client.send(bytes(80), None) == 80
+        assert client.send(bytes(80), None) == 20
+        with pytest.raises(TimeoutError):
+            client.send(b"x", 60_000)
+        with pytest.raises(TimeoutError):
+            server.receive(1, 60_000)
+        with pytest.raises(ConnectionResetError):
+            client.send(b"x", None)
+        assert 924 * S <= rig.now_ns < 925 * S
+        with pytest.raises(TimeoutError):
+            server.receive(1, 1_000_000)
+
+    rig.run(body)
+    assert rig.faults.fired == {"half-open connection": 1}
+
+
+def test_a_refused_connection_was_one_that_somebody_waited_for() -> None:
+    rig = Rig(NetworkPlan(refused_chance=1.0))
+
+    def body() -> None:
+        with pytest.raises(ConnectionRefusedError):
+            rig.pair()
+        rig.begin(refused_chance=0.0)
+        assert rig.pair()
+
+    rig.run(body)
+    assert rig.faults.fired == {"refused connection": 1}
+
+
+def test_a_host_that_talks_to_itself_meets_no_trouble() -> None:
+    everything = {
+        field.name: 1.0
+        for field in fields(NetworkPlan)
+        if field.name.endswith("_chance") and "death" not in field.name
+    }
+    rig = Rig(NetworkPlan(**everything))
+
+    def body() -> None:
+        inside = rig.doors[SERVER].connect("127.0.0.1:10911", 1_000)
+        accepted = rig.listener.accept(1_000)
+        inside.send(b"hello", None)
+        assert accepted.receive(10, None) == b"hello"
+
+    rig.run(body)
+    assert not rig.faults.fired
+
+
+def test_healing_ends_every_outage_and_finds_out_lost_connections() -> None:
+    rig = Rig(NetworkPlan())
+
+    def body() -> None:
+        (cut_off, at_cut_off), (lost, at_lost) = rig.pair(), rig.pair()
+        rig.begin(half_open_chance=1.0)
+        lost.send(b"x", None)
+        rig.begin(half_open_chance=0.0, partition_chance=1.0, partition_ms_max=1_000_000)
+        cut_off.send(b"late", None)
+        rig.network.heal()
+
+        assert at_cut_off.receive(10, None) == b"late"
+        for end in (lost, at_lost):
+            with pytest.raises(ConnectionResetError):
+                end.receive(1, None)
+        assert rig.pair()
+        assert rig.now_ns < 10_000_000
+
+    rig.run(body)
+
+
+def busy(plan: NetworkPlan, choices: Choices) -> tuple[Rig, bytes]:
+    """Let a client send a stream to a server, which echoes it, and return what came back."""
+    rig = Rig(plan, choices=choices, buffer_bytes=64)
+    echoed = bytearray()
+
+    def echo() -> None:
+        connection = rig.listener.accept(None)
+        while data := connection.receive(50, None):
+            view = memoryview(data)
+            while view:
+                view = view[connection.send(view, None) :]
+        connection.close()
+
+    def body() -> None:
+        rig.machines[SERVER].tasks.spawn("echo", echo)
+        connection = rig.doors[CLIENT].connect(AT, 10_000_000)
+        receiver = rig.machines[CLIENT].tasks.spawn(
+            "receive", lambda: echoed.extend(receive_all(connection, 400))
+        )
+        data = memoryview(bytes(range(200)) * 2)
+        while data:
+            data = data[connection.send(data, None) :]
+        receiver.join(None)
+
+    rig.run(body)
+    return rig, bytes(echoed)
+
+
+ROUGH = NetworkPlan(
+    latency_us_max=3_000,
+    split_chance=0.3,
+    late_chance=0.1,
+    partition_chance=0.02,
+    one_way_chance=0.02,
+    slow_link_chance=0.05,
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_as_long_as_a_connection_lasts_it_is_a_stream_whatever_the_weather(seed: int) -> None:
+    rig, echoed = busy(ROUGH, Choices(str(seed)))
+
+    assert echoed == bytes(range(200)) * 2
+    assert sum(rig.faults.fired.values()) > 0
+
+
+def test_a_seed_is_a_run() -> None:
+    digests = [busy(ROUGH, Choices(seed))[0].kernel.digest() for seed in ("1", "1", "2")]
+
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_record_of_the_draws_repeats_what_befell_the_network() -> None:
+    rig, _ = busy(ROUGH, Choices("7"))
+    network: list[Decision] = [draw for draw in rig.choices.decisions() if draw.stream == "network"]
+    again = Choices("7")
+    again._streams["network"] = Choices.replaying(network).stream("network")
+
+    repeated, _ = busy(ROUGH, again)
+
+    assert repeated.kernel.digest() == rig.kernel.digest()
+    assert repeated.faults.fired == rig.faults.fired
+
+
+def test_each_chance_switches_on_a_kind_of_its_own() -> None:
+    chances = [field.name for field in fields(NetworkPlan) if field.name.endswith("_chance")]
+    switched_on = [list(enabled_kinds(NetworkPlan(**{name: 0.5}))) for name in chances]
+
+    assert sorted(switched_on) == sorted([kind.name] for kind in NETWORK_KINDS)
+    assert list(enabled_kinds(NetworkPlan(latency_us_max=999))) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"latency_us_min": 0}, "latency_us"),
+        ({"latency_us_min": 9, "latency_us_max": 8}, "latency_us"),
+        ({"slow_link_bytes_per_s": 0}, "slow_link_bytes_per_s"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(wrong: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        NetworkPlan(**wrong)  # type: ignore[arg-type]

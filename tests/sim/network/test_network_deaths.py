@@ -1,0 +1,267 @@
+"""What peers see of a machine that dies, and of the next one under its name."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.sim.choices import Choices
+from tornlog.sim.errors import DeadlockError
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.network.conditions import FairConditions
+from tornlog.sim.network.connection import SimConnection
+from tornlog.sim.network.hosts import SimNetwork
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.trace import Trace
+
+SERVER, CLIENT = "10.0.0.1", "10.0.0.2"
+AT = f"{SERVER}:1"
+S = 1_000_000_000
+
+
+class Resetting(FairConditions):
+    """Fair, but processes that die reset their connections, and of what a machine that is off sent all is lost."""
+
+    def is_reset_at_death(self, host: str) -> bool:
+        return True
+
+    def pieces_lost(self, host: str, under_way: int) -> int:
+        return under_way
+
+
+class Rig:
+    def __init__(self, conditions: FairConditions | None = None, **network: int) -> None:
+        self.kernel = Kernel(RandomWalk(Choices("deaths").stream("schedule"), 4), trace=Trace())
+        self.network = SimNetwork(self.kernel, conditions, **network)
+        self.client = self.kernel.machine("client")
+        self.at_client = self.network.join(self.client, CLIENT)
+        self.boot("life-0")
+
+    def boot(self, name: str) -> None:
+        self.server = self.kernel.machine(name)
+        self.at_server = self.network.join(self.server, SERVER)
+        self.listener = self.at_server.listen(AT)
+
+    def die(self, *, silently: bool) -> None:
+        self.at_server.dies_silently = silently
+        self.kernel.kill(self.server)
+
+    def pair(self) -> tuple[SimConnection, SimConnection]:
+        connection = self.at_client.connect(AT, 1000)
+        return connection, self.listener.accept(1000)
+
+    def run(self, body: Callable[[], None]) -> None:
+        self.kernel.run(self.client, body, time_limit_ns=10_000 * S)
+
+
+def test_of_a_process_that_dies_peers_get_what_it_sent_and_the_end() -> None:
+    rig = Rig()
+
+    def body() -> None:
+        client, server = rig.pair()
+        server.send(b"last words", None)
+        rig.die(silently=False)
+
+        assert client.receive(100, None) == b"last words"
+        assert client.receive(100, None) == b""
+        client.send(b"?", None)
+        rig.client.tasks.sleep(1)
+        with pytest.raises(ConnectionResetError):
+            client.receive(100, None)
+        with pytest.raises(ConnectionRefusedError):
+            rig.at_client.connect(AT, 1000)
+
+    rig.run(body)
+
+
+def test_a_process_that_dies_may_reset_its_connections() -> None:
+    rig = Rig(Resetting())
+
+    def body() -> None:
+        client, _ = rig.pair()
+        rig.die(silently=False)
+        with pytest.raises(ConnectionResetError):
+            client.receive(100, None)
+
+    rig.run(body)
+
+
+def test_a_machine_that_is_off_says_nothing_and_is_not_reached() -> None:
+    rig = Rig(Resetting())
+
+    def body() -> None:
+        client, server = rig.pair()
+        server.send(b"goes down with it", None)
+        rig.die(silently=True)
+        with pytest.raises(TimeoutError):
+            client.receive(100, 60_000)
+        client.send(b"nobody reads this", None)
+        before_ns = rig.kernel.now_ns
+        with pytest.raises(TimeoutError):
+            rig.at_client.connect(AT, 2_000)
+        assert rig.kernel.now_ns - before_ns == 2 * S
+
+    rig.run(body)
+
+
+def test_what_had_arrived_before_a_machine_went_off_can_be_read() -> None:
+    rig = Rig(Resetting())
+
+    def body() -> None:
+        client, server = rig.pair()
+        server.send(b"here", None)
+        rig.client.tasks.sleep(1)
+        server.send(b"not here", None)
+        rig.die(silently=True)
+        assert client.receive(100, None) == b"here"
+        with pytest.raises(TimeoutError):
+            client.receive(100, 1_000)
+
+    rig.run(body)
+
+
+@pytest.mark.parametrize("sends_before", [True, False])
+def test_the_next_machine_under_a_name_resets_what_it_knows_nothing_of(sends_before: bool) -> None:
+    rig = Rig()
+
+    def body() -> None:
+        client, _ = rig.pair()
+        rig.die(silently=True)
+        if sends_before:
+            client.send(b"into the dark", None)
+        rig.client.tasks.sleep(5_000)
+        rig.boot("life-1")
+        if not sends_before:
+            with pytest.raises(TimeoutError):
+                client.receive(1, 60_000)
+            client.send(b"are you there?", None)
+        with pytest.raises(ConnectionResetError):
+            client.receive(1, None)
+        assert rig.kernel.now_ns < 70 * S
+        again, accepted = rig.pair()
+        again.send(b"new", None)
+        assert accepted.receive(10, None) == b"new"
+
+    rig.run(body)
+
+
+def test_connections_that_nobody_had_accepted_die_with_their_listener() -> None:
+    rig = Rig()
+
+    def body() -> None:
+        waiting = rig.at_client.connect(AT, 1000)
+        rig.listener.close()
+        with pytest.raises(ConnectionResetError):
+            waiting.receive(1, None)
+        with pytest.raises(ConnectionRefusedError):
+            rig.at_client.connect(AT, 1000)
+
+    rig.run(body)
+
+
+def test_a_listener_with_a_full_queue_lets_others_wait() -> None:
+    rig = Rig()
+
+    def body() -> None:
+        for _ in range(128):
+            rig.at_client.connect(AT, 1000)
+        with pytest.raises(TimeoutError):
+            rig.at_client.connect(AT, 1000)
+        rig.listener.accept(0)
+        rig.at_client.connect(AT, 1000)
+
+    rig.run(body)
+
+
+def test_a_connection_that_was_given_up_while_it_was_made_is_reset_for_who_accepts_it() -> None:
+    rig = Rig(FairConditions(latency_ns=20_000_000))
+
+    def body() -> None:
+        with pytest.raises(TimeoutError):
+            rig.at_client.connect(AT, 30)
+        accepted = rig.listener.accept(0)
+        with pytest.raises(ConnectionResetError):
+            accepted.receive(1, None)
+
+    rig.run(body)
+
+
+def test_tasks_of_a_dead_machine_get_no_further() -> None:
+    rig = Rig()
+    after: list[str] = []
+
+    def serve() -> None:
+        connection = rig.listener.accept(None)
+        try:
+            connection.receive(10, None)
+        finally:
+            after.append("unwound")
+            connection.close()
+            after.append("closed")
+
+    def body() -> None:
+        rig.server.tasks.spawn("serve", serve)
+        rig.at_client.connect(AT, 1000)
+        rig.client.tasks.sleep(10)
+        rig.kernel.kill(rig.server)
+        rig.client.tasks.sleep(10)
+
+    rig.run(body)
+    assert after == ["unwound"]
+
+
+def test_who_waits_for_what_will_never_come_is_named_in_a_deadlock() -> None:
+    rig = Rig()
+
+    def body() -> None:
+        client, _ = rig.pair()
+        client.receive(1, None)
+
+    with pytest.raises(DeadlockError, match=r"network 10\.0\.0\.2:40000>10\.0\.0\.1:1"):
+        rig.run(body)
+
+
+def test_a_name_means_one_machine_at_a_time() -> None:
+    rig = Rig()
+    with pytest.raises(ValueError, match="is on"):
+        rig.network.join(rig.kernel.machine("another"), SERVER)
+
+
+def test_a_host_listens_only_at_addresses_of_its_own_and_a_loopback_only_for_itself() -> None:
+    rig = Rig()
+
+    def body() -> None:
+        with pytest.raises(OSError, match="Cannot assign"):
+            rig.at_server.listen(f"{CLIENT}:1")
+        inside = rig.at_server.listen("127.0.0.1:5")
+        with pytest.raises(ConnectionRefusedError):
+            rig.at_client.connect(f"{SERVER}:5", 1000)
+        made = rig.at_server.connect("127.0.0.1:5", 1000)
+        assert inside.accept(0).remote_address == made.local_address
+        anywhere = rig.at_server.listen("0.0.0.0:6")
+        assert anywhere.address == "0.0.0.0:6"
+        assert rig.at_client.connect(f"{SERVER}:6", 1000)
+        with pytest.raises(OSError, match="No route"):
+            rig.at_client.connect("10.9.9.9:1", 1000)
+
+    rig.run(body)
+
+
+def test_the_digest_and_the_trace_know_what_was_sent_and_received() -> None:
+    def talk(word: bytes) -> tuple[str, list[str]]:
+        rig = Rig()
+
+        def body() -> None:
+            client, server = rig.pair()
+            client.send(word, None)
+            server.receive(10, None)
+
+        rig.run(body)
+        assert rig.kernel.trace is not None
+        return rig.kernel.digest(), [f"{event.kind} {event.text}" for event in rig.kernel.trace]
+
+    first, told = talk(b"one")
+    assert talk(b"one")[0] == first != talk(b"two")[0]
+    stream = f"{CLIENT}:40000>{AT}"
+    for expected in (f"connect {stream}", f"accept {AT}>{CLIENT}:40000", f"send {stream}, 3 bytes"):
+        assert expected in told
+    assert f"receive {AT}>{CLIENT}:40000, 3 bytes" in told

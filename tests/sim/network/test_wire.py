@@ -1,0 +1,59 @@
+"""One direction of a connection."""
+
+from tornlog.sim.network.wire import Wire
+
+
+def test_pieces_arrive_in_the_order_they_were_sent_however_early_the_later_ones_are() -> None:
+    wire = Wire()
+    wire.send(b"late", 100)
+    wire.send(b"early", 50)
+    assert wire.receive(100, 99) == b""
+    assert wire.receive(100, 100) == b"lateearly"
+
+
+def test_reading_takes_as_much_as_is_asked_for_and_gives_back_that_much_room() -> None:
+    wire = Wire()
+    wire.send(b"abc", 1)
+    wire.send(b"def", 2)
+    assert wire.receive(2, 5) == b"ab"
+    assert wire.size_bytes == 4
+    assert wire.receive(3, 5) == b"cde"
+    assert wire.receive(3, 5) == b"f"
+    assert wire.size_bytes == 0
+
+
+def test_the_end_comes_after_everything_else_and_once() -> None:
+    wire = Wire()
+    wire.send(b"x", 100)
+    wire.end(10)
+    wire.end(5_000)
+    assert wire.ended_ns == 100
+    assert wire.next_ns() == 100
+    assert not wire.has_arrived(99)
+    assert wire.receive(1, 100) == b"x"
+    assert wire.has_arrived(100)
+    assert not wire.has_arrived(99)
+
+
+def test_what_is_lost_is_the_last_that_is_under_way_and_the_end_with_it() -> None:
+    wire = Wire()
+    for moment, data in ((1, b"a"), (2, b"b"), (3, b"c")):
+        wire.send(data, moment)
+    wire.end(4)
+    assert wire.count_under_way(1) == 2
+    wire.drop_last(1)
+    assert wire.receive(10, 100) == b"ab"
+    assert not wire.has_arrived(100)
+    assert wire.next_ns() is None
+
+
+def test_hastening_delays_nothing_and_keeps_the_order() -> None:
+    wire = Wire()
+    wire.send(b"soon", 10)
+    wire.send(b"some day", 1_000_000)
+    wire.end(2_000_000)
+    wire.hasten(50)
+    assert wire.receive(4, 10) == b"soon"
+    assert not wire.has_arrived(49)
+    assert wire.receive(100, 50) == b"some day"
+    assert wire.ended_ns == 50

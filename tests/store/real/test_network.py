@@ -1,0 +1,376 @@
+"""Sockets in particular: thousands of them, too many of them, and TLS with those who mean no good."""
+
+import os
+import resource
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from tornlog.store.network import Connection, Listener
+from tornlog.store.real.addresses import join_address, split_address
+from tornlog.store.real.network import RealNetwork
+from tornlog.store.real.socket_poller import SocketPoller
+from tornlog.store.real.tls import TlsSettings, TlsTrust
+
+SECOND_MS = 1_000
+IDLE = 2_000
+
+
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def tls(certificates: Path) -> RealNetwork:
+    return RealNetwork(tls=TlsSettings(str(certificates / "server.pem"), str(certificates / "server.key")))
+
+
+def close_all(*things: Connection | Listener) -> None:
+    for thing in things:
+        thing.close()
+
+
+def raw_client(listener: Listener) -> socket.socket:
+    return socket.create_connection(split_address(listener.address), timeout=5)
+
+
+# Addresses
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:80", "[::1]:80", "broker.example:0"])
+def test_an_address_is_what_it_was_taken_apart_into(address: str) -> None:
+    assert join_address(split_address(address)) == address
+
+
+@pytest.mark.parametrize(
+    "address", ["", ":", "::1:80", "host", "host:", ":80", "host:٣", "host:99999", "host:1 "]
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="address: expected"):
+        split_address(address)
+
+
+# Many
+
+
+def test_idle_connections_cost_a_poller_nothing(opened: ExitStack) -> None:
+    wanted = 2 * IDLE + 200
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+    network = RealNetwork()
+    listener, poller = network.listen("127.0.0.1:0"), network.poller()
+    opened.callback(listener.close)
+    opened.callback(poller.close)
+    ends = []
+    for _ in range(IDLE):
+        client = network.connect(listener.address, SECOND_MS)
+        server = listener.accept(SECOND_MS)
+        opened.callback(close_all, client, server)
+        poller.watch(server, receives=True, sends=False)
+        ends.append((client, server))
+
+    client, server = ends[IDLE // 2]
+    spent_s = time.process_time()
+    for _ in range(200):
+        client.send(b"x", None)
+        assert [what for what, _, _ in poller.wait(SECOND_MS)] == [server]
+        server.receive(1, 0)
+    assert time.process_time() - spent_s < 0.5
+
+
+def test_running_out_of_descriptors_turns_connections_away_and_harms_nobody_else(opened: ExitStack) -> None:
+    network = RealNetwork()
+    listener = network.listen("127.0.0.1:0")
+    opened.callback(listener.close)
+    client = network.connect(listener.address, SECOND_MS)
+    server = listener.accept(SECOND_MS)
+    opened.callback(close_all, client, server)
+    refused = [raw_client(listener) for _ in range(3)]
+    for one in refused:
+        opened.callback(one.close)
+
+    with exhausted_descriptors():
+        for _ in refused:
+            with pytest.raises(OSError, match="Too many open files"):
+                listener.accept(SECOND_MS)
+        with pytest.raises(TimeoutError):
+            listener.accept(50)
+        client.send(b"still here", None)
+        assert server.receive(100, SECOND_MS) == b"still here"
+    for one in refused:
+        with suppress(ConnectionResetError):
+            assert one.recv(1) == b""
+    late = network.connect(listener.address, SECOND_MS)
+    opened.callback(close_all, late, listener.accept(SECOND_MS))
+
+
+class exhausted_descriptors:  # noqa: N801 reads as what it does
+    """Leaves no descriptor free inside its block."""
+
+    def __enter__(self) -> None:
+        self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, self._limits[1]))
+        self._taken = []
+        with suppress(OSError):
+            while True:
+                self._taken.append(os.open(os.devnull, os.O_RDONLY))
+
+    def __exit__(self, *_: object) -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, self._limits)
+        for descriptor in self._taken:
+            os.close(descriptor)
+
+
+def test_connections_that_were_aborted_before_they_were_accepted_are_no_failure(opened: ExitStack) -> None:
+    network = RealNetwork()
+    listener = network.listen("127.0.0.1:0")
+    opened.callback(listener.close)
+    for _ in range(5):
+        aborted = raw_client(listener)
+        aborted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        aborted.close()
+    honest = network.connect(listener.address, SECOND_MS)
+    opened.callback(honest.close)
+    while True:
+        accepted = listener.accept(SECOND_MS)
+        opened.callback(accepted.close)
+        if accepted.remote_address == honest.local_address:
+            return
+
+
+def test_a_port_that_would_connect_to_itself_counts_as_refused() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for _ in range(50):
+        with pytest.raises(ConnectionRefusedError):
+            RealNetwork().connect(f"127.0.0.1:{port}", SECOND_MS)
+
+
+def test_a_host_that_does_not_answer_is_given_as_long_as_was_said() -> None:
+    # A listening socket whose queue is full drops what comes, as a host that is off does.
+    with socket.socket() as full, ExitStack() as opened:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        address = join_address(full.getsockname())
+        began = time.monotonic()
+
+        def crowd() -> None:
+            for _ in range(5):
+                opened.callback(RealNetwork().connect(address, 200).close)
+
+        with pytest.raises(TimeoutError):
+            crowd()
+        assert time.monotonic() - began < 2
+
+
+# Threads
+
+
+def test_closing_while_others_wait_never_leaves_one_of_them_waiting() -> None:
+    network = RealNetwork()
+    listener = network.listen("127.0.0.1:0")
+    for round_number in range(100):
+        client = network.connect(listener.address, SECOND_MS)
+        server = listener.accept(SECOND_MS)
+        outcomes: list[str] = []
+
+        def receive(end: Connection = server, outcomes: list[str] = outcomes) -> None:
+            try:
+                outcomes.append(f"received {end.receive(1, 10 * SECOND_MS)!r}")
+            except ConnectionError:
+                outcomes.append("closed")
+
+        waiting = [threading.Thread(target=receive) for _ in range(3)]
+        for thread in waiting:
+            thread.start()
+        if round_number % 2:
+            time.sleep(0.001)
+        server.close()
+        for thread in waiting:
+            thread.join(5)
+        assert outcomes == ["closed"] * 3
+        client.close()
+    listener.close()
+
+
+def test_a_descriptor_is_not_given_back_while_a_poller_watches_it(opened: ExitStack) -> None:
+    network = RealNetwork()
+    listener, poller = network.listen("127.0.0.1:0"), network.poller()
+    opened.callback(listener.close)
+    opened.callback(poller.close)
+    client, server = network.connect(listener.address, SECOND_MS), listener.accept(SECOND_MS)
+    opened.callback(client.close)
+    poller.watch(server, receives=True, sends=False)
+    server.close()
+    fresh = network.connect(listener.address, SECOND_MS)
+    opened.callback(close_all, fresh, listener.accept(SECOND_MS))
+
+    assert fresh.shared.descriptor != server.shared.descriptor
+    assert [what for what, _, _ in poller.wait(SECOND_MS)] == [server]
+    poller.forget(server)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(server.shared.descriptor)
+
+
+# TLS
+
+
+def pump(poller: SocketPoller, listener: Listener, stop: threading.Event, hook: Callable[[], None]) -> None:
+    """Echo to everyone, in one thread, without ever waiting for anybody."""
+    poller.watch(listener, receives=True, sends=False)
+    made: list[Connection] = []
+    try:
+        while not stop.is_set():
+            for what, _, _ in poller.wait(20):
+                hook()
+                if what is listener:
+                    made.append(listener.accept(0))
+                    poller.watch(made[-1], receives=True, sends=False)
+                    continue
+                assert not isinstance(what, type(listener))
+                try:
+                    data = what.receive(1000, 0)  # type: ignore[union-attr]
+                except TimeoutError:
+                    continue
+                except ConnectionError:
+                    data = b""
+                if data:
+                    what.send(data, SECOND_MS)  # type: ignore[union-attr]
+                else:
+                    poller.forget(what)
+                    what.close()
+    finally:
+        for connection in made:
+            poller.forget(connection)
+            connection.close()
+
+
+@pytest.fixture
+def echo(tls: RealNetwork) -> Iterator[tuple[Listener, list[int]]]:
+    """A listener that echoes, in TLS and in plain text, and how often its thread had something to do."""
+    listener, poller, stop = tls.listen("127.0.0.1:0"), tls.poller(), threading.Event()
+    turns: list[int] = [0]
+
+    def count() -> None:
+        turns[0] += 1
+
+    thread = threading.Thread(target=pump, args=(poller, listener, stop, count))
+    thread.start()
+    yield listener, turns
+    stop.set()
+    thread.join(5)
+    close_all(listener)
+    poller.close()
+
+
+def echoed(network: RealNetwork, listener: Listener, data: bytes) -> bytes:
+    connection = network.connect(listener.address, 5 * SECOND_MS)
+    try:
+        view, found = memoryview(data), b""
+        while view:
+            view = view[connection.send(view[:5000], 5 * SECOND_MS) :]
+            while len(found) < len(data) - len(view):
+                found += connection.receive(1 << 16, 5 * SECOND_MS)
+        return found
+    finally:
+        connection.close()
+
+
+def test_plain_text_and_tls_share_a_port(echo: tuple[Listener, list[int]], certificates: Path) -> None:
+    listener, _ = echo
+    data = bytes(range(256)) * 100
+    trusting = RealNetwork(tls_trust=TlsTrust(str(certificates / "server.pem")))
+    careless = RealNetwork(tls_trust=TlsTrust(None))
+
+    for network in (RealNetwork(), trusting, careless):
+        assert echoed(network, listener, data) == data
+
+
+def test_bytes_that_were_decrypted_and_not_read_yet_count_as_ready(
+    echo: tuple[Listener, list[int]], certificates: Path
+) -> None:
+    listener, _ = echo  # which receives 1000 bytes at a time, of records of up to 16,384
+    network = RealNetwork(tls_trust=TlsTrust(str(certificates / "server.pem")))
+    connection = network.connect(listener.address, 5 * SECOND_MS)
+    connection.send(bytes(16_000), SECOND_MS)
+    found = 0
+    while found < 16_000:
+        found += len(connection.receive(1 << 16, 5 * SECOND_MS))
+    connection.close()
+
+
+def test_a_handshake_that_is_never_finished_holds_up_nobody_and_keeps_nobody_busy(
+    echo: tuple[Listener, list[int]],
+) -> None:
+    listener, turns = echo
+    with ExitStack() as opened:
+        for beginning in (b"\x16", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01\x00"):
+            one = opened.enter_context(raw_client(listener))
+            one.sendall(beginning)
+        assert echoed(RealNetwork(), listener, b"hello") == b"hello"
+        time.sleep(0.1)
+        before = turns[0]
+        time.sleep(0.3)
+        assert turns[0] == before
+
+
+def test_garbage_after_the_first_byte_of_a_handshake_ends_that_connection_alone(
+    echo: tuple[Listener, list[int]],
+) -> None:
+    listener, _ = echo
+    with raw_client(listener) as hostile:
+        hostile.sendall(b"\x16" + os.urandom(2000))
+        while hostile.recv(1000):
+            pass  # an alert, if any, and the end
+    assert echoed(RealNetwork(), listener, b"hello") == b"hello"
+
+
+def test_where_tls_is_required_plain_text_is_turned_away(certificates: Path, opened: ExitStack) -> None:
+    settings = TlsSettings(
+        str(certificates / "server.pem"), str(certificates / "server.key"), is_required=True
+    )
+    network = RealNetwork(tls=settings)
+    listener = network.listen("127.0.0.1:0")
+    opened.callback(listener.close)
+    plain = RealNetwork().connect(listener.address, SECOND_MS)
+    accepted = listener.accept(SECOND_MS)
+    opened.callback(close_all, plain, accepted)
+    plain.send(b"\0\0\0\x10 a frame in plain text", None)
+
+    with pytest.raises(ConnectionError, match="TLS"):
+        accepted.receive(100, SECOND_MS)
+
+
+def test_a_client_that_asks_for_proof_believes_no_stranger(echo: tuple[Listener, list[int]]) -> None:
+    listener, _ = echo
+    suspicious = RealNetwork(tls_trust=TlsTrust(ssl.get_default_verify_paths().cafile or os.devnull))
+
+    with pytest.raises(ConnectionError, match=r"TLS: .*CERTIFICATE"):
+        suspicious.connect(listener.address, SECOND_MS)
+
+
+def test_a_server_that_speaks_no_tls_is_found_out_in_time(opened: ExitStack) -> None:
+    network = RealNetwork()
+    listener = network.listen("127.0.0.1:0")
+    opened.callback(listener.close)
+    with pytest.raises(TimeoutError):
+        RealNetwork(tls_trust=TlsTrust(None)).connect(listener.address, 200)
+
+
+def test_files_that_are_no_certificates_are_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "not.pem").write_text("not a certificate")
+    for path in (tmp_path / "not.pem", tmp_path / "missing.pem"):
+        with pytest.raises(OSError):  # noqa: PT011 ssl.SSLError or FileNotFoundError
+            RealNetwork(tls=TlsSettings(str(path), str(path)))
