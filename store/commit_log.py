@@ -21,6 +21,7 @@ from .marks import hit
 from .message import Message, MessageBatch
 from .put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
 from .redirect import DELAY_MARK, redirection
+from .replication.group_transfer import GroupTransfer
 from .segments.allocate import AllocateMappedFileService
 from .segments.segment import Segment
 from .segments.segment_queue import SegmentQueue
@@ -72,7 +73,9 @@ class CommitLog:
         self.begin_time_in_lock_ms = 0
         """When the put that holds the lock got it, 0 if none does. Read without the lock, to tell a stall."""
         self.on_appended: Callable[[], None] = _nobody
-        """Called after a put's records are in the page cache."""
+        """Called after records are in the page cache."""
+        self.group_transfer: GroupTransfer | None = None
+        """Who asks slaves for the puts of a SYNC_MASTER; None on any other."""
         self._world = world
         self._config = config
         self._put_lock = world.tasks.lock("put")
@@ -94,10 +97,22 @@ class CommitLog:
             self.puts_failed += 1
             return PutMessageResult(result)
         head = message.head if isinstance(message, MessageBatch) else message
+        if self.group_transfer is not None and head.wait_store_ok:
+            return PutMessageResult(self._flushed_and_replicated(self.group_transfer, result), result)
         status = self.flush_service.wait_durable(
             result.wrote_offset + result.wrote_bytes, wait=head.wait_store_ok
         )
         return PutMessageResult(status, result)
+
+    def _flushed_and_replicated(
+        self, group_transfer: GroupTransfer, put: AppendMessageResult
+    ) -> PutMessageStatus:
+        """Wait for the disk and for a slave, both from now on; what the slave has to say counts more."""
+        end_offset = put.wrote_offset + put.wrote_bytes
+        request = group_transfer.submit(put.wrote_offset, end_offset)
+        flushed = self.flush_service.wait_durable(end_offset, wait=True)
+        replicated = group_transfer.wait(request)
+        return flushed if replicated is PutMessageStatus.PUT_OK else replicated
 
     def encode(self, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
         """Turn what a producer handed in into records, or say why no record can hold it."""
@@ -271,6 +286,34 @@ class CommitLog:
                 segment.close_with(position, encode_blank(room))
         made = self.allocate.take(0 if segment is None else segment.end_offset)
         return None if made is None else (self.queue.add(made), 0)
+
+    def append_replicated(self, offset: int, records: bytes | memoryview, store_timestamp_ms: int) -> bool:
+        """Place whole records that a master has at offset, all of one segment, in the page cache.
+
+        An empty log begins at offset. False, and nothing changes, if offset is not where the log ends, the log is
+        closed, or there is no segment to be had. store_timestamp_ms: of the last of them.
+        """
+        with self._put_lock:
+            if self._closed or not self._begins_at(offset):
+                return False
+            segment = self.queue.last()
+            if segment is None or offset == segment.end_offset:
+                made = self.allocate.take(offset - offset % self.queue.segment_bytes)
+                if made is None:
+                    return False
+                segment = self.queue.add(made)
+            segment.append(offset - segment.base_offset, records)
+            segment.store_timestamp_ms = self.last_store_timestamp_ms = store_timestamp_ms
+        self.on_appended()
+        return True
+
+    def _begins_at(self, offset: int) -> bool:
+        """Return whether the next byte of the log is the one at offset; an empty log begins at that of any segment."""
+        if self.queue.max_offset == 0 and offset % self.queue.segment_bytes == 0:
+            if offset > 0:
+                self.queue.forget_unused()
+            return True
+        return offset == self.queue.max_offset
 
     def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], None]) -> bool:
         """Remove a queue that ends at max_offset, and count its messages from 0 again; no put runs meanwhile.

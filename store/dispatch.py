@@ -114,9 +114,13 @@ class DispatchService(Service):
             return False
         if limit - start > self.waiting_bytes_max:
             self.waiting_bytes_max = limit - start
-        segment = self._commit_log.queue.find(start)
+        log = self._commit_log.queue
+        segment = log.find(start)
         if segment is None:
-            return False
+            if start >= log.min_offset:
+                return False
+            self.reput_from.set(log.min_offset)  # an empty slave has begun in the middle
+            return True
         self._dispatch_segment(segment, start, min(segment.readable.get(), limit - segment.base_offset))
         self._failures = 0
         return True

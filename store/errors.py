@@ -5,7 +5,9 @@ StoreError                 anything that keeps the store from its promises
   StoreLockedError         another live instance holds the directory
   StoreNotReadableError    reads are refused: the store is shut down, or was made not readable
   InvalidMessageError      a message that no record can hold
+  DivergedError            a slave's log is not what the master's was or is
   FilterExpressionError    an expression that no filter can be made of
+  AccessDeniedError        a request that a broker's access rules do not allow
 """
 
 
@@ -41,9 +43,28 @@ class InvalidMessageError(StoreError):
     """A message that no record can hold; the text names the limit."""
 
 
+class DivergedError(StoreError):
+    """A slave's log is not a prefix of its master's, or nobody can tell: where, what was expected, what was found.
+
+    Nothing is cut to make it fit: only an operator knows which of the two logs is to be kept.
+    """
+
+    def __init__(self, log_offset: int, expected: str, found: str) -> None:
+        super().__init__(f"log offset {log_offset}: expected {expected}, found {found}")
+        self.log_offset = log_offset
+
+
 class FilterExpressionError(StoreError):
     """An expression that no filter can be made of: which, where in it, what was expected, what was found."""
 
     def __init__(self, expression: str, position: int, expected: str, found: str) -> None:
         super().__init__(f"{expression!r} @ {position}: expected {expected}, found {found}")
         self.position = position
+
+
+class AccessDeniedError(StoreError):
+    """A request that a broker's access rules do not allow: the code it is answered with, and why."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code

@@ -45,6 +45,9 @@ MARKS: dict[str, str] = {
     "pull before the queue": "a pull asked for what had left its queue",
     "pull beyond the queue": "a pull asked for more than its queue had ever had",
     "start on a live directory": "a store was refused because another had its directory",
+    "slave begins empty": "a slave without a log began where its master's last file does",
+    "slave diverged": "a slave found that its log is not what its master's is",
+    "report beyond the master's end": "a slave asked for what its master's log does not have any more",
     "clock fell": "the clock was behind the newest message, and its store time was taken",
 }
 """Every mark in the store: what it means to have hit it."""

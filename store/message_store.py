@@ -112,8 +112,8 @@ class MessageStore(StoreParts):
         if self.commit is not None:
             self.commit.start()
         self.retention.start()
-        self._accepting.set(1)
-        if self.config.broker_role is not BrokerRole.SLAVE:
+        if self.config.broker_role is not BrokerRole.SLAVE:  # whose log only its master writes to
+            self._accepting.set(1)
             self.schedule.start()
 
     def mark_running(self) -> None:

@@ -22,6 +22,7 @@ from .formats.delay_level import parse_delay_levels
 from .index.index_service import IndexService
 from .message import Message
 from .put_result import PutMessageResult
+from .replication.group_transfer import GroupTransfer
 from .retention.service import RetentionService
 from .running_flags import RunningFlags
 from .schedule import ScheduleMessageService
@@ -64,6 +65,8 @@ class StoreParts:
         )
         self.flush = self._make_flush()
         self.commit_log = CommitLog(world, config, self.log, self.allocate, self.flush)
+        if config.broker_role is BrokerRole.SYNC_MASTER:
+            self.commit_log.group_transfer = GroupTransfer(world, config)
         self.dispatch = DispatchService(
             world, config, self.commit_log, self.queues, self.flags, self.delays_ms
         )
@@ -105,13 +108,31 @@ class StoreParts:
         )
         if self.index is not None:
             self.retention.queues.expirers.append(self.index.delete_expired)
-        if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-            self.flush.on_flushed = self.dispatch.wake
-        elif self.commit is not None:
+        self._on_readable: Callable[[], None] = self.dispatch.wake
+        if self.commit is not None:
             self.commit_log.on_appended = self.commit.wake
             self.commit.on_committed = self._on_committed
         else:
-            self.commit_log.on_appended = self.dispatch.wake
+            self._tell_of_more()
+
+    def follow(self, wake: Callable[[], None]) -> None:
+        """Have wake called, too, whenever more of the log may be read."""
+        earlier = self._on_readable
+
+        def tell_both() -> None:
+            earlier()
+            wake()
+
+        self._on_readable = tell_both
+        if self.commit is None:
+            self._tell_of_more()
+
+    def _tell_of_more(self) -> None:
+        """Have those told who wait for more of the log by whatever makes more of it readable."""
+        if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            self.flush.on_flushed = self._on_readable
+        else:
+            self.commit_log.on_appended = self._on_readable
 
     def _make_log(self) -> SegmentQueue:
         """Return the log's row of segments, with the pool and the task behind it if puts go to memory first."""
@@ -126,7 +147,7 @@ class StoreParts:
 
     def _on_committed(self) -> None:
         """Have what reached the files dispatched, and flushed if the flusher does not keep to its interval."""
-        self.dispatch.wake()
+        self._on_readable()
         if not self.config.flush_commit_log_timed:
             self.flush.wake()
 

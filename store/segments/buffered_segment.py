@@ -43,7 +43,7 @@ class BufferedSegment(Segment):
         """Return a store time that is never newer than what `committed` covers."""
         return self._readable_store_timestamp_ms
 
-    def append(self, position: int, data: bytes | bytearray) -> None:
+    def append(self, position: int, data: bytes | bytearray | memoryview) -> None:
         """Put data behind what is there, in memory. The caller is the only writer and has seen that data fits."""
         self._buffer[position : position + len(data)] = data
         self.wrote.set(position + len(data))

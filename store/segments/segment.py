@@ -41,7 +41,7 @@ class Segment:
         """Return a store time that is never newer than what `readable` covers."""
         return self.store_timestamp_ms
 
-    def append(self, position: int, data: bytes | bytearray) -> None:
+    def append(self, position: int, data: bytes | bytearray | memoryview) -> None:
         """Put data behind what is there. The caller is the only writer, has read `wrote` and seen that data fits."""
         self.file.store(position, data)
         self.wrote.set(position + len(data))

@@ -304,6 +304,22 @@ class SegmentQueue:
             self._remove_last()
         self.flushed_where.set(0)
 
+    def forget_unused(self) -> None:
+        """Forget the segments of a row that holds nothing, durably: the row can then begin anywhere.
+
+        Raises OSError, and the row stays as it is, if a file does not go.
+        """
+        unused, self.segments = self.segments, ()  # first, for others look at the row meanwhile
+        try:
+            for segment in reversed(unused):
+                self.remove_file(segment.base_offset)
+        except OSError:
+            self.segments = unused
+            raise
+        self.flushed_where.set(0)
+        for segment in unused:
+            segment.file.close()
+
     def close(self) -> None:
         """Give every mapping back."""
         for segment in self.segments:

@@ -1,0 +1,171 @@
+"""The slave's end: follows one master, reports how far it has come, and stops by name when the logs differ.
+
+A report means what the slave's own flushDiskType promises: with SYNC_FLUSH that the bytes are durable here, with
+ASYNC_FLUSH that they are in the page cache, which is all that RocketMQ's ever means.
+Source: RocketMQ HAService.HAClient.
+"""
+
+from ..config import FlushDiskType
+from ..errors import CorruptFileError, DivergedError
+from ..formats.replication import encode_report
+from ..marks import hit
+from ..message_store import MessageStore
+from ..network import Connection
+from ..service import Service
+from ..world import World
+from .frame_reader import FrameReader
+from .replica_log import ReplicaLog
+from .sending import send_all
+
+RECONNECT_MS = 5_000
+_CONNECT_MS = 5_000
+_RECEIVE_BYTES = 1 << 16
+_NS_PER_MS = 1_000_000
+
+
+class HAClient(Service):
+    """One task that keeps a slave's log at its master's heels."""
+
+    name = "ha-client"
+
+    def __init__(self, world: World, store: MessageStore) -> None:
+        super().__init__(world)
+        assert world.network is not None, "replication needs a network"
+        self._network = world.network
+        self._store = store
+        self._config = store.config
+        self._replica: ReplicaLog | None = None
+        self.master_address = store.config.ha_master_address
+        """Who is followed; empty while nobody is known."""
+        self.diverged: DivergedError | None = None
+        """Why nobody is followed any more, until another master is named."""
+        self.last_error = ""
+        """Why the last connection ended, or none came about."""
+        self._lock = world.tasks.lock("ha-client connection")
+        self._connection: Connection | None = None
+        """Belongs to whoever holds the lock."""
+        self._due_ns = 0
+        """When the next report is due, though nothing has changed."""
+        self._reported = -1
+
+    @property
+    def state(self) -> str:
+        """Return in words how it stands with the master."""
+        if self.diverged is not None:
+            return f"diverged: {self.diverged}"
+        if self._connection is None:
+            return f"not connected: {self.last_error}" if self.last_error else "not connected"
+        return "following" if self.is_following else "comparing"
+
+    @property
+    def is_following(self) -> bool:
+        """Return whether a master is connected that was seen to have the end of this log."""
+        return self._connection is not None and self._replica is not None and self._replica.is_verified
+
+    def update_master_address(self, address: str) -> None:
+        """Follow another master from now on; nothing happens if it is followed already."""
+        if address == self.master_address:
+            return
+        self.master_address = address
+        self.diverged = None
+        self._disconnect()
+        self.wake()
+
+    def shutdown(self) -> None:
+        """End the connection, and the task with it."""
+        self._stopping.set(1)
+        self._disconnect()
+        super().shutdown()
+
+    def _disconnect(self) -> None:
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    # -- following ---------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Follow the master until something ends that; then wait before the next attempt."""
+        address = self.master_address
+        if not address or self.diverged is not None:
+            self.signal.wait(None)
+            return
+        if self._replica is None:
+            self._replica = ReplicaLog(self._store.commit_log)
+        try:
+            connection = self._network.connect(address, _CONNECT_MS)
+        except OSError as error:
+            self.last_error = str(error)
+        else:
+            self._follow(connection, self._replica)
+        if not self.is_stopping and address == self.master_address:
+            self.signal.wait(RECONNECT_MS)
+
+    def _follow(self, connection: Connection, replica: ReplicaLog) -> None:
+        with self._lock:
+            self._connection = connection
+        try:
+            if not self.is_stopping:
+                self._take_all(connection, replica)
+        except DivergedError as error:
+            hit("slave diverged")
+            self.diverged = error
+        except (OSError, CorruptFileError) as error:
+            self.last_error = str(error)
+        self._disconnect()
+        connection.close()
+
+    def _take_all(self, connection: Connection, replica: ReplicaLog) -> None:
+        """Take what the master sends. Raises what ends that: OSError, CorruptFileError, DivergedError."""
+        frames = FrameReader(
+            self._config.mapped_file_size_commit_log, f"log from {connection.remote_address}"
+        )
+        self._report(connection, replica.begin())
+        heard_ns = self._now_ns()
+        while True:
+            now_ns = self._now_ns()
+            silent_ns = heard_ns + self._config.ha_housekeeping_interval_ms * _NS_PER_MS - now_ns
+            if silent_ns <= 0:
+                raise TimeoutError(f"nothing heard for {self._config.ha_housekeeping_interval_ms} ms")
+            wait_ns = max(min(silent_ns, self._due_ns - now_ns), 0)
+            try:
+                received = connection.receive(_RECEIVE_BYTES, -(-wait_ns // _NS_PER_MS))
+            except TimeoutError:
+                received = None
+            if received == b"":
+                raise ConnectionError("the master ended it")
+            if received is not None:
+                heard_ns = self._now_ns()
+                for piece in frames.feed(received):
+                    replica.take(piece)
+            self._report_progress(connection, replica)
+
+    def _now_ns(self) -> int:
+        return self.world.clock.monotonic_ns()
+
+    # -- reporting ---------------------------------------------------------------------------------
+
+    def _report_progress(self, connection: Connection, replica: ReplicaLog) -> None:
+        """Report what is new, or that nothing is when it is time to; what is not compared yet does not count."""
+        offset = self._reported
+        if replica.is_verified:
+            offset = self._kept_offset()
+        if offset > self._reported or self._now_ns() >= self._due_ns:
+            self._report(connection, max(offset, self._reported))
+
+    def _kept_offset(self) -> int:
+        """Return how far the log goes that this slave promises to have."""
+        log = self._store.log
+        end_offset = log.max_offset
+        if end_offset == self._reported or self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
+            return end_offset
+        self._store.flush.wait_durable(end_offset, wait=True)
+        if self._store.flags.has_failed:
+            raise OSError("a sync failed here: nothing more can be promised")
+        return log.flushed_where.get()
+
+    def _report(self, connection: Connection, offset: int) -> None:
+        self._due_ns = self._now_ns() + self._config.ha_send_heartbeat_interval_ms * _NS_PER_MS
+        self._reported = offset
+        send_all(connection, encode_report(offset), self._config.ha_housekeeping_interval_ms)

@@ -1,0 +1,198 @@
+"""A slave's log, and what a master sends to go behind it: nothing is taken that does not prove to belong there.
+
+The stream carries no number of an epoch and no checksum, so the proof lies in the records. A slave asks for its last
+record again and compares: the record holds its own offset, the time when it was stored, and the message, so a master
+that has the same one there has the same log up to there. Behind it every record is checked as recovery checks one
+(sizes, magic, physicalOffset, body CRC, torn topic or properties) before it counts, and a record counts when it is
+whole: what a cut connection leaves of one is dropped, and asked for again.
+
+What can not be told from a stream like this: that logs differ in front of the slave's last record though that is equal;
+bytes of header, topic and properties that changed on the way past TCP's checksum; a slave without a record is only told
+where to begin.
+"""
+
+from struct import Struct
+
+from ..commit_log import CommitLog
+from ..errors import CorruptFileError, DivergedError
+from ..formats.message import BLANK_BYTES, BLANK_MAGIC, MESSAGE_MAGIC, MESSAGE_MAGIC_V2, RECORD_BYTES_MIN
+from ..formats.scan import SECTOR_BYTES, ScannedRecord, scan_records
+from ..marks import hit
+from ..segments.segment_queue import SegmentQueue
+from .frame_reader import Piece
+
+_HEAD = Struct(">ii")
+_MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
+_IDLE_HEARTBEATS = 2
+"""How many in a row mean that the master has nothing more: it sends what it has before the second is due."""
+
+
+class ReplicaLog:
+    """The log of one slave. One task uses it."""
+
+    def __init__(self, commit_log: CommitLog) -> None:
+        self._commit_log = commit_log
+        self._log: SegmentQueue = commit_log.queue
+        self._last_record = last_record_offset(self._log)
+        self._expected = 0
+        """Where the next byte of the stream belongs, if the log is not empty."""
+        self._begun = False
+        """Whether the first piece of the stream has come."""
+        self._heartbeats = 0
+        self._pending = bytearray()
+        """What has come behind the log's end, of a record that is not whole; zeros in front, up to a sector's begin."""
+        self._padding = 0
+
+    def begin(self) -> int:
+        """Begin with a new stream; return the offset that it has to begin at, 0 for an empty log.
+
+        To ask for a record at offset 0 would be to say that the log is empty: it is compared from its second byte on.
+        """
+        self._expected = self._log.max_offset if self._last_record is None else max(self._last_record, 1)
+        self._begun = False
+        self._heartbeats = 0
+        self._forget_pending()
+        return self._expected
+
+    @property
+    def is_verified(self) -> bool:
+        """Return whether the master was seen to have the end of this log."""
+        return self._begun and self._expected >= self._log.max_offset
+
+    def take(self, piece: Piece) -> bool:
+        """Take the next piece of the stream; return whether the log has grown.
+
+        Raises DivergedError if it cannot be what follows. The log has all whole records in front of that by then.
+        """
+        if not self._begun:
+            self._begun = True
+            if self._log.max_offset == 0:
+                self._begin_empty(piece)
+        if piece.log_offset != self._expected:
+            raise DivergedError(
+                self._expected, "the master's log to go on here", f"that it goes on at {piece.log_offset}"
+            )
+        if piece.is_heartbeat:
+            self._note_heartbeat()
+            return False
+        self._heartbeats = 0
+        new = piece.data[self._compared(piece.data) :]
+        self._expected += len(piece.data)
+        if not new:
+            return False
+        self._pending += new
+        return self._append_whole_records()
+
+    # -- joining -----------------------------------------------------------------------------------
+
+    def _begin_empty(self, piece: Piece) -> None:
+        """Begin where the master's last file does."""
+        if piece.log_offset % self._log.segment_bytes:
+            raise DivergedError(
+                piece.log_offset, f"files of {self._log.segment_bytes} bytes", "a file that begins here"
+            )
+        self._expected = piece.log_offset
+        self._forget_pending()
+        hit("slave begins empty")
+
+    def _note_heartbeat(self) -> None:
+        self._heartbeats += 1
+        if not self.is_verified and self._heartbeats >= _IDLE_HEARTBEATS:
+            raise DivergedError(
+                self._expected,
+                f"the master to have the bytes up to {self._log.max_offset}, as this log does",
+                "that it has nothing here: its log is shorter, or begins behind",
+            )
+
+    def _compared(self, data: memoryview) -> int:
+        """Compare what the log has already; return how many bytes that is."""
+        at = self._expected
+        size_bytes = min(len(data), max(self._log.max_offset - at, 0))
+        if not size_bytes:
+            return 0
+        segment = self._log.find(at)
+        assert segment is not None, "a piece lies in one file, and the log has its begin"
+        position = at - segment.base_offset
+        own = bytes(segment.file.view(position, position + size_bytes))
+        if own != data[:size_bytes]:
+            differs = next(i for i in range(size_bytes) if own[i] != data[i])
+            raise DivergedError(at + differs, f"{own[differs]:#04x}, as in this log", f"{data[differs]:#04x}")
+        return size_bytes
+
+    # -- growing -----------------------------------------------------------------------------------
+
+    def _append_whole_records(self) -> bool:
+        """Move what is whole of what is pending behind the log's end; return whether that was anything."""
+        base = self._expected - len(self._pending) + self._padding
+        room = self._log.segment_bytes - base % self._log.segment_bytes
+        begin, end = self._padding, self._whole_records_end(base, room)
+        if end == begin:
+            return False
+        whole = memoryview(self._pending)[:end].toreadonly()
+        last = self._checked(whole, base)
+        store_timestamp_ms = self._commit_log.last_store_timestamp_ms
+        if last is not None:
+            self._last_record, store_timestamp_ms = last.physical_offset, last.store_timestamp_ms
+        if not self._commit_log.append_replicated(base, bytes(whole[begin:]), store_timestamp_ms):
+            raise OSError(f"no segment for what belongs at log offset {base}")
+        rest = bytes(self._pending[end:])
+        self._forget_pending(base + end - begin)
+        self._pending += rest
+        return True
+
+    def _whole_records_end(self, base: int, room: int) -> int:
+        """Return up to where the pending bytes are whole records, by the sizes they claim."""
+        pending, at = self._pending, self._padding
+        stop = self._padding + room
+        while len(pending) - at >= BLANK_BYTES:
+            size_bytes, magic = _HEAD.unpack_from(pending, at)
+            if magic == BLANK_MAGIC:
+                fits = size_bytes == stop - at
+            else:
+                fits = magic in _MAGICS and RECORD_BYTES_MIN <= size_bytes <= stop - at - BLANK_BYTES
+            if not fits:
+                found = bytes(pending[at : at + BLANK_BYTES]).hex()
+                raise DivergedError(base + at - self._padding, "a record's size and magic", found)
+            if len(pending) - at < size_bytes:
+                break
+            at += size_bytes
+        return at
+
+    def _checked(self, whole: memoryview, base: int) -> ScannedRecord | None:
+        """Check records; return the last, None if there is only a blank one."""
+        begin = self._padding
+        last = None
+        try:
+            for record in scan_records(
+                whole, begin, len(whole), file="what comes", base_offset=base - begin, check_crc=True
+            ):
+                last = record
+        except CorruptFileError as error:
+            found = f"{error.field} {error.found}"
+            raise DivergedError(
+                base - begin + error.offset, f"{error.field} {error.expected}", found
+            ) from error
+        return last
+
+    def _forget_pending(self, end_offset: int | None = None) -> None:
+        """Have nothing pending behind the log's end, where sectors count from the file's begin."""
+        end_offset = self._expected if end_offset is None else end_offset
+        self._padding = end_offset % self._log.segment_bytes % SECTOR_BYTES
+        self._pending = bytearray(self._padding)
+
+
+def last_record_offset(log: SegmentQueue) -> int | None:
+    """Return where the last record of a log begins; None if it has none, or damage hides it."""
+    for segment in reversed(log.segments):
+        wrote, last = segment.wrote.get(), None
+        view = segment.file.view(0, segment.size_bytes)
+        try:
+            for record in scan_records(
+                view, 0, wrote, file=segment.file.path, base_offset=segment.base_offset, check_crc=False
+            ):
+                last = record.physical_offset
+        except CorruptFileError:
+            return None
+        if last is not None:
+            return last
+    return None

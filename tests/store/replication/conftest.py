@@ -1,0 +1,89 @@
+"""A master and its slaves over real sockets and real files; and waiting for what other threads do."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tornlog.store.config import BrokerRole, StoreConfig
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageResult
+from tornlog.store.real.world import real_world
+from tornlog.store.replication.ha_service import HAService
+
+SEGMENT_BYTES = 4096
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    """Wait until something holds."""
+    pause = threading.Event()
+    for _ in range(2_000):
+        if holds():
+            return
+        pause.wait(0.005)
+    pytest.fail(f"never came: {what}")
+
+
+def log_bytes(store: MessageStore) -> bytes:
+    """Return the log from its first byte to its last."""
+    return b"".join(bytes(each.file.view(0, each.readable.get())) for each in store.log.segments)
+
+
+def put(store: MessageStore, number: int, body_bytes: int = 300, *, wait: bool = True) -> PutMessageResult:
+    """Put one message, told from all others by its body."""
+    body = f"{number}|".encode().ljust(body_bytes, b"x")
+    return store.put_message(replace(Message.of("T", body, keys=f"k{number}"), wait_store_ok=wait))
+
+
+class Node:
+    """One store with its replication, in a directory that outlives it."""
+
+    def __init__(self, config: StoreConfig) -> None:
+        self.config = config
+        self.store = MessageStore(real_world(), config)
+        self.store.load()
+        self.store.start()
+        self.ha = HAService(self.store.world, self.store)
+        self.ha.start()
+        self.runs = True
+
+    def stop(self) -> bool:
+        """Stop both; return whether the exit was clean."""
+        self.runs = False
+        self.ha.shutdown()
+        return self.store.shutdown()
+
+    @property
+    def client_state(self) -> str:
+        """Return how it stands with the master."""
+        assert self.ha.client is not None
+        return self.ha.client.state
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Callable[..., Node]]:
+    """Make, load and start a store of a name with its replication, stopped after the test."""
+    nodes: list[Node] = []
+
+    def start(name: str, role: BrokerRole, master: Node | None = None, **settings: object) -> Node:
+        config = StoreConfig(
+            str(tmp_path / name),
+            broker_role=role,
+            mapped_file_size_commit_log=SEGMENT_BYTES,
+            mapped_file_size_consume_queue=200,
+            max_message_size=2048,
+            max_hash_slot_num=50,
+            max_index_num=200,
+            ha_listen_port=0,
+            ha_master_address="" if master is None else master.ha.address,
+        )
+        nodes.append(Node(replace(config, **settings)))  # type: ignore[arg-type]
+        return nodes[-1]
+
+    yield start
+    for each in nodes:
+        if each.runs:
+            each.stop()

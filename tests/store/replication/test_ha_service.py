@@ -1,0 +1,272 @@
+"""Replication over real sockets: what slaves get, what puts are told, what breaks and mends."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.store.config import BrokerRole, FlushDiskType
+from tornlog.store.get_result import GetMessageStatus
+from tornlog.store.put_result import PutMessageStatus
+
+from .conftest import Node, eventually, log_bytes, put
+
+Start = Callable[..., Node]
+
+
+def caught_up(slave: Node, master: Node) -> None:
+    end = master.store.log.max_offset
+    eventually(lambda: slave.store.log.max_offset == end, f"{end}: {slave.client_state}")
+
+
+def following(node: Start, master: Node, name: str = "slave", **settings: object) -> Node:
+    """Start a slave and wait until its master knows of it."""
+    known = len(master.ha.connections)
+    slave = node(name, BrokerRole.SLAVE, master, **settings)
+    eventually(lambda: [each.reported >= 0 for each in master.ha.connections][known:] == [True], "a report")
+    return slave
+
+
+def test_a_slave_gets_every_byte_of_the_log_and_has_the_same_files(node: Start) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    slave = following(node, master)
+    for number in range(60):
+        put(master.store, number)
+    caught_up(slave, master)
+
+    assert len(master.store.log.segments) > 3
+    assert log_bytes(slave.store) == log_bytes(master.store)
+    assert [each.base_offset for each in slave.store.log.segments] == [
+        each.base_offset for each in master.store.log.segments
+    ]
+
+
+def test_a_slave_answers_pulls_and_queries_and_refuses_puts(node: Start) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    slave = following(node, master)
+    for number in range(20):
+        put(master.store, number)
+    caught_up(slave, master)
+    eventually(lambda: slave.store.get_max_offset_in_queue("T", 0) == 20, "dispatch")
+    found = slave.store.get_message("T", 0, 0, 20)
+
+    assert found.status is GetMessageStatus.FOUND
+    assert found.records == master.store.get_message("T", 0, 0, 20).records
+    assert len(slave.store.query_message("T", "k7", 32, 0, 1 << 62).records) == 1
+    assert put(slave.store, 0).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+
+
+def test_a_sync_master_is_told_when_a_slave_has_it(node: Start) -> None:
+    master = node("master", BrokerRole.SYNC_MASTER)
+    slave = following(node, master)
+    results = [put(master.store, number) for number in range(10)]
+
+    assert [result.status for result in results] == [PutMessageStatus.PUT_OK] * 10
+    assert log_bytes(slave.store) == log_bytes(master.store)
+
+
+def test_a_sync_master_without_a_slave_says_so_and_keeps_the_message(node: Start) -> None:
+    master = node("master", BrokerRole.SYNC_MASTER)
+    result = put(master.store, 0)
+
+    assert result.status is PutMessageStatus.SLAVE_NOT_AVAILABLE
+    assert result.is_stored
+    assert put(master.store, 1, wait=False).status is PutMessageStatus.PUT_OK
+
+
+@pytest.mark.parametrize("flush", FlushDiskType)
+def test_a_slave_that_takes_nothing_costs_a_put_its_time_out(node: Start, flush: FlushDiskType) -> None:
+    master = node("master", BrokerRole.SYNC_MASTER, flush_disk_type=flush, slave_timeout_ms=50)
+    network = master.store.world.network
+    assert network is not None
+    stubborn = network.connect(master.ha.address, 1000)
+    stubborn.send(bytes(8), 1000)
+    eventually(lambda: any(each.reported == 0 for each in master.ha.connections), "a report")
+    result = put(master.store, 0)
+    stubborn.close()
+
+    assert result.status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+    assert result.is_stored
+
+
+def test_a_slave_too_far_behind_is_not_waited_for(node: Start) -> None:
+    master = node("master", BrokerRole.SYNC_MASTER, ha_slave_fallbehind_max=1000, slave_timeout_ms=50)
+    network = master.store.world.network
+    assert network is not None
+    stubborn = network.connect(master.ha.address, 1000)
+    stubborn.send(bytes(8), 1000)
+    eventually(lambda: any(each.reported == 0 for each in master.ha.connections), "a report")
+    statuses = [put(master.store, number, 600).status for number in range(2)]
+    stubborn.close()
+
+    assert statuses == [PutMessageStatus.FLUSH_SLAVE_TIMEOUT, PutMessageStatus.SLAVE_NOT_AVAILABLE]
+
+
+def test_an_empty_slave_that_comes_late_begins_where_the_last_file_does(node: Start) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    for number in range(60):
+        put(master.store, number)
+    slave = node("slave", BrokerRole.SLAVE, master)
+    caught_up(slave, master)
+    last = master.store.log.segments[-1]
+
+    assert slave.store.min_phy_offset == last.base_offset > 0
+    assert log_bytes(slave.store) == bytes(last.file.view(0, last.readable.get()))
+    eventually(lambda: slave.store.get_max_offset_in_queue("T", 0) == 60, "dispatch")
+    found = slave.store.get_message("T", 0, slave.store.get_min_offset_in_queue("T", 0), 32)
+    assert found.records == master.store.get_message("T", 0, found.queue_offsets[0], 32).records
+    slave.stop()
+
+    again = node("slave", BrokerRole.SLAVE, master)
+    put(master.store, 60)
+    caught_up(again, master)
+    assert again.store.min_phy_offset == last.base_offset
+
+
+def test_a_slave_that_restarts_goes_on_where_it_was(node: Start) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    slave = following(node, master)
+    for number in range(20):
+        put(master.store, number)
+    caught_up(slave, master)
+    assert slave.stop()
+    for number in range(20, 40):
+        put(master.store, number)
+    again = node("slave", BrokerRole.SLAVE, master)
+    caught_up(again, master)
+
+    assert log_bytes(again.store) == log_bytes(master.store)
+    eventually(lambda: again.client_state == "following", "following")
+
+
+def test_a_slave_follows_its_master_again_after_the_master_was_away(node: Start) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    slave = node("slave", BrokerRole.SLAVE, master)
+    put(master.store, 0)
+    caught_up(slave, master)
+    assert master.stop()
+    back = node("master", BrokerRole.ASYNC_MASTER)
+    put(back.store, 1)
+    slave.ha.update_master_address(back.ha.address)
+    caught_up(slave, back)
+
+    assert log_bytes(slave.store) == log_bytes(back.store)
+
+
+def test_the_batch_size_may_cut_records_anywhere(node: Start) -> None:
+    master = node("master", BrokerRole.SYNC_MASTER, ha_transfer_batch_size=7)
+    slave = following(node, master)
+    statuses = {put(master.store, number).status for number in range(30)}
+
+    assert statuses == {PutMessageStatus.PUT_OK}
+    assert log_bytes(slave.store) == log_bytes(master.store)
+
+
+def test_a_sync_flush_slave_reports_what_is_durable(node: Start) -> None:
+    master = node("master", BrokerRole.SYNC_MASTER, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    slave = following(node, master, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    for number in range(10):
+        result = put(master.store, number)
+        assert result.status is PutMessageStatus.PUT_OK
+        assert result.append is not None
+        end = result.append.wrote_offset + result.append.wrote_bytes
+        assert slave.store.log.flushed_where.get() >= end
+
+
+def test_a_longer_slave_is_never_believed_and_says_that_it_is_longer(node: Start) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    slave = following(node, master)
+    for number in range(8):
+        put(master.store, number)
+    caught_up(slave, master)
+    slave.stop()
+    other = node("other", BrokerRole.SYNC_MASTER)
+    put(other.store, 0)
+    longer = node("slave", BrokerRole.SLAVE, other)
+    eventually(lambda: longer.client_state.startswith("diverged"), "divergence")
+    before = log_bytes(longer.store)
+
+    assert put(other.store, 1).status is PutMessageStatus.SLAVE_NOT_AVAILABLE
+    assert log_bytes(longer.store) == before
+    assert "goes on at" in longer.client_state
+
+
+def test_a_slave_with_another_history_is_not_spliced(node: Start) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    slave = following(node, master)
+    for number in range(3):
+        put(master.store, number)
+    caught_up(slave, master)
+    slave.stop()
+    other = node("other", BrokerRole.SYNC_MASTER)
+    for number in range(100, 110):
+        put(other.store, number)
+    diverged = node("slave", BrokerRole.SLAVE, other)
+    eventually(lambda: diverged.client_state.startswith("diverged"), "divergence")
+
+    assert "as in this log" in diverged.client_state
+    diverged.ha.update_master_address(master.ha.address)
+    put(master.store, 3)
+    caught_up(diverged, master)
+    assert log_bytes(diverged.store) == log_bytes(master.store)
+
+
+def test_puts_that_wait_for_a_slave_are_answered_when_replication_stops(node: Start) -> None:
+    master = node("master", BrokerRole.SYNC_MASTER)
+    slave = following(node, master)
+    slave.ha.shutdown()
+    eventually(lambda: not master.ha.connections, "the end of the connection")
+    assert slave.store.shutdown()
+    slave.runs = False
+
+    assert put(master.store, 0).status is PutMessageStatus.SLAVE_NOT_AVAILABLE
+
+
+def test_runtime_info_names_slaves_and_how_it_stands_with_the_master(node: Start) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    slave = node("slave", BrokerRole.SLAVE, master)
+    put(master.store, 0)
+    caught_up(slave, master)
+    end = master.store.log.max_offset
+    eventually(lambda: master.ha.connections[0].reported == end, "the report")
+    (told,) = [value for key, value in master.ha.runtime_info().items() if key.startswith("haSlave_")]
+
+    assert told == f"{end},{end}"
+    assert slave.ha.runtime_info()["haClientState"] == "following"
+    assert slave.ha.runtime_info()["haMasterAddress"] == master.ha.address
+
+
+def test_files_of_another_size_are_refused_by_name(node: Start) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    for number in range(60):
+        put(master.store, number)
+    slave = node("slave", BrokerRole.SLAVE, master, mapped_file_size_commit_log=16_384)
+    eventually(lambda: slave.client_state.startswith("diverged"), "divergence")
+
+    assert slave.store.log.max_offset == 0
+
+
+def test_two_slaves_follow_one_master(node: Start) -> None:
+    master = node("master", BrokerRole.SYNC_MASTER)
+    slaves = [following(node, master, name) for name in ("one", "two")]
+    for number in range(20):
+        put(master.store, number)
+    for slave in slaves:
+        caught_up(slave, master)
+        assert log_bytes(slave.store) == log_bytes(master.store)
+
+
+def test_a_pool_ships_what_is_committed(node: Start) -> None:
+    master = node(
+        "master",
+        BrokerRole.SYNC_MASTER,
+        transient_store_pool_enable=True,
+        transient_store_pool_size=3,
+        commit_interval_commit_log_ms=10,
+        commit_commit_log_least_pages=0,
+    )
+    slave = following(node, master)
+
+    assert {put(master.store, number).status for number in range(5)} == {PutMessageStatus.PUT_OK}
+    assert log_bytes(slave.store) == log_bytes(master.store)
+    assert replace(master.config).is_transient_store_pool_effective
