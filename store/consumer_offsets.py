@@ -90,6 +90,46 @@ class ConsumerOffsetManager(Service):
                 return self._light_offsets.get(key, -1)
             return self._offsets.get(key, {}).get(queue_id, -1)
 
+    def topics_of(self, group: str) -> list[str]:
+        """Return the topics a group has offsets in, in order of the alphabet."""
+        return sorted(topic for topic, one in self._pairs() if one == group)
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Return the groups that have offsets in a topic, in order of the alphabet."""
+        return sorted(group for one, group in self._pairs() if one == topic)
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        """Return topic and group of everything that has offsets."""
+        with self._lock:
+            keys = [*self._offsets, *self._light_offsets]
+        return [(topic, group) for topic, _, group in (key.rpartition(_SEPARATOR) for key in keys)]
+
+    def remove_group(self, group: str) -> None:
+        """Forget how far a group is."""
+        ending = f"{_SEPARATOR}{group}"
+        with self._lock:
+            for table in (self._offsets, self._light_offsets):
+                for key in [key for key in table if key.endswith(ending)]:
+                    del table[key]
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """Return all offsets as the file has them."""
+        fields: dict[str, Any] = {}
+        with self._lock:
+            if self._light_queues:
+                fields[_LIGHT_TABLE] = dict(sorted(self._light_offsets.items()))
+            fields[_TABLE] = {
+                key: dict(sorted(offsets.items())) for key, offsets in sorted(self._offsets.items())
+            }
+        return fields
+
+    def replace(self, raw: bytes, sender: str) -> None:
+        """Take over all offsets of another broker, in the file's form. CorruptFileError names what is wrong with it."""
+        offsets, light_offsets = self._parse(raw, sender)
+        with self._lock:
+            self._offsets, self._light_offsets = offsets, light_offsets
+
     def _is_light(self, group: str) -> bool:
         return self._light_queues and group.startswith(LIGHT_GROUP_PREFIX)
 
@@ -126,14 +166,7 @@ class ConsumerOffsetManager(Service):
 
     def _encoded(self) -> bytes:
         """Return the file's next content: names in order of the alphabet, where RocketMQ's order is that of chance."""
-        fields: dict[str, Any] = {}
-        with self._lock:
-            if self._light_queues:
-                fields[_LIGHT_TABLE] = dict(sorted(self._light_offsets.items()))
-            fields[_TABLE] = {
-                key: dict(sorted(offsets.items())) for key, offsets in sorted(self._offsets.items())
-            }
-        return encode_side_json(fields)
+        return encode_side_json(self.members)
 
     def step(self) -> None:
         """Wait one interval, then persist."""

@@ -112,6 +112,12 @@ class ScheduleMessageService(Service):
             self._durable[level] = offset
         return self.file.store(encoded_offsets(self._durable))
 
+    def take_over(self, offsets: Mapping[int, int]) -> None:
+        """Make durable the progress of the master, on a slave, which delivers nothing itself. Raises OSError."""
+        self.offsets = dict(offsets)
+        self._durable = dict(offsets)
+        self.file.store(encoded_offsets(self._durable))
+
     def _persist_now_and_then(self) -> int:
         """Persist if the interval is over; return for how many ms it is not."""
         now_ns = self.world.clock.monotonic_ns()

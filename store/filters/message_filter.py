@@ -1,5 +1,6 @@
 """What a pull asks of a filter: first about a queue entry, then, if that is not enough, about the record."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from ..formats.consume_queue_ext import ExtUnit
@@ -20,3 +21,6 @@ class MessageFilter(Protocol):
 
     def matches_record(self, raw: bytes) -> bool:
         """Return whether the message of a record is wanted."""
+
+    def matches_properties(self, properties: Mapping[str, str]) -> bool:
+        """Return whether a message with these properties, whose queue entry matches, is wanted."""

@@ -3,6 +3,8 @@
 Source: RocketMQ ExpressionMessageFilter.
 """
 
+from collections.abc import Mapping
+
 from ..errors import CorruptFileError
 from ..formats.consume_queue_ext import ExtUnit
 from ..formats.message import check_record
@@ -52,3 +54,7 @@ class SqlMessageFilter:
             return self._expression.matches({})
         text = raw[bounds.properties_at : bounds.end].decode(errors="replace")
         return self._expression.matches(decode_properties(text))
+
+    def matches_properties(self, properties: Mapping[str, str]) -> bool:
+        """Return whether the expression is true of these properties."""
+        return self._expression.matches(properties)

@@ -3,6 +3,7 @@
 Two tags with one hash both pass here, as in the broker; the client compares the strings.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..formats.consume_queue_ext import ExtUnit
@@ -39,4 +40,8 @@ class TagFilter:
 
     def matches_record(self, raw: bytes) -> bool:
         """Return True: what a queue entry says is all there is to it."""
+        return True
+
+    def matches_properties(self, properties: Mapping[str, str]) -> bool:
+        """Return True likewise."""
         return True

@@ -50,7 +50,7 @@ def read_broker_conf(text: str, root: str) -> BrokerConf:
         seen[spelling] = each.line
         setting = _SETTINGS.get(spelling)
         if setting is not None:
-            values[setting.name] = _value_of(setting, each)
+            values[setting.name] = value_of(setting, each.key, each.value, each.line)
             lines[setting.name] = each.line
         elif each.key in BROKER_KEYS:
             others[each.key] = each.value
@@ -97,12 +97,12 @@ def _shown(text: str) -> str:
 # -- values ----------------------------------------------------------------------------------------
 
 
-def _value_of(setting: Field[Any], one: Property) -> Any:
-    """Return a property's value as one of its setting's type."""
+def value_of(setting: Field[Any], key: str, text: str, line: int | None = None) -> Any:
+    """Return the text that a key has as a value of its setting's type. Raises ConfigError."""
     expected, read = _reader_of(setting)
-    value = read(one.value)
+    value = read(text)
     if value is None:
-        raise ConfigError(one.key, expected, _shown(one.value), line=one.line)
+        raise ConfigError(key, expected, _shown(text), line=line)
     return value
 
 

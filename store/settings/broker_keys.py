@@ -49,4 +49,11 @@ _UNREAD = """
 """
 """No 4.9 broker reads these, but files made after common instructions have them."""
 
-BROKER_KEYS = frozenset(" ".join((_BROKER, _STARTUP, _SERVER, _CLIENT, _DLEDGER, _UNREAD)).split())
+_OWN = """
+    masterAddr haHost heldPullsMax heldPullsOfClientMax
+    serverConnectionsMax serverConnectionsPerHostMax serverFrameTimeoutMillis serverOutputTimeoutMillis
+    serverHeldBytesMax
+"""
+"""Of this broker alone; RocketMQ would pass over them."""
+
+BROKER_KEYS = frozenset(" ".join((_BROKER, _STARTUP, _SERVER, _CLIENT, _DLEDGER, _UNREAD, _OWN)).split())

@@ -1,0 +1,181 @@
+"""Reads a plain_acl.yml, strictly: what RocketMQ would pass over, or take for DENY, is an error that names the line.
+
+    globalWhiteRemoteAddresses:
+    - 10.10.103.*
+    accounts:
+    - accessKey: RocketMQ
+      secretKey: 12345678
+      whiteRemoteAddress:
+      admin: false
+      defaultTopicPerm: DENY
+      defaultGroupPerm: SUB
+      topicPerms:
+      - topicA=DENY
+      - topicB=PUB|SUB
+      groupPerms:
+      - groupA=DENY
+
+A dataVersion, which RocketMQ's tools leave there, does not count. PyYAML, loaded only for this, is asked for nodes
+rather than values: they know their lines.
+Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from .addresses import NOBODY, AddressPattern, AddressPatternError, parse_address_pattern
+from .permissions import PERMISSIONS, Permission, group_resource
+from .rules import AccessRules, Account
+
+KEY_CHARACTERS_MIN = 7
+"""Of access and secret keys; RocketMQ's own bound."""
+_KEYS = ("globalWhiteRemoteAddresses", "accounts", "dataVersion")
+_ACCOUNT_KEYS = (
+    "accessKey",
+    "secretKey",
+    "whiteRemoteAddress",
+    "admin",
+    "defaultTopicPerm",
+    "defaultGroupPerm",
+    "topicPerms",
+    "groupPerms",
+)
+_BOOLEANS = {"true": True, "false": False}
+_Node = Any  # PyYAML's: a tag, a value, and a mark of where it stands
+_Value = TypeVar("_Value")
+
+
+class PlainAclError(ValueError):
+    """A file that says no rules: the line, what was expected there, what was found."""
+
+    def __init__(self, line: int, name: str, expected: str, found: str) -> None:
+        super().__init__(f"line {line}: {name}: expected {expected}, found {found}")
+        self.line = line
+
+
+def read_plain_acl(text: str) -> AccessRules:
+    """Read a file's text. Raises PlainAclError; ModuleNotFoundError where PyYAML is not installed."""
+    root = _compose(text)
+    if root is None:
+        return AccessRules({})
+    members = _members(root, "the file", _KEYS)
+    accounts: dict[str, Account] = {}
+    for node in _items(members.get("accounts"), "accounts"):
+        account = _account(node)
+        if account.access_key in accounts:
+            raise PlainAclError(_line(node), "accessKey", "one that is there once", repr(account.access_key))
+        accounts[account.access_key] = account
+    white = _items(members.get("globalWhiteRemoteAddresses"), "globalWhiteRemoteAddresses")
+    return AccessRules(accounts, tuple(_address(node, "globalWhiteRemoteAddresses") for node in white))
+
+
+def _compose(text: str) -> _Node:
+    import yaml
+
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise PlainAclError(
+            1 if mark is None else mark.line + 1, "file", "YAML", f"{error.problem or error.context}"
+        ) from error
+    except yaml.YAMLError as error:
+        raise PlainAclError(1, "file", "YAML", str(error)) from error
+
+
+def _account(node: _Node) -> Account:
+    members = _members(node, "an account", _ACCOUNT_KEYS)
+    perms: dict[str, Permission] = {}
+    for name, permission, at in _perms(members.get("topicPerms"), "topicPerms"):
+        _add(perms, name, permission, at, "topicPerms")
+    for name, permission, at in _perms(members.get("groupPerms"), "groupPerms"):
+        _add(perms, group_resource(name), permission, at, "groupPerms")
+    white = members.get("whiteRemoteAddress")
+    return Account(
+        _key(node, members, "accessKey"),
+        _key(node, members, "secretKey"),
+        NOBODY if white is None else _address(white, "whiteRemoteAddress"),
+        _one_of(members.get("admin"), "admin", _BOOLEANS, False),
+        _one_of(members.get("defaultTopicPerm"), "defaultTopicPerm", PERMISSIONS, Permission.DENY),
+        _one_of(members.get("defaultGroupPerm"), "defaultGroupPerm", PERMISSIONS, Permission.DENY),
+        perms,
+    )
+
+
+def _key(account: _Node, members: Mapping[str, _Node], name: str) -> str:
+    node = members.get(name)
+    text = "" if node is None else _text(node, name)
+    if len(text) < KEY_CHARACTERS_MIN:
+        line = _line(account if node is None else node)
+        raise PlainAclError(line, name, f"{KEY_CHARACTERS_MIN} characters or more", f"{len(text)}")
+    return text
+
+
+def _perms(node: _Node, name: str) -> Iterator[tuple[str, Permission, _Node]]:
+    for item in _items(node, name):
+        text = _text(item, name)
+        resource, equals, permission = (part.strip() for part in text.partition("="))
+        if not equals or not resource or permission not in PERMISSIONS:
+            expected = f"NAME=PERMISSION with one of {', '.join(PERMISSIONS)}"
+            raise PlainAclError(_line(item), name, expected, repr(text))
+        yield resource, PERMISSIONS[permission], item
+
+
+def _add(
+    perms: dict[str, Permission], name: str, permission: Permission, node: _Node, list_name: str
+) -> None:
+    if name in perms:
+        raise PlainAclError(_line(node), list_name, "each name once", repr(name))
+    perms[name] = permission
+
+
+# -- nodes -----------------------------------------------------------------------------------------
+
+
+def _line(node: _Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _members(node: _Node, what: str, known: tuple[str, ...]) -> dict[str, _Node]:
+    if node.id != "mapping":
+        raise PlainAclError(_line(node), what, "names with values", f"a {node.id}")
+    members: dict[str, _Node] = {}
+    for key, value in node.value:
+        name = _text(key, what)
+        if name not in known:
+            raise PlainAclError(_line(key), what, f"one of {', '.join(known)}", repr(name))
+        if name in members:
+            raise PlainAclError(_line(key), what, "each name once", repr(name))
+        members[name] = value
+    return members
+
+
+def _items(node: _Node, name: str) -> list[_Node]:
+    if node is None or (node.id == "scalar" and not node.value):
+        return []
+    if node.id != "sequence":
+        raise PlainAclError(_line(node), name, "a list", f"a {node.id}")
+    return list(node.value)
+
+
+def _text(node: _Node, name: str) -> str:
+    """Return a scalar as it is spelled, so that a key of digits stays a text."""
+    if node.id != "scalar":
+        raise PlainAclError(_line(node), name, "a text", f"a {node.id}")
+    return str(node.value)
+
+
+def _address(node: _Node, name: str) -> AddressPattern:
+    try:
+        return parse_address_pattern(_text(node, name))
+    except AddressPatternError as error:
+        raise PlainAclError(_line(node), name, "a pattern of addresses", str(error)) from error
+
+
+def _one_of(node: _Node, name: str, values: Mapping[str, _Value], default: _Value) -> _Value:
+    text = "" if node is None else _text(node, name).strip()
+    if not text:
+        return default
+    if text not in values:
+        raise PlainAclError(_line(node), name, f"one of {', '.join(values)}", repr(text))
+    return values[text]

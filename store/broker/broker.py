@@ -1,0 +1,106 @@
+"""The broker: RocketMQ's BrokerController. A store, what stands beside it, and answers to whatever clients ask.
+
+broker = Broker(world, StoreConfig("/var/lib/mq"), BrokerConfig(listen_port=10911))
+broker.load()
+broker.start()
+...                # a server hands requests to what broker.router() names, and tells broker.channel_closed
+broker.shutdown()
+"""
+
+from ..config import StoreConfig
+from ..world import World
+from .broker_config import BrokerConfig
+from .housekeeping import ClientHousekeepingService
+from .name_server import NameServer
+from .parts import BrokerParts
+from .registration import BrokerRegistration
+from .router import Router
+from .routes import router_of
+from .slave_synchronize import SlaveSynchronize
+
+
+class Broker(BrokerParts):
+    """One broker: its life, and who answers what."""
+
+    def __init__(
+        self, world: World, store_config: StoreConfig, config: BrokerConfig, *, plug_ins: str = ""
+    ) -> None:
+        super().__init__(world, store_config, config, plug_ins=plug_ins)
+        self.housekeeping = ClientHousekeepingService(world, self.consumers, self.producers, self.locks)
+        self.name_server = NameServer(world, config, self.topics)
+        self.synchronize: SlaveSynchronize | None = None
+        """What a slave copies its master's tables with."""
+        if self.is_slave and world.network is not None:
+            self.synchronize = SlaveSynchronize(self)
+        self.registration: BrokerRegistration | None = None
+        """What tells other name servers of this broker."""
+        if config.name_servers:
+            self.registration = BrokerRegistration(
+                self, lambda: self.name_server.ha_address, self._follow_master
+            )
+
+    def load(self) -> None:
+        """Read everything there is, and recover the store.
+
+        Raises StoreLockedError if another instance is alive, CorruptFileError if what is there cannot be read, OSError
+        if the disk fails.
+        """
+        self.store.load()
+        self.topics.load()
+        self.groups.load()
+        self.offsets.load()
+        if not self.is_slave:
+            self.offsets.clamp(self.store)  # a slave's are its master's, and its queues come after
+
+    def start(self) -> None:
+        """Start the store and all services; requests can be answered from now on.
+
+        Raises OSError if the disk fails, or slaves cannot be listened for; the store is then shut down again.
+        """
+        self.store.start()
+        try:
+            if not self.is_slave:
+                self.topics.add_system_topics()
+                self.groups.add_system_groups()
+            if self.ha is not None:
+                self.ha.start()
+                port = self.ha.address.rpartition(":")[2]
+                self.name_server.ha_address = f"{self.config.broker_ip1}:{port}"
+        except OSError:
+            self.store.shutdown()
+            raise
+        if not self.is_slave:
+            self.transactions.start()
+        self.offsets.start()
+        self.held_pulls.start()
+        self.housekeeping.start()
+        if self.synchronize is not None:
+            self.synchronize.start()
+        if self.registration is not None:
+            self.registration.start()
+
+    def shutdown(self) -> bool:
+        """Stop everything, the store last; return whether its exit was clean. No request comes any more."""
+        if self.registration is not None:
+            self.registration.shutdown()
+        if self.synchronize is not None:
+            self.synchronize.shutdown()
+        self.housekeeping.shutdown()
+        self.held_pulls.shutdown()
+        if not self.is_slave:
+            self.transactions.shutdown()
+        self.offsets.shutdown()
+        if self.ha is not None:
+            self.ha.shutdown()
+        return self.store.shutdown()
+
+    def router(self) -> Router:
+        """Return what answers which request: those to a broker and those to a name server."""
+        return router_of(self, self.name_server)
+
+    def _follow_master(self, address: str, ha_address: str) -> None:
+        """Follow the master that a name server knows of; one that settings name stays."""
+        if self.synchronize is not None and not self.config.master_addr:
+            self.synchronize.update_master_address(address)
+        if self.ha is not None and ha_address and not self.store.config.ha_master_address:
+            self.ha.update_master_address(ha_address)

@@ -1,0 +1,132 @@
+"""Every setting of a broker that is none of its store's: RocketMQ's names in Python's spelling, with its defaults.
+
+`read_broker_conf` hands on the keys that the store has no use for; `BrokerConfig.of` takes those that mean something
+here, and passes over the others, which RocketMQ knows and this broker has no use for either.
+Source: RocketMQ BrokerConfig.
+"""
+
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+from ..config import ConfigError, Key
+from ..formats.host import Host
+from ..settings.broker_conf import value_of
+from .permissions import PERM_READ_WRITE
+
+MASTER_ID = 0
+_INT_MAX = 0x7FFFFFFF
+_LONG_MAX = (1 << 63) - 1
+
+
+def _key(default: Any, name: str, minimum: int = 0, maximum: int = _INT_MAX, *, own: bool = False) -> Any:
+    return field(default=default, metadata={"key": Key(name, minimum, maximum, own)})
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """Settings of one broker. `_ms` are milliseconds."""
+
+    # -- who it is ---------------------------------------------------------------------------------
+    broker_name: str = _key("broker-a", "brokerName")
+    broker_cluster_name: str = _key("DefaultCluster", "brokerClusterName")
+    broker_id: int = _key(MASTER_ID, "brokerId", 0, _LONG_MAX)
+    broker_ip1: str = _key("127.0.0.1", "brokerIP1")
+    """The address that clients are told, and that records have as their storeHost."""
+    listen_port: int = _key(10911, "listenPort", 0, 65535)
+    ha_host: str = _key("127.0.0.1", "haHost", own=True)
+    """Where slaves connect to, at haListenPort; RocketMQ listens everywhere."""
+    region_id: str = _key("DefaultRegion", "regionId")
+    namesrv_addr: str = _key("", "namesrvAddr")
+    """Name servers beside the one built in, `host:port` separated by semicolons: each is told of this broker."""
+    register_name_server_period_ms: int = _key(30_000, "registerNameServerPeriod", 10_000, 60_000)
+    master_addr: str = _key("", "masterAddr", own=True)
+    """Of a slave: the `host:port` where its master is asked for topics, groups and offsets."""
+
+    # -- topics and groups -------------------------------------------------------------------------
+    broker_permission: int = _key(PERM_READ_WRITE, "brokerPermission", 0, 7)
+    auto_create_topic_enable: bool = _key(True, "autoCreateTopicEnable")
+    auto_create_subscription_group: bool = _key(True, "autoCreateSubscriptionGroup")
+    default_topic_queue_nums: int = _key(8, "defaultTopicQueueNums", 1, 1024)
+    cluster_topic_enable: bool = _key(True, "clusterTopicEnable")
+    broker_topic_enable: bool = _key(True, "brokerTopicEnable")
+    trace_topic_enable: bool = _key(False, "traceTopicEnable")
+    msg_trace_topic_name: str = _key("RMQ_SYS_TRACE_TOPIC", "msgTraceTopicName")
+    trace_on: bool = _key(True, "traceOn")
+    validate_system_topic_when_update_topic: bool = _key(True, "validateSystemTopicWhenUpdateTopic")
+
+    # -- sending -----------------------------------------------------------------------------------
+    start_accept_send_request_time_stamp_ms: int = _key(0, "startAcceptSendRequestTimeStamp", 0, _LONG_MAX)
+    reject_transaction_message: bool = _key(False, "rejectTransactionMessage")
+    transaction_timeout_ms: int = _key(6_000, "transactionTimeOut", 0, _LONG_MAX)
+    transaction_check_max: int = _key(15, "transactionCheckMax")
+    transaction_check_interval_ms: int = _key(60_000, "transactionCheckInterval", 1, _LONG_MAX)
+    store_reply_message_enable: bool = _key(True, "storeReplyMessageEnable")
+
+    # -- consuming ---------------------------------------------------------------------------------
+    short_polling_time_ms: int = _key(1_000, "shortPollingTimeMills", 1, _LONG_MAX)
+    notify_consumer_ids_changed_enable: bool = _key(True, "notifyConsumerIdsChangedEnable")
+    slave_read_enable: bool = _key(False, "slaveReadEnable")
+    enable_property_filter: bool = _key(False, "enablePropertyFilter")
+    enable_calc_filter_bit_map: bool = _key(False, "enableCalcFilterBitMap")
+    flush_consumer_offset_interval_ms: int = _key(5_000, "flushConsumerOffsetInterval", 1)
+    held_pulls_max: int = _key(100_000, "heldPullsMax", own=True)
+    """How many pulls wait for messages at the most; the next is answered PULL_NOT_FOUND at once."""
+    held_pulls_of_client_max: int = _key(10_000, "heldPullsOfClientMax", own=True)
+    """How many of them come over one connection."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, key = getattr(self, one.name), one.metadata["key"]
+            if type(value) is int and not key.minimum <= value <= key.maximum:
+                raise ConfigError(key.name, f"{key.minimum} to {key.maximum}", value)
+        for name in (self.broker_name, self.broker_cluster_name):
+            if not name:
+                raise ConfigError("brokerName and brokerClusterName", "a name", name)
+        try:
+            Host.of_address(self.address)
+        except ValueError as error:
+            raise ConfigError("brokerIP1", "an IP address", self.broker_ip1) from error
+
+    @classmethod
+    def of(cls, others: Mapping[str, str], **settings: Any) -> "BrokerConfig":
+        """Return what the keys of a broker.conf say, with settings in place of what it does. Raises ConfigError."""
+        said = {
+            one.name: value_of(one, key, others[key])
+            for one in fields(cls)
+            if (key := one.metadata["key"].name) in others
+        }
+        return cls(**{**said, **settings})
+
+    @property
+    def address(self) -> str:
+        """Return where clients reach the broker, as `host:port`, an IPv6 host in brackets."""
+        host = f"[{self.broker_ip1}]" if ":" in self.broker_ip1 else self.broker_ip1
+        return f"{host}:{self.listen_port}"
+
+    @property
+    def store_host(self) -> Host:
+        """Return the same as records have it."""
+        return Host.of_address(self.address)
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """Return the addresses of namesrvAddr."""
+        return tuple(filter(None, (address.strip() for address in self.namesrv_addr.split(";"))))
+
+
+OWN_KEYS = frozenset(one.metadata["key"].name for one in fields(BrokerConfig) if one.metadata["key"].own)
+"""Keys that RocketMQ would not know."""
+
+
+def settings_of(config: BrokerConfig) -> dict[str, str]:
+    """Return every setting by its key, as a broker.conf has it."""
+    return {_name(one): _spelled(getattr(config, one.name)) for one in fields(BrokerConfig)}
+
+
+def _name(one: "Field[Any]") -> str:
+    return str(one.metadata["key"].name)
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,70 @@
+"""Reads the fields of a request, all of which travel as texts, as what they stand for.
+
+A field that is missing or no such thing refuses the request with SYSTEM_ERROR and a remark that names field, expected
+and found. Fields nobody asks for are passed over: newer clients send more of them.
+Source: RocketMQ RemotingCommand.decodeCommandCustomHeader.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NoReturn
+
+from .requests import RequestRefusedError, ResponseCode
+
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+_DIGITS = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_BOOLEANS = {"true": True, "false": False}
+_SHOWN_CHARACTERS = 80
+
+
+class ExtFields:
+    """The fields of one request. Every method takes a default for a field that need not be there; else it must."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        self._fields = fields
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return a field as it is."""
+        value = self._fields.get(name, default)
+        if value is None:
+            refuse_field(name, "a text", None)
+        return value
+
+    def int32(self, name: str, default: int | None = None) -> int:
+        """Return a field that is an integer of 32 bits."""
+        return self._integer(name, default, INT_MAX, "an integer of 32 bits")
+
+    def int64(self, name: str, default: int | None = None) -> int:
+        """Return a field that is an integer of 64 bits."""
+        return self._integer(name, default, LONG_MAX, "an integer of 64 bits")
+
+    def boolean(self, name: str, default: bool | None = None) -> bool:
+        """Return a field that is true or false."""
+        text = self._fields.get(name)
+        value = default if text is None else _BOOLEANS.get(text.lower())
+        if value is None:
+            refuse_field(name, "true or false", text)
+        return value
+
+    def has(self, name: str) -> bool:
+        """Return whether a field is there."""
+        return name in self._fields
+
+    def _integer(self, name: str, default: int | None, most: int, expected: str) -> int:
+        text = self._fields.get(name)
+        if text is None:
+            if default is None:
+                refuse_field(name, expected, None)
+            return default
+        if not _DIGITS.fullmatch(text) or not -most - 1 <= (value := int(text)) <= most:
+            refuse_field(name, expected, text)
+        return value
+
+
+def refuse_field(name: str, expected: str, found: str | None) -> NoReturn:
+    """Refuse a request for one of its fields; found is None where there is no such field."""
+    shown = "no such field" if found is None else repr(found[:_SHOWN_CHARACTERS])
+    raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"{name}: expected {expected}, found {shown}")

@@ -1,0 +1,126 @@
+"""What a server lets its clients have, so that none of them can take what belongs to the others.
+
+Defaults of queues, ages and the idle time are RocketMQ's; the others are this server's own. Numbers of tasks are
+smaller than RocketMQ's: what does not wait gains nothing from company.
+Source: RocketMQ BrokerConfig, NettyServerConfig, BrokerFastFailure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ..config import KIB, MIB, ConfigError
+from .router import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """One kind of request."""
+
+    tasks: int
+    queue_capacity: int
+    """How many requests wait at the most; the next is answered SYSTEM_BUSY at once."""
+    wait_ms_max: int | None = None
+    """How long a request waits at the most, then it is answered SYSTEM_BUSY; None: for ever."""
+
+
+POOL_LIMITS: Mapping[Pool, PoolLimits] = {
+    Pool.SEND_MESSAGE: PoolLimits(16, 10_000, 200),
+    Pool.PULL_MESSAGE: PoolLimits(8, 100_000, 5_000),
+    Pool.REPLY_MESSAGE: PoolLimits(2, 10_000),
+    Pool.QUERY_MESSAGE: PoolLimits(4, 20_000),
+    Pool.CLIENT_MANAGE: PoolLimits(2, 1_000_000),
+    Pool.CONSUMER_MANAGE: PoolLimits(4, 1_000_000),
+    Pool.HEARTBEAT: PoolLimits(2, 50_000, 31_000),
+    Pool.END_TRANSACTION: PoolLimits(4, 100_000, 3_000),
+    Pool.ADMIN: PoolLimits(4, 10_000),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """All kinds of requests, and connections. Bytes are those of frames, whether they come, wait or go."""
+
+    pools: Mapping[Pool, PoolLimits] = field(default_factory=lambda: POOL_LIMITS)
+    connections_max: int = 16_384
+    connections_per_host_max: int = 12_288
+    """So that one host cannot take them all."""
+    idle_ms_max: int = 120_000
+    """A connection over which nothing has come or gone for so long is closed."""
+    frame_ms_max: int = 60_000
+    """A frame that has begun is whole after so long, or its connection is closed."""
+    output_ms_max: int = 30_000
+    """A client takes at least a byte of what waits for it in so long, or its connection is closed."""
+    output_bytes_max: int = 16 * MIB
+    """What waits to be taken by one client; more, and its connection is closed."""
+    output_pause_bytes: int = 256 * KIB
+    """A client that leaves so much lying is not listened to until it has taken it."""
+    requests_bytes_max: int = 32 * MIB
+    """Requests of one client that wait or are under way; with more it is not listened to until some are answered."""
+    held_bytes_max: int = 512 * MIB
+    """All of this of all clients; beyond it whoever has been slow for longest goes, and requests are refused."""
+
+    def with_pool(self, pool: Pool, limits: PoolLimits) -> "ServerLimits":
+        """Return these limits with others for one kind of request."""
+        return replace(self, pools={**self.pools, pool: limits})
+
+
+_POOL_KEYS: Mapping[Pool, tuple[str, str | None, str | None]] = {
+    Pool.SEND_MESSAGE: (
+        "sendMessageThreadPoolNums",
+        "sendThreadPoolQueueCapacity",
+        "waitTimeMillsInSendQueue",
+    ),
+    Pool.PULL_MESSAGE: (
+        "pullMessageThreadPoolNums",
+        "pullThreadPoolQueueCapacity",
+        "waitTimeMillsInPullQueue",
+    ),
+    Pool.REPLY_MESSAGE: ("processReplyMessageThreadPoolNums", "replyThreadPoolQueueCapacity", None),
+    Pool.QUERY_MESSAGE: ("queryMessageThreadPoolNums", "queryThreadPoolQueueCapacity", None),
+    Pool.CLIENT_MANAGE: ("clientManageThreadPoolNums", "clientManagerThreadPoolQueueCapacity", None),
+    Pool.CONSUMER_MANAGE: ("consumerManageThreadPoolNums", "consumerManagerThreadPoolQueueCapacity", None),
+    Pool.HEARTBEAT: (
+        "heartbeatThreadPoolNums",
+        "heartbeatThreadPoolQueueCapacity",
+        "waitTimeMillsInHeartbeatQueue",
+    ),
+    Pool.END_TRANSACTION: (
+        "endTransactionThreadPoolNums",
+        "endTransactionPoolQueueCapacity",
+        "waitTimeMillsInTransactionQueue",
+    ),
+    Pool.ADMIN: ("adminBrokerThreadPoolNums", None, None),
+}
+"""RocketMQ's keys for the number of tasks, the queue's capacity and the longest wait of each kind."""
+_IDLE_KEY = "serverChannelMaxIdleTimeSeconds"
+_FAST_FAILURE_KEY = "brokerFastFailureEnable"
+_TASKS_MAX = 1_024
+_INT_MAX = 0x7FFFFFFF
+
+
+def server_limits_of(others: Mapping[str, str], limits: ServerLimits | None = None) -> ServerLimits:
+    """Return limits with what the keys of a broker.conf say in their place. Raises ConfigError."""
+    limits = limits or ServerLimits()
+    ages = others.get(_FAST_FAILURE_KEY, "true").lower() != "false"
+    for pool, (tasks_key, capacity_key, wait_key) in _POOL_KEYS.items():
+        one = limits.pools[pool]
+        wait_ms_max = one.wait_ms_max
+        if wait_key is not None and wait_ms_max is not None:
+            wait_ms_max = _number(others, wait_key, wait_ms_max, _INT_MAX) if ages else None
+        capacity = one.queue_capacity
+        if capacity_key is not None:
+            capacity = _number(others, capacity_key, capacity, _INT_MAX)
+        tasks = _number(others, tasks_key, one.tasks, _TASKS_MAX)
+        limits = limits.with_pool(pool, PoolLimits(tasks, capacity, wait_ms_max))
+    return replace(
+        limits, idle_ms_max=1_000 * _number(others, _IDLE_KEY, limits.idle_ms_max // 1_000, 86_400)
+    )
+
+
+def _number(others: Mapping[str, str], key: str, default: int, most: int) -> int:
+    text = others.get(key)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:20]) <= most:
+        raise ConfigError(key, f"a number from 1 to {most}", text[:80])
+    return int(text)

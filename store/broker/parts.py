@@ -1,0 +1,148 @@
+"""What a broker is made of, and who tells whom: the one place where a broker's parts are made and joined.
+
+    the store, its consumer offsets and transactions; topics and groups; who is connected; what waits
+
+Nothing runs here; `Broker` starts and stops it all, and processors are given all of it.
+"""
+
+from collections.abc import Callable, Mapping
+
+from ..config import BrokerRole, ConfigError, StoreConfig
+from ..consumer_offsets import LIGHT_GROUP_PREFIX, ConsumerOffsetManager
+from ..filters.calc_bit_map import use_bit_maps
+from ..filters.consumer_filter import ConsumerFilterManager
+from ..formats.message import decode_record
+from ..message_store import MessageStore
+from ..message_store_protocol import MessageStoreProtocol
+from ..plugins import PluginContext, build_message_store
+from ..replication.ha_service import HAService
+from ..transactions.service import TransactionalMessageService
+from ..transactions.verdict import TransactionConfig
+from ..world import World
+from .broker_config import MASTER_ID, BrokerConfig
+from .channel import Channel
+from .consumers import ConsumerManager
+from .long_polling import PullRequestHoldService
+from .producers import ProducerManager
+from .pull_rates import PullRates
+from .pushes import Pushes
+from .rebalance_locks import RebalanceLockManager
+from .subscription_groups import SubscriptionGroupManager
+from .subscriptions import SubscriptionData
+from .topics import TopicConfigManager
+
+
+class BrokerParts:
+    """The parts of one broker. plug_ins: the stores around its store, as messageStorePlugIn has them."""
+
+    def __init__(
+        self, world: World, store_config: StoreConfig, config: BrokerConfig, *, plug_ins: str = ""
+    ) -> None:
+        if store_config.broker_role is BrokerRole.SLAVE and config.broker_id == MASTER_ID:
+            raise ConfigError("brokerId", "more than 0 on a slave", config.broker_id)
+        self.world = world
+        self.config = config
+        self.own_store = MessageStore(world, store_config)
+        context = PluginContext(world, store_config)
+        self.store: MessageStoreProtocol = build_message_store(plug_ins, context, self.own_store)
+        directory = store_config.config_directory
+        self.topics = TopicConfigManager(world, directory, config)
+        self.groups = SubscriptionGroupManager(world, directory, config)
+        self.offsets = ConsumerOffsetManager(
+            world,
+            directory,
+            flush_interval_ms=config.flush_consumer_offset_interval_ms,
+            light_queues=store_config.enable_lmq,
+        )
+        self.transactions = TransactionalMessageService(
+            world,
+            self.own_store,
+            self.offsets,
+            TransactionConfig(
+                config.transaction_timeout_ms,
+                config.transaction_check_max,
+                config.transaction_check_interval_ms,
+                config.store_host,
+            ),
+        )
+        self.filters: ConsumerFilterManager | None = None
+        """Whose SQL expressions are known before messages are dispatched, if settings ask for that."""
+        if config.enable_calc_filter_bit_map:
+            self.filters = use_bit_maps(self.own_store)
+        self.consumers = ConsumerManager(world)
+        self.producers = ProducerManager(world)
+        self.locks = RebalanceLockManager(world)
+        self.pushes = Pushes(world, self.producers)
+        self.pull_rates = PullRates(world)
+        self.ha: HAService | None = None
+        """Replication, where there is a network."""
+        if world.network is not None:
+            self.ha = HAService(world, self.own_store, config.ha_host)
+        self.server_info: Callable[[], Mapping[str, str]] = dict
+        """What the server in front has to tell of itself."""
+        self.held_pulls = PullRequestHoldService(world, self.store, config)
+        self.consumers.on_changed = self.pushes.consumer_ids_changed
+        self.consumers.on_registered = self._register_filters
+        self.consumers.on_gone = self._unregister_filters
+        self.transactions.on_check = self.pushes.check_transaction
+        self.store.on_arriving.append(self.held_pulls.on_arriving)
+        self._queue_turn = world.tasks.cell("queue turn")
+
+    @property
+    def is_slave(self) -> bool:
+        """Return whether this broker only follows another."""
+        return self.store.config.broker_role is BrokerRole.SLAVE
+
+    def next_turn(self, queues: int) -> int:
+        """Return a queue id below queues: each in its turn, where RocketMQ draws one."""
+        return self._queue_turn.add(1) % queues if queues > 0 else 0
+
+    def channel_closed(self, channel: Channel) -> None:
+        """Forget whoever was at the other end of a connection that has ended."""
+        self.held_pulls.forget(channel)
+        self.producers.close(channel)
+        self.consumers.close(channel)
+
+    # -- queues ------------------------------------------------------------------------------------
+
+    def has_queue(self, topic: str, queue_id: int) -> bool:
+        """Return whether there is a queue: one of a topic, or a light queue."""
+        config = self.topics.get(topic)
+        if config is not None:
+            return 0 <= queue_id < config.queue_nums
+        return self.store.config.enable_lmq and queue_id == 0 and topic.startswith(LIGHT_GROUP_PREFIX)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Return the offset behind a queue's last message, 0 if there is no such queue."""
+        return self.store.get_max_offset_in_queue(topic, queue_id) if self.has_queue(topic, queue_id) else 0
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Return the offset of a queue's first message, 0 if there is no such queue."""
+        return max(0, self.store.get_min_offset_in_queue(topic, queue_id))
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """Return the offset of the message that was stored nearest to a time, 0 if there is no such queue."""
+        if not self.has_queue(topic, queue_id):
+            return 0
+        return self.store.get_offset_in_queue_by_time(topic, queue_id, timestamp_ms)
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """Return when the message at an offset of a queue was stored, in ms since 1970; -1 if there is none."""
+        if offset < 0 or not self.has_queue(topic, queue_id):
+            return -1
+        found = self.store.get_message(topic, queue_id, offset, 1)
+        if not found.records or found.queue_offsets[0] != offset:
+            return -1
+        return decode_record(found.records[0], 0, file="commitlog").store_timestamp_ms
+
+    # -- filters -----------------------------------------------------------------------------------
+
+    def _register_filters(self, group: str, subscriptions: tuple[SubscriptionData, ...]) -> None:
+        if self.filters is not None:
+            for each in subscriptions:
+                if not each.is_tag:
+                    self.filters.register(each.topic, group, each.expression, each.version)
+
+    def _unregister_filters(self, group: str) -> None:
+        if self.filters is not None:
+            self.filters.unregister(group)

@@ -1,0 +1,54 @@
+"""END_TRANSACTION: a producer says what is to become of a half message.
+
+Source: RocketMQ EndTransactionProcessor.
+"""
+
+from ...formats.message import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK
+from ...formats.remoting.command import RemotingCommand
+from ...transactions.half_message import EndTransaction
+from ...transactions.service import EndTransactionStatus
+from ..channel import Channel
+from ..ext_fields import ExtFields
+from ..parts import BrokerParts
+from ..requests import RequestRefusedError, ResponseCode
+from ..responses import response_to
+from ..sending import PUT_CODES, put_remark
+
+_DONE = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
+
+
+class EndTransactionProcessor:
+    """Carries out decisions."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+
+    def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+        """Decide a transaction; a producer that does not know yet decides nothing, and will be asked."""
+        fields = ExtFields(request.ext_fields)
+        decision = fields.int32("commitOrRollback")
+        named = EndTransaction(
+            fields.text("producerGroup"),
+            fields.int64("tranStateTableOffset"),
+            fields.int64("commitLogOffset"),
+        )
+        transactions = self._parts.transactions
+        if decision == TRANSACTION_NONE:
+            return None
+        if decision == TRANSACTION_COMMIT:
+            result = transactions.commit(named)
+        elif decision == TRANSACTION_ROLLBACK:
+            result = transactions.rollback(named)
+        else:
+            expected = f"{TRANSACTION_NONE}, {TRANSACTION_COMMIT} or {TRANSACTION_ROLLBACK}"
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                f"commitOrRollback: expected {expected}, found {decision}",
+            )
+        if result.status is EndTransactionStatus.SLAVE_NOT_AVAILABLE:
+            return response_to(request, ResponseCode.SLAVE_NOT_AVAILABLE, result.status.value)
+        if result.status not in _DONE:
+            return response_to(request, ResponseCode.SYSTEM_ERROR, result.status.value)
+        if result.put is None:
+            return response_to(request, ResponseCode.SUCCESS)
+        return response_to(request, PUT_CODES[result.put.status], put_remark(result.put.status))

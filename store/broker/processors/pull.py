@@ -1,0 +1,212 @@
+"""PULL_MESSAGE: gives a consumer the messages of a queue from an offset on, or holds the request until there are some.
+
+    sysFlag  1 a commitOffset is there, 2 may be held, 4 the subscription is in the fields, 8 class filter, 16 lite pull
+
+Source: RocketMQ PullMessageProcessor, PullSysFlag.
+"""
+
+from ...errors import StoreError
+from ...filters.message_filter import MessageFilter
+from ...formats.remoting.command import RemotingCommand
+from ...formats.remoting.json_body import encode_json_body
+from ...get_result import GetMessageResult, GetMessageStatus
+from ...message import Message
+from ..broker_config import MASTER_ID
+from ..channel import Channel
+from ..ext_fields import ExtFields
+from ..long_polling import HeldPull
+from ..parts import BrokerParts
+from ..permissions import PERM_READ
+from ..requests import RequestRefusedError, ResponseCode
+from ..responses import response_to
+from ..subscription_groups import SubscriptionGroupConfig
+from ..subscriptions import TAG, SubscriptionData
+from ..topic_names import OFFSET_MOVED_EVENT
+from .answering import answering
+
+COMMIT_OFFSET_FLAG = 1
+SUSPEND_FLAG = 2
+SUBSCRIPTION_FLAG = 4
+CLASS_FILTER_FLAG = 8
+_BROADCASTING = "BROADCASTING"
+_NS_PER_MS = 1_000_000
+
+_CODES = {
+    GetMessageStatus.FOUND: ResponseCode.SUCCESS,
+    GetMessageStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class PullMessageProcessor:
+    """Answers pulls, when they come and when they have been held."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+        self._again = answering(lambda request, channel: self._pull(request, channel, may_hold=False))
+        parts.held_pulls.answer = self._answer_held
+
+    def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+        """Answer a pull; None if it is held."""
+        return self._pull(request, channel, may_hold=True)
+
+    def _answer_held(self, request: RemotingCommand, channel: Channel) -> None:
+        response = self._again(request, channel)
+        assert response is not None, "a pull is held once"
+        channel.send(response)
+
+    def _pull(self, request: RemotingCommand, channel: Channel, *, may_hold: bool) -> RemotingCommand | None:
+        parts, fields = self._parts, ExtFields(request.ext_fields)
+        group, topic = fields.text("consumerGroup"), fields.text("topic")
+        queue_id, offset = fields.int32("queueId"), fields.int64("queueOffset")
+        most, sys_flag = fields.int32("maxMsgNums"), fields.int32("sysFlag")
+        commit_offset, suspend_ms = fields.int64("commitOffset"), fields.int64("suspendTimeoutMillis")
+        group_config = self._group(group)
+        self._check_queue(topic, queue_id)
+        wanted = self._filter(fields, group_config, topic, sys_flag)
+        result = parts.store.get_message(topic, queue_id, offset, max(1, most), wanted=wanted)
+        if may_hold and sys_flag & COMMIT_OFFSET_FLAG and not parts.is_slave and commit_offset >= 0:
+            parts.offsets.commit_offset(group, topic, queue_id, commit_offset)
+        if result.records:
+            parts.pull_rates.count(group, len(result.records))
+        code = _code_of(result, offset)
+        if code is ResponseCode.PULL_NOT_FOUND and may_hold and sys_flag & SUSPEND_FLAG:
+            if not parts.store.config.long_polling_enable:
+                suspend_ms = parts.config.short_polling_time_ms
+            due_ns = parts.world.clock.monotonic_ns() + max(0, suspend_ms) * _NS_PER_MS
+            if parts.held_pulls.hold(HeldPull(request, channel, topic, queue_id, offset, wanted, due_ns)):
+                return None
+        broker_id = self._suggested_broker(result, group_config)
+        if code is ResponseCode.PULL_OFFSET_MOVED:
+            if parts.is_slave and not parts.store.config.offset_check_in_slave:
+                code, broker_id = ResponseCode.PULL_RETRY_IMMEDIATELY, group_config.broker_id
+            else:
+                self._note_moved(group, topic, queue_id, offset, result)
+        answer = {
+            "suggestWhichBrokerId": str(broker_id),
+            "nextBeginOffset": str(result.next_begin_offset),
+            "minOffset": str(result.min_offset),
+            "maxOffset": str(result.max_offset),
+        }
+        return response_to(request, code, result.status.value, answer, b"".join(result.records))
+
+    # -- checks ------------------------------------------------------------------------------------
+
+    def _group(self, group: str) -> SubscriptionGroupConfig:
+        if not self._parts.config.broker_permission & PERM_READ:
+            raise RequestRefusedError(ResponseCode.NO_PERMISSION, "this broker may not be pulled from")
+        config = self._parts.groups.find(group)
+        if config is None:
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group {group[:255]!r}: there is none",
+            )
+        if not config.consume_enable:
+            raise RequestRefusedError(ResponseCode.NO_PERMISSION, f"group {group!r} may not consume")
+        return config
+
+    def _check_queue(self, topic: str, queue_id: int) -> None:
+        config = self._parts.topics.get(topic)
+        if config is None:
+            raise RequestRefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic {topic[:255]!r}: there is none")
+        if not config.is_readable:
+            raise RequestRefusedError(ResponseCode.NO_PERMISSION, f"topic {topic!r} may not be pulled from")
+        if not 0 <= queue_id < config.read_queue_nums:
+            expected = f"0 to {config.read_queue_nums - 1}"
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                f"queueId of topic {topic!r}: expected {expected}, found {queue_id}",
+            )
+
+    def _filter(
+        self, fields: ExtFields, group: SubscriptionGroupConfig, topic: str, sys_flag: int
+    ) -> MessageFilter:
+        """Return what tells the messages that the consumer wants."""
+        version = fields.int64("subVersion")
+        if sys_flag & SUBSCRIPTION_FLAG:
+            subscription = SubscriptionData(
+                topic,
+                fields.text("subscription", ""),
+                fields.text("expressionType", TAG),
+                version,
+                class_filter_mode=bool(sys_flag & CLASS_FILTER_FLAG),
+            )
+            subscription.check()
+        else:
+            subscription = self._registered(group, topic, version)
+        if subscription.is_tag:
+            return subscription.filter()
+        if not self._parts.config.enable_property_filter:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                f"expressionType {subscription.expression_type}: enablePropertyFilter is false on this broker",
+            )
+        filters = self._parts.filters
+        return subscription.filter(None if filters is None else filters.find(topic, group.group))
+
+    def _registered(self, group: SubscriptionGroupConfig, topic: str, version: int) -> SubscriptionData:
+        """Return what the last heartbeat of the group's clients said of a topic."""
+        info = self._parts.consumers.group(group.group)
+        if info is None:
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"group {group.group!r}: no heartbeat of it has come"
+            )
+        if not group.consume_broadcast_enable and info.message_model == _BROADCASTING:
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION, f"group {group.group!r} may not consume by broadcasting"
+            )
+        found = info.subscriptions.get(topic)
+        if found is None:
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"group {group.group!r}: no subscription to {topic!r}"
+            )
+        if found.version < version:
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                f"group {group.group!r}: subVersion: expected at most {found.version}, found {version}",
+            )
+        return found
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def _suggested_broker(self, result: GetMessageResult, group: SubscriptionGroupConfig) -> int:
+        """Return from which broker the consumer is to pull next."""
+        if not self._parts.config.slave_read_enable:
+            return MASTER_ID
+        return (
+            group.which_broker_when_consume_slowly if result.suggest_pulling_from_slave else group.broker_id
+        )
+
+    def _note_moved(
+        self, group: str, topic: str, queue_id: int, offset: int, result: GetMessageResult
+    ) -> None:
+        """Leave a message that a consumer was sent elsewhere. Should that fail, the pull is answered all the same."""
+        event = {
+            "consumerGroup": group,
+            "messageQueue": {
+                "brokerName": self._parts.config.broker_name,
+                "queueId": queue_id,
+                "topic": topic,
+            },
+            "offsetNew": result.next_begin_offset,
+            "offsetRequest": offset,
+        }
+        host = self._parts.config.store_host
+        message = Message.of(OFFSET_MOVED_EVENT, encode_json_body(event), tags=group, keys=group)
+        message.born_timestamp_ms = self._parts.world.clock.now_ms()
+        message.born_host = message.store_host = host
+        message.wait_store_ok = False
+        try:
+            self._parts.store.put_message(message)
+        except (StoreError, OSError):
+            return  # only an event
+
+
+def _code_of(result: GetMessageResult, offset: int) -> ResponseCode:
+    if result.status is GetMessageStatus.NO_MESSAGE_IN_QUEUE:
+        return ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
+    return _CODES[result.status]

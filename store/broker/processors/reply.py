@@ -1,0 +1,95 @@
+"""SEND_REPLY_MESSAGE, SEND_REPLY_MESSAGE_V2: the answer of a consumer to a message whose producer waits for one.
+
+The producer's connection is found by the client id that its message had in REPLY_TO_CLIENT, and is sent the reply at
+once (PUSH_REPLY_MESSAGE_TO_CLIENT); it is stored, too, unless settings say otherwise.
+Source: RocketMQ ReplyMessageProcessor, ReplyMessageRequestHeader.
+"""
+
+from ...formats.properties import PROPERTY_CLUSTER, PROPERTY_WAIT, decode_properties, rebuild_properties
+from ...formats.remoting.command import RemotingCommand
+from ...message import Message
+from ..channel import Channel
+from ..parts import BrokerParts
+from ..requests import RequestCode, ResponseCode
+from ..responses import response_to
+from ..send_request import SendRequest
+from ..sending import PUT_CODES, SendChecks, born_host, put_remark
+
+REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
+PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
+
+
+class ReplyMessageProcessor:
+    """Hands replies on."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+        self._checks = SendChecks(parts)
+
+    def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Send a reply to whom it is for, and store it."""
+        self._checks.check_writeable()
+        send = SendRequest.of(request)
+        topic = self._checks.topic(send)
+        properties = decode_properties(send.properties)
+        refused = self._push(request, send, properties, channel)
+        if not self._parts.config.store_reply_message_enable:
+            code = ResponseCode.SUCCESS if refused is None else ResponseCode.SYSTEM_ERROR
+            return response_to(request, code, refused)
+        properties.pop(PROPERTY_WAIT, None)
+        properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
+        queue_id = send.queue_id if send.queue_id >= 0 else self._parts.next_turn(topic.write_queue_nums)
+        result = self._parts.store.put_message(
+            Message(
+                send.topic,
+                request.body,
+                queue_id,
+                rebuild_properties(properties),
+                send.flag,
+                send.sys_flag,
+                send.born_timestamp_ms,
+                born_host(channel.remote_address),
+                self._parts.config.store_host,
+                max(0, send.reconsume_times),
+            )
+        )
+        if refused is not None:
+            return response_to(request, ResponseCode.SYSTEM_ERROR, refused)
+        fields = {}
+        if result.append is not None:
+            fields = {
+                "msgId": result.append.message_id,
+                "queueId": str(queue_id),
+                "queueOffset": str(result.append.queue_offset),
+            }
+        return response_to(request, PUT_CODES[result.status], put_remark(result.status), fields)
+
+    def _push(
+        self, request: RemotingCommand, send: SendRequest, properties: dict[str, str], channel: Channel
+    ) -> str | None:
+        """Send a reply to the producer that waits for it; return why that is not possible, None if it is."""
+        client_id = properties.get(REPLY_TO_CLIENT, "")
+        producer = self._parts.producers.find_channel(client_id)
+        if producer is None:
+            return f"{REPLY_TO_CLIENT}: expected a client that is connected, found {client_id[:255]!r}"
+        now_ms = self._parts.world.clock.now_ms()
+        fields = {
+            "producerGroup": send.producer_group,
+            "topic": send.topic,
+            "defaultTopic": send.default_topic,
+            "defaultTopicQueueNums": str(send.default_topic_queue_nums),
+            "queueId": str(send.queue_id),
+            "sysFlag": str(send.sys_flag),
+            "bornTimestamp": str(send.born_timestamp_ms),
+            "flag": str(send.flag),
+            "properties": rebuild_properties({**properties, PUSH_REPLY_TIME: str(now_ms)}),
+            "reconsumeTimes": str(send.reconsume_times),
+            "unitMode": str(send.unit_mode).lower(),
+            "bornHost": channel.remote_address,
+            "storeHost": self._parts.config.address,
+            "storeTimestamp": str(now_ms),
+        }
+        pushed = self._parts.pushes.send(
+            producer, RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields, request.body
+        )
+        return None if pushed else f"{client_id!r}: its connection has ended"

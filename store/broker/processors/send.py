@@ -1,0 +1,139 @@
+"""SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE: puts what producers send.
+
+What is stored of the properties is what came, with CLUSTER and without WAIT, in the order of a Java map. A message to a
+retry topic that has come back too often goes to its group's dead letters instead.
+Source: RocketMQ SendMessageProcessor.
+"""
+
+from dataclasses import replace
+
+from ...formats.message import MULTI_TAGS, TRANSACTION_MASK
+from ...formats.properties import (
+    PROPERTY_CLUSTER,
+    PROPERTY_DELAY,
+    PROPERTY_MSG_REGION,
+    PROPERTY_TRACE_ON,
+    PROPERTY_TRAN_MSG,
+    PROPERTY_WAIT,
+    decode_properties,
+    rebuild_properties,
+)
+from ...formats.remoting.command import RemotingCommand
+from ...message import Message, MessageBatch
+from ...put_result import PutMessageResult
+from ..channel import Channel
+from ..parts import BrokerParts
+from ..requests import RequestCode, RequestRefusedError, ResponseCode
+from ..responses import response_to
+from ..send_request import NO_LIMIT, SendRequest
+from ..sending import (
+    MAX_RECONSUME_TIMES_VERSION,
+    PUT_CODES,
+    SendChecks,
+    born_host,
+    put_remark,
+)
+from ..topic_names import RETRY_GROUP_PREFIX, dlq_topic
+from ..topics import MULTI_TAG, TopicConfig
+
+
+class SendMessageProcessor:
+    """Answers sends, when their messages are as durable as settings promise."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+        self._checks = SendChecks(parts)
+        self._store_host = parts.config.store_host
+
+    def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Put a message, or several."""
+        self._checks.check_writeable()
+        send = SendRequest.of(request)
+        topic = self._checks.topic(send)
+        queue_id = send.queue_id if send.queue_id >= 0 else self._parts.next_turn(topic.write_queue_nums)
+        message = Message(
+            send.topic,
+            request.body,
+            queue_id,
+            "",
+            send.flag,
+            _sys_flag(send, topic),
+            send.born_timestamp_ms,
+            born_host(channel.remote_address),
+            self._store_host,
+            max(0, send.reconsume_times),
+        )
+        properties = decode_properties(send.properties)
+        if send.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
+            result = self._put_batch(message, properties)
+        else:
+            if send.topic.startswith(RETRY_GROUP_PREFIX):
+                message = self._retried(request, send, message)
+            result = self._put_one(message, properties)
+        return self._answer(request, message.queue_id, result)
+
+    # -- putting -----------------------------------------------------------------------------------
+
+    def _put_one(self, message: Message, properties: dict[str, str]) -> PutMessageResult:
+        properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
+        message.wait_store_ok = _waits(properties.pop(PROPERTY_WAIT, None))
+        message.properties = rebuild_properties(properties)
+        is_transactional = properties.get(PROPERTY_TRAN_MSG, "").lower() == "true"
+        if not is_transactional or (message.reconsume_times > 0 and PROPERTY_DELAY in properties):
+            return self._parts.store.put_message(message)
+        if self._parts.config.reject_transaction_message:
+            raise RequestRefusedError(ResponseCode.NO_PERMISSION, "this broker takes no transactions")
+        return self._parts.transactions.prepare(message)
+
+    def _put_batch(self, message: Message, properties: dict[str, str]) -> PutMessageResult:
+        if message.topic.startswith(RETRY_GROUP_PREFIX):
+            raise RequestRefusedError(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be sent to a retry topic")
+        properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
+        message.wait_store_ok = _waits(properties.get(PROPERTY_WAIT))
+        message.properties = rebuild_properties(properties)
+        return self._parts.store.put_messages(MessageBatch(replace(message, body=b""), message.body))
+
+    def _retried(self, request: RemotingCommand, send: SendRequest, message: Message) -> Message:
+        """Return what becomes of a message that a consumer sends to its retry topic."""
+        group = send.topic.removeprefix(RETRY_GROUP_PREFIX)
+        config = self._parts.groups.find(group)
+        if config is None:
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group {group!r}: there is none"
+            )
+        most = config.retry_max_times
+        if request.version >= MAX_RECONSUME_TIMES_VERSION and send.max_reconsume_times != NO_LIMIT:
+            most = send.max_reconsume_times
+        if message.reconsume_times < most:
+            return message
+        dead_letters = self._parts.topics.create(dlq_topic(group), 1)
+        if dead_letters is None:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR, f"group {group!r}: no topic can be made of it"
+            )
+        return replace(message, topic=dead_letters.topic, queue_id=0)
+
+    # -- answering ---------------------------------------------------------------------------------
+
+    def _answer(self, request: RemotingCommand, queue_id: int, result: PutMessageResult) -> RemotingCommand:
+        config, put = self._parts.config, result.append
+        fields = {
+            PROPERTY_MSG_REGION: config.region_id,
+            PROPERTY_TRACE_ON: "true" if config.trace_on else "false",
+        }
+        if put is not None:
+            fields["msgId"] = put.message_id
+            fields["queueId"] = str(queue_id)
+            fields["queueOffset"] = str(put.queue_offset)
+        return response_to(request, PUT_CODES[result.status], put_remark(result.status), fields)
+
+
+def _sys_flag(send: SendRequest, topic: TopicConfig) -> int:
+    """Return a record's flag: what the client says of the body and tags. Transactions are the broker's to begin."""
+    flag = send.sys_flag & ~TRANSACTION_MASK
+    return flag | MULTI_TAGS if topic.filter_type == MULTI_TAG else flag
+
+
+def _waits(text: str | None) -> bool:
+    """Return what WAIT says: true unless it is there and says otherwise."""
+    return text is None or text.lower() == "true"

@@ -1,0 +1,204 @@
+"""The client's side of remoting: one address, one connection at a time, any number of requests under way over it.
+
+client = RemotingClient(world, "127.0.0.1:10911")
+response = client.invoke(RemotingCommand(code, 0, ext_fields={...}), timeout_ms=3_000)
+client.close()
+
+It connects when something is to be sent and there is no connection, so a broker that restarts is found again.
+Source: RocketMQ NettyRemotingClient.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..errors import CorruptFileError
+from ..formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
+from ..formats.remoting.frame import encode_frame
+from ..network import Connection
+from ..world import World
+from .frame_reader import FrameReader
+
+CONNECT_MS = 3_000
+_RECEIVE_BYTES = 64 * 1024
+_OPAQUE_MASK = 0x7FFFFFFF
+
+Sign = Callable[[RemotingCommand], RemotingCommand]
+"""Returns a command with what proves who sent it."""
+
+
+class Invocation:
+    """A request that has been sent, and the response that will come, or not."""
+
+    def __init__(self, link: "_Link", opaque: int) -> None:
+        self._link = link
+        self._opaque = opaque
+        self._answered = link.world.tasks.signal("answered")
+        self._response: RemotingCommand | None = None
+
+    def wait(self, timeout_ms: int) -> RemotingCommand:
+        """Return the response. TimeoutError if none comes in time, and it is given up; ConnectionError if none will."""
+        if not self._answered.wait(timeout_ms):
+            self._link.give_up(self._opaque)
+            raise TimeoutError(
+                f"{self._link.address}: no response to request {self._opaque} in {timeout_ms} ms"
+            )
+        if self._response is None:
+            raise ConnectionError(
+                f"{self._link.address}: the connection broke before request {self._opaque} was answered"
+            )
+        return self._response
+
+    def end(self, response: RemotingCommand | None) -> None:
+        """Have the wait return; None: no response will come."""
+        self._response = response
+        self._answered.notify()
+
+
+class RemotingClient:
+    """Requests to one server. Any task may use it.
+
+    sign: adds a signature to each command. on_request: told of what the server sends unasked, in the receiving task.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        address: str,
+        *,
+        sign: Sign | None = None,
+        on_request: Callable[[RemotingCommand], None] | None = None,
+    ) -> None:
+        self.address = address
+        self._world = world
+        self._sign = sign
+        self._on_request = on_request
+        self._lock = world.tasks.lock(f"client of {address}")
+        self._opaques = world.tasks.cell(f"opaques of {address}")
+        self._link: _Link | None = None
+        self._closed = False
+
+    def invoke(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """Send a request and return its response, whatever its code; its opaque is chosen here.
+
+        TimeoutError if no response comes in time: the server may have carried the request out, or yet do so.
+        ConnectionError, or another OSError of connecting, if none will come.
+        """
+        return self.begin(command, timeout_ms).wait(timeout_ms)
+
+    def begin(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> Invocation:
+        """Send a request; what is returned waits for its response. Errors are those of invoke."""
+        link = self._connected()
+        opaque = self._opaques.add(1) & _OPAQUE_MASK
+        invocation = link.expect(opaque)
+        try:
+            link.send(self._frame(command, opaque, 0), timeout_ms)
+        except BaseException:
+            link.give_up(opaque)
+            raise
+        return invocation
+
+    def send_one_way(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> None:
+        """Send a request that is not answered. OSError if it could not be sent."""
+        link = self._connected()
+        link.send(self._frame(command, self._opaques.add(1) & _OPAQUE_MASK, ONE_WAY_FLAG), timeout_ms)
+
+    def close(self) -> None:
+        """End the connection; whoever waits for a response gets a ConnectionError. Nothing can be sent any more."""
+        with self._lock:
+            self._closed = True
+            link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def _frame(self, command: RemotingCommand, opaque: int, flag: int) -> bytes:
+        signed = command if self._sign is None else self._sign(command)
+        return encode_frame(replace(signed, opaque=opaque, flag=signed.flag | flag))
+
+    def _connected(self) -> "_Link":
+        with self._lock:
+            if self._closed:
+                raise ConnectionError(f"{self.address}: the client is closed")
+            if self._link is None or self._link.is_broken:
+                network = self._world.network
+                assert network is not None, "a client needs a network"
+                connection = network.connect(self.address, CONNECT_MS)
+                self._link = _Link(self._world, self.address, connection, self._on_request)
+                self._world.tasks.spawn(f"client of {self.address}", self._link.receive)
+            return self._link
+
+
+class _Link:
+    """One connection: who waits for what over it."""
+
+    def __init__(
+        self,
+        world: World,
+        address: str,
+        connection: Connection,
+        on_request: Callable[[RemotingCommand], None] | None,
+    ) -> None:
+        self.world = world
+        self.address = address
+        self.is_broken = False
+        self._connection = connection
+        self._on_request = on_request
+        self._sending = world.tasks.lock(f"sending to {address}")
+        self._guard = world.tasks.lock(f"invocations of {address}")
+        self._expected: dict[int, Invocation] = {}
+
+    def expect(self, opaque: int) -> Invocation:
+        """Return what will be told of the response with this opaque."""
+        invocation = Invocation(self, opaque)
+        with self._guard:
+            if self.is_broken:
+                raise ConnectionError(f"{self.address}: the connection broke")
+            self._expected[opaque] = invocation
+        return invocation
+
+    def give_up(self, opaque: int) -> None:
+        """Expect a response no more; it is passed over should it come."""
+        with self._guard:
+            self._expected.pop(opaque, None)
+
+    def send(self, frame: bytes, timeout_ms: int) -> None:
+        """Send a whole frame. The connection is given up if that cannot be in time."""
+        left = memoryview(frame)
+        with self._sending:
+            try:
+                while left:
+                    left = left[self._connection.send(left, timeout_ms) :]
+            except OSError:
+                self.close()
+                raise
+
+    def receive(self) -> None:
+        """Receive until the connection ends, and hand out what comes."""
+        reader = FrameReader(self.address)
+        try:
+            while data := self._connection.receive(_RECEIVE_BYTES, None):
+                for command, _ in reader.commands(data):
+                    self._hand_out(command)
+        except (OSError, CorruptFileError):
+            pass  # whoever waits is told below
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the connection, and every wait."""
+        with self._guard:
+            self.is_broken = True
+            left = list(self._expected.values())
+            self._expected.clear()
+        self._connection.close()
+        for invocation in left:
+            invocation.end(None)
+
+    def _hand_out(self, command: RemotingCommand) -> None:
+        if not command.is_response:
+            if self._on_request is not None:
+                self._on_request(command)
+            return
+        with self._guard:
+            invocation = self._expected.pop(command.opaque, None)
+        if invocation is not None:
+            invocation.end(command)

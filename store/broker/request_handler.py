@@ -1,0 +1,67 @@
+"""What becomes of one request in the task that has taken it: allowed or not, processed, answered.
+
+Source: RocketMQ NettyRemotingAbstract.processRequestCommand.
+"""
+
+from collections.abc import Callable
+
+from ..errors import AccessDeniedError
+from ..formats.remoting.command import RemotingCommand
+from .channel import Channel
+from .request_pool import Request
+from .responses import SYSTEM_BUSY, SYSTEM_ERROR, response_to
+from .server_counts import Refusal, ServerCounts
+
+AccessCheck = Callable[[RemotingCommand, Channel], None]
+"""Raises AccessDeniedError if a request is not allowed."""
+
+REMARK_CHARACTERS_MAX = 1_000
+
+
+class RequestHandler:
+    """Answers requests. tell: what an operator should know of."""
+
+    def __init__(self, counts: ServerCounts, tell: Callable[[str], None]) -> None:
+        self.check: AccessCheck | None = None
+        """Whether a request is allowed; None: all are."""
+        self._counts = counts
+        self._tell = tell
+
+    def handle(self, request: Request) -> None:
+        """Process a request and send what it is answered."""
+        command, session = request.command, request.session
+        try:
+            response = self._response(request)
+            if response is not None and not command.is_one_way:
+                session.send(response)
+        except ValueError as error:  # of the response, which fits no frame
+            self._answer(request, SYSTEM_ERROR, str(error))
+        finally:
+            session.done_request(request.size_bytes)
+
+    def refuse(self, request: Request, refusal: Refusal, remark: str) -> None:
+        """Answer a request that is not processed SYSTEM_BUSY."""
+        self._counts.refused(refusal)
+        try:
+            self._answer(request, SYSTEM_BUSY, remark)
+        finally:
+            request.session.done_request(request.size_bytes)
+
+    def _response(self, request: Request) -> RemotingCommand | None:
+        command, session = request.command, request.session
+        try:
+            if self.check is not None:
+                self.check(command, session)
+            return request.processor(command, session)
+        except AccessDeniedError as error:
+            self._counts.refused(Refusal.ACCESS)
+            return response_to(command, error.code, str(error)[:REMARK_CHARACTERS_MAX])
+        except Exception as error:
+            self._counts.refused(Refusal.FAILED)
+            text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
+            self._tell(f"{session.remote_address}: request {command.code}: {text}")
+            return response_to(command, SYSTEM_ERROR, text)
+
+    def _answer(self, request: Request, code: int, remark: str) -> None:
+        if not request.command.is_one_way:
+            request.session.send(response_to(request.command, code, remark[:REMARK_CHARACTERS_MAX]))

@@ -1,0 +1,109 @@
+"""What may be sent where: the checks that every message from a client passes, and what a put's status is answered as.
+
+Source: RocketMQ AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.handlePutMessageResult.
+"""
+
+from functools import lru_cache
+
+from ..formats.host import Host
+from ..put_result import PutMessageStatus
+from .parts import BrokerParts
+from .permissions import PERM_READ_WRITE, PERM_WRITE
+from .requests import RequestRefusedError, ResponseCode
+from .send_request import SendRequest
+from .topic_names import RETRY_GROUP_PREFIX, is_closed_topic, topic_fault
+from .topics import TopicConfig, unit_flag
+
+MAX_RECONSUME_TIMES_VERSION = 121
+"""Clients from V3_4_9 on say themselves how often a message may come back."""
+
+PUT_CODES = {
+    PutMessageStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutMessageStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutMessageStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutMessageStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    PutMessageStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutMessageStatus.CREATE_MAPEDFILE_FAILED: ResponseCode.SYSTEM_ERROR,
+    PutMessageStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutMessageStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutMessageStatus.OS_PAGECACHE_BUSY: ResponseCode.SYSTEM_ERROR,
+    PutMessageStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
+    PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.SYSTEM_ERROR,
+}
+"""What clients are told of each status."""
+
+_REMARKS = {
+    PutMessageStatus.OS_PAGECACHE_BUSY: "[PC_SYNCHRONIZED] a put has held the log's lock for too long",
+    PutMessageStatus.SERVICE_NOT_AVAILABLE: "the store takes no messages: it is a slave's, its disk is full or has"
+    " failed, or it is shut down",
+    PutMessageStatus.MESSAGE_ILLEGAL: "the message is longer than the store's settings allow, or cannot be stored",
+    PutMessageStatus.PROPERTIES_SIZE_EXCEEDED: "the properties are longer than 32767 bytes",
+}
+_UNKNOWN_HOST = b"\0\0\0\0"
+
+
+def put_remark(status: PutMessageStatus) -> str | None:
+    """Return what a response says beside its code; None if there is nothing to say."""
+    return None if status is PutMessageStatus.PUT_OK else _REMARKS.get(status, status.value)
+
+
+@lru_cache(maxsize=16_384)
+def born_host(address: str) -> Host:
+    """Return a client's `host:port` as records have it; a host that is no IP address is 0.0.0.0."""
+    try:
+        return Host.of_address(address)
+    except ValueError:
+        port = address.rpartition(":")[2]
+        return Host(_UNKNOWN_HOST, int(port) if port.isascii() and port.isdecimal() else 0)
+
+
+class SendChecks:
+    """Finds the topic of a send, or refuses it."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+
+    def check_writeable(self) -> None:
+        """Refuse what is sent while nothing can be stored."""
+        parts = self._parts
+        if parts.store.is_os_page_cache_busy or parts.store.is_transient_store_pool_deficient:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST] the store is busy: send it again later"
+            )
+        if not parts.config.broker_permission & PERM_WRITE:
+            raise RequestRefusedError(ResponseCode.NO_PERMISSION, "this broker may not be sent to")
+        begin_ms = parts.config.start_accept_send_request_time_stamp_ms
+        if parts.world.clock.now_ms() < begin_ms:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR, f"this broker takes messages from {begin_ms} ms since 1970 on"
+            )
+
+    def topic(self, send: SendRequest) -> TopicConfig:
+        """Return the topic of a send, made if that is possible, after all checks of it."""
+        known = self._parts.topics.get(send.topic)
+        if known is None:
+            fault = topic_fault(send.topic)
+            if fault is not None:
+                raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, fault)
+        if is_closed_topic(send.topic):
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION, f"topic {send.topic}: only the broker itself sends to it"
+            )
+        config = known or self._created(send)
+        if config is None:
+            raise RequestRefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic {send.topic!r}: there is none")
+        if send.queue_id >= config.queue_nums:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                f"queueId of topic {send.topic!r}: expected below {config.queue_nums}, found {send.queue_id}",
+            )
+        return config
+
+    def _created(self, send: SendRequest) -> TopicConfig | None:
+        topics = self._parts.topics
+        is_retry = send.topic.startswith(RETRY_GROUP_PREFIX)
+        flag = unit_flag(unit=send.unit_mode and not is_retry, has_unit_sub=send.unit_mode and is_retry)
+        made = topics.create_by_example(send.topic, send.default_topic, send.default_topic_queue_nums, flag)
+        if made is None and is_retry:
+            made = topics.create(send.topic, 1, PERM_READ_WRITE, flag)
+        return made

@@ -1,0 +1,64 @@
+"""A broker with its server in front of it and its rules of access, as one thing that starts and stops."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..config import StoreConfig
+from ..world import World
+from .acl.access_control import AccessControl
+from .broker import Broker
+from .broker_config import BrokerConfig
+from .limits import ServerLimits
+from .server import RemotingServer
+
+
+class ServedBroker:
+    """One store directory that clients can reach."""
+
+    def __init__(
+        self,
+        world: World,
+        store: StoreConfig,
+        config: BrokerConfig,
+        limits: ServerLimits,
+        *,
+        acl_path: str | None = None,
+        tell: Callable[[str], None],
+    ) -> None:
+        """Read the rules of access, if acl_path names some. PlainAclError or OSError if they cannot be."""
+        self._access = None if acl_path is None else AccessControl(world, acl_path, tell)
+        self.server = RemotingServer(world, limits, tell=tell)
+        self.addresses: list[str] = []
+        """Where it listens, once started; the first is the one that clients are told."""
+        self._world = world
+        self._store = store
+        self._config = config
+        self._broker: Broker | None = None
+
+    def start(self, addresses: Sequence[str]) -> None:
+        """Listen, recover the directory, and answer requests.
+
+        OSError if an address cannot be had or the disk fails, StoreLockedError if the directory is in use,
+        CorruptFileError if it cannot be a store's; then nothing is left running.
+        """
+        try:
+            self.addresses = self.server.listen(addresses)
+            port = int(self.addresses[0].rpartition(":")[2])
+            broker = Broker(self._world, self._store, replace(self._config, listen_port=port))
+            broker.load()
+            broker.start()
+        except BaseException:
+            self.server.shutdown()
+            raise
+        self._broker = broker
+        if self._access is not None:
+            self._access.start()
+        check = None if self._access is None else self._access.check
+        self.server.start(broker.router(), check=check, on_channel_closed=broker.channel_closed)
+
+    def shutdown(self) -> bool:
+        """Answer what has come, then stop; return whether the store's directory is left as after a clean exit."""
+        self.server.shutdown()
+        if self._access is not None:
+            self._access.shutdown()
+        return self._broker is None or self._broker.shutdown()

@@ -1,0 +1,162 @@
+"""The remoting server: requests come in frames, go to the pool of their kind, and are answered where they came from.
+
+Source: RocketMQ NettyRemotingServer, NettyRemotingAbstract.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ..formats.remoting.command import RemotingCommand
+from ..service import Service
+from ..world import World
+from .channel import Channel
+from .connections import Connections
+from .limits import ServerLimits
+from .request_handler import AccessCheck, RequestHandler
+from .request_pool import Request, RequestPool
+from .responses import REQUEST_CODE_NOT_SUPPORTED, response_to
+from .router import Router
+from .server_counts import Refusal, ServerCounts
+from .session import Session
+
+DRAIN_MS = 10_000
+"""How long requests that have come may take when the server ends."""
+
+
+def _say_nothing(_: str) -> None:
+    """Leave it untold."""
+
+
+class RemotingServer:
+    """Everything between a listening address and the processors.
+
+    server = RemotingServer(world)
+    server.listen(["127.0.0.1:10911"])
+    server.start(router)
+    """
+
+    def __init__(
+        self,
+        world: World,
+        limits: ServerLimits | None = None,
+        *,
+        tell: Callable[[str], None] = _say_nothing,
+    ) -> None:
+        """tell: what an operator should know of, a line at a time, from any task."""
+        self.limits = limits or ServerLimits()
+        self.counts = ServerCounts(world.tasks)
+        self._world = world
+        self._tell = tell
+        self._router = Router({})
+        self._handler = RequestHandler(self.counts, tell)
+        self._pools = {
+            pool: RequestPool(world, pool, one, self._handler.handle, self._handler.refuse)
+            for pool, one in self.limits.pools.items()
+        }
+        self._closed = ClosedChannels(world, tell)
+        self.connections = Connections(
+            world, self.limits, self.counts, self._receive, self._closed.add, self._end_turn, tell
+        )
+
+    def listen(self, addresses: Sequence[str]) -> list[str]:
+        """Listen at `host:port`s; return them with the ports they got. Whoever connects waits for the start.
+
+        OSError, and none is listened at, if one cannot be had.
+        """
+        return self.connections.listen(addresses)
+
+    def start(
+        self,
+        router: Router,
+        *,
+        check: AccessCheck | None = None,
+        on_channel_closed: Callable[[Channel], None] | None = None,
+    ) -> None:
+        """Answer requests.
+
+        check: whether a request is allowed, None for all. on_channel_closed: called once for each connection that has
+        ended, in a task of its own.
+        """
+        self._router = router
+        self._handler.check = check
+        self._closed.on_closed = on_channel_closed
+        for pool in self._pools.values():
+            pool.start()
+        self._closed.start()
+        self.connections.start()
+
+    def shutdown(self) -> bool:
+        """Take no more requests, answer those that have come, and end all connections; False if some took too long."""
+        self.connections.drain()
+        ended = [pool.shutdown(DRAIN_MS) for pool in self._pools.values()]
+        self.connections.shutdown()
+        self._closed.shutdown()
+        return all(ended)
+
+    # -- in the task of the connections ------------------------------------------------------------
+
+    def _receive(self, session: Session, command: RemotingCommand, size_bytes: int, now_ns: int) -> None:
+        self.counts.requests += 1
+        if command.is_response:
+            self.counts.refused(Refusal.STRAY_RESPONSE)
+            return
+        route = self._router.route(command.code)
+        if route is None:
+            self.counts.refused(Refusal.NOT_SUPPORTED)
+            if not command.is_one_way:
+                remark = f"request type {command.code} not supported"
+                session.send(response_to(command, REQUEST_CODE_NOT_SUPPORTED, remark))
+            return
+        session.began_request(size_bytes)
+        request = Request(command, session, route.processor, size_bytes, now_ns)
+        if not self.connections.has_room():
+            words = "[OVERLOAD]system busy, start flow control for a while"
+            self._handler.refuse(request, Refusal.TOO_MUCH_HELD, words)
+        else:
+            self._pools[route.pool].offer(request)
+
+    def _end_turn(self, now_ns: int) -> int | None:
+        """Have what came taken, and what waited too long refused; return when the next will have."""
+        next_due_ns: int | None = None
+        for pool in self._pools.values():
+            pool.wake()
+            due_ns = pool.next_due_ns
+            if due_ns is not None and due_ns <= now_ns:
+                pool.refuse_old(now_ns)
+                due_ns = pool.next_due_ns
+            if due_ns is not None and (next_due_ns is None or due_ns < next_due_ns):
+                next_due_ns = due_ns
+        return next_due_ns
+
+
+class ClosedChannels(Service):
+    """Tells of connections that have ended, in a task that may take its time."""
+
+    name = "closed channels"
+
+    def __init__(self, world: World, tell: Callable[[str], None]) -> None:
+        super().__init__(world)
+        self.on_closed: Callable[[Channel], None] | None = None
+        self._tell = tell
+        self._ended: deque[Session] = deque()
+
+    def add(self, session: Session) -> None:
+        """Have it told."""
+        if self.on_closed is not None:
+            self._ended.append(session)
+            self.wake()
+
+    def step(self) -> None:
+        """Wait for some, and tell of them."""
+        self.signal.wait(None)
+        self.finish()
+
+    def finish(self) -> None:
+        """Tell of those that have ended."""
+        while self._ended:
+            session = self._ended.popleft()
+            assert self.on_closed is not None
+            try:
+                self.on_closed(session)
+            except Exception as error:
+                self._tell(f"{session.remote_address}: its end: {type(error).__name__}: {error}")

@@ -1,0 +1,78 @@
+"""What a server counts: what it did, and each refusal by its reason."""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from ..world import Tasks
+
+
+class Ending(Enum):
+    """Why a connection is no more."""
+
+    BY_CLIENT = "closed by the client"
+    BROKEN = "broken"
+    BAD_LENGTH = "a frame of an impossible length"
+    BAD_FRAME = "a frame that is none"
+    HALF_FRAME = "a frame that never became whole"
+    IDLE = "idle"
+    NOT_READING = "answers that nobody took"
+    TOO_MUCH_HELD = "slowest when memory ran out"
+    TOO_MANY = "too many connections"
+    TOO_MANY_OF_HOST = "too many connections of one host"
+    BY_PROCESSOR = "closed by the broker"
+    SHUTDOWN = "shut down"
+
+
+class Refusal(Enum):
+    """Why a request was not given to its processor, or what became of it there."""
+
+    QUEUE_FULL = "its queue was full"
+    TOO_OLD = "it waited for too long"
+    TOO_MUCH_HELD = "too many bytes were held"
+    NOT_SUPPORTED = "its code is not supported"
+    ACCESS = "access was denied"
+    FAILED = "its processor failed"
+    STRAY_RESPONSE = "it answered nothing that was asked"
+
+
+class ServerCounts:
+    """Counters of one server. Any task may count."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._lock = tasks.lock("server counts")
+        self._endings = dict.fromkeys(Ending, 0)
+        self._refusals = dict.fromkeys(Refusal, 0)
+        self.accepted = 0
+        """Connections. Counted, as are requests and accept failures, by the server's poller task alone."""
+        self.requests = 0
+        self.accept_failures = 0
+
+    def ended(self, ending: Ending) -> None:
+        """Count a connection that ended."""
+        with self._lock:
+            self._endings[ending] += 1
+
+    def refused(self, refusal: Refusal) -> None:
+        """Count a request that was refused."""
+        with self._lock:
+            self._refusals[refusal] += 1
+
+    @property
+    def endings(self) -> Mapping[Ending, int]:
+        """Return how many connections ended for each reason."""
+        return self._endings
+
+    @property
+    def refusals(self) -> Mapping[Refusal, int]:
+        """Return how many requests were refused for each reason."""
+        return self._refusals
+
+    def fields(self) -> dict[str, int | dict[str, int]]:
+        """Return all of it, by name, as JSON has it."""
+        return {
+            "accepted": self.accepted,
+            "accept_failures": self.accept_failures,
+            "requests": self.requests,
+            "endings": {ending.name: count for ending, count in self._endings.items() if count},
+            "refusals": {refusal.name: count for refusal, count in self._refusals.items() if count},
+        }

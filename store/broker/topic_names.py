@@ -1,0 +1,78 @@
+"""Which names of topics and groups there can be, and which of them are the system's own.
+
+Source: RocketMQ TopicValidator, MixAll, NamespaceUtil.
+"""
+
+import re
+
+from ..formats.delay_level import SCHEDULE_TOPIC
+from ..formats.message import MAX_TOPIC_BYTES
+from ..transactions.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
+
+AUTO_CREATE_TOPIC = "TBW102"
+"""The topic after whose example others are made."""
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+BENCHMARK_TOPIC = "BenchmarkTest"
+OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+REPLY_TOPIC_POSTFIX = "REPLY_TOPIC"
+RETRY_GROUP_PREFIX = "%RETRY%"
+DLQ_GROUP_PREFIX = "%DLQ%"
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+GROUP_CHARACTERS_MAX = MAX_TOPIC_BYTES - len(RETRY_GROUP_PREFIX)
+"""So that the group's retry topic is one."""
+
+SYSTEM_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+)
+
+_CLOSED_TOPICS = frozenset(
+    (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT)
+)
+_SYSTEM_TOPICS = _CLOSED_TOPICS | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC}
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
+
+
+def topic_fault(topic: str) -> str | None:
+    """Return why no topic can have this name, None if one can."""
+    return _fault("topic", topic, MAX_TOPIC_BYTES)
+
+
+def group_fault(group: str) -> str | None:
+    """Return why no group can have this name, None if one can."""
+    return _fault("group", group, GROUP_CHARACTERS_MAX)
+
+
+def _fault(what: str, name: str, characters_max: int) -> str | None:
+    if len(name) > characters_max:
+        return f"{what}: expected at most {characters_max} characters, found {len(name)}"
+    if not _NAME.fullmatch(name):
+        return f"{what}: expected letters, digits and % | _ -, found {name!r}"
+    return None
+
+
+def is_closed_topic(topic: str) -> bool:
+    """Return whether only the broker itself may send to a topic."""
+    return topic in _CLOSED_TOPICS
+
+
+def is_system_topic(topic: str) -> bool:
+    """Return whether a topic is one that every broker has."""
+    return topic in _SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def retry_topic(group: str) -> str:
+    """Return the topic of the messages that a group will be given again."""
+    return RETRY_GROUP_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """Return the topic of the messages that a group has been given too often."""
+    return DLQ_GROUP_PREFIX + group

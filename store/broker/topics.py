@@ -1,0 +1,159 @@
+"""Which topics there are, and what they are like: RocketMQ's TopicConfigManager and its `topics.json`.
+
+A topic is made by an operator, by the first message to it after the example of another that allows that (TBW102), or by
+the broker: for a group's messages to be given again or never again, and for its own purposes.
+Source: RocketMQ TopicConfigManager, TopicConfig, TopicSysFlag.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..formats.delay_level import SCHEDULE_TOPIC
+from ..formats.remoting.json_body import Members
+from ..transactions.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
+from ..world import World
+from .broker_config import BrokerConfig
+from .permissions import PERM_INHERIT, PERM_READ, PERM_READ_WRITE, PERM_WRITE
+from .topic_names import (
+    AUTO_CREATE_TOPIC,
+    BENCHMARK_TOPIC,
+    OFFSET_MOVED_EVENT,
+    REPLY_TOPIC_POSTFIX,
+    SELF_TEST_TOPIC,
+    topic_fault,
+)
+from .versioned_table import VersionedTable
+
+SINGLE_TAG = "SINGLE_TAG"
+MULTI_TAG = "MULTI_TAG"
+UNIT_FLAG = 1
+UNIT_SUB_FLAG = 2
+QUEUES_MAX = 65_536
+_BENCHMARK_QUEUES = 1024
+_CLUSTER_QUEUES = 16
+_SCHEDULE_QUEUES = 18
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """One topic."""
+
+    topic: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = PERM_READ_WRITE
+    filter_type: str = SINGLE_TAG
+    sys_flag: int = 0
+    order: bool = False
+
+    @property
+    def is_readable(self) -> bool:
+        """Return whether consumers may pull from it."""
+        return bool(self.perm & PERM_READ)
+
+    @property
+    def is_writeable(self) -> bool:
+        """Return whether messages may be put to it."""
+        return bool(self.perm & PERM_WRITE)
+
+    @property
+    def queue_nums(self) -> int:
+        """Return how many queues can be named."""
+        return max(self.read_queue_nums, self.write_queue_nums)
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """Return it as an object."""
+        return {
+            "order": self.order,
+            "perm": self.perm,
+            "readQueueNums": self.read_queue_nums,
+            "topicFilterType": self.filter_type,
+            "topicName": self.topic,
+            "topicSysFlag": self.sys_flag,
+            "writeQueueNums": self.write_queue_nums,
+        }
+
+    @classmethod
+    def of(cls, name: str, members: Members) -> "TopicConfig":
+        """Read it from an object."""
+        return cls(
+            members.text("topicName", name),
+            members.integer("readQueueNums", 16, bits=32),
+            members.integer("writeQueueNums", 16, bits=32),
+            members.integer("perm", PERM_READ_WRITE, bits=32),
+            members.text("topicFilterType", SINGLE_TAG),
+            members.integer("topicSysFlag", 0, bits=32),
+            members.boolean("order", False),
+        )
+
+
+def unit_flag(*, unit: bool = False, has_unit_sub: bool = False) -> int:
+    """Return a topic's sys flag."""
+    return UNIT_FLAG * unit | UNIT_SUB_FLAG * has_unit_sub
+
+
+class TopicConfigManager(VersionedTable[TopicConfig]):
+    """The topics of one broker."""
+
+    def __init__(self, world: World, config_directory: str, config: BrokerConfig) -> None:
+        path = f"{config_directory}/topics.json"
+        super().__init__(world, path, "topicConfigTable", TopicConfig.of, lambda topic: topic.members)
+        self._config = config
+
+    def add_system_topics(self) -> None:
+        """Make those topics that every broker has. Raises OSError if the disk fails."""
+        self.add_missing((topic.topic, topic) for topic in _system_topics(self._config))
+
+    def create_by_example(
+        self, topic: str, example: str, queue_nums: int, sys_flag: int = 0
+    ) -> TopicConfig | None:
+        """Return a topic, made like another if it is not there; None if there is no example that may be followed.
+
+        queue_nums: how many queues the producer would like; no more are made than the example has.
+        """
+        known = self.get(topic)
+        like = self.get(example)
+        if known is not None or like is None or not like.perm & PERM_INHERIT or topic_fault(topic):
+            return known
+        queues = max(0, min(queue_nums, like.write_queue_nums))
+        made = replace(
+            like,
+            topic=topic,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=like.perm & ~PERM_INHERIT,
+            sys_flag=sys_flag,
+            order=False,
+        )
+        return self.get_or_put(topic, lambda: made)
+
+    def create(
+        self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0
+    ) -> TopicConfig | None:
+        """Return a topic, made if it is not there; None if no topic can have the name."""
+        if topic_fault(topic):
+            return None
+        return self.get_or_put(
+            topic, lambda: TopicConfig(topic, queue_nums, queue_nums, perm, sys_flag=sys_flag)
+        )
+
+
+def _system_topics(config: BrokerConfig) -> Iterator[TopicConfig]:
+    yield TopicConfig(SELF_TEST_TOPIC, 1, 1)
+    if config.auto_create_topic_enable:
+        queues = config.default_topic_queue_nums
+        yield TopicConfig(AUTO_CREATE_TOPIC, queues, queues, PERM_READ_WRITE | PERM_INHERIT)
+    yield TopicConfig(BENCHMARK_TOPIC, _BENCHMARK_QUEUES, _BENCHMARK_QUEUES)
+    cluster_perm = PERM_INHERIT | PERM_READ_WRITE * config.cluster_topic_enable
+    yield TopicConfig(config.broker_cluster_name, _CLUSTER_QUEUES, _CLUSTER_QUEUES, cluster_perm)
+    broker_perm = PERM_INHERIT | PERM_READ_WRITE * config.broker_topic_enable
+    yield TopicConfig(config.broker_name, 1, 1, broker_perm)
+    yield TopicConfig(OFFSET_MOVED_EVENT, 1, 1)
+    yield TopicConfig(SCHEDULE_TOPIC, _SCHEDULE_QUEUES, _SCHEDULE_QUEUES)
+    if config.trace_topic_enable:
+        yield TopicConfig(config.msg_trace_topic_name, 1, 1)
+    yield TopicConfig(f"{config.broker_cluster_name}_{REPLY_TOPIC_POSTFIX}", 1, 1)
+    for topic in (HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC):
+        yield TopicConfig(topic, 1, 1)

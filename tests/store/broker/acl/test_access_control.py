@@ -1,0 +1,57 @@
+"""Rules that are read again when their file changes."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tornlog.store.broker.acl.access_control import AccessControl
+from tornlog.store.broker.acl.plain_acl import PlainAclError
+from tornlog.store.real.world import real_world
+
+ONE = "accounts:\n- accessKey: RocketMQ\n  secretKey: 12345678\n"
+TWO = ONE + "- accessKey: another\n  secretKey: 12345678\n"
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_a_file_that_changes_is_read_again_and_a_bad_one_leaves_the_rules(tmp_path: Path) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(ONE)
+    told: list[str] = []
+    control = AccessControl(real_world(), str(path), told.append, interval_ms=10)
+    control.start()
+    try:
+        assert list(control.rules.accounts) == ["RocketMQ"]
+        path.write_text(TWO)
+        until(lambda: list(control.rules.accounts) == ["RocketMQ", "another"])
+        path.write_text(TWO + "  admin: perhaps\n")
+        until(lambda: len(told) == 2)
+        assert "line 6" in told[1]
+        path.unlink()
+        until(lambda: len(told) == 3)
+        assert list(control.rules.accounts) == ["RocketMQ", "another"]
+        path.write_text(ONE)
+        until(lambda: list(control.rules.accounts) == ["RocketMQ"])
+    finally:
+        control.shutdown()
+
+
+@pytest.mark.parametrize("content", [b"accounts: [", b"\xff\xfe"])
+def test_a_bad_file_at_the_start_is_an_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_bytes(content)
+
+    with pytest.raises(PlainAclError):
+        AccessControl(real_world(), str(path), lambda line: None)
+
+
+def test_a_missing_file_at_the_start_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        AccessControl(real_world(), str(tmp_path / "none.yml"), lambda line: None)

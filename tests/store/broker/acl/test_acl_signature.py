@@ -1,0 +1,64 @@
+"""Signatures of requests."""
+
+import base64
+import hashlib
+import hmac
+from dataclasses import replace
+
+import pytest
+
+from tornlog.store.broker.acl.signature import is_signed, signature_of, signer
+from tornlog.store.formats.remoting.command import RemotingCommand
+
+COMMAND = RemotingCommand(310, 1, ext_fields={"b": "TopicB", "a": "groupA", "e": "0"}, body=b"\xffbody")
+
+
+def test_signed_are_the_values_in_order_of_their_names_then_the_body() -> None:
+    expected = hmac.new(b"12345678", b"RocketMQ" + b"groupA" + b"TopicB" + b"0" + b"\xffbody", hashlib.sha1)
+
+    signed = signer("RocketMQ", "12345678")(COMMAND)
+
+    assert signed.ext_fields["AccessKey"] == "RocketMQ"  # upper case comes first
+    assert signed.ext_fields["Signature"] == base64.b64encode(expected.digest()).decode()
+    assert is_signed(signed, "12345678")
+
+
+def test_a_security_token_is_signed_too() -> None:
+    signed = signer("RocketMQ", "12345678", "token")(COMMAND)
+
+    assert signed.ext_fields["SecurityToken"] == "token"
+    assert is_signed(signed, "12345678")
+    assert signed.ext_fields["Signature"] != signer("RocketMQ", "12345678")(COMMAND).ext_fields["Signature"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"ext_fields": {**COMMAND.ext_fields, "b": "TopicC"}},
+        {"ext_fields": {**COMMAND.ext_fields, "f": "x"}},
+        {"body": b"another"},
+    ],
+)
+def test_whatever_is_changed_breaks_the_signature(changed: dict[str, object]) -> None:
+    signed = signer("RocketMQ", "12345678")(COMMAND)
+    forged = replace(signed, **changed)  # type: ignore[arg-type]
+    own = {name: signed.ext_fields[name] for name in ("AccessKey", "Signature")}
+
+    assert not is_signed(replace(forged, ext_fields={**forged.ext_fields, **own}), "12345678")
+    assert not is_signed(signed, "12345679")
+
+
+@pytest.mark.parametrize("signature", ["", "AAAA", "\u00e9" * 28, "x" * 100_000])
+def test_no_signature_of_any_kind_is_right_by_chance(signature: str) -> None:
+    fields = {**COMMAND.ext_fields, "Signature": signature}
+
+    assert not is_signed(replace(COMMAND, ext_fields=fields), "12345678")
+
+
+def test_the_mark_of_a_query_by_unique_key_may_be_signed_or_not() -> None:
+    fields = {"topic": "T", "key": "k", "AccessKey": "RocketMQ"}
+    marked = {**fields, "_UNIQUE_KEY_QUERY": "true"}
+
+    for signed in (fields, marked):
+        signature = signature_of(signed, b"", "12345678")
+        assert is_signed(RemotingCommand(12, 1, ext_fields={**marked, "Signature": signature}), "12345678")

@@ -1,0 +1,69 @@
+"""plain_acl.yml as a file."""
+
+import pytest
+
+from tornlog.store.broker.acl.plain_acl import PlainAclError, read_plain_acl
+
+ACCOUNT = "accounts:\n- accessKey: RocketMQ\n  secretKey: 12345678\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "accounts:\n", "accounts: []\nglobalWhiteRemoteAddresses:\n"]
+)
+def test_a_file_may_say_nothing_and_then_nobody_is_let_in(text: str) -> None:
+    rules = read_plain_acl(text)
+
+    assert rules.accounts == {}
+    assert rules.global_white_remote_addresses == ()
+
+
+def test_keys_of_digits_stay_as_they_are_spelled() -> None:
+    rules = read_plain_acl("accounts:\n- accessKey: 00012345\n  secretKey: 0x123456\n")
+
+    assert rules.accounts["00012345"].secret_key == "0x123456"
+
+
+def test_the_version_that_tools_leave_does_not_count() -> None:
+    rules = read_plain_acl(ACCOUNT + "dataVersion:\n- counter: 1\n  timestamp: 1597560994233\n")
+
+    assert list(rules.accounts) == ["RocketMQ"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("account:\n", 1, "'account'"),
+        ("- a\n", 1, "sequence"),
+        ("accounts: yes\n", 1, "a list"),
+        ("accounts:\n- just a text\n", 2, "scalar"),
+        (ACCOUNT + "  sekretKey: x\n", 4, "'sekretKey'"),
+        (ACCOUNT + "  secretKey: 12345679\n", 4, "once"),
+        ("accounts:\n- accessKey: RocketMQ\n", 2, "secretKey: expected 7"),
+        ("accounts:\n- accessKey: short\n  secretKey: 12345678\n", 2, "accessKey: expected 7"),
+        (ACCOUNT + "- accessKey: RocketMQ\n  secretKey: 12345678\n", 4, "there once"),
+        (ACCOUNT + "  admin: perhaps\n", 4, "true, false"),
+        (ACCOUNT + "  defaultTopicPerm: ALL\n", 4, "PUB|SUB"),
+        (ACCOUNT + "  topicPerms:\n  - topicA\n", 5, "'topicA'"),
+        (ACCOUNT + "  topicPerms:\n  - topicA=PUB\n  - topicA=SUB\n", 6, "each name once"),
+        (ACCOUNT + "  groupPerms:\n  - groupA=PUP\n", 5, "'groupA=PUP'"),
+        (ACCOUNT + "  whiteRemoteAddress: 10.0.0\n", 4, "four parts"),
+        ("globalWhiteRemoteAddresses:\n- 10.10.103.*\n- somewhere\n", 3, "'somewhere'"),
+        ("accounts: [\n", 2, "YAML"),
+        ("accounts:\n\t- accessKey: x\n", 2, "YAML"),
+        ("accounts: \x00\n", 1, "YAML"),
+        ("accounts: *nobody\n", 1, "YAML"),
+    ],
+)
+def test_what_is_wrong_is_told_by_its_line(text: str, line: int, says: str) -> None:
+    with pytest.raises(PlainAclError) as refused:
+        read_plain_acl(text)
+
+    assert refused.value.line == line
+    assert says in str(refused.value)
+
+
+def test_no_secret_is_shown_in_an_error() -> None:
+    with pytest.raises(PlainAclError) as refused:
+        read_plain_acl("accounts:\n- accessKey: RocketMQ\n  secretKey: abcdef\n")
+
+    assert "abcdef" not in str(refused.value)

@@ -1,0 +1,157 @@
+"""A server over real sockets whose processors are a test's own, and peers that talk to it byte by byte."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import pytest
+
+from tornlog.store.broker.channel import Channel
+from tornlog.store.broker.frame_reader import FrameReader
+from tornlog.store.broker.limits import PoolLimits, ServerLimits
+from tornlog.store.broker.request_handler import AccessCheck
+from tornlog.store.broker.responses import response_to
+from tornlog.store.broker.router import Pool, Route, Router
+from tornlog.store.broker.server import RemotingServer
+from tornlog.store.broker.server_counts import Ending, Refusal
+from tornlog.store.formats.remoting.command import RemotingCommand
+from tornlog.store.formats.remoting.frame import encode_frame
+from tornlog.store.real.world import real_world
+
+
+class Peer:
+    """One connection to a server, a byte at a time if need be."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, timeout=5)
+        self._commands = self._receive()
+
+    def send(self, *commands: RemotingCommand) -> None:
+        self.socket.sendall(b"".join(map(encode_frame, commands)))
+
+    def receive(self) -> RemotingCommand:
+        return next(self._commands)
+
+    def ask(self, command: RemotingCommand) -> RemotingCommand:
+        self.send(command)
+        return self.receive()
+
+    def is_ended(self) -> bool:
+        """Wait for the server to end the connection; False if it does not."""
+        try:
+            while self.socket.recv(1 << 16):
+                pass
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            pass
+        return True
+
+    def _receive(self) -> Iterator[RemotingCommand]:
+        reader = FrameReader("server")
+        while data := self.socket.recv(1 << 16):
+            for command, _ in reader.commands(data):
+                yield command
+
+
+@dataclass
+class Served:
+    """A running server. Its processors: ECHO; FAIL raises; WAIT waits for the gate; SIZED answers so many bytes."""
+
+    ECHO: ClassVar[int] = 1000
+    FAIL: ClassVar[int] = 1001
+    WAIT: ClassVar[int] = 1002
+    SIZED: ClassVar[int] = 1003
+    LATER: ClassVar[int] = 1004
+    """Answered nothing, and found in `held`."""
+
+    server: RemotingServer
+    address: tuple[str, int]
+    gate: threading.Event = field(default_factory=threading.Event)
+    closed: list[Channel] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    held: list[tuple[RemotingCommand, Channel]] = field(default_factory=list)
+    begun: list[int] = field(default_factory=list)
+    """The opaques of requests of code WAIT that a task has taken."""
+    peers: list[Peer] = field(default_factory=list)
+
+    def connect(self) -> Peer:
+        self.peers.append(Peer(self.address))
+        return self.peers[-1]
+
+    def until(self, condition: Callable[[], bool], seconds: float = 5.0) -> None:
+        """Wait for something that the server does in its own time."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, self.server.counts.fields()
+            time.sleep(0.005)
+
+    def until_ended(self, ending: Ending, count: int = 1) -> None:
+        self.until(lambda: self.server.counts.endings[ending] >= count)
+
+    def until_refused(self, refusal: Refusal, count: int = 1) -> None:
+        self.until(lambda: self.server.counts.refusals[refusal] >= count)
+
+    def router(self) -> Router:
+        return Router(
+            {
+                self.ECHO: Route(Pool.ADMIN, self._echo),
+                self.FAIL: Route(Pool.ADMIN, self._fail),
+                self.WAIT: Route(Pool.SEND_MESSAGE, self._wait),
+                self.SIZED: Route(Pool.QUERY_MESSAGE, self._sized),
+                self.LATER: Route(Pool.PULL_MESSAGE, self._later),
+            }
+        )
+
+    def _echo(self, command: RemotingCommand, _: Channel) -> RemotingCommand:
+        return response_to(command, 0, "echo", command.ext_fields, command.body)
+
+    def _fail(self, _: RemotingCommand, __: Channel) -> RemotingCommand:
+        raise LookupError("no such thing")
+
+    def _wait(self, command: RemotingCommand, _: Channel) -> RemotingCommand:
+        self.begun.append(command.opaque)
+        assert self.gate.wait(30)
+        return response_to(command, 0)
+
+    def _sized(self, command: RemotingCommand, _: Channel) -> RemotingCommand:
+        return response_to(command, 0, body=bytes(int(command.ext_fields["bytes"])))
+
+    def _later(self, command: RemotingCommand, channel: Channel) -> None:
+        self.held.append((command, channel))
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Served]]:
+    """Starts servers. When they end nothing may be held, and nobody be connected."""
+    running: list[Served] = []
+
+    def start(
+        limits: ServerLimits | None = None,
+        *,
+        pools: PoolLimits | None = None,
+        check: AccessCheck | None = None,
+    ) -> Served:
+        all_pools = {pool: pools or PoolLimits(2, 100) for pool in Pool}
+        told: list[str] = []
+        server = RemotingServer(
+            real_world(), replace(limits or ServerLimits(), pools=all_pools), tell=told.append
+        )
+        (address,) = server.listen(["127.0.0.1:0"])
+        host, _, port = address.rpartition(":")
+        served = Served(server, (host, int(port)), told=told)
+        running.append(served)
+        server.start(served.router(), check=check, on_channel_closed=served.closed.append)
+        return served
+
+    yield start
+    for served in running:
+        served.gate.set()
+        assert served.server.shutdown()
+        for peer in served.peers:
+            peer.socket.close()
+        assert served.server.connections.count == 0
+        assert served.server.connections.held_bytes == 0

@@ -1,0 +1,204 @@
+"""A broker on a simulated machine, asked without a network: a client's connection that remembers what it was sent."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.broker.broker import Broker
+from tornlog.store.broker.broker_config import BrokerConfig
+from tornlog.store.broker.requests import RequestCode
+from tornlog.store.config import StoreConfig
+from tornlog.store.formats.message import MessageRecord, decode_record
+from tornlog.store.formats.properties import encode_properties
+from tornlog.store.formats.remoting.command import RemotingCommand
+from tornlog.store.formats.remoting.frame import encode_frame
+from tornlog.store.world import World
+
+VERSION = 409
+GROUP = "billing"
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, bench: "Bench", number: int) -> None:
+        self.remote_address = f"10.0.0.{number}:50000"
+        self.local_address = "127.0.0.1:10911"
+        self.client_id = f"10.0.0.{number}@{number}"
+        self.is_open = True
+        self.got: list[RemotingCommand] = []
+        """What the broker has sent by itself, and answers to held pulls."""
+        self._bench = bench
+
+    def send(self, command: RemotingCommand) -> bool:
+        encode_frame(command)
+        if self.is_open:
+            self.got.append(command)
+        return self.is_open
+
+    def close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._bench.broker.channel_closed(self)
+
+    def codes(self) -> list[int]:
+        return [command.code for command in self.got if not command.is_response]
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def ask(
+        self, code: int, body: bytes = b"", version: int = VERSION, **fields: object
+    ) -> RemotingCommand | None:
+        """Ask what can be answered later."""
+        return self._bench.ask(
+            self, code, body, version, {name: str(value) for name, value in fields.items()}
+        )
+
+    def answer(self, code: int, body: bytes = b"", **fields: object) -> RemotingCommand:
+        """Return the answer, which must come at once."""
+        answer = self.ask(code, body, **fields)
+        assert answer is not None
+        return answer
+
+    def send_message(self, body: bytes, topic: str = "Orders", **given: Any) -> RemotingCommand:
+        """Send in the form that clients do; what is given are fields by their letters, and properties."""
+        properties = encode_properties(given.pop("properties", {}))
+        fields = {
+            "a": "sellers",
+            "b": topic,
+            "c": "TBW102",
+            "d": 4,
+            "e": 0,
+            "f": 0,
+            "g": 1_600_000_000_000,
+            "h": 0,
+            "i": properties,
+            **given,
+        }
+        answer = self.answer(RequestCode.SEND_MESSAGE_V2, body, **fields)
+        self._bench.settle()
+        return answer
+
+    def pull(self, offset: int = 0, topic: str = "Orders", **given: Any) -> RemotingCommand | None:
+        """Pull with the subscription in the fields, not to be held."""
+        fields = {
+            "consumerGroup": GROUP,
+            "topic": topic,
+            "queueId": 0,
+            "queueOffset": offset,
+            "maxMsgNums": 32,
+            "sysFlag": 4,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": 15_000,
+            "subscription": "*",
+            "subVersion": 0,
+            "expressionType": "TAG",
+            **given,
+        }
+        return self.ask(RequestCode.PULL_MESSAGE, **fields)
+
+    def pulled(self, offset: int = 0, topic: str = "Orders", **given: Any) -> list[MessageRecord]:
+        """Return the messages of a pull's answer."""
+        answer = self.pull(offset, topic, **given)
+        assert answer is not None
+        return records_of(answer)
+
+    def heartbeat(self, group: str = GROUP, topic: str = "Orders", **given: Any) -> RemotingCommand:
+        """Say who it is: a consumer of one topic, and a producer of `sellers`."""
+        subscription = {
+            "topic": topic,
+            "subString": given.get("expression", "*"),
+            "expressionType": given.get("kind", "TAG"),
+            "subVersion": given.get("version", 1),
+        }
+        consumer = {
+            "groupName": group,
+            "consumeType": "CONSUME_PASSIVELY",
+            "messageModel": "CLUSTERING",
+            "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+            "subscriptionDataSet": [subscription],
+            "unitMode": False,
+        }
+        body = {
+            "clientID": self.client_id,
+            "consumerDataSet": [consumer],
+            "producerDataSet": [{"groupName": "sellers"}],
+        }
+        return self.answer(RequestCode.HEART_BEAT, json.dumps(body).encode())
+
+
+def records_of(answer: RemotingCommand) -> list[MessageRecord]:
+    records, at = [], 0
+    while at < len(answer.body):
+        records.append(decode_record(answer.body, at, file="body"))
+        at += records[-1].size_bytes
+    return records
+
+
+class Bench:
+    """One life of a broker."""
+
+    def __init__(self, world: World, store: StoreConfig, config: BrokerConfig) -> None:
+        self.world = world
+        self.broker = Broker(world, store, config)
+        self.broker.load()
+        self.broker.start()
+        self._router = self.broker.router()
+        self._opaque = 0
+        self._clients = 0
+
+    def client(self) -> Client:
+        self._clients += 1
+        return Client(self, self._clients)
+
+    def ask(
+        self, client: Client, code: int, body: bytes, version: int, fields: dict[str, str]
+    ) -> RemotingCommand | None:
+        self._opaque += 1
+        route = self._router.route(code)
+        assert route is not None, f"{code} is not supported"
+        request = RemotingCommand(code, self._opaque, version=version, ext_fields=fields, body=body)
+        answer = route.processor(request, client)
+        if answer is not None:
+            assert (answer.opaque, answer.is_response) == (self._opaque, True)
+            encode_frame(answer)
+        return answer
+
+    def settle(self) -> None:
+        """Wait until everything that was sent is visible."""
+        while self.broker.store.dispatch_behind_bytes:
+            self.sleep(1)
+
+    def sleep(self, ms: int) -> None:
+        self.world.tasks.sleep(ms)
+
+    def stop(self) -> None:
+        assert self.broker.shutdown()
+
+
+@pytest.fixture
+def live(lab: Callable[..., Any], small: Callable[..., StoreConfig]) -> Callable[..., Any]:
+    """Live one life in a lab: body gets the bench, and what it returns is returned.
+
+    store: settings of the store; the others are the broker's.
+    """
+
+    def run(
+        body: Callable[[Bench], Any],
+        bench: Any = None,
+        store: dict[str, Any] | None = None,
+        **settings: Any,
+    ) -> Any:
+        sizes = {"mapped_file_size_commit_log": 32_768, **(store or {})}
+
+        def life(world: World) -> Any:
+            living = Bench(world, small(**sizes), BrokerConfig(**settings))
+            found = body(living)
+            living.stop()
+            return found
+
+        return (bench or lab()).run(life)
+
+    return run

@@ -1,0 +1,254 @@
+"""What operators ask, in the members that RocketMQ's tools read."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.side_json import decode_side_json
+
+from .conftest import GROUP
+
+Live = Callable[..., Any]
+TOPIC = {
+    "topic": "Made",
+    "defaultTopic": "TBW102",
+    "readQueueNums": 3,
+    "writeQueueNums": 2,
+    "perm": 6,
+    "topicFilterType": "SINGLE_TAG",
+    "topicSysFlag": 0,
+    "order": "false",
+}
+
+
+def test_a_topic_is_made_changed_and_removed(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        assert client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **TOPIC).code == ResponseCode.SUCCESS
+        told = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)
+        assert told["topicConfigTable"]["Made"] == {
+            "order": False,
+            "perm": 6,
+            "readQueueNums": 3,
+            "topicFilterType": "SINGLE_TAG",
+            "topicName": "Made",
+            "topicSysFlag": 0,
+            "writeQueueNums": 2,
+        }
+        client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **{**TOPIC, "perm": 4})
+        again = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)
+        assert again["topicConfigTable"]["Made"]["perm"] == 4
+        assert again["dataVersion"]["counter"] == told["dataVersion"]["counter"] + 1
+        client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Made")
+        assert (
+            "Made" not in json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)["topicConfigTable"]
+        )
+
+    live(body)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"topic": "TBW102"},
+        {"topic": "RMQ_SYS_TRANS_HALF_TOPIC"},
+        {"topic": "DefaultCluster"},
+        {"topic": "a b"},
+        {"readQueueNums": 0},
+        {"writeQueueNums": 1 << 20},
+        {"perm": 9},
+        {"topicFilterType": "NO_TAG"},
+    ],
+)
+def test_no_operator_makes_a_topic_that_cannot_be(live: Live, wrong: dict[str, object]) -> None:
+    def body(bench: Any) -> None:
+        before = bench.broker.topics.version
+        answer = bench.client().answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **{**TOPIC, **wrong})
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert bench.broker.topics.version == before
+
+    live(body)
+
+
+def test_messages_of_a_removed_topic_are_there_again_with_it(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"m")
+        client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Orders")
+        assert client.pull().code == ResponseCode.TOPIC_NOT_EXIST
+        assert client.send_message(b"n").ext_fields["queueOffset"] == "1"
+        assert [record.body for record in client.pulled()] == [b"m", b"n"]
+
+    live(body)
+
+
+def test_topic_stats_are_keyed_by_queue_in_the_form_that_java_clients_read(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"m", e=1, d=2)
+        stored_ms = client.pulled(queueId=1)[0].store_timestamp_ms
+        answer = client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="Orders")
+        assert answer.body.decode() == (
+            '{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"Orders"}:'
+            '{"lastUpdateTimestamp":0,"maxOffset":0,"minOffset":0},'
+            '{"brokerName":"broker-a","queueId":1,"topic":"Orders"}:'
+            f'{{"lastUpdateTimestamp":{stored_ms},"maxOffset":1,"minOffset":0}}}}}}'
+        )
+        assert (
+            client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="No").code == ResponseCode.TOPIC_NOT_EXIST
+        )
+
+    live(body)
+
+
+def test_a_group_is_made_told_of_and_removed_with_its_offsets(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"m")
+        group = {"groupName": GROUP, "retryMaxTimes": 3}
+        client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
+        told = json.loads(client.answer(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
+        assert told["subscriptionGroupTable"][GROUP] == {
+            "brokerId": 0,
+            "consumeBroadcastEnable": True,
+            "consumeEnable": True,
+            "consumeFromMinEnable": True,
+            "groupName": GROUP,
+            "notifyConsumerIdsChangedEnable": True,
+            "retryMaxTimes": 3,
+            "retryQueueNums": 1,
+            "whichBrokerWhenConsumeSlowly": 1,
+        }
+        fields = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 1}
+        client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
+        client.answer(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName=GROUP, removeOffset="true")
+        assert bench.broker.groups.get(GROUP) is None
+        assert bench.broker.offsets.members == {"offsetTable": {}}
+
+    live(body)
+
+
+def test_connections_are_told_as_tools_read_them(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.heartbeat(expression="A || B", version=5)
+        connection = {
+            "clientAddr": client.remote_address,
+            "clientId": client.client_id,
+            "language": "JAVA",
+            "version": 409,
+        }
+        consumers = json.loads(
+            client.answer(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=GROUP).body
+        )
+        assert consumers == {
+            "connectionSet": [connection],
+            "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+            "consumeType": "CONSUME_PASSIVELY",
+            "messageModel": "CLUSTERING",
+            "subscriptionTable": {
+                "Orders": {
+                    "classFilterMode": False,
+                    "codeSet": [65, 66],
+                    "expressionType": "TAG",
+                    "subString": "A || B",
+                    "subVersion": 5,
+                    "tagsSet": ["A", "B"],
+                    "topic": "Orders",
+                }
+            },
+        }
+        producers = client.answer(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="sellers")
+        assert json.loads(producers.body) == {"connectionSet": [connection]}
+        everyone = json.loads(client.answer(RequestCode.GET_ALL_PRODUCER_INFO).body)
+        assert everyone["data"]["sellers"][0]["lastUpdateTimestamp"] == bench.world.clock.now_ms()
+        nobody = client.answer(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="other")
+        assert nobody.code == ResponseCode.CONSUMER_NOT_ONLINE
+        who = client.answer(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic="Orders")
+        assert json.loads(who.body) == {"groupList": [GROUP]}
+
+    live(body)
+
+
+def test_progress_is_told_and_reset(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        for _ in range(3):
+            client.send_message(b"m", d=1)
+            bench.sleep(1000)
+        stored_ms = [record.store_timestamp_ms for record in client.pulled()]
+        commit = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 2}
+        client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **commit)
+        stats = client.answer(RequestCode.GET_CONSUME_STATS, consumerGroup=GROUP)
+        queue = '{"brokerName":"broker-a","queueId":0,"topic":"Orders"}'
+        told = f'{{"brokerOffset":3,"consumerOffset":2,"lastTimestamp":{stored_ms[1]}}}'
+        assert stats.body.decode() == f'{{"consumeTps":0.0,"offsetTable":{{{queue}:{told}}}}}'
+
+        reset = {"topic": "Orders", "group": GROUP, "timestamp": stored_ms[1], "isForce": "false"}
+        offline = client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **reset)
+        assert offline.code == ResponseCode.CONSUMER_NOT_ONLINE
+        client.heartbeat()
+        client.got.clear()
+        answer = client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **reset)
+        assert answer.body.decode() == f'{{"offsetTable":{{{queue}:1}}}}'
+        (push,) = client.got
+        assert (push.code, push.body) == (RequestCode.RESET_CONSUMER_CLIENT_OFFSET, answer.body)
+        forward = client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **{**reset, "timestamp": -1})
+        assert forward.body.decode() == f'{{"offsetTable":{{{queue}:2}}}}'
+        forced = {**reset, "timestamp": -1, "isForce": "true"}
+        assert client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **forced).body.endswith(b":3}}")
+
+    live(body)
+
+
+def test_a_groups_rate_is_that_of_the_last_whole_window(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        for _ in range(5):
+            client.send_message(b"m")
+        bench.sleep(10_000)
+        for _ in range(4):
+            client.pulled()
+        bench.sleep(10_000)
+        stats = client.answer(RequestCode.GET_CONSUME_STATS, consumerGroup=GROUP)
+        assert json.loads(stats.body)["consumeTps"] == 2.0
+        bench.sleep(20_000)
+        stats = client.answer(RequestCode.GET_CONSUME_STATS, consumerGroup=GROUP)
+        assert json.loads(stats.body)["consumeTps"] == 0.0
+
+    live(body)
+
+
+def test_slaves_are_given_what_they_copy(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"m", properties={"DELAY": "1"})
+        bench.sleep(2_000)
+        commit = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 1}
+        client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **commit)
+        offsets = client.answer(RequestCode.GET_ALL_CONSUMER_OFFSET)
+        assert offsets.body == b'{"offsetTable":{"Orders@billing":{0:1}}}'
+        delays = decode_side_json(client.answer(RequestCode.GET_ALL_DELAY_OFFSET).body, file="body")
+        assert delays["offsetTable"]["1"] == 1
+
+    live(body)
+
+
+def test_a_broker_tells_its_settings_and_how_it_is(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"m")
+        answer = client.answer(RequestCode.GET_BROKER_CONFIG)
+        lines = answer.body.decode().splitlines()
+        assert {"brokerName=broker-a", "traceOn=true", "flushDiskType=ASYNC_FLUSH"} <= set(lines)
+        assert json.loads(answer.ext_fields["version"])["counter"] == 0
+        info = json.loads(client.answer(RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
+        assert all(type(value) is str for value in info.values())
+        assert (info["brokerVersionDesc"], info["putMessageTimesTotal"]) == ("V4_9_8", "1")
+        for code in (RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, RequestCode.DELETE_EXPIRED_COMMITLOG):
+            assert client.answer(code).code == ResponseCode.SUCCESS
+
+    live(body)

@@ -1,0 +1,131 @@
+"""A half message is seen by nobody until its producer decides, and a producer that does not decide is asked."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from tornlog.store.formats.properties import decode_properties
+
+from .conftest import records_of
+
+Live = Callable[..., Any]
+HALF = {"TRAN_MSG": "true", "PGROUP": "sellers", "UNIQ_KEY": "U1", "TAGS": "A"}
+UNDECIDED = 0
+
+
+def prepare(client: Any, queue_id: int = 2) -> dict[str, object]:
+    """Send a half message, and return what names it in a decision."""
+    answer = client.send_message(b"half", properties=HALF, e=queue_id, f=4)
+    assert answer.code == ResponseCode.SUCCESS
+    return {
+        "producerGroup": "sellers",
+        "tranStateTableOffset": answer.ext_fields["queueOffset"],
+        "commitLogOffset": int(answer.ext_fields["msgId"][-16:], 16),
+        "msgId": "U1",
+    }
+
+
+def decide(client: Any, named: dict[str, object], decision: int) -> Any:
+    return client.ask(RequestCode.END_TRANSACTION, commitOrRollback=decision, **named)
+
+
+def test_a_commit_makes_the_message_visible_once(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        named = prepare(client)
+        assert client.pulled(queueId=2) == []
+        assert decide(client, named, TRANSACTION_COMMIT).code == ResponseCode.SUCCESS
+        assert decide(client, named, TRANSACTION_COMMIT).code == ResponseCode.SUCCESS
+        bench.settle()
+        (record,) = client.pulled(queueId=2)
+        assert (record.body, record.prepared_transaction_offset) == (b"half", named["commitLogOffset"])
+
+    live(body)
+
+
+def test_a_rollback_leaves_nothing_to_see(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        named = prepare(client)
+        assert decide(client, named, TRANSACTION_ROLLBACK).code == ResponseCode.SUCCESS
+        decide(client, named, TRANSACTION_COMMIT)
+        bench.settle()
+        assert client.pulled(queueId=2) == []
+
+    live(body)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"producerGroup": "others"},
+        {"tranStateTableOffset": 5},
+        {"commitLogOffset": 7},
+        {"commitLogOffset": 1 << 62},
+        {"commitOrRollback": 3},
+        {"commitLogOffset": "x"},
+    ],
+)
+def test_a_decision_about_something_else_decides_nothing(live: Live, wrong: dict[str, object]) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        fields = {**prepare(client), "commitOrRollback": TRANSACTION_COMMIT, **wrong}
+        assert client.answer(RequestCode.END_TRANSACTION, **fields).code == ResponseCode.SYSTEM_ERROR
+        bench.settle()
+        assert client.pulled(queueId=2) == []
+
+    live(body)
+
+
+def test_a_producer_that_does_not_decide_is_asked_and_its_answer_counts(live: Live) -> None:
+    def body(bench: Any) -> None:
+        producer, other = bench.client(), bench.client()
+        producer.heartbeat()
+        producer.got.clear()
+        named = prepare(producer)
+        assert decide(producer, named, UNDECIDED) is None
+        bench.sleep(3_000)
+        (question,) = producer.got
+        assert (question.code, question.is_one_way) == (RequestCode.CHECK_TRANSACTION_STATE, True)
+        (shown,) = records_of(question)
+        assert (shown.topic, shown.queue_id, shown.body) == ("Orders", 2, b"half")
+        assert decode_properties(shown.properties)["TRANSACTION_CHECK_TIMES"] == "1"
+        fields = question.ext_fields
+        assert (fields["msgId"], fields["transactionId"]) == ("U1", "U1")
+        assert int(fields["offsetMsgId"][-16:], 16) == int(fields["commitLogOffset"])
+        answer = {**named, **{name: fields[name] for name in ("tranStateTableOffset", "commitLogOffset")}}
+        answer["fromTransactionCheck"] = "true"
+        assert decide(producer, answer, TRANSACTION_COMMIT).code == ResponseCode.SUCCESS
+        bench.settle()
+        assert len(other.pulled(queueId=2)) == 1
+        bench.sleep(10_000)
+        assert len(producer.got) == 1
+
+    live(body, transaction_timeout_ms=1_000, transaction_check_interval_ms=2_000)
+
+
+def test_members_of_the_producers_group_are_asked_in_turn(live: Live) -> None:
+    def body(bench: Any) -> list[int]:
+        producers = [bench.client() for _ in range(2)]
+        for producer in producers:
+            producer.heartbeat(
+                f"of {producer.client_id}".replace(" ", "-").replace("@", "-").replace(".", "-")
+            )
+            producer.got.clear()
+        prepare(producers[0])
+        bench.sleep(8_500)
+        return [len(producer.got) for producer in producers]
+
+    asked = live(body, transaction_timeout_ms=1_000, transaction_check_interval_ms=2_000)
+    assert asked[0] == asked[1] > 0
+
+
+def test_a_broker_that_takes_no_transactions_says_so(live: Live) -> None:
+    def body(bench: Any) -> None:
+        answer = bench.client().send_message(b"half", properties=HALF)
+        assert answer.code == ResponseCode.NO_PERMISSION
+
+    live(body, reject_transaction_message=True)

@@ -1,0 +1,130 @@
+"""Where topics are: on this broker, and on others that have registered."""
+
+import json
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from tornlog.store.broker.requests import RequestCode, ResponseCode
+
+Live = Callable[..., Any]
+SLAVE = {
+    "brokerName": "broker-a",
+    "clusterName": "DefaultCluster",
+    "brokerId": 1,
+    "brokerAddr": "10.0.0.9:10911",
+}
+
+
+def register(client: Any, topics: dict[str, object], **fields: Any) -> Any:
+    table = {"topicConfigTable": topics, "dataVersion": {"counter": 1, "timestamp": 2}}
+    body = json.dumps({"topicConfigSerializeWrapper": table, "filterServerList": []}).encode()
+    check = {
+        "compressed": "false",
+        "bodyCrc32": zlib.crc32(body) & 0x7FFFFFFF,
+        "haServerAddr": "10.0.0.9:10912",
+    }
+    return client.answer(RequestCode.REGISTER_BROKER, body, **{**SLAVE, **check, **fields})
+
+
+def route(client: Any, topic: str = "Orders", **given: Any) -> str:
+    answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic, **given)
+    assert answer.code == ResponseCode.SUCCESS
+    text: str = answer.body.decode()
+    return text
+
+
+def test_a_route_names_broker_and_queues(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Orders")
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+        client.send_message(b"m")
+        assert route(client) == (
+            '{"brokerDatas":[{"brokerAddrs":{"0":"127.0.0.1:10911"},"brokerName":"broker-a",'
+            '"cluster":"DefaultCluster"}],"filterServerTable":{},"queueDatas":[{"brokerName":"broker-a","perm":6,'
+            '"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}'
+        )
+        assert '"perm":7,"readQueueNums":8' in route(client, "TBW102")
+
+    live(body)
+
+
+def test_clients_of_old_get_broker_ids_without_quotes_unless_they_ask_for_them(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        assert '{0:"127.0.0.1:10911"}' in route(client, "TBW102", version=400)
+        assert '{"0":"127.0.0.1:10911"}' in route(client, "TBW102", version=401)
+        assert '{"0":"127.0.0.1:10911"}' in route(client, "TBW102", version=1, acceptStandardJsonOnly="true")
+
+    live(body)
+
+
+def test_a_broker_that_may_not_be_written_says_so_in_its_routes(live: Live) -> None:
+    def body(bench: Any) -> None:
+        assert '"perm":4' in route(bench.client(), "TBW102")
+
+    live(body, broker_permission=4)
+
+
+def test_cluster_and_topics_are_told(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        assert client.answer(RequestCode.GET_BROKER_CLUSTER_INFO).body.decode() == (
+            '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a",'
+            '"cluster":"DefaultCluster"}},"clusterAddrTable":{"DefaultCluster":["broker-a"]}}'
+        )
+        client.send_message(b"m")
+        topics = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body)["topicList"]
+        assert {"Orders", "TBW102", "SCHEDULE_TOPIC_XXXX"} <= set(topics)
+        of_cluster = client.answer(RequestCode.GET_TOPICS_BY_CLUSTER, cluster="DefaultCluster").body
+        assert json.loads(of_cluster)["topicList"] == topics
+        none = client.answer(RequestCode.GET_TOPICS_BY_CLUSTER, cluster="Other").body
+        assert json.loads(none)["topicList"] == []
+        system = json.loads(client.answer(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS).body)
+        assert "Orders" not in system["topicList"]
+        assert system["brokerAddr"] == "127.0.0.1:10911"
+
+    live(body)
+
+
+def test_a_slave_registers_is_told_its_master_and_shows_up_beside_it(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"m")
+        answer = register(client, {"Orders": {"topicName": "Orders", "perm": 4}})
+        assert answer.ext_fields["masterAddr"] == "127.0.0.1:10911"
+        found = json.loads(route(client))
+        addresses = {"0": "127.0.0.1:10911", "1": "10.0.0.9:10911"}
+        assert found["brokerDatas"][0]["brokerAddrs"] == addresses
+        assert [queues["perm"] for queues in found["queueDatas"]] == [6]
+        client.answer(RequestCode.UNREGISTER_BROKER, **SLAVE)
+        assert json.loads(route(client))["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:10911"}
+
+    live(body)
+
+
+def test_a_broker_that_falls_silent_is_gone_after_two_minutes(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        register(client, {"Theirs": {"topicName": "Theirs"}}, brokerName="broker-b", brokerId=0)
+        assert "broker-b" in route(client, "Theirs")
+        client.answer(RequestCode.DELETE_TOPIC_IN_NAMESRV, topic="Theirs")
+        answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs")
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+        register(client, {"Theirs": {"topicName": "Theirs"}}, brokerName="broker-b", brokerId=0)
+        bench.sleep(121_000)
+        answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs")
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+    live(body)
+
+
+def test_a_registration_that_is_damaged_is_refused(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        assert register(client, {}, bodyCrc32=1).code == ResponseCode.SYSTEM_ERROR
+        assert register(client, {"T": 7}).code == ResponseCode.SYSTEM_ERROR
+        assert register(client, {}, compressed="true").code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+    live(body)

@@ -1,0 +1,62 @@
+"""A reply finds the producer that waits for it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.properties import decode_properties, encode_properties
+
+Live = Callable[..., Any]
+TOPIC = "DefaultCluster_REPLY_TOPIC"
+
+
+def reply(client: Any, to: str, body: bytes = b"yes") -> Any:
+    properties = encode_properties({"REPLY_TO_CLIENT": to, "CORRELATION_ID": "c1"})
+    fields = {
+        "a": "sellers",
+        "b": TOPIC,
+        "c": "TBW102",
+        "d": 4,
+        "e": 0,
+        "f": 0,
+        "g": 1,
+        "h": 0,
+        "i": properties,
+    }
+    return client.answer(RequestCode.SEND_REPLY_MESSAGE_V2, body, **fields)
+
+
+def test_a_reply_is_pushed_to_the_client_it_is_for_and_stored(live: Live) -> None:
+    def body(bench: Any) -> None:
+        asking, answering = bench.client(), bench.client()
+        asking.heartbeat()
+        asking.got.clear()
+        assert reply(answering, asking.client_id).code == ResponseCode.SUCCESS
+        (push,) = asking.got
+        assert (push.code, push.body) == (RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, b"yes")
+        assert push.ext_fields["bornHost"] == answering.remote_address
+        assert decode_properties(push.ext_fields["properties"])["CORRELATION_ID"] == "c1"
+        bench.settle()
+        assert [record.body for record in asking.pulled(topic=TOPIC)] == [b"yes"]
+
+    live(body)
+
+
+def test_a_reply_to_nobody_is_said_to_be_one(live: Live) -> None:
+    def body(bench: Any) -> None:
+        answer = reply(bench.client(), "gone")
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "'gone'" in answer.remark
+
+    live(body)
+
+
+def test_replies_are_not_stored_where_settings_say_so(live: Live) -> None:
+    def body(bench: Any) -> None:
+        asking = bench.client()
+        asking.heartbeat()
+        end = bench.broker.store.max_phy_offset
+        assert reply(asking, asking.client_id).code == ResponseCode.SUCCESS
+        assert bench.broker.store.max_phy_offset == end
+
+    live(body, store_reply_message_enable=False)

@@ -1,0 +1,84 @@
+"""A message that a consumer could not deal with is given to its group again, until it has come back too often."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.properties import decode_properties
+
+from .conftest import GROUP
+
+Live = Callable[..., Any]
+RETRY, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
+
+
+def test_a_message_comes_back_after_the_delay_that_its_consumer_asks_for(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        sent = client.send_message(b"hard", properties={"TAGS": "A"}).ext_fields["msgId"]
+        answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group=GROUP, delayLevel=1)
+        assert answer.code == ResponseCode.SUCCESS
+        bench.sleep(900)
+        bench.settle()
+        assert client.pulled(topic=RETRY) == []
+        bench.sleep(200)
+        bench.settle()
+        (record,) = client.pulled(topic=RETRY)
+        properties = decode_properties(record.properties)
+        assert (record.body, record.reconsume_times, record.queue_id) == (b"hard", 1, 0)
+        assert properties["RETRY_TOPIC"] == "Orders"
+        assert properties["ORIGIN_MESSAGE_ID"] == sent
+        assert properties["TAGS"] == "A"
+
+    live(body)
+
+
+def test_without_a_wish_the_delay_grows_with_each_time(live: Live) -> None:
+    def body(bench: Any) -> list[str]:
+        client = bench.client()
+        client.send_message(b"hard")
+        levels = []
+        topic, offset = "Orders", 0
+        for _ in range(3):
+            record = client.pulled(offset, topic)[0]
+            fields = {"offset": record.physical_offset, "group": GROUP, "delayLevel": 0}
+            assert client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, **fields).code == ResponseCode.SUCCESS
+            bench.sleep(60_000)
+            bench.settle()
+            offset, topic = (0, RETRY) if topic == "Orders" else (offset + 1, RETRY)
+            again = client.pulled(offset, topic)[0]
+            levels.append(decode_properties(again.properties)["DELAY"])
+        return levels
+
+    assert live(body) == ["3", "4", "5"]
+
+
+def test_a_hopeless_message_goes_to_the_dead_letters_at_once(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"hopeless")
+        client.send_message(b"too often")
+        back = RequestCode.CONSUMER_SEND_MSG_BACK
+        second = client.pulled(1)[0].physical_offset
+        assert client.answer(back, offset=0, group=GROUP, delayLevel=-1).code == ResponseCode.SUCCESS
+        fields = {"offset": second, "group": GROUP, "delayLevel": 0, "maxReconsumeTimes": 0}
+        assert client.answer(back, **fields).code == ResponseCode.SUCCESS
+        bench.settle()
+        assert [record.body for record in client.pulled(topic=DEAD)] == [b"hopeless", b"too often"]
+
+    live(body)
+
+
+def test_only_what_a_consumer_can_have_seen_is_sent_back(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"half", properties={"TRAN_MSG": "true", "PGROUP": "sellers"})
+        end = bench.broker.store.max_phy_offset
+        for offset in (0, 1, end, -5, 1 << 62):
+            answer = client.answer(
+                RequestCode.CONSUMER_SEND_MSG_BACK, offset=offset, group=GROUP, delayLevel=1
+            )
+            assert (answer.code, str(offset) in answer.remark) == (ResponseCode.SYSTEM_ERROR, True)
+        assert bench.broker.store.max_phy_offset == end
+
+    live(body)

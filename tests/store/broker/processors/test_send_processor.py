@@ -1,0 +1,230 @@
+"""What is stored of a message that a client sends, and what the client is told."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.properties import decode_properties
+
+Live = Callable[..., Any]
+
+
+def test_a_send_is_answered_with_where_the_message_is(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"one")
+        answer = client.send_message(b"two")
+        assert answer.code == ResponseCode.SUCCESS
+        record = client.pulled(1)[0]
+        assert answer.ext_fields == {
+            "MSG_REGION": "DefaultRegion",
+            "TRACE_ON": "true",
+            "msgId": f"7F00000100002A9F{record.physical_offset:016X}",
+            "queueId": "0",
+            "queueOffset": "1",
+        }
+        assert (record.body, record.topic, record.queue_id) == (b"two", "Orders", 0)
+        assert (str(record.born_host), str(record.store_host)) == ("10.0.0.1|50000", "127.0.0.1|10911")
+
+    live(body)
+
+
+def test_long_names_of_fields_do_as_well_as_letters(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        answer = client.answer(
+            RequestCode.SEND_MESSAGE,
+            b"hello",
+            producerGroup="sellers",
+            topic="Orders",
+            defaultTopic="TBW102",
+            defaultTopicQueueNums=4,
+            queueId=3,
+            sysFlag=0,
+            bornTimestamp=1,
+            flag=7,
+            properties="TAGS\x01A",
+        )
+        bench.settle()
+        assert answer.code == ResponseCode.SUCCESS
+        assert client.pulled(queueId=3)[0].flag == 7
+
+    live(body)
+
+
+def test_properties_gain_the_cluster_lose_wait_and_have_the_order_of_a_java_map(live: Live) -> None:
+    def body(bench: Any) -> str:
+        client = bench.client()
+        given = {"KEYS": "k0", "UNIQ_KEY": "U", "WAIT": "true", "TAGS": "TagA"}
+        client.send_message(b"m0", properties=given)
+        properties: str = client.pulled()[0].properties
+        return properties
+
+    assert live(body) == "KEYS\x01k0\x02UNIQ_KEY\x01U\x02CLUSTER\x01DefaultCluster\x02TAGS\x01TagA"
+
+
+def test_a_topic_is_made_by_the_first_message_with_as_many_queues_as_its_producer_likes(live: Live) -> None:
+    def body(bench: Any) -> None:
+        bench.client().send_message(b"m", d=3)
+        made = bench.broker.topics.get("Orders")
+        assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (3, 3, 6)
+        bench.client().send_message(b"m", "Wide", d=100)
+        assert bench.broker.topics.get("Wide").write_queue_nums == 8
+
+    live(body)
+
+
+def test_a_topic_that_may_not_be_made_does_not_exist(live: Live) -> None:
+    def body(bench: Any) -> None:
+        answer = bench.client().send_message(b"m")
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+        assert "Orders" in answer.remark
+
+    live(body, auto_create_topic_enable=False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "word"),
+    [
+        ({"b": "no/such"}, ResponseCode.SYSTEM_ERROR, "topic"),
+        ({"b": ".."}, ResponseCode.SYSTEM_ERROR, "topic"),
+        ({"b": ""}, ResponseCode.SYSTEM_ERROR, "topic"),
+        ({"b": "x" * 128}, ResponseCode.SYSTEM_ERROR, "127"),
+        ({"b": "SCHEDULE_TOPIC_XXXX"}, ResponseCode.NO_PERMISSION, "SCHEDULE_TOPIC_XXXX"),
+        ({"b": "RMQ_SYS_TRANS_HALF_TOPIC"}, ResponseCode.NO_PERMISSION, "broker itself"),
+        ({"e": 4}, ResponseCode.SYSTEM_ERROR, "queueId"),
+        ({"e": "many"}, ResponseCode.SYSTEM_ERROR, "e: expected an integer of 32 bits, found 'many'"),
+        ({"e": 1 << 31}, ResponseCode.SYSTEM_ERROR, "e: expected an integer of 32 bits"),
+        ({"g": "9" * 20}, ResponseCode.SYSTEM_ERROR, "g: expected an integer of 64 bits"),
+        ({"k": "maybe"}, ResponseCode.SYSTEM_ERROR, "k: expected true or false, found 'maybe'"),
+    ],
+)
+def test_what_is_wrong_with_a_send_is_said_and_nothing_is_stored(
+    live: Live, fields: dict[str, object], code: ResponseCode, word: str
+) -> None:
+    def body(bench: Any) -> None:
+        before = bench.broker.store.max_phy_offset
+        answer = bench.client().send_message(b"m", **fields)
+        assert answer.code == code
+        assert word in answer.remark
+        assert bench.broker.store.max_phy_offset == before
+
+    live(body)
+
+
+def test_a_message_without_a_topic_field_is_refused_by_the_fields_name(live: Live) -> None:
+    def body(bench: Any) -> None:
+        answer = bench.client().answer(RequestCode.SEND_MESSAGE_V2, b"m", a="sellers")
+        assert answer.remark == "b: expected a text, found no such field"
+
+    live(body)
+
+
+def test_a_body_that_is_too_long_is_illegal(live: Live) -> None:
+    def body(bench: Any) -> None:
+        assert bench.client().send_message(b"x" * 101).code == ResponseCode.MESSAGE_ILLEGAL
+        assert bench.client().send_message(b"x" * 100).code == ResponseCode.SUCCESS
+
+    live(body, store={"max_message_size": 100})
+
+
+def test_any_queue_means_each_in_its_turn(live: Live) -> None:
+    def body(bench: Any) -> list[str]:
+        client = bench.client()
+        return [client.send_message(b"m", e=-1).ext_fields["queueId"] for _ in range(8)]
+
+    queues = live(body)
+    assert sorted(queues) == ["0", "0", "1", "1", "2", "2", "3", "3"]
+
+
+def test_a_batch_becomes_records_side_by_side_with_an_id_each(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        units = encode_batch([BatchUnit(0, b"b1", b"TAGS\x01A"), BatchUnit(5, b"b2", b"")])
+        fields = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": 4, "e": 2, "f": 0, "g": 1, "h": 0}
+        answer = client.answer(RequestCode.SEND_BATCH_MESSAGE, units, i="WAIT\x01true", m="true", **fields)
+        bench.settle()
+        assert answer.ext_fields["queueOffset"] == "0"
+        assert len(answer.ext_fields["msgId"].split(",")) == 2
+        first, second = client.pulled(queueId=2)
+        assert (first.body, second.body, second.flag) == (b"b1", b"b2", 5)
+        assert decode_properties(second.properties) == {"WAIT": "true", "CLUSTER": "DefaultCluster"}
+
+    live(body)
+
+
+def test_a_batch_that_is_none_is_illegal(live: Live) -> None:
+    def body(bench: Any) -> None:
+        fields = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": 4, "e": 2, "f": 0, "g": 1, "h": 0}
+        for units in (b"", b"half a unit", b"\xff" * 64):
+            answer = bench.client().answer(RequestCode.SEND_BATCH_MESSAGE, units, m="true", **fields)
+            assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+        retry = {**fields, "b": "%RETRY%billing"}
+        answer = bench.client().answer(RequestCode.SEND_BATCH_MESSAGE, b"", m="true", **retry)
+        assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+
+    live(body)
+
+
+def test_transaction_bits_of_a_client_hide_no_message(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"seen", f=12)
+        assert [record.body for record in client.pulled()] == [b"seen"]
+
+    live(body)
+
+
+def test_a_message_that_came_back_too_often_goes_to_the_dead_letters(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        topic = "%RETRY%billing"
+        assert client.send_message(b"again", topic, j=2, l=3).code == ResponseCode.SUCCESS
+        assert client.send_message(b"dead", topic, j=3, l=3).code == ResponseCode.SUCCESS
+        old = client.send_message(b"old client", topic, j=3, l=3, version=120)
+        assert old.code == ResponseCode.SUCCESS
+        assert [record.body for record in client.pulled(topic=topic)] == [b"again", b"old client"]
+        assert [record.body for record in client.pulled(topic="%DLQ%billing")] == [b"dead"]
+
+    live(body)
+
+
+def test_a_broker_that_may_not_be_written_takes_nothing(live: Live) -> None:
+    def body(bench: Any) -> None:
+        assert bench.client().send_message(b"m").code == ResponseCode.NO_PERMISSION
+
+    live(body, broker_permission=4)
+
+
+def test_no_message_is_taken_before_the_time_that_settings_name(live: Live) -> None:
+    def body(bench: Any) -> None:
+        assert bench.client().send_message(b"m").code == ResponseCode.SYSTEM_ERROR
+
+    live(body, start_accept_send_request_time_stamp_ms=(1 << 62))
+
+
+def test_topics_outlive_the_broker(live: Live, lab: Callable[..., Any]) -> None:
+    first = lab()
+    live(lambda bench: bench.client().send_message(b"m", "Kept", d=2), first)
+    image = first.switch_off()
+
+    def body(bench: Any) -> None:
+        assert bench.broker.topics.get("Kept").read_queue_nums == 2
+        assert [record.body for record in bench.client().pulled(topic="Kept")] == [b"m"]
+
+    live(body, lab(image))
+
+
+def test_a_topic_that_cannot_be_made_durable_is_not_there(live: Live, lab: Callable[..., Any]) -> None:
+    bench_lab = lab()
+
+    def body(bench: Any) -> None:
+        bench_lab.failures.plan("sync", "topics.json")
+        assert bench.client().send_message(b"m").code == ResponseCode.SYSTEM_ERROR
+        assert bench.broker.topics.get("Orders") is None
+        assert bench.client().send_message(b"m").code == ResponseCode.SUCCESS
+
+    live(body, bench_lab)

@@ -1,0 +1,259 @@
+"""What clients that break the rules get, and that it costs others nothing."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.broker.limits import ServerLimits
+from tornlog.store.broker.server_counts import Ending, Refusal
+from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, HeaderForm, RemotingCommand
+from tornlog.store.formats.remoting.frame import encode_frame
+
+Serve = Callable[..., Any]
+
+
+def still_answers(served: Any) -> bool:
+    response: RemotingCommand = served.connect().ask(RemotingCommand(served.ECHO, 1, body=b"honest"))
+    return response.body == b"honest"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"\x01\0\0\x01", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\0\0\0\0", b"GET / HTTP/1.1\r\n\r\n"],
+)
+def test_an_impossible_length_ends_the_connection_before_anything_is_kept(serve: Serve, head: bytes) -> None:
+    served = serve()
+    peer = served.connect()
+
+    peer.socket.sendall(head)
+
+    assert peer.is_ended()
+    served.until_ended(Ending.BAD_LENGTH)
+    assert served.server.connections.held_bytes == 0
+    assert "length" in served.told[0]
+    assert still_answers(served)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\0\0\0\x04\x07\0\0\0",  # no such header form
+        b"\0\0\0\x04\0\xff\xff\xff",  # a header longer than its frame
+        b"\0\0\0\x06\0\0\0\x02{}",  # no code
+        b"\0\0\0\x06\0\0\0\x02[]",
+        b"\0\0\0\x05\0\0\0\x01\xff",
+        b"\0\0\0\x05\x01\0\0\x01\0",  # a binary header that is cut short
+    ],
+)
+def test_a_frame_that_is_none_ends_the_connection(serve: Serve, frame: bytes) -> None:
+    served = serve()
+    peer = served.connect()
+
+    peer.socket.sendall(frame)
+
+    assert peer.is_ended()
+    served.until_ended(Ending.BAD_FRAME)
+    assert still_answers(served)
+
+
+def test_what_came_whole_before_the_garbage_is_answered(serve: Serve) -> None:
+    served = serve()
+    peer = served.connect()
+
+    peer.socket.sendall(encode_frame(RemotingCommand(served.LATER, 4)) + b"\xff" * 100)
+
+    assert peer.is_ended()
+    served.until(lambda: len(served.held) == 1)
+
+
+def test_random_bytes_never_hang_or_kill_the_server(serve: Serve) -> None:
+    served = serve(ServerLimits(frame_ms_max=50))
+    draw = random.Random(7)
+    good = encode_frame(RemotingCommand(served.ECHO, 1, ext_fields={"a": "b"}, form=HeaderForm.ROCKETMQ))
+
+    for _ in range(300):
+        bad = bytearray(good)
+        for _ in range(draw.randint(1, 4)):
+            bad[draw.randrange(len(bad))] = draw.randrange(256)
+        peer = served.connect()
+        peer.socket.sendall(bytes(bad))
+        peer.socket.close()
+
+    served.until(lambda: sum(served.server.counts.endings.values()) == 300)
+    assert still_answers(served)
+
+
+def test_half_a_frame_is_given_up_after_its_time_however_slowly_it_goes_on(serve: Serve) -> None:
+    served = serve(ServerLimits(frame_ms_max=150))
+    slow = served.connect()
+    frame = encode_frame(RemotingCommand(served.ECHO, 1, body=bytes(1000)))
+
+    sent, end = 0, time.monotonic() + 5
+    while time.monotonic() < end and not served.server.counts.endings[Ending.HALF_FRAME]:
+        try:
+            slow.socket.sendall(frame[sent : sent + 1])
+        except ConnectionError:
+            break
+        sent += 1
+        time.sleep(0.01)
+
+    assert slow.is_ended()
+    assert sent < 100
+    served.until_ended(Ending.HALF_FRAME)
+    assert served.server.connections.held_bytes == 0
+
+
+def test_whole_frames_reset_the_time_of_the_next(serve: Serve) -> None:
+    served = serve(ServerLimits(frame_ms_max=300))
+    peer = served.connect()
+    frame = encode_frame(RemotingCommand(served.ECHO, 1))
+
+    for _ in range(8):  # each chunk ends one frame and begins the next
+        peer.socket.sendall(frame[:10])
+        time.sleep(0.06)
+        peer.socket.sendall(frame[10:])
+
+    assert [peer.receive().code for _ in range(8)] == [0] * 8
+    assert served.server.counts.endings[Ending.HALF_FRAME] == 0
+
+
+def test_an_idle_connection_is_closed_and_a_busy_one_is_not(serve: Serve) -> None:
+    served = serve(ServerLimits(idle_ms_max=400))
+    idle, busy = served.connect(), served.connect()
+
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        assert busy.ask(RemotingCommand(served.ECHO, 1)).code == 0
+        time.sleep(0.05)
+
+    assert idle.is_ended()
+    assert served.server.counts.endings[Ending.IDLE] == 1
+    assert busy.ask(RemotingCommand(served.ECHO, 1)).code == 0
+
+
+def test_a_client_that_never_reads_is_not_listened_to_and_then_closed(serve: Serve) -> None:
+    limits = ServerLimits(output_ms_max=400, output_pause_bytes=64 << 10)
+    served = serve(limits)
+    deaf = served.connect()
+    deaf.socket.settimeout(0.2)
+    request = encode_frame(RemotingCommand(served.SIZED, 1, ext_fields={"bytes": str(1 << 20)}))
+
+    with pytest.raises((TimeoutError, ConnectionError)):
+        deaf.socket.sendall(request * 100_000)  # more than is ever taken of it
+
+    assert still_answers(served)
+    served.until_ended(Ending.NOT_READING)
+    served.until(lambda: served.server.connections.held_bytes == 0)
+
+
+def test_pushes_to_a_client_that_never_reads_end_it_at_the_limit_and_never_wait(serve: Serve) -> None:
+    served = serve(ServerLimits(output_bytes_max=1 << 20))
+    deaf = served.connect()
+    deaf.send(RemotingCommand(served.LATER, 1))
+    served.until(lambda: bool(served.held))
+    _, channel = served.held[0]
+    push = RemotingCommand(40, 1, ONE_WAY_FLAG, body=bytes(100_000))
+
+    began = time.monotonic()
+    pushes = 0
+    while channel.send(push):
+        pushes += 1
+
+    assert pushes > 10
+    assert time.monotonic() - began < 5
+    assert not channel.is_open
+    served.until_ended(Ending.NOT_READING)
+    served.until(lambda: served.server.connections.held_bytes == 0)
+
+
+def test_a_slow_reader_gets_everything(serve: Serve) -> None:
+    served = serve(ServerLimits(output_pause_bytes=1 << 16))
+    slow = served.connect()
+    slow.send(*(RemotingCommand(served.SIZED, n, ext_fields={"bytes": "400000"}) for n in range(20)))
+    time.sleep(0.2)
+
+    answers = [slow.receive() for _ in range(20)]
+
+    assert {len(answer.body) for answer in answers} == {400_000}
+    assert sorted(answer.opaque for answer in answers) == list(range(20))
+
+
+def test_no_more_connections_are_let_in_than_may_be(serve: Serve) -> None:
+    served = serve(ServerLimits(connections_max=3))
+    inside = [served.connect() for _ in range(3)]
+    assert [peer.ask(RemotingCommand(served.ECHO, 1)).code for peer in inside] == [0, 0, 0]
+
+    assert served.connect().is_ended()
+    served.until_ended(Ending.TOO_MANY)
+    inside[0].socket.close()
+    served.until_ended(Ending.BY_CLIENT)
+
+    assert still_answers(served)
+
+
+def test_one_host_cannot_take_all_connections(serve: Serve) -> None:
+    served = serve(ServerLimits(connections_max=10, connections_per_host_max=2))
+    inside = [served.connect() for _ in range(2)]
+    assert [peer.ask(RemotingCommand(served.ECHO, 1)).code for peer in inside] == [0, 0]
+
+    assert served.connect().is_ended()
+    served.until_ended(Ending.TOO_MANY_OF_HOST)
+
+
+def test_when_memory_runs_out_the_slowest_goes_and_others_are_served(serve: Serve) -> None:
+    served = serve(ServerLimits(held_bytes_max=1 << 20))
+    hoarders = [served.connect() for _ in range(8)]
+    half = encode_frame(RemotingCommand(served.ECHO, 1, body=bytes(1 << 20)))[: 300 << 10]
+
+    for hoarder in hoarders:
+        hoarder.socket.sendall(half)
+        held = served.server.connections.held_bytes
+        assert held <= (1 << 20) + (1 << 16)
+        assert still_answers(served)
+
+    served.until_ended(Ending.TOO_MUCH_HELD, 4)
+    assert hoarders[0].is_ended()
+
+
+def test_requests_are_refused_while_too_much_is_held(serve: Serve) -> None:
+    served = serve(ServerLimits(held_bytes_max=100_000))
+    peer = served.connect()
+
+    peer.send(*(RemotingCommand(served.WAIT, n, body=bytes(40_000)) for n in range(4)))
+    refused = [peer.receive(), peer.receive()]
+
+    assert {(one.code, one.remark.partition("]")[0]) for one in refused} == {(2, "[OVERLOAD")}
+    assert served.server.counts.refusals[Refusal.TOO_MUCH_HELD] == 2
+    served.gate.set()
+    assert [peer.receive().code, peer.receive().code] == [0, 0]
+
+
+def test_a_client_with_much_under_way_is_not_listened_to_until_some_is_answered(serve: Serve) -> None:
+    served = serve(ServerLimits(requests_bytes_max=100_000))
+    peer = served.connect()
+    peer.socket.settimeout(0.3)
+    frame = encode_frame(RemotingCommand(served.WAIT, 1, body=bytes(10_000)))
+
+    with pytest.raises(TimeoutError):
+        peer.socket.sendall(frame * 3_000)  # more than the system's buffers have room for
+
+    assert served.server.connections.held_bytes < 300_000
+    assert still_answers(served)
+    served.gate.set()
+    peer.socket.settimeout(5)
+    assert [peer.receive().code for _ in range(50)] == [0] * 50
+
+
+def test_connections_that_come_and_go_leave_nothing(serve: Serve) -> None:
+    served = serve()
+
+    for _ in range(300):
+        served.connect().socket.close()
+        served.peers.pop()
+
+    served.until_ended(Ending.BY_CLIENT, 300)
+    served.until(lambda: served.server.connections.count == 0)
+    served.until(lambda: len(served.closed) == 300)

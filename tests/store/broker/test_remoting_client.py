@@ -1,0 +1,155 @@
+"""The client's side of remoting, against a real server."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tornlog.store.broker.acl.signature import signer
+from tornlog.store.broker.limits import PoolLimits
+from tornlog.store.broker.remoting_client import RemotingClient
+from tornlog.store.broker.server_counts import Ending
+from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
+from tornlog.store.real.world import real_world
+
+Serve = Callable[..., Any]
+Connect = Callable[..., RemotingClient]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    clients: list[RemotingClient] = []
+
+    def make(address: tuple[str, int], **options: Any) -> RemotingClient:
+        clients.append(RemotingClient(real_world(), "{}:{}".format(*address), **options))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+def test_an_invocation_returns_its_own_response_though_many_are_under_way(
+    serve: Serve, connect: Connect
+) -> None:
+    served = serve(pools=PoolLimits(2, 1_000))
+    client = connect(served.address)
+    commands = [RemotingCommand(served.ECHO, 0, body=b"%d" % n) for n in range(200)]
+
+    under_way = [client.begin(command) for command in commands]
+
+    assert [one.wait(5_000).body for one in under_way] == [command.body for command in commands]
+
+
+def test_several_tasks_may_share_a_client(serve: Serve, connect: Connect) -> None:
+    served = serve()
+    client = connect(served.address)
+    wrong: list[bytes] = []
+
+    def work(name: bytes) -> None:
+        for n in range(50):
+            body = b"%s %d" % (name, n)
+            if client.invoke(RemotingCommand(served.ECHO, 0, body=body), 5_000).body != body:
+                wrong.append(body)
+
+    threads = [threading.Thread(target=work, args=(b"%d" % n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+
+    assert wrong == []
+    assert served.server.counts.accepted == 1
+    assert served.server.counts.requests == 200
+
+
+def test_a_response_that_does_not_come_in_time_is_given_up_and_passed_over_later(
+    serve: Serve, connect: Connect
+) -> None:
+    served = serve()
+    client = connect(served.address)
+
+    with pytest.raises(TimeoutError, match="50 ms"):
+        client.invoke(RemotingCommand(served.WAIT, 0), 50)
+    served.gate.set()
+
+    assert client.invoke(RemotingCommand(served.ECHO, 0, body=b"next"), 5_000).body == b"next"
+
+
+def test_a_broken_connection_ends_every_wait_and_the_next_request_makes_another(
+    serve: Serve, connect: Connect
+) -> None:
+    served = serve()
+    client = connect(served.address)
+    under_way = client.begin(RemotingCommand(served.LATER, 0))
+    served.until(lambda: bool(served.held))
+
+    served.held[0][1].close()
+
+    with pytest.raises(ConnectionError, match="broke"):
+        under_way.wait(5_000)
+    assert client.invoke(RemotingCommand(served.ECHO, 0, body=b"again"), 5_000).body == b"again"
+    assert served.server.counts.accepted == 2
+
+
+def test_a_server_that_sends_garbage_is_left(connect: Connect) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = connect(listener.getsockname())
+        under_way = client.begin(RemotingCommand(1, 0))
+        accepted, _ = listener.accept()
+        with accepted:
+            accepted.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            with pytest.raises(ConnectionError):
+                under_way.wait(5_000)
+
+
+def test_nobody_there_is_an_error_at_once(connect: Connect) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+
+    with pytest.raises(ConnectionRefusedError):
+        connect(address).invoke(RemotingCommand(1, 0), 5_000)
+
+
+def test_one_way_requests_arrive_and_requests_of_the_server_are_told(serve: Serve, connect: Connect) -> None:
+    served = serve()
+    told: list[RemotingCommand] = []
+    client = connect(served.address, on_request=told.append)
+
+    client.send_one_way(RemotingCommand(served.LATER, 0))
+    served.until(lambda: bool(served.held))
+    command, channel = served.held[0]
+    channel.send(RemotingCommand(40, 1, ONE_WAY_FLAG, ext_fields={"consumerGroup": "g"}))
+    served.until(lambda: bool(told))
+
+    assert command.is_one_way
+    assert told[0].ext_fields == {"consumerGroup": "g"}
+
+
+def test_every_kind_of_request_is_signed(serve: Serve, connect: Connect) -> None:
+    served = serve()
+    client = connect(served.address, sign=signer("RocketMQ", "12345678"))
+
+    fields = client.invoke(RemotingCommand(served.ECHO, 0, ext_fields={"topic": "T"}), 5_000).ext_fields
+    client.send_one_way(RemotingCommand(served.LATER, 0))
+    served.until(lambda: bool(served.held))
+
+    assert {"AccessKey", "Signature", "topic"} == set(fields)
+    assert "Signature" in served.held[0][0].ext_fields
+
+
+def test_a_closed_client_sends_nothing_and_leaves_no_connection(serve: Serve, connect: Connect) -> None:
+    served = serve()
+    client = connect(served.address)
+    under_way = client.begin(RemotingCommand(served.LATER, 0))
+    served.until(lambda: bool(served.held))
+
+    client.close()
+
+    with pytest.raises(ConnectionError):
+        under_way.wait(5_000)
+    with pytest.raises(ConnectionError, match="closed"):
+        client.invoke(RemotingCommand(served.ECHO, 0), 5_000)
+    served.until_ended(Ending.BY_CLIENT)

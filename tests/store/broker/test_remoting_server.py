@@ -1,0 +1,242 @@
+"""What honest clients get from a server."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.broker.channel import Channel
+from tornlog.store.broker.limits import PoolLimits
+from tornlog.store.broker.server_counts import Ending, Refusal
+from tornlog.store.errors import AccessDeniedError
+from tornlog.store.formats.remoting.command import (
+    ONE_WAY_FLAG,
+    RESPONSE_FLAG,
+    HeaderForm,
+    RemotingCommand,
+)
+from tornlog.store.formats.remoting.frame import encode_frame
+
+Serve = Callable[..., Any]
+
+
+@pytest.mark.parametrize("form", HeaderForm)
+def test_a_request_is_answered_with_its_opaque_and_in_the_form_it_came_in(
+    serve: Serve, form: HeaderForm
+) -> None:
+    served = serve()
+    request = RemotingCommand(served.ECHO, 77, ext_fields={"topic": "Örtchen"}, body=b"\0body", form=form)
+
+    response = served.connect().ask(request)
+
+    assert (response.code, response.opaque, response.form) == (0, 77, form)
+    assert response.is_response
+    assert response.ext_fields == {"topic": "Örtchen"}
+    assert response.body == b"\0body"
+
+
+def test_a_frame_may_come_in_any_pieces(serve: Serve) -> None:
+    served = serve()
+    peer = served.connect()
+    frame = encode_frame(RemotingCommand(served.ECHO, 1, body=b"in pieces"))
+
+    for at in range(len(frame)):
+        peer.socket.sendall(frame[at : at + 1])
+
+    assert peer.receive().body == b"in pieces"
+
+
+def test_many_frames_may_come_in_one_piece_and_each_is_answered_once(serve: Serve) -> None:
+    served = serve()
+    peer = served.connect()
+
+    peer.send(*(RemotingCommand(served.ECHO, n, body=b"%d" % n) for n in range(100)))
+
+    answers = [peer.receive() for _ in range(100)]
+    assert sorted(answer.opaque for answer in answers) == list(range(100))
+    assert all(answer.body == b"%d" % answer.opaque for answer in answers)
+
+
+def test_a_frame_of_megabytes_goes_both_ways(serve: Serve) -> None:
+    served = serve()
+    body = bytes(range(256)) * 40_000
+
+    assert served.connect().ask(RemotingCommand(served.ECHO, 1, body=body)).body == body
+
+
+def test_an_unknown_code_is_answered_not_supported(serve: Serve) -> None:
+    response = serve().connect().ask(RemotingCommand(31999, 5))
+
+    assert (response.code, response.opaque) == (3, 5)
+    assert "31999" in response.remark
+
+
+def test_an_exception_is_answered_system_error_with_its_text_and_kills_nothing(serve: Serve) -> None:
+    served = serve()
+    peer = served.connect()
+
+    for _ in range(10):  # more than there are tasks
+        response = peer.ask(RemotingCommand(served.FAIL, 5))
+        assert (response.code, response.remark) == (1, "LookupError: no such thing")
+
+    assert peer.ask(RemotingCommand(served.ECHO, 6)).code == 0
+    assert served.server.counts.refusals[Refusal.FAILED] == 10
+    assert "no such thing" in served.told[0]
+
+
+def test_a_response_that_fits_no_frame_becomes_an_error(serve: Serve) -> None:
+    response = serve().connect().ask(RemotingCommand(1003, 5, ext_fields={"bytes": str(1 << 24)}))
+
+    assert response.code == 1
+    assert "16777216" in response.remark
+
+
+def test_a_one_way_request_is_processed_and_not_answered(serve: Serve) -> None:
+    served = serve()
+    peer = served.connect()
+
+    peer.send(RemotingCommand(served.FAIL, 1, ONE_WAY_FLAG), RemotingCommand(31999, 2, ONE_WAY_FLAG))
+    peer.send(RemotingCommand(served.ECHO, 3))
+
+    assert peer.receive().opaque == 3
+    served.until_refused(Refusal.FAILED)
+
+
+def test_a_stray_response_is_dropped(serve: Serve) -> None:
+    served = serve()
+    peer = served.connect()
+
+    peer.send(RemotingCommand(served.ECHO, 1, RESPONSE_FLAG))
+
+    assert peer.ask(RemotingCommand(served.ECHO, 2)).opaque == 2
+    assert served.server.counts.refusals[Refusal.STRAY_RESPONSE] == 1
+
+
+def test_a_held_request_is_answered_later_from_any_task(serve: Serve) -> None:
+    served = serve()
+    peer = served.connect()
+    peer.send(RemotingCommand(served.LATER, 9))
+    served.until(lambda: bool(served.held))
+    _, channel = served.held[0]
+
+    assert channel.send(RemotingCommand(0, 9, RESPONSE_FLAG, body=b"at last"))
+
+    assert peer.receive().body == b"at last"
+    assert channel.remote_address == "{}:{}".format(*peer.socket.getsockname())
+    assert channel.local_address == "{}:{}".format(*served.address)
+
+
+def test_a_channel_that_has_ended_takes_nothing_and_is_told_once(serve: Serve) -> None:
+    served = serve()
+    peer = served.connect()
+    peer.send(RemotingCommand(served.LATER, 9))
+    served.until(lambda: bool(served.held))
+    _, channel = served.held[0]
+
+    peer.socket.close()
+    served.until(lambda: bool(served.closed))
+
+    assert served.closed == [channel]
+    assert not channel.is_open
+    assert not channel.send(RemotingCommand(0, 9, RESPONSE_FLAG))
+
+
+def test_a_processor_may_close_a_channel(serve: Serve) -> None:
+    served = serve()
+    peer = served.connect()
+    peer.send(RemotingCommand(served.LATER, 9))
+    served.until(lambda: bool(served.held))
+
+    served.held[0][1].close()
+
+    assert peer.is_ended()
+    served.until_ended(Ending.BY_PROCESSOR)
+
+
+def test_a_full_queue_answers_busy_at_once_while_other_kinds_go_on(serve: Serve) -> None:
+    served = serve(pools=PoolLimits(1, 3))
+    peer = served.connect()
+
+    peer.send(RemotingCommand(served.WAIT, 0))
+    served.until(lambda: served.begun == [0])
+    peer.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 8)))
+    refused = [peer.receive() for _ in range(4)]
+
+    assert {(one.code, one.remark.partition("]")[0]) for one in refused} == {(2, "[OVERLOAD")}
+    assert served.connect().ask(RemotingCommand(served.ECHO, 1)).code == 0
+    served.gate.set()
+    assert {peer.receive().code for _ in range(4)} == {0}
+
+
+def test_what_waits_for_too_long_is_answered_busy_though_no_task_is_free(serve: Serve) -> None:
+    served = serve(pools=PoolLimits(1, 100, wait_ms_max=50))
+    peer = served.connect()
+
+    peer.send(RemotingCommand(served.WAIT, 0))
+    served.until(lambda: served.begun == [0])
+    peer.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 3)))
+    refused = [peer.receive() for _ in range(2)]
+
+    assert [one.code for one in refused] == [2, 2]
+    assert [one.opaque for one in refused] == [1, 2]
+    assert refused[0].remark.startswith("[TIMEOUT_CLEAN_QUEUE]broker busy")
+    served.gate.set()
+    assert peer.receive().opaque == 0
+
+
+def test_a_burst_reaches_every_task_of_its_kind_though_none_ends_yet(serve: Serve) -> None:
+    served = serve(pools=PoolLimits(4, 100))
+    peer = served.connect()
+
+    peer.send(*(RemotingCommand(served.WAIT, n) for n in range(4)))
+    served.until(lambda: len(served.begun) == 4)
+
+    served.gate.set()
+    assert {peer.receive().code for _ in range(4)} == {0}
+
+
+def test_what_is_not_allowed_is_answered_so_and_never_processed(serve: Serve) -> None:
+    def check(command: RemotingCommand, channel: Channel) -> None:
+        if command.ext_fields.get("secret") != "yes":
+            raise AccessDeniedError(16, "not you")
+
+    served = serve(check=check)
+    peer = served.connect()
+
+    denied = peer.ask(RemotingCommand(served.LATER, 1))
+    allowed = peer.ask(RemotingCommand(served.ECHO, 2, ext_fields={"secret": "yes"}))
+
+    assert (denied.code, denied.remark, allowed.code) == (16, "not you", 0)
+    assert served.held == []
+    assert served.server.counts.refusals[Refusal.ACCESS] == 1
+
+
+def test_a_stop_answers_what_has_come_and_ends_every_connection(serve: Serve) -> None:
+    served = serve()
+    peer, idle = served.connect(), served.connect()
+    peer.send(RemotingCommand(served.WAIT, 1))
+    served.until(lambda: served.server.counts.requests == 1)
+    stopping = threading.Thread(target=served.server.shutdown)
+    stopping.start()
+
+    served.gate.set()
+
+    assert peer.receive().opaque == 1
+    assert peer.is_ended()
+    assert idle.is_ended()
+    stopping.join(5)
+    assert not stopping.is_alive()
+    assert served.server.counts.endings[Ending.SHUTDOWN] == 2
+
+
+def test_a_server_listens_at_several_addresses_and_none_if_one_is_taken(serve: Serve) -> None:
+    served = serve()
+    taken = "{}:{}".format(*served.address)
+    other = serve()
+
+    with pytest.raises(OSError, match="in use"):
+        other.server.listen(["127.0.0.1:0", taken])
+    first, second = other.server.listen(["127.0.0.1:0", "127.0.0.1:0"])
+
+    assert first != second

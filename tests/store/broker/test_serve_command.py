@@ -1,0 +1,254 @@
+"""`tornlog serve` as a process."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tornlog.__main__ import application
+from tornlog.store.broker.acl.signature import signer
+from tornlog.store.broker.remoting_client import RemotingClient
+from tornlog.store.formats.remoting.command import RemotingCommand
+from tornlog.store.real.network import RealNetwork
+from tornlog.store.real.tls import TlsTrust
+from tornlog.store.real.world import real_world
+
+SMALL = "mapedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\n"
+ACL = """accounts:
+- accessKey: RocketMQ
+  secretKey: 12345678
+  defaultTopicPerm: PUB
+"""
+
+
+class Broker:
+    """One process."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        conf = directory.parent / "broker.conf"
+        conf.write_text(SMALL)
+        command = [sys.executable, "-m", "tornlog", "serve", str(directory), "--config", str(conf)]
+        self.process = subprocess.Popen(
+            [*command, "--port", "0", "--json", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.process.communicate()
+        self.ready: dict[str, Any] = json.loads(line)
+        self.address: str = self.ready["addresses"][0]
+
+    def stop(self, number: int = signal.SIGTERM) -> dict[str, Any]:
+        """Stop it cleanly and return its last line."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=30)
+        assert self.process.returncode == 0, (out, err)
+        stopped: dict[str, Any] = json.loads(out)
+        return stopped
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+    running: list[Broker] = []
+
+    def make(*options: str) -> Broker:
+        running.append(Broker(tmp_path / "store", *options))
+        return running[-1]
+
+    yield make
+    for broker in running:
+        broker.process.kill()
+        broker.process.communicate()
+
+
+def send(body: bytes = b"hello") -> RemotingCommand:
+    fields = {"a": "group", "b": "Orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
+    return RemotingCommand(310, 0, ext_fields={**fields, "i": "", "j": "0", "k": "false"}, body=body)
+
+
+def usage_error(*arguments: str) -> str:
+    result = CliRunner().invoke(application(), ["serve", *arguments], env={"COLUMNS": "200"})
+    assert result.exit_code == 2, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_a_signal_and_leaves_a_clean_directory(
+    start: Callable[..., Broker], tmp_path: Path, number: int
+) -> None:
+    broker = start()
+    client = RemotingClient(real_world(), broker.address)
+    responses = [client.invoke(send(), 5_000) for _ in range(3)]
+    client.close()
+    marker = tmp_path / "store" / "abort"
+    assert marker.exists()
+
+    stopped = broker.stop(number)
+
+    assert [response.code for response in responses] == [0, 0, 0]
+    assert [response.ext_fields["queueOffset"] for response in responses] == ["0", "1", "2"]
+    assert stopped["clean"] is True
+    assert stopped["counts"]["requests"] == 3
+    assert not marker.exists()
+
+
+def test_what_was_sent_is_there_in_the_next_life_also_after_a_kill(start: Callable[..., Broker]) -> None:
+    first = start()
+    client = RemotingClient(real_world(), first.address)
+    assert client.invoke(send(), 5_000).code == 0
+    client.close()
+    first.process.kill()
+    first.process.wait()
+
+    second = start()
+    client = RemotingClient(real_world(), second.address)
+    response = client.invoke(send(), 5_000)
+    client.close()
+
+    assert response.ext_fields["queueOffset"] == "1"
+    second.stop()
+
+
+def test_a_second_signal_ends_it_at_once(start: Callable[..., Broker]) -> None:
+    broker = start()
+    broker.process.send_signal(signal.SIGSTOP)  # so that both are there when it looks
+    broker.process.send_signal(signal.SIGTERM)
+    broker.process.send_signal(signal.SIGINT)
+    broker.process.send_signal(signal.SIGCONT)
+
+    assert broker.process.wait(30) in (0, -signal.SIGTERM, -signal.SIGINT)
+
+
+def test_access_control_is_enforced(start: Callable[..., Broker], tmp_path: Path) -> None:
+    acl = tmp_path / "plain_acl.yml"
+    acl.write_text(ACL)
+    broker = start("--acl", str(acl))
+    nobody = RemotingClient(real_world(), broker.address)
+    wrong = RemotingClient(real_world(), broker.address, sign=signer("RocketMQ", "87654321"))
+    right = RemotingClient(real_world(), broker.address, sign=signer("RocketMQ", "12345678"))
+
+    answers = [client.invoke(send(), 5_000) for client in (nobody, wrong, right)]
+    for client in (nobody, wrong, right):
+        client.close()
+
+    assert [answer.code for answer in answers] == [1, 1, 0]
+    assert "No accessKey is configured" in (answers[0].remark or "")
+    assert "Check signature failed for accessKey=RocketMQ" in (answers[1].remark or "")
+    assert broker.stop()["counts"]["refusals"] == {"ACCESS": 2}
+
+
+def test_tls_and_plain_text_are_spoken_on_one_port_unless_tls_is_required(
+    start: Callable[..., Broker], certificates: Path
+) -> None:
+    files = ("--tls-cert", str(certificates / "server.pem"), "--tls-key", str(certificates / "server.key"))
+    secret = real_world(RealNetwork(tls_trust=TlsTrust(None)))
+
+    broker = start(*files)
+    for world in (secret, real_world()):
+        client = RemotingClient(world, broker.address)
+        assert client.invoke(send(), 5_000).code == 0
+        client.close()
+    broker.stop()
+
+    broker = start(*files, "--tls-only")
+    client = RemotingClient(secret, broker.address)
+    assert client.invoke(send(), 5_000).code == 0
+    client.close()
+    plain = RemotingClient(real_world(), broker.address)
+    with pytest.raises(ConnectionError):
+        plain.invoke(send(), 2_000)
+    plain.close()
+    broker.stop()
+
+
+def test_a_garbage_client_is_told_of_on_stderr_and_changes_nothing(start: Callable[..., Broker]) -> None:
+    broker = start()
+    host, _, port = broker.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=5) as garbage:
+        garbage.sendall(b"\xff" * 64)
+        assert garbage.recv(1) == b""
+
+    broker.process.send_signal(signal.SIGTERM)
+    out, err = broker.process.communicate(timeout=30)
+
+    assert json.loads(out)["counts"]["endings"] == {"BAD_LENGTH": 1}
+    assert "length: expected 4 to 16777212" in err
+
+
+def test_other_ports_lead_to_the_same_broker(start: Callable[..., Broker]) -> None:
+    broker = start("--namesrv-port", "0")
+    assert len(broker.ready["addresses"]) == 2
+
+    for address in broker.ready["addresses"]:
+        client = RemotingClient(real_world(), address)
+        assert client.invoke(RemotingCommand(105, 0, ext_fields={"topic": "TBW102"}), 5_000).code == 0
+        client.close()
+    broker.stop()
+
+
+def test_a_taken_port_and_a_directory_in_use_are_usage_errors(
+    start: Callable[..., Broker], tmp_path: Path
+) -> None:
+    broker = start()
+    port = broker.address.rpartition(":")[2]
+
+    assert "in use" in usage_error(str(tmp_path / "other"), "--port", port)
+    assert not (tmp_path / "other").exists()
+    assert "held by another live store" in usage_error(str(tmp_path / "store"), "--port", "0")
+    broker.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--host", "0.0.0.0"], "--listen-to-everyone-without-access-control"),
+        (["--host", "::"], "--listen-to-everyone-without-access-control"),
+        (["--host", "192.0.2.1"], "--listen-to-everyone-without-access-control"),
+        (["--host", "host.example"], "--listen-to-everyone-without-access-control"),
+        (["--host", "0.0.0.0", "--listen-to-everyone-without-access-control"], "--advertise"),
+        (["--tls-only"], "--tls-cert"),
+        (["--role", "slave"], "--master"),
+        (["--role", "slave", "--master", "nowhere"], "HOST:PORT"),
+        (["--port", "2", "--vip-port"], "--vip-port"),
+        (["--name", ""], "brokerName"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error(tmp_path: Path, options: list[str], says: str) -> None:
+    assert says in usage_error(str(tmp_path / "store"), *options)
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("conf", "says"),
+    [("sendMessageThreadPoolNums=0\n", "sendMessageThreadPoolNums"), ("nosuchkey=1\n", "nosuchkey")],
+)
+def test_a_bad_broker_conf_is_a_usage_error(tmp_path: Path, conf: str, says: str) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(conf)
+
+    assert says in usage_error(str(tmp_path / "store"), "--config", str(file))
+
+
+def test_a_bad_acl_file_is_a_usage_error_that_names_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "plain_acl.yml"
+    file.write_text(ACL + "  admin: perhaps\n")
+
+    assert "line 5: admin" in usage_error(str(tmp_path / "store"), "--acl", str(file))
+
+
+def test_a_directory_that_is_no_store_is_damage(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "checkpoint").mkdir()
+
+    result = CliRunner().invoke(application(), ["serve", str(tmp_path / "store"), "--port", "0"])
+
+    assert result.exit_code in (1, 2), result.output
