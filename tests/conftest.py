@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -119,3 +120,16 @@ def shell(users_python: Path, tmp_path: Path) -> Callable[..., subprocess.Comple
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with `server.pem` and `server.key` for this machine, and `authority.pem`, which vouches for them."""
+    directory = tmp_path_factory.mktemp("certificates")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(directory / "authority.pem")
+    server = authority.issue_cert("localhost", "127.0.0.1", "::1")
+    server.private_key_pem.write_to_path(directory / "server.key")
+    for number, part in enumerate(server.cert_chain_pems):
+        part.write_to_path(directory / "server.pem", append=number > 0)
+    return directory

@@ -8,6 +8,8 @@ broker.shutdown()
 """
 
 from ..config import StoreConfig
+from ..errors import StoreError
+from ..replication.ha_service import HAService
 from ..world import World
 from .broker_config import BrokerConfig
 from .housekeeping import ClientHousekeepingService
@@ -22,10 +24,8 @@ from .slave_synchronize import SlaveSynchronize
 class Broker(BrokerParts):
     """One broker: its life, and who answers what."""
 
-    def __init__(
-        self, world: World, store_config: StoreConfig, config: BrokerConfig, *, plug_ins: str = ""
-    ) -> None:
-        super().__init__(world, store_config, config, plug_ins=plug_ins)
+    def __init__(self, world: World, store_config: StoreConfig, config: BrokerConfig) -> None:
+        super().__init__(world, store_config, config)
         self.housekeeping = ClientHousekeepingService(world, self.consumers, self.producers, self.locks)
         self.name_server = NameServer(world, config, self.topics)
         self.synchronize: SlaveSynchronize | None = None
@@ -43,14 +43,18 @@ class Broker(BrokerParts):
         """Read everything there is, and recover the store.
 
         Raises StoreLockedError if another instance is alive, CorruptFileError if what is there cannot be read, OSError
-        if the disk fails.
+        if the disk fails; the directory is then let go again.
         """
         self.store.load()
-        self.topics.load()
-        self.groups.load()
-        self.offsets.load()
-        if not self.is_slave:
-            self.offsets.clamp(self.store)  # a slave's are its master's, and its queues come after
+        try:
+            self.topics.load()
+            self.groups.load()
+            self.offsets.load()
+            if not self.is_slave:
+                self.offsets.clamp(self.store)  # a slave's are its master's, and its queues come after
+        except (StoreError, OSError):
+            self.store.close()
+            raise
 
     def start(self) -> None:
         """Start the store and all services; requests can be answered from now on.
@@ -63,7 +67,7 @@ class Broker(BrokerParts):
                 self.topics.add_system_topics()
                 self.groups.add_system_groups()
             if self.ha is not None:
-                self.ha.start()
+                self._listen_for_slaves(self.ha)
                 port = self.ha.address.rpartition(":")[2]
                 self.name_server.ha_address = f"{self.config.broker_ip1}:{port}"
         except OSError:
@@ -93,6 +97,13 @@ class Broker(BrokerParts):
         if self.ha is not None:
             self.ha.shutdown()
         return self.store.shutdown()
+
+    def _listen_for_slaves(self, ha: HAService) -> None:
+        address = f"{self.config.ha_host}:{self.store.config.ha_listen_port}"
+        try:
+            ha.start()
+        except OSError as error:
+            raise OSError(error.errno, f"slaves: {error.strerror}", address) from error
 
     def router(self) -> Router:
         """Return what answers which request: those to a broker and those to a name server."""

@@ -43,6 +43,9 @@ class BrokerConfig:
     master_addr: str = _key("", "masterAddr", own=True)
     """Of a slave: the `host:port` where its master is asked for topics, groups and offsets."""
 
+    message_store_plug_in: str = _key("", "messageStorePlugIn")
+    """Stores around the store, `package.module:Class` separated by commas; the first is the outermost."""
+
     # -- topics and groups -------------------------------------------------------------------------
     broker_permission: int = _key(PERM_READ_WRITE, "brokerPermission", 0, 7)
     auto_create_topic_enable: bool = _key(True, "autoCreateTopicEnable")
@@ -113,10 +116,6 @@ class BrokerConfig:
     def name_servers(self) -> tuple[str, ...]:
         """Return the addresses of namesrvAddr."""
         return tuple(filter(None, (address.strip() for address in self.namesrv_addr.split(";"))))
-
-
-OWN_KEYS = frozenset(one.metadata["key"].name for one in fields(BrokerConfig) if one.metadata["key"].own)
-"""Keys that RocketMQ would not know."""
 
 
 def settings_of(config: BrokerConfig) -> dict[str, str]:

@@ -4,46 +4,39 @@ Exit codes: 0 stopped, and the directory is clean; 1 stopped, but the next start
 damaged; 2 usage, which includes an address or a directory that is in use.
 """
 
+import gc
 import json
 import os
-import resource
-import signal
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
-from enum import Enum
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..commands import JsonCommand, JsonFile, open_lines
-from ..config import BrokerRole, StoreConfig
-from ..errors import StoreError, StoreLockedError
-from ..real.network import RealNetwork
-from ..real.tls import TlsSettings
+from ..real.stop_signals import StopSignals
 from ..real.world import real_world
-from ..settings.broker_conf import BrokerConf, read_broker_conf
-from .acl.addresses import address_parts
-from .broker_config import BrokerConfig
-from .limits import ServerLimits, server_limits_of
+from ..settings.broker_conf import BrokerConf
 from .operator_log import OperatorLog
+from .serve_settings import (
+    Role,
+    addresses_of,
+    broker_config_of,
+    conf_of,
+    is_loopback,
+    limits_of_process,
+    network_of,
+    port_of,
+    store_config_of,
+    usage_errors,
+)
 from .served_broker import ServedBroker
 
-DEFAULT_PORT = 10911
 FORMAT = "tornlog-serve/1"
-_SPARE_DESCRIPTORS = 512
-"""For files and for whoever must still be turned away."""
+_TURN_SECONDS = 0.001
+_COLLECTOR_THRESHOLDS = (20_000, 20, 100)
 _WORDS = "--listen-to-everyone-without-access-control"
-
-
-class Role(Enum):
-    """What part a broker has in replication."""
-
-    ASYNC_MASTER = "async-master"
-    SYNC_MASTER = "sync-master"
-    SLAVE = "slave"
 
 
 def register(app: typer.Typer) -> None:
@@ -101,33 +94,38 @@ def serve(
 ) -> None:
     """Answer RocketMQ's clients from a store directory, until SIGTERM or SIGINT."""
     conf = _read_conf(config, os.path.abspath(directory))
-    is_local = host == "localhost" or _is_loopback(host)
+    is_local = is_loopback(host)
     if not is_local and acl is None and tls_cert is None and not open_to_all:
         raise typer.BadParameter(
             f"{host} is beyond loopback: needs --acl or --tls-cert, or {_WORDS}", param_hint="--host"
         )
     requires_tls = tls_only or (not is_local and acl is None and not open_to_all)
-    network = _network(tls_cert, tls_key, is_required=requires_tls)
-    addresses = _addresses(host, _port(port, conf.others), namesrv_port, vip_port=vip_port)
+    network = network_of(_text(tls_cert), _text(tls_key), is_required=requires_tls)
+    addresses = addresses_of(host, port_of(port, conf.others), namesrv_port, vip_port=vip_port)
     world = real_world(network)
     log = OperatorLog(world, lambda line: typer.echo(f"tornlog: {line}", err=True))
-    with _usage_errors():
+    with usage_errors():
+        broker_config = broker_config_of(conf.others, name, role, master, advertise, host)
+        if not is_loopback(broker_config.ha_host) and not open_to_all:
+            raise typer.BadParameter(
+                f"haHost {broker_config.ha_host} is beyond loopback, where anyone can read the log: needs {_WORDS}"
+            )
         served = ServedBroker(
             world,
-            _store_config(conf, role, master, _port(port, conf.others)),
-            _broker_config(conf.others, name, role, master, advertise, host),
-            _limits(conf.others),
-            acl_path=None if acl is None else os.path.abspath(acl),
+            store_config_of(conf, role, master, port_of(port, conf.others)),
+            broker_config,
+            limits_of_process(conf.others),
+            acl_path=_text(acl),
             tell=log.tell,
         )
-    with open_lines(json_file or "-") as out:
+    with open_lines(json_file or "-") as out, StopSignals() as signals:
 
         def say(line: str, fields: Mapping[str, Any]) -> None:
             out.write((line if json_file is None else json.dumps({"format": FORMAT, **fields})) + "\n")
             out.flush()
 
-        stop = _stop_signals()
-        with _usage_errors():
+        _prefer_short_waits()
+        with usage_errors():
             served.start(addresses)
         say(
             f"serving {directory} at {', '.join(served.addresses)}",
@@ -138,7 +136,7 @@ def serve(
                 "pid": os.getpid(),
             },
         )
-        stop.wait()
+        signals.wait()
         clean = served.shutdown()
         log.close()
         counts = served.server.counts.fields()
@@ -149,126 +147,22 @@ def serve(
     raise typer.Exit(0 if clean else 1)
 
 
-# -- settings --------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _usage_errors() -> Iterator[None]:
-    """Make what the user has to put right a usage error, and damage a broken promise."""
-    try:
-        yield
-    except (ValueError, OSError, StoreLockedError, ModuleNotFoundError) as error:
-        raise typer.BadParameter(str(error)) from error
-    except StoreError as error:
-        typer.echo(f"tornlog: {error}", err=True)
-        raise typer.Exit(1) from error
+def _text(path: Path | None) -> str | None:
+    return None if path is None else os.path.abspath(path)
 
 
 def _read_conf(config: Path | None, root: str) -> BrokerConf:
-    with _usage_errors():
-        conf = read_broker_conf("" if config is None else config.read_text(encoding="utf-8-sig"), root)
-        return replace(conf, store=replace(conf.store, store_path_root_dir=root))
+    with usage_errors():
+        return conf_of("" if config is None else config.read_text(encoding="utf-8-sig"), root)
 
 
-def _port(port: int | None, others: Mapping[str, str]) -> int:
-    with _usage_errors():
-        return BrokerConfig.of(others).listen_port if port is None else port
+def _prefer_short_waits() -> None:
+    """Have tasks take turns more often than Python does by itself, and the collector of garbage seldom look at all.
 
-
-def _addresses(host: str, port: int, namesrv_port: int | None, *, vip_port: bool) -> list[str]:
-    shown = f"[{host}]" if ":" in host else host
-    ports = [port]
-    if namesrv_port is not None:
-        ports.append(namesrv_port)
-    if vip_port:
-        if port < 3:
-            raise typer.BadParameter(f"PORT - 2 is no port if PORT is {port}", param_hint="--vip-port")
-        ports.append(port - 2)
-    return [f"{shown}:{one}" for one in ports]
-
-
-def _store_config(conf: BrokerConf, role: Role | None, master: str | None, port: int) -> StoreConfig:
-    """Return the store's settings; like RocketMQ, a broker replicates at its port + 1 unless told otherwise."""
-    store = conf.store
-    if role is not None:
-        store = replace(store, broker_role=BrokerRole[role.name])
-    if "ha_listen_port" not in conf.lines:
-        store = replace(store, ha_listen_port=port + 1 if 0 < port < 65535 else 0)
-    if store.broker_role is BrokerRole.SLAVE and not store.ha_master_address:
-        if master is None:
-            raise typer.BadParameter("a slave needs one", param_hint="--master")
-        host, _, master_port = master.rpartition(":")
-        if not host or not master_port.isdigit():
-            raise typer.BadParameter(f"expected HOST:PORT, found {master!r}", param_hint="--master")
-        store = replace(store, ha_master_address=f"{host}:{int(master_port) + 1}")
-    return store
-
-
-def _broker_config(
-    others: Mapping[str, str],
-    name: str | None,
-    role: Role | None,
-    master: str | None,
-    advertise: str | None,
-    host: str,
-) -> BrokerConfig:
-    settings: dict[str, Any] = {}
-    if name is not None:
-        settings["broker_name"] = name
-    if role is Role.SLAVE and "brokerId" not in others:
-        settings["broker_id"] = 1
-    if master is not None:
-        settings["master_addr"] = master
-    if advertise is not None:
-        settings["broker_ip1"] = advertise
-    elif "brokerIP1" not in others:
-        if host in ("0.0.0.0", "::"):
-            raise typer.BadParameter(f"clients cannot be told {host}: say which IP", param_hint="--advertise")
-        settings["broker_ip1"] = "127.0.0.1" if host == "localhost" else host
-    return BrokerConfig.of(others, **settings)
-
-
-def _limits(others: Mapping[str, str]) -> ServerLimits:
-    """Return the server's limits, with as many connections as this process may have descriptors for."""
-    limits = server_limits_of(others)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = limits.connections_max + _SPARE_DESCRIPTORS
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
-    most = max(allowed - _SPARE_DESCRIPTORS, 1)
-    return replace(
-        limits,
-        connections_max=min(limits.connections_max, most),
-        connections_per_host_max=min(limits.connections_per_host_max, most),
-    )
-
-
-def _network(certificate: Path | None, key: Path | None, *, is_required: bool) -> RealNetwork:
-    if (certificate is None) != (key is None):
-        raise typer.BadParameter("--tls-cert and --tls-key belong together", param_hint="--tls-key")
-    if certificate is None or key is None:
-        if is_required:
-            raise typer.BadParameter("needs --tls-cert", param_hint="--tls-only")
-        return RealNetwork()
-    with _usage_errors():
-        return RealNetwork(tls=TlsSettings(str(certificate), str(key), is_required=is_required))
-
-
-def _is_loopback(host: str) -> bool:
-    parts = address_parts(host)
-    return parts is not None and (parts[0] == 127 if len(parts) == 4 else parts == (0,) * 7 + (1,))
-
-
-def _stop_signals() -> threading.Event:
-    """Return what SIGTERM and SIGINT set; the second of them ends the process at once."""
-    stop = threading.Event()
-
-    def on_signal(number: int, _: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        stop.set()
-
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
-    return stop
+    With 5 ms a turn, a request that meets ten busy tasks waits for 50. What connections leave behind is no garbage that
+    needs a collector, and a look at ten thousand of them takes as long as hundreds of requests.
+    """
+    sys.setswitchinterval(_TURN_SECONDS)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTOR_THRESHOLDS)

@@ -12,19 +12,19 @@ from ..formats.remoting.command import RemotingCommand
 from ..network import Connection, Listener, Network
 from ..service import Service
 from ..world import World
-from .deadlines import Deadlines
 from .frame_reader import LENGTH_FIELD
 from .limits import ServerLimits
+from .patience import Patience
 from .server_counts import Ending, ServerCounts
 from .session import Session
 
 RECEIVE_BYTES = 64 * 1024
-ACCEPTS_MAX = 64
+ACCEPTS_MAX = 16
 """At a time, so that a crowd at the door does not keep those inside waiting."""
+READY_MAX = ENDS_MAX = 64
+"""The same of those who have something to say, before what they asked for is begun, and of those who have to leave."""
 DRAINED_MS = 5_000
 """How long a turn may take, by far."""
-LOOKS = 8
-"""How often a time that may pass in idleness is looked at while it passes."""
 
 Receive = Callable[[Session, RemotingCommand, int, int], None]
 """Takes a command of a session, the bytes of its frame, and when it came."""
@@ -64,9 +64,7 @@ class Connections(Service):
         self._sessions: dict[Connection | Listener, Session] = {}
         self._of_host: dict[str, int] = {}
         self._attention: deque[Session] = deque()
-        self._frames: Deadlines[Session] = Deadlines(limits.frame_ms_max)
-        self._idle: Deadlines[Session] = Deadlines(limits.idle_ms_max // LOOKS)
-        self._outputs: Deadlines[Session] = Deadlines(limits.output_ms_max // LOOKS)
+        self._patience = Patience(limits)
         self._turn_due_ns: int | None = None
 
     # -- life --------------------------------------------------------------------------------------
@@ -74,12 +72,13 @@ class Connections(Service):
     def listen(self, addresses: Sequence[str]) -> list[str]:
         """Listen at some addresses; return them with the ports they got. OSError, and none, if one cannot be had."""
         listeners: list[Listener] = []
-        try:
-            listeners.extend(map(self._network.listen, addresses))
-        except OSError:
-            for listener in listeners:
-                listener.close()
-            raise
+        for address in addresses:
+            try:
+                listeners.append(self._network.listen(address))
+            except OSError as error:
+                for listener in listeners:
+                    listener.close()
+                raise OSError(error.errno, error.strerror, address) from error
         for listener in listeners:
             self._listeners[listener] = listener
             self._poller.watch(listener, receives=True, sends=False)
@@ -157,17 +156,10 @@ class Connections(Service):
         """Wait until something can be done, and do it."""
         ready = self._poller.wait(self._wait_ms())
         now_ns = self.world.clock.monotonic_ns()
-        for what, receives, sends in ready:
-            if (session := self._sessions.get(what)) is not None:
-                if sends:
-                    session.send_waiting()
-                    self._look_at(session, now_ns)
-                if receives and session.is_open:
-                    self._receive(session, now_ns)
-                    if not session.is_listened_to:
-                        self._look_at(session, now_ns)
-            elif (listener := self._listeners.get(what)) is not None:
-                self._accept(listener, now_ns)
+        for begin in range(0, len(ready), READY_MAX):
+            for what, receives, sends in ready[begin : begin + READY_MAX]:
+                self._attend(what, now_ns, receives=receives, sends=sends)
+            self._turn_due_ns = self._on_turn(now_ns)
         if not self.is_listening and not self._has_drained:
             self._has_drained = True
             self._close_listeners()
@@ -175,21 +167,24 @@ class Connections(Service):
             self._drained.notify()
         while self._attention:
             self._look_at(self._attention.popleft(), now_ns)
-        self._expire(now_ns)
+        self._patience.expire(now_ns, ENDS_MAX)
         self._relieve()
         self._turn_due_ns = self._on_turn(now_ns)
 
+    def _attend(self, what: Connection | Listener, now_ns: int, *, receives: bool, sends: bool) -> None:
+        """Do what can be done for one connection or listener."""
+        if (session := self._sessions.get(what)) is not None:
+            if sends:
+                session.send_waiting()
+            if receives and session.is_open:
+                self._receive(session, now_ns)
+            if sends or not (session.is_open and session.is_listened_to):
+                self._look_at(session, now_ns)
+        elif (listener := self._listeners.get(what)) is not None:
+            self._accept(listener, now_ns)
+
     def _wait_ms(self) -> int | None:
-        due = [
-            due_ns
-            for due_ns in (
-                self._frames.next_due_ns,
-                self._idle.next_due_ns,
-                self._outputs.next_due_ns,
-                self._turn_due_ns,
-            )
-            if due_ns is not None
-        ]
+        due = [due_ns for due_ns in (self._patience.next_due_ns, self._turn_due_ns) if due_ns is not None]
         if not due:
             return None
         return max(-((self.world.clock.monotonic_ns() - min(due)) // 1_000_000), 0)
@@ -221,7 +216,7 @@ class Connections(Service):
         self._counts.accepted += 1
         self._sessions[connection] = session
         self._of_host[session.host] = of_host + 1
-        self._idle.set(session, now_ns)
+        self._patience.came(session, now_ns)
         self._poller.watch(connection, receives=True, sends=False)
 
     def _receive(self, session: Session, now_ns: int) -> None:
@@ -236,64 +231,44 @@ class Connections(Service):
             session.end(Ending.BY_CLIENT)
             return
         session.active_ns = now_ns
+        self.hold(len(data))
+        session.reader.add(data)
+        self._hand_on(session, now_ns)
+
+    def _hand_on(self, session: Session, now_ns: int) -> None:
+        """Take the commands out of what a session has sent, as long as it is listened to."""
         reader = session.reader
-        part_bytes = reader.part_bytes
         try:
-            for command, size_bytes in reader.commands(data):
-                if part_bytes:
-                    part_bytes = self._end_part(session, part_bytes)
+            while session.is_listened_to and (taken := reader.take()) is not None:
+                command, size_bytes = taken
+                self._patience.frame_ended(session)
+                self.hold(-size_bytes)
                 self._on_command(session, command, size_bytes, now_ns)
         except CorruptFileError as error:
             self._tell(f"{error}; connection closed")
             session.end(Ending.BAD_LENGTH if error.field == LENGTH_FIELD else Ending.BAD_FRAME)
-        if reader.part_bytes != part_bytes:
-            if not part_bytes:
-                self._frames.set(session, now_ns)
-            self.hold(reader.part_bytes - part_bytes)
-
-    def _end_part(self, session: Session, part_bytes: int) -> int:
-        """Count what has become a whole frame no more as the part of one; return how much is left of it."""
-        self._frames.drop(session)
-        self.hold(-part_bytes)
-        return 0
+        except Exception as error:  # an error of ours must not cost all others their server
+            self._tell(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed")
+            session.end(Ending.FAILED)
+        self._patience.look_at(session, now_ns)
 
     def _look_at(self, session: Session, now_ns: int) -> None:
         """Have a session watched for what it needs; let it go if it has ended."""
+        if session.is_open and session.reader.held_bytes and session.is_listened_to:
+            self._hand_on(session, now_ns)
         if not session.is_open:
             self._remove(session)
             return
-        has_output = session.output_bytes > 0
-        wanted = (session.is_listened_to, has_output)
+        self._patience.look_at(session, now_ns)
+        wanted = (session.is_listened_to, session.output_bytes > 0)
         if wanted != session.watched_for:
             session.watched_for = wanted
             self._poller.watch(session.connection, receives=wanted[0], sends=wanted[1])
-        if not has_output:
-            self._outputs.drop(session)
-        elif session not in self._outputs:
-            self._outputs.set(session, now_ns)
-
-    def _expire(self, now_ns: int) -> None:
-        """End whoever has taken too long."""
-        for session in self._frames.pop_due(now_ns):
-            if session.is_listened_to:
-                session.end(Ending.HALF_FRAME)
-            else:
-                self._frames.set(session, now_ns)  # it is not its fault
-        for session in self._idle.pop_due(now_ns):
-            if now_ns - session.active_ns >= self.limits.idle_ms_max * 1_000_000:
-                session.end(Ending.IDLE)
-            else:
-                self._idle.set(session, now_ns)
-        for session in self._outputs.pop_due(now_ns):
-            if now_ns - session.taken_ns >= self.limits.output_ms_max * 1_000_000:
-                session.end(Ending.NOT_READING)
-            else:
-                self._outputs.set(session, now_ns)
 
     def _relieve(self) -> None:
         """While more is held than may be, end whoever has been at a frame, or at taking answers, for longest."""
         while self._held_bytes.get() > self.limits.held_bytes_max:
-            slowest = self._frames.first or self._outputs.first
+            slowest = self._patience.slowest
             if slowest is None:
                 return
             slowest.end(Ending.TOO_MUCH_HELD)
@@ -302,12 +277,12 @@ class Connections(Service):
     def _remove(self, session: Session) -> None:
         if self._sessions.pop(session.connection, None) is None:
             return
+        self._poller.forget(session.connection)  # again: it may have ended just before it was last watched
         left = self._of_host.pop(session.host) - 1
         if left:
             self._of_host[session.host] = left
-        for deadlines in (self._frames, self._idle, self._outputs):
-            deadlines.drop(session)
-        self.hold(-session.reader.part_bytes)
+        self._patience.gone(session)
+        self.hold(-session.reader.held_bytes)
         self._on_ended(session)
 
     def _close_listeners(self) -> None:

@@ -36,11 +36,11 @@ class Deadlines(Generic[_Who]):
         """Return who has been waited for longest."""
         return next(iter(self._due_ns), None)
 
-    def pop_due(self, now_ns: int) -> list[_Who]:
-        """Take out and return all whose moment has come."""
+    def pop_due(self, now_ns: int, count_max: int) -> list[_Who]:
+        """Take out and return those whose moment has come, the earliest first."""
         due: list[_Who] = []
         for who, due_ns in self._due_ns.items():
-            if due_ns > now_ns:
+            if due_ns > now_ns or len(due) == count_max:
                 break
             due.append(who)
         for who in due:

@@ -14,6 +14,8 @@ from .requests import RequestRefusedError, ResponseCode
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 _DIGITS = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_PLAIN_DIGITS_MAX = 9
+"""So many of them are an integer of 32 bits, whichever they are."""
 _BOOLEANS = {"true": True, "false": False}
 _SHOWN_CHARACTERS = 80
 
@@ -49,16 +51,14 @@ class ExtFields:
             refuse_field(name, "true or false", text)
         return value
 
-    def has(self, name: str) -> bool:
-        """Return whether a field is there."""
-        return name in self._fields
-
     def _integer(self, name: str, default: int | None, most: int, expected: str) -> int:
         text = self._fields.get(name)
         if text is None:
             if default is None:
                 refuse_field(name, expected, None)
             return default
+        if len(text) <= _PLAIN_DIGITS_MAX and text.isdecimal() and text.isascii():
+            return int(text)  # nearly always
         if not _DIGITS.fullmatch(text) or not -most - 1 <= (value := int(text)) <= most:
             refuse_field(name, expected, text)
         return value

@@ -11,50 +11,68 @@ LENGTH_FIELD = "length"
 
 
 class FrameReader:
-    """The bytes of one stream that are not yet a whole frame. name is what errors call the stream."""
+    """The bytes of one stream that are not yet taken as commands. name is what errors call the stream.
 
-    __slots__ = ("_offset", "_part", "name")
+    Invariant: at most one of the two holds bytes: `_data` from `_at` on, whose frames have not been looked for yet, or
+    `_part`, the beginning of one frame, which grows in place however small the pieces it comes in.
+    """
+
+    __slots__ = ("_at", "_data", "_offset", "_part", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._part = bytearray()
+        self._data = b""
+        self._at = 0
+        self._part: bytearray | None = None
         self._offset = 0
 
     @property
-    def part_bytes(self) -> int:
-        """Return how much is there of a frame that is not yet whole."""
-        return len(self._part)
+    def held_bytes(self) -> int:
+        """Return how much has been added and not been taken."""
+        return len(self._data) - self._at if self._part is None else len(self._part)
+
+    def add(self, data: bytes) -> None:
+        """Add what came."""
+        if self._part is not None:
+            self._part += data
+            if self._is_whole(self._part):
+                self._data, self._at, self._part = bytes(self._part), 0, None
+        else:
+            self._data = data if self._at == len(self._data) else self._data[self._at :] + data
+            self._at = 0
+
+    def take(self) -> tuple[RemotingCommand, int] | None:
+        """Return the next command and how many bytes its frame has, None if none is whole.
+
+        CorruptFileError, by offset in the stream, if it is none; nothing can be read after it. An impossible length is
+        an error as soon as it is there, before anything of its frame is kept.
+        """
+        data, at, end = self._data, self._at, len(self._data)
+        if end - at >= LENGTH_BYTES:
+            size_bytes = frame_bytes(data, at, file=self.name, offset=self._offset - at)
+            if at + size_bytes <= end:
+                command, _ = decode_frame(data, at, end, file=self.name, offset=self._offset - at)
+                self._at += size_bytes
+                self._offset += size_bytes
+                if self._at == end:
+                    self._data, self._at = b"", 0
+                return command, size_bytes
+        if at < end:
+            self._part = bytearray(data[at:])
+            self._data, self._at = b"", 0
+        return None
 
     def commands(self, data: bytes) -> Iterator[tuple[RemotingCommand, int]]:
-        """Yield each command that data completes, with how many bytes its frame had.
+        """Add what came and take all that is whole."""
+        self.add(data)
+        while (taken := self.take()) is not None:
+            yield taken
 
-        CorruptFileError, by offset in the stream, at the first that is wrong; nothing can be read after it. An
-        impossible length is an error as soon as it is there, before anything of its frame is kept.
-        """
-        if self._part:
-            self._part += data
-            if not self._is_whole():
-                return
-            data = bytes(self._part)
-            self._part = bytearray()
-        at, end = 0, len(data)
-        try:
-            while end - at >= LENGTH_BYTES:
-                size_bytes = frame_bytes(data, at, file=self.name, offset=self._offset)
-                if at + size_bytes > end:
-                    break
-                command, _ = decode_frame(data, at, end, file=self.name, offset=self._offset)
-                at += size_bytes
-                yield command, size_bytes
-        finally:
-            self._offset += at
-        self._part += data[at:]
-
-    def _is_whole(self) -> bool:
-        """Return whether the part has become a frame, or shows that it never will."""
-        if len(self._part) < LENGTH_BYTES:
+    def _is_whole(self, part: bytearray) -> bool:
+        """Return whether a part has become a frame, or shows that it never will."""
+        if len(part) < LENGTH_BYTES:
             return False
         try:
-            return len(self._part) >= frame_bytes(memoryview(self._part), 0, file=self.name)
+            return len(part) >= frame_bytes(memoryview(part), 0, file=self.name)
         except CorruptFileError:
             return True

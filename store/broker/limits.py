@@ -7,6 +7,7 @@ Source: RocketMQ BrokerConfig, NettyServerConfig, BrokerFastFailure.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..config import KIB, MIB, ConfigError
 from .router import Pool
@@ -55,7 +56,9 @@ class ServerLimits:
     output_pause_bytes: int = 256 * KIB
     """A client that leaves so much lying is not listened to until it has taken it."""
     requests_bytes_max: int = 32 * MIB
-    """Requests of one client that wait or are under way; with more it is not listened to until some are answered."""
+    """Requests of one client that wait or are under way; with so much it is not listened to until some are answered."""
+    request_bytes_least: int = 2 * MIB
+    """What a small request counts for there: its answer may be large, and other clients' requests stand behind it."""
     held_bytes_max: int = 512 * MIB
     """All of this of all clients; beyond it whoever has been slow for longest goes, and requests are refused."""
 
@@ -92,10 +95,19 @@ _POOL_KEYS: Mapping[Pool, tuple[str, str | None, str | None]] = {
     Pool.ADMIN: ("adminBrokerThreadPoolNums", None, None),
 }
 """RocketMQ's keys for the number of tasks, the queue's capacity and the longest wait of each kind."""
+_LONG_MAX = (1 << 63) - 1
+_INT_MAX = 0x7FFFFFFF
+_OWN_KEYS = {
+    "serverConnectionsMax": ("connections_max", _INT_MAX),
+    "serverConnectionsPerHostMax": ("connections_per_host_max", _INT_MAX),
+    "serverFrameTimeoutMillis": ("frame_ms_max", _INT_MAX),
+    "serverOutputTimeoutMillis": ("output_ms_max", _INT_MAX),
+    "serverHeldBytesMax": ("held_bytes_max", _LONG_MAX),
+}
+"""This server's own keys: the field each stands for, and the most it may be."""
 _IDLE_KEY = "serverChannelMaxIdleTimeSeconds"
 _FAST_FAILURE_KEY = "brokerFastFailureEnable"
 _TASKS_MAX = 1_024
-_INT_MAX = 0x7FFFFFFF
 
 
 def server_limits_of(others: Mapping[str, str], limits: ServerLimits | None = None) -> ServerLimits:
@@ -112,9 +124,11 @@ def server_limits_of(others: Mapping[str, str], limits: ServerLimits | None = No
             capacity = _number(others, capacity_key, capacity, _INT_MAX)
         tasks = _number(others, tasks_key, one.tasks, _TASKS_MAX)
         limits = limits.with_pool(pool, PoolLimits(tasks, capacity, wait_ms_max))
-    return replace(
-        limits, idle_ms_max=1_000 * _number(others, _IDLE_KEY, limits.idle_ms_max // 1_000, 86_400)
-    )
+    idle_ms_max = 1_000 * _number(others, _IDLE_KEY, limits.idle_ms_max // 1_000, 86_400)
+    own: dict[str, Any] = {
+        name: _number(others, key, getattr(limits, name), most) for key, (name, most) in _OWN_KEYS.items()
+    }
+    return replace(limits, idle_ms_max=idle_ms_max, **own)
 
 
 def _number(others: Mapping[str, str], key: str, default: int, most: int) -> int:

@@ -11,11 +11,11 @@ from typing import Any
 
 from ..world import World
 from .broker_config import MASTER_ID, BrokerConfig
-from .permissions import PERM_READ_WRITE
+from .permissions import PERM_READ_WRITE, PERM_WRITE
 from .topics import TopicConfig, TopicConfigManager
 
 BROKER_EXPIRED_MS = 120_000
-BROKERS_MAX = 1024
+BROKERS_MAX = 64
 _NS_PER_MS = 1_000_000
 
 
@@ -50,6 +50,8 @@ class NameServer:
         self._lock = world.tasks.lock("name server")
         self._others: dict[tuple[str, int], RegisteredBroker] = {}
         """By name and id."""
+        self._read_only: frozenset[str] = frozenset()
+        """Names of brokers that producers are not to send to any more."""
 
     # -- registering -------------------------------------------------------------------------------
 
@@ -72,6 +74,15 @@ class NameServer:
         silent_ns = self._clock.monotonic_ns() - BROKER_EXPIRED_MS * _NS_PER_MS
         self._others = {key: each for key, each in self._others.items() if each.heard_ns > silent_ns}
 
+    def set_writeable(self, name: str, *, writeable: bool) -> int:
+        """Have the routes of a broker's topics say whether they may be sent to; return how many topics it has.
+
+        Producers learn it when they ask for routes again. It holds until it is taken back, or this name server ends.
+        """
+        with self._lock:
+            self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
+        return len({topic for broker in self._brokers() if broker.name == name for topic in broker.topics})
+
     # -- asking ------------------------------------------------------------------------------------
 
     def _brokers(self) -> list[RegisteredBroker]:
@@ -91,6 +102,11 @@ class NameServer:
             others = {**self._others, (own.name, own.broker_id): own}
         return [others[key] for key in sorted(others)]
 
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all brokers, a master and its slaves having one."""
+        return list(dict.fromkeys(broker.name for broker in self._brokers()))
+
     def route(self, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
         """Return where a topic is, None if no broker has it. quoted_keys: broker ids as JSON has them."""
         having = [broker for broker in self._brokers() if topic in broker.topics]
@@ -109,6 +125,8 @@ class NameServer:
         perm = config.perm
         if broker.name == self._config.broker_name and self._config.broker_permission != PERM_READ_WRITE:
             perm &= self._config.broker_permission
+        if broker.name in self._read_only:
+            perm &= ~PERM_WRITE
         return {
             "brokerName": broker.name,
             "perm": perm,

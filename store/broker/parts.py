@@ -20,6 +20,7 @@ from ..transactions.service import TransactionalMessageService
 from ..transactions.verdict import TransactionConfig
 from ..world import World
 from .broker_config import MASTER_ID, BrokerConfig
+from .calls import ClientCalls
 from .channel import Channel
 from .consumers import ConsumerManager
 from .long_polling import PullRequestHoldService
@@ -29,22 +30,23 @@ from .pushes import Pushes
 from .rebalance_locks import RebalanceLockManager
 from .subscription_groups import SubscriptionGroupManager
 from .subscriptions import SubscriptionData
+from .topic_names import group_fault
 from .topics import TopicConfigManager
 
 
 class BrokerParts:
-    """The parts of one broker. plug_ins: the stores around its store, as messageStorePlugIn has them."""
+    """The parts of one broker."""
 
-    def __init__(
-        self, world: World, store_config: StoreConfig, config: BrokerConfig, *, plug_ins: str = ""
-    ) -> None:
+    def __init__(self, world: World, store_config: StoreConfig, config: BrokerConfig) -> None:
         if store_config.broker_role is BrokerRole.SLAVE and config.broker_id == MASTER_ID:
             raise ConfigError("brokerId", "more than 0 on a slave", config.broker_id)
         self.world = world
         self.config = config
         self.own_store = MessageStore(world, store_config)
         context = PluginContext(world, store_config)
-        self.store: MessageStoreProtocol = build_message_store(plug_ins, context, self.own_store)
+        self.store: MessageStoreProtocol = build_message_store(
+            config.message_store_plug_in, context, self.own_store
+        )
         directory = store_config.config_directory
         self.topics = TopicConfigManager(world, directory, config)
         self.groups = SubscriptionGroupManager(world, directory, config)
@@ -68,10 +70,13 @@ class BrokerParts:
         self.filters: ConsumerFilterManager | None = None
         """Whose SQL expressions are known before messages are dispatched, if settings ask for that."""
         if config.enable_calc_filter_bit_map:
+            if not store_config.enable_consume_queue_ext:
+                raise ConfigError("enableCalcFilterBitMap", "enableConsumeQueueExt with it", True)
             self.filters = use_bit_maps(self.own_store)
         self.consumers = ConsumerManager(world)
         self.producers = ProducerManager(world)
         self.locks = RebalanceLockManager(world)
+        self.calls = ClientCalls(world)
         self.pushes = Pushes(world, self.producers)
         self.pull_rates = PullRates(world)
         self.ha: HAService | None = None
@@ -112,6 +117,11 @@ class BrokerParts:
             return 0 <= queue_id < config.queue_nums
         return self.store.config.enable_lmq and queue_id == 0 and topic.startswith(LIGHT_GROUP_PREFIX)
 
+    def group_fault(self, group: str) -> str | None:
+        """Return why no group, or light queue's group, can have this name; None if one can."""
+        is_light = self.store.config.enable_lmq and group.startswith(LIGHT_GROUP_PREFIX)
+        return None if is_light else group_fault(group)
+
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Return the offset behind a queue's last message, 0 if there is no such queue."""
         return self.store.get_max_offset_in_queue(topic, queue_id) if self.has_queue(topic, queue_id) else 0
@@ -140,7 +150,7 @@ class BrokerParts:
     def _register_filters(self, group: str, subscriptions: tuple[SubscriptionData, ...]) -> None:
         if self.filters is not None:
             for each in subscriptions:
-                if not each.is_tag:
+                if each.is_sql:
                     self.filters.register(each.topic, group, each.expression, each.version)
 
     def _unregister_filters(self, group: str) -> None:

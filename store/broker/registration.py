@@ -43,7 +43,11 @@ class BrokerRegistration(Service):
         for client in self._clients:
             try:
                 self._register(client)
-            except (OSError, StoreError) as error:
+            except (
+                OSError,
+                StoreError,
+                ValueError,
+            ) as error:  # ValueError: more topics than a frame can hold
                 self.last_error = error
         self.signal.wait(self._parts.config.register_name_server_period_ms)
 

@@ -9,7 +9,8 @@ from ..errors import AccessDeniedError
 from ..formats.remoting.command import RemotingCommand
 from .channel import Channel
 from .request_pool import Request
-from .responses import SYSTEM_BUSY, SYSTEM_ERROR, response_to
+from .requests import ResponseCode
+from .responses import response_to
 from .server_counts import Refusal, ServerCounts
 
 AccessCheck = Callable[[RemotingCommand, Channel], None]
@@ -34,8 +35,8 @@ class RequestHandler:
             response = self._response(request)
             if response is not None and not command.is_one_way:
                 session.send(response)
-        except ValueError as error:  # of the response, which fits no frame
-            self._answer(request, SYSTEM_ERROR, str(error))
+        except Exception as error:  # of the response: nothing that a frame can hold
+            self._answer(request, ResponseCode.SYSTEM_ERROR, str(error))
         finally:
             session.done_request(request.size_bytes)
 
@@ -43,7 +44,7 @@ class RequestHandler:
         """Answer a request that is not processed SYSTEM_BUSY."""
         self._counts.refused(refusal)
         try:
-            self._answer(request, SYSTEM_BUSY, remark)
+            self._answer(request, ResponseCode.SYSTEM_BUSY, remark)
         finally:
             request.session.done_request(request.size_bytes)
 
@@ -60,7 +61,7 @@ class RequestHandler:
             self._counts.refused(Refusal.FAILED)
             text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
             self._tell(f"{session.remote_address}: request {command.code}: {text}")
-            return response_to(command, SYSTEM_ERROR, text)
+            return response_to(command, ResponseCode.SYSTEM_ERROR, text)
 
     def _answer(self, request: Request, code: int, remark: str) -> None:
         if not request.command.is_one_way:

@@ -12,11 +12,6 @@ BROKER_VERSION = 409
 JAVA_LANGUAGE = 0
 """Clients of RocketMQ know brokers in no other language."""
 
-SUCCESS = 0
-SYSTEM_ERROR = 1
-SYSTEM_BUSY = 2
-REQUEST_CODE_NOT_SUPPORTED = 3
-
 _NO_FIELDS: Mapping[str, str] = {}
 
 

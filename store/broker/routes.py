@@ -8,6 +8,7 @@ from .parts import BrokerParts
 from .processors.answering import answering
 from .processors.broker_admin import BrokerAdminProcessor
 from .processors.client_manage import ClientManageProcessor
+from .processors.consumer_calls import ConsumerCallProcessor
 from .processors.consumer_manage import ConsumerManageProcessor
 from .processors.end_transaction import EndTransactionProcessor
 from .processors.group_admin import GroupAdminProcessor
@@ -32,6 +33,7 @@ def router_of(parts: BrokerParts, name_server: NameServer) -> Router:
     query, offsets, locks = QueryMessageProcessor(parts), OffsetProcessor(parts), LockProcessor(parts)
     topics, groups = TopicAdminProcessor(parts), GroupAdminProcessor(parts)
     progress, broker = ProgressAdminProcessor(parts), BrokerAdminProcessor(parts)
+    calls = ConsumerCallProcessor(parts)
     names = NameServerProcessor(parts, name_server)
     routes = {
         Code.SEND_MESSAGE: Route(Pool.SEND_MESSAGE, send),
@@ -66,6 +68,8 @@ def router_of(parts: BrokerParts, name_server: NameServer) -> Router:
         Code.GET_PRODUCER_CONNECTION_LIST: Route(Pool.ADMIN, groups.producer_connections),
         Code.GET_ALL_PRODUCER_INFO: Route(Pool.ADMIN, groups.all_producers),
         Code.QUERY_TOPIC_CONSUME_BY_WHO: Route(Pool.ADMIN, groups.consumed_by),
+        Code.GET_CONSUMER_RUNNING_INFO: Route(Pool.ADMIN, calls.running_info),
+        Code.CONSUME_MESSAGE_DIRECTLY: Route(Pool.ADMIN, calls.consume_directly),
         Code.GET_CONSUME_STATS: Route(Pool.ADMIN, progress.consume_stats),
         Code.INVOKE_BROKER_TO_RESET_OFFSET: Route(Pool.ADMIN, progress.reset_offset),
         Code.GET_ALL_CONSUMER_OFFSET: Route(Pool.ADMIN, progress.all_consumer_offsets),
@@ -76,11 +80,13 @@ def router_of(parts: BrokerParts, name_server: NameServer) -> Router:
         Code.DELETE_EXPIRED_COMMITLOG: Route(Pool.ADMIN, broker.delete_expired_log),
         Code.LOCK_BATCH_MQ: Route(Pool.ADMIN, locks.lock),
         Code.UNLOCK_BATCH_MQ: Route(Pool.ADMIN, locks.unlock),
-        Code.GET_ROUTEINFO_BY_TOPIC: Route(Pool.ADMIN, names.route),
+        Code.GET_ROUTEINFO_BY_TOPIC: Route(Pool.CLIENT_MANAGE, names.route),
         Code.GET_BROKER_CLUSTER_INFO: Route(Pool.ADMIN, names.cluster_info),
         Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Route(Pool.ADMIN, names.topic_list),
         Code.GET_TOPICS_BY_CLUSTER: Route(Pool.ADMIN, names.topics_of_cluster),
         Code.GET_SYSTEM_TOPIC_LIST_FROM_NS: Route(Pool.ADMIN, names.system_topics),
+        Code.WIPE_WRITE_PERM_OF_BROKER: Route(Pool.ADMIN, names.wipe_write_perm),
+        Code.ADD_WRITE_PERM_OF_BROKER: Route(Pool.ADMIN, names.add_write_perm),
         Code.DELETE_TOPIC_IN_NAMESRV: Route(Pool.ADMIN, names.delete_topic),
         Code.REGISTER_BROKER: Route(Pool.ADMIN, names.register),
         Code.UNREGISTER_BROKER: Route(Pool.ADMIN, names.unregister),

@@ -6,13 +6,14 @@ Source: RocketMQ AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.han
 from functools import lru_cache
 
 from ..formats.host import Host
+from ..formats.message import MULTI_TAGS, TRANSACTION_MASK
 from ..put_result import PutMessageStatus
 from .parts import BrokerParts
 from .permissions import PERM_READ_WRITE, PERM_WRITE
 from .requests import RequestRefusedError, ResponseCode
 from .send_request import SendRequest
 from .topic_names import RETRY_GROUP_PREFIX, is_closed_topic, topic_fault
-from .topics import TopicConfig, unit_flag
+from .topics import MULTI_TAG, TopicConfig, unit_flag
 
 MAX_RECONSUME_TIMES_VERSION = 121
 """Clients from V3_4_9 on say themselves how often a message may come back."""
@@ -57,6 +58,12 @@ def born_host(address: str) -> Host:
         return Host(_UNKNOWN_HOST, int(port) if port.isascii() and port.isdecimal() else 0)
 
 
+def record_flag(send: SendRequest, topic: TopicConfig) -> int:
+    """Return a record's flag: what the client says of body and tags. Transactions are the broker's to begin."""
+    flag = send.sys_flag & ~TRANSACTION_MASK
+    return flag | MULTI_TAGS if topic.filter_type == MULTI_TAG else flag
+
+
 class SendChecks:
     """Finds the topic of a send, or refuses it."""
 
@@ -70,8 +77,6 @@ class SendChecks:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST] the store is busy: send it again later"
             )
-        if not parts.config.broker_permission & PERM_WRITE:
-            raise RequestRefusedError(ResponseCode.NO_PERMISSION, "this broker may not be sent to")
         begin_ms = parts.config.start_accept_send_request_time_stamp_ms
         if parts.world.clock.now_ms() < begin_ms:
             raise RequestRefusedError(
@@ -92,6 +97,11 @@ class SendChecks:
         config = known or self._created(send)
         if config is None:
             raise RequestRefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic {send.topic!r}: there is none")
+        if config.order and not self._parts.config.broker_permission & PERM_WRITE:
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION,
+                f"topic {send.topic!r} is in order, and this broker takes no more of it",
+            )
         if send.queue_id >= config.queue_nums:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,

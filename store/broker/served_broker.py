@@ -51,13 +51,37 @@ class ServedBroker:
             self.server.shutdown()
             raise
         self._broker = broker
+        broker.server_info = self._info
         if self._access is not None:
             self._access.start()
         check = None if self._access is None else self._access.check
-        self.server.start(broker.router(), check=check, on_channel_closed=broker.channel_closed)
+        self.server.start(
+            broker.router(),
+            check=check,
+            on_channel_closed=broker.channel_closed,
+            on_response=broker.calls.answered,
+        )
+
+    def _info(self) -> dict[str, str]:
+        """Return what there is to tell of the server, as runtime information has it."""
+        connections, counts = self.server.connections, self.server.counts
+        ended = {f"connectionsEnded_{one.name}": str(count) for one, count in counts.endings.items() if count}
+        refused = {
+            f"requestsRefused_{one.name}": str(count) for one, count in counts.refusals.items() if count
+        }
+        return {
+            "connections": str(connections.count),
+            "connectionsAccepted": str(counts.accepted),
+            "heldBytes": str(connections.held_bytes),
+            "requests": str(counts.requests),
+            **ended,
+            **refused,
+        }
 
     def shutdown(self) -> bool:
         """Answer what has come, then stop; return whether the store's directory is left as after a clean exit."""
+        if self._broker is not None:
+            self._broker.held_pulls.release()
         self.server.shutdown()
         if self._access is not None:
             self._access.shutdown()

@@ -14,7 +14,8 @@ from .connections import Connections
 from .limits import ServerLimits
 from .request_handler import AccessCheck, RequestHandler
 from .request_pool import Request, RequestPool
-from .responses import REQUEST_CODE_NOT_SUPPORTED, response_to
+from .requests import ResponseCode
+from .responses import response_to
 from .router import Router
 from .server_counts import Refusal, ServerCounts
 from .session import Session
@@ -48,6 +49,7 @@ class RemotingServer:
         self._world = world
         self._tell = tell
         self._router = Router({})
+        self._on_response: Callable[[Channel, RemotingCommand], bool] | None = None
         self._handler = RequestHandler(self.counts, tell)
         self._pools = {
             pool: RequestPool(world, pool, one, self._handler.handle, self._handler.refuse)
@@ -71,12 +73,15 @@ class RemotingServer:
         *,
         check: AccessCheck | None = None,
         on_channel_closed: Callable[[Channel], None] | None = None,
+        on_response: Callable[[Channel, RemotingCommand], bool] | None = None,
     ) -> None:
         """Answer requests.
 
         check: whether a request is allowed, None for all. on_channel_closed: called once for each connection that has
-        ended, in a task of its own.
+        ended, in a task of its own. on_response: told of each response of a client, in the task of the connections;
+        False where it answers nothing that was asked.
         """
+        self._on_response = on_response
         self._router = router
         self._handler.check = check
         self._closed.on_closed = on_channel_closed
@@ -98,14 +103,15 @@ class RemotingServer:
     def _receive(self, session: Session, command: RemotingCommand, size_bytes: int, now_ns: int) -> None:
         self.counts.requests += 1
         if command.is_response:
-            self.counts.refused(Refusal.STRAY_RESPONSE)
+            if self._on_response is None or not self._on_response(session, command):
+                self.counts.refused(Refusal.STRAY_RESPONSE)
             return
         route = self._router.route(command.code)
         if route is None:
             self.counts.refused(Refusal.NOT_SUPPORTED)
             if not command.is_one_way:
                 remark = f"request type {command.code} not supported"
-                session.send(response_to(command, REQUEST_CODE_NOT_SUPPORTED, remark))
+                session.send(response_to(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
             return
         session.began_request(size_bytes)
         request = Request(command, session, route.processor, size_bytes, now_ns)

@@ -19,6 +19,7 @@ class Ending(Enum):
     TOO_MUCH_HELD = "slowest when memory ran out"
     TOO_MANY = "too many connections"
     TOO_MANY_OF_HOST = "too many connections of one host"
+    FAILED = "an error of the server's own"
     BY_PROCESSOR = "closed by the broker"
     SHUTDOWN = "shut down"
 

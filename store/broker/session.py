@@ -76,7 +76,7 @@ class Session:
         """When anything came or went, and when the client last took any of what waits for it."""
         self.watched_for = (True, False)
         """Whether the poller waits for it to receive, and to have room; the poller task's own."""
-        self._output: deque[memoryview] = deque()
+        self._output: deque[memoryview] | None = None
         self._lock = world.tasks.lock("session")
         self._keeper = keeper
 
@@ -87,25 +87,15 @@ class Session:
 
     def send(self, command: RemotingCommand) -> bool:
         """Have a command sent, never waiting; False if it never will be. ValueError if no frame can hold it."""
-        frame = encode_frame(command)
-        ending: Ending | None = None
+        frame = memoryview(encode_frame(command))
         with self._lock:
             if self.ending is not None:
                 return False
-            if not self._output:
-                left, ending = self._hand_over(memoryview(frame))
-                if not left or ending is not None:
-                    frame = b""
-                else:
-                    self._keep(left)
-            elif self.output_bytes > self._keeper.limits.output_bytes_max:
-                ending = Ending.NOT_READING
-            else:
-                self._keep(memoryview(frame))
+            waits, ending = self._take_over(frame)
         if ending is not None:
             self.end(ending)
             return False
-        if frame:
+        if waits:
             self._keeper.look_after(self)
         return True
 
@@ -121,7 +111,7 @@ class Session:
             self.ending = ending
             self._keeper.hold(-self.output_bytes)
             self.output_bytes = 0
-            self._output.clear()
+            self._output = None
         self._keeper.ended(self, ending)
 
     # -- output ------------------------------------------------------------------------------------
@@ -130,18 +120,30 @@ class Session:
         """Hand over what waits, as much as the network takes."""
         ending: Ending | None = None
         with self._lock:
-            while self._output and ending is None:
-                piece = self._output[0]
+            output = self._output
+            while output and ending is None:
+                piece = output[0]
                 left, ending = self._hand_over(piece)
                 taken = len(piece) - len(left)
                 self.output_bytes -= taken
                 self._keeper.hold(-taken)
                 if left:
-                    self._output[0] = left
+                    output[0] = left
                     break
-                self._output.popleft()
+                output.popleft()
         if ending is not None:
             self.end(ending)
+
+    def _take_over(self, frame: memoryview) -> tuple[bool, Ending | None]:
+        """Hand over a frame, or keep what cannot be; return whether any waits, and how the connection has ended."""
+        if not self.output_bytes:
+            frame, ending = self._hand_over(frame)
+            if ending is not None or not frame:
+                return False, ending
+        elif self.output_bytes > self._keeper.limits.output_bytes_max:
+            return False, Ending.NOT_READING
+        self._keep(frame)
+        return True, None
 
     def _hand_over(self, data: memoryview) -> tuple[memoryview, Ending | None]:
         """Give the network data; return what it did not take, and how the connection has ended if it has."""
@@ -156,8 +158,10 @@ class Session:
         return data, None
 
     def _keep(self, data: memoryview) -> None:
-        if not self._output:
+        if not self.output_bytes:
             self.taken_ns = self._now_ns()
+        if self._output is None:
+            self._output = deque()  # which few sessions ever need, and which is not small
         self._output.append(data)
         self.output_bytes += len(data)
         self._keeper.hold(len(data))
@@ -166,15 +170,16 @@ class Session:
 
     def began_request(self, size_bytes: int) -> None:
         """Count a request's frame until it is done."""
-        self._requests_bytes.add(size_bytes)
+        self._requests_bytes.add(max(size_bytes, self._keeper.limits.request_bytes_least))
         self._keeper.hold(size_bytes)
 
     def done_request(self, size_bytes: int) -> None:
         """Count it no more."""
-        left_bytes = self._requests_bytes.add(-size_bytes)
+        limits = self._keeper.limits
+        counted_bytes = max(size_bytes, limits.request_bytes_least)
+        left_bytes = self._requests_bytes.add(-counted_bytes)
         self._keeper.hold(-size_bytes)
-        limit_bytes = self._keeper.limits.requests_bytes_max
-        if left_bytes <= limit_bytes < left_bytes + size_bytes:
+        if left_bytes < limits.requests_bytes_max <= left_bytes + counted_bytes:
             self._keeper.look_after(self)
 
     @property
@@ -182,7 +187,7 @@ class Session:
         """Return whether more may come: not while it leaves answers lying, or has much under way."""
         limits = self._keeper.limits
         return (
-            self._keeper.is_listening
-            and self.output_bytes <= limits.output_pause_bytes
-            and self._requests_bytes.get() <= limits.requests_bytes_max
+            self.output_bytes <= limits.output_pause_bytes
+            and self._requests_bytes.get() < limits.requests_bytes_max
+            and self._keeper.is_listening
         )

@@ -40,6 +40,15 @@ class SubscriptionData:
         return self.expression_type in (TAG, "")
 
     @property
+    def is_sql(self) -> bool:
+        """Return whether properties tell what is wanted, by an expression that can be understood."""
+        try:
+            self.check()
+        except RequestRefusedError:
+            return False
+        return not self.is_tag
+
+    @property
     def members(self) -> dict[str, Any]:
         """Return it as an object."""
         tags = self._tags
@@ -82,7 +91,9 @@ class SubscriptionData:
         try:
             SqlExpression.parse(self.expression)
         except FilterExpressionError as error:
-            raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"subscription expression {error}"
+            ) from error
 
     def filter(self, registered: ConsumerFilterData | None = None) -> MessageFilter:
         """Return what tells the messages that are wanted; registered is what bit maps know the group's expression by.

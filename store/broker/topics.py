@@ -115,6 +115,8 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         """
         known = self.get(topic)
         like = self.get(example)
+        if example == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
+            like = None  # it may be there from a time when settings were others
         if known is not None or like is None or not like.perm & PERM_INHERIT or topic_fault(topic):
             return known
         queues = max(0, min(queue_nums, like.write_queue_nums))

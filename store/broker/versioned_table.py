@@ -87,8 +87,7 @@ class VersionedTable(Generic[Value]):
     @property
     def members(self) -> dict[str, Any]:
         """Return version and table as an object, entries in order of their names."""
-        table = {name: self._write(value) for name, value in sorted(self._table.items())}
-        return {"dataVersion": self.version.members, self._name: table}
+        return self._members_of(self.version, self._table)
 
     # -- changing ----------------------------------------------------------------------------------
 
@@ -133,10 +132,10 @@ class VersionedTable(Generic[Value]):
         return True
 
     def _store(self, version: DataVersion, table: dict[str, Value]) -> None:
-        old = self.version, self._table
+        # Nobody may build on an entry that a crash would take: it is durable before it is seen.
+        self.file.store(encode_side_json(self._members_of(version, table)))
         self.version, self._table = version, table
-        try:
-            self.file.store(encode_side_json(self.members))
-        except OSError:
-            self.version, self._table = old
-            raise
+
+    def _members_of(self, version: DataVersion, table: Mapping[str, Value]) -> dict[str, Any]:
+        entries = {name: self._write(value) for name, value in sorted(table.items())}
+        return {"dataVersion": version.members, self._name: entries}

@@ -95,18 +95,18 @@ class HAClient(Service):
             self._replica = ReplicaLog(self._store.commit_log)
         try:
             connection = self._network.connect(address, _CONNECT_MS)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # nobody there, or an address that is none
             self.last_error = str(error)
         else:
-            self._follow(connection, self._replica)
+            self._follow(connection, self._replica, address)
         if not self.is_stopping and address == self.master_address:
             self.signal.wait(RECONNECT_MS)
 
-    def _follow(self, connection: Connection, replica: ReplicaLog) -> None:
+    def _follow(self, connection: Connection, replica: ReplicaLog, address: str) -> None:
         with self._lock:
             self._connection = connection
         try:
-            if not self.is_stopping:
+            if not self.is_stopping and address == self.master_address:  # or nobody has closed it
                 self._take_all(connection, replica)
         except DivergedError as error:
             hit("slave diverged")

@@ -62,7 +62,7 @@ class ReplicaLog:
     def take(self, piece: Piece) -> bool:
         """Take the next piece of the stream; return whether the log has grown.
 
-        Raises DivergedError if it cannot be what follows. The log has all whole records in front of that by then.
+        Raises DivergedError if it cannot be what follows; none of the piece is in the log then.
         """
         if not self._begun:
             self._begun = True

@@ -52,6 +52,7 @@ SMALLER = {
     "--producers 1 --producers 16 --turns 6": "--producers 1 --turns 1",
     "plot latency --out": "plot latency --puts 200 --disk nvme-ssd --producers 2 --out",
     "plot latency --disk here": "plot latency --turns 1 --producers 2 --disk here",
+    "loss-of-the-master --seeds 100": "loss-of-the-master --seeds 2",
 }
 """What takes long, and the same in small. Each must be there."""
 ELSEWHERE = {
@@ -61,7 +62,9 @@ ELSEWHERE = {
     "make bench": "Makefile",
     ".ci/run": ".github/workflows/ci.yml",
     "tornlog mutants": ".ci/run",
+    "tornlog serve": "tests/docs/test_broker_page.py",
     "tornlog bench": "tests/scenarios/bench/test_suite.py",
+    "tornlog compare": "tests/scenarios/compare",
     "spark://head:7077": "tests/reports/spark/test_cluster.py",
     "--set systematic": "tests/scenarios/mutants",
     "--engine atheris": "tests/scenarios/fuzz/test_command.py",

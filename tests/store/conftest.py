@@ -3,7 +3,6 @@
 import errno
 import json
 import shutil
-import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -306,31 +305,3 @@ def patched() -> Callable[..., Image]:
         return Image(files, image.directories)
 
     return patch
-
-
-@pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with `server.pem`, which vouches for itself as 127.0.0.1, ::1 and localhost, and `server.key`."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl, which makes certificates, is not on the PATH")
-    directory = tmp_path_factory.mktemp("certificates")
-    subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-            ),
-            *("-days", "2", "-subj", "/CN=localhost", "-keyout", "server.key", "-out", "server.pem"),
-            *("-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1"),
-        ],
-        cwd=directory,
-        check=True,
-        capture_output=True,
-    )
-    return directory

@@ -115,7 +115,7 @@ def real_tls(certificates: Certificates) -> Place:
     directory = certificates()
     certificate, key = str(directory / "server.pem"), str(directory / "server.key")
     server = RealNetwork(tls=TlsSettings(certificate, key))
-    client = RealNetwork(tls_trust=TlsTrust(authority_path=certificate))
+    client = RealNetwork(tls_trust=TlsTrust(authority_path=str(directory / "authority.pem")))
     return replace(real(certificates), server=server, client=client)
 
 

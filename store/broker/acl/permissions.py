@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ...errors import CorruptFileError
 from ...formats.remoting.command import RemotingCommand
 from ...formats.side_json import decode_side_json
+from ..requests import RequestCode
 
 RETRY_PREFIX = "%RETRY%"
 
@@ -49,47 +50,40 @@ class Need(NamedTuple):
         return f"group:{self.resource[len(RETRY_PREFIX) :]}" if self.is_group else f"topic:{self.resource}"
 
 
-_UPDATE_AND_CREATE_TOPIC = 17
-_UPDATE_BROKER_CONFIG = 25
-_REGISTER_BROKER = 103
-_UNREGISTER_BROKER = 104
-_UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = 200
-_DELETE_SUBSCRIPTIONGROUP = 207
-_DELETE_TOPIC_IN_BROKER = 215
-_INVOKE_BROKER_TO_RESET_OFFSET = 222
-_CLEAN_EXPIRED_CONSUMEQUEUE = 306
-_CLEAN_UNUSED_TOPIC = 316
-_RESUME_CHECK_HALF_MESSAGE = 323
-_DELETE_EXPIRED_COMMITLOG = 329
 ADMIN_CODES = frozenset(
     (
-        _UPDATE_AND_CREATE_TOPIC,
-        _UPDATE_BROKER_CONFIG,
-        _REGISTER_BROKER,
-        _UNREGISTER_BROKER,
-        _UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-        _DELETE_SUBSCRIPTIONGROUP,
-        _DELETE_TOPIC_IN_BROKER,
-        _INVOKE_BROKER_TO_RESET_OFFSET,
-        _CLEAN_EXPIRED_CONSUMEQUEUE,
-        _CLEAN_UNUSED_TOPIC,
-        _RESUME_CHECK_HALF_MESSAGE,
-        _DELETE_EXPIRED_COMMITLOG,
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        RequestCode.REGISTER_BROKER,
+        RequestCode.UNREGISTER_BROKER,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+        RequestCode.DELETE_SUBSCRIPTIONGROUP,
+        RequestCode.DELETE_TOPIC_IN_BROKER,
+        RequestCode.DELETE_TOPIC_IN_NAMESRV,
+        RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+        RequestCode.ADD_WRITE_PERM_OF_BROKER,
+        RequestCode.CONSUME_MESSAGE_DIRECTLY,
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+        RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+        RequestCode.DELETE_EXPIRED_COMMITLOG,
     )
 )
 """Requests that only administrators may make."""
 
-_SEND_MESSAGE = 10
-_SEND_SHORT = (310, 320)  # the fields of a message under names of one letter
-_HEART_BEAT = 34
+OPEN_CODES = frozenset((RequestCode.GET_ROUTEINFO_BY_TOPIC,))
+"""What name servers answer to anyone. A client that gets no route blames its topic and never learns what is wrong."""
+
+_SEND_SHORT = (
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+)  # fields under names of one letter
 
 _SUBSCRIBED: Mapping[int, tuple[str | None, str | None]] = {
-    11: ("topic", "consumerGroup"),  # PULL_MESSAGE
-    12: ("topic", None),  # QUERY_MESSAGE
-    15: ("topic", "consumerGroup"),  # UPDATE_CONSUMER_OFFSET
-    35: (None, "consumerGroup"),  # UNREGISTER_CLIENT
-    36: (None, "group"),  # CONSUMER_SEND_MSG_BACK
-    38: (None, "consumerGroup"),  # GET_CONSUMER_LIST_BY_GROUP
+    RequestCode.PULL_MESSAGE: ("topic", "consumerGroup"),
+    RequestCode.QUERY_MESSAGE: ("topic", None),
+    RequestCode.UPDATE_CONSUMER_OFFSET: ("topic", "consumerGroup"),
+    RequestCode.UNREGISTER_CLIENT: (None, "consumerGroup"),
+    RequestCode.CONSUMER_SEND_MSG_BACK: (None, "group"),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: (None, "consumerGroup"),
 }
 """Fields with a topic and a group that must be allowed SUB, by request code."""
 
@@ -102,11 +96,11 @@ def group_resource(group: str) -> str:
 def needs_of(command: RemotingCommand) -> list[Need]:
     """Return the permissions that a request needs beside a signature. CorruptFileError for a heartbeat that is none."""
     fields, code = command.ext_fields, command.code
-    if code == _SEND_MESSAGE:
+    if code == RequestCode.SEND_MESSAGE:
         return _to_send(fields.get("topic"))
     if code in _SEND_SHORT:
         return _to_send(fields.get("b"))
-    if code == _HEART_BEAT:
+    if code == RequestCode.HEART_BEAT:
         return list(_to_subscribe(command))
     topic_field, group_field = _SUBSCRIBED.get(code, (None, None))
     needs = []

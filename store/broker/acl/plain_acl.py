@@ -70,8 +70,11 @@ def read_plain_acl(text: str) -> AccessRules:
 
 
 def _compose(text: str) -> _Node:
-    import yaml
-
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        missing = "a plain_acl.yml is read with PyYAML, which is not installed: pip install 'tornlog[acl]'"
+        raise ModuleNotFoundError(missing, name=error.name) from error
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:

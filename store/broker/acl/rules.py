@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from ...errors import AccessDeniedError
 from ...formats.remoting.command import RemotingCommand
-from ..responses import SYSTEM_ERROR
+from ..requests import ResponseCode
 from .addresses import NOBODY, AddressPattern, address_parts
-from .permissions import ADMIN_CODES, Need, Permission, needs_of
+from .permissions import ADMIN_CODES, OPEN_CODES, Need, Permission, needs_of
 from .signature import ACCESS_KEY, is_signed
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
@@ -44,6 +44,8 @@ class AccessRules:
 
     def check(self, command: RemotingCommand, host: str) -> None:
         """Return if a request from an address is allowed. Raises AccessDeniedError with RocketMQ's words."""
+        if command.code in OPEN_CODES:
+            return
         parts = address_parts(host)
         if any(pattern.matches(parts) for pattern in self.global_white_remote_addresses):
             return
@@ -71,4 +73,4 @@ class AccessRules:
 
 
 def _denied(why: str) -> AccessDeniedError:
-    return AccessDeniedError(SYSTEM_ERROR, f"org.apache.rocketmq.acl.common.AclException: {why}")
+    return AccessDeniedError(ResponseCode.SYSTEM_ERROR, f"org.apache.rocketmq.acl.common.AclException: {why}")

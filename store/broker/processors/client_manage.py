@@ -43,8 +43,6 @@ class ClientManageProcessor:
 
     def _consumer(self, consumer: ConsumerData, client: ClientChannelInfo) -> None:
         parts = self._parts
-        for subscription in consumer.subscriptions:
-            subscription.check()
         group = parts.groups.find(consumer.group)
         if group is not None:
             parts.topics.create(

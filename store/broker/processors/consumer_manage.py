@@ -55,6 +55,9 @@ class ConsumerManageProcessor:
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id, offset = fields.int32("queueId"), fields.int64("commitOffset")
+        fault = parts.group_fault(group)
+        if fault is not None:
+            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, fault)
         if offset < 0:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR, f"commitOffset: expected 0 or more, found {offset}"

@@ -18,7 +18,8 @@ from ..topics import TopicConfig
 
 STANDARD_JSON_VERSION = 401
 """Clients from V4_9_4 on read quoted keys only."""
-_INFLATED_BYTES_MAX = 64 << 20
+TOPICS_MAX = 65_536
+"""Of one broker that registers."""
 _DISTANT_ADDRESS_CHARACTERS_MAX = 255
 
 
@@ -37,7 +38,7 @@ class NameServerProcessor:
         found = self._name_server.route(topic, quoted_keys=quoted)
         if found is None:
             raise RequestRefusedError(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic[:255]!r}: no broker has it"
+                ResponseCode.TOPIC_NOT_EXIST, f"No topic route info: no broker has topic {topic[:255]!r}"
             )
         return response_to(request, ResponseCode.SUCCESS, body=encode_json_body(found))
 
@@ -69,6 +70,21 @@ class NameServerProcessor:
         """Forget where a topic is."""
         self._name_server.forget_topic(ExtFields(request.ext_fields).text("topic"))
         return response_to(request, ResponseCode.SUCCESS)
+
+    def wipe_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Have producers send to a broker no more."""
+        return self._set_writeable(request, "wipeTopicCount", writeable=False)
+
+    def add_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Have producers send to a broker again."""
+        return self._set_writeable(request, "addTopicCount", writeable=True)
+
+    def _set_writeable(self, request: RemotingCommand, counted: str, *, writeable: bool) -> RemotingCommand:
+        name = ExtFields(request.ext_fields).text("brokerName")
+        if name not in self._name_server.names:
+            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"brokerName: there is no {name[:255]!r}")
+        topics = self._name_server.set_writeable(name, writeable=writeable)
+        return response_to(request, ResponseCode.SUCCESS, ext_fields={counted: str(topics)})
 
     # -- brokers -----------------------------------------------------------------------------------
 
@@ -112,4 +128,9 @@ def _topics_of(body: bytes) -> dict[str, TopicConfig]:
     if not body:
         return {}
     wrapper = decode_json_body(body).inner("topicConfigSerializeWrapper")
-    return {name: TopicConfig.of(name, entry) for name, entry in wrapper.inner("topicConfigTable").table()}
+    topics = {name: TopicConfig.of(name, entry) for name, entry in wrapper.inner("topicConfigTable").table()}
+    if len(topics) > TOPICS_MAX:
+        raise RequestRefusedError(
+            ResponseCode.SYSTEM_ERROR, f"topics: expected {TOPICS_MAX} or fewer, found {len(topics)}"
+        )
+    return topics

@@ -54,16 +54,12 @@ class ProgressAdminProcessor:
         offsets = {}
         for queue_id in range(config.write_queue_nums):
             own = parts.offsets.query_offset(group, topic, queue_id)
-            if own < 0:
-                raise RequestRefusedError(
-                    ResponseCode.SYSTEM_ERROR, f"group {group[:255]!r}: it has no offset in queue {queue_id}"
-                )
             if timestamp_ms == NOW:
                 wanted = parts.max_offset(topic, queue_id)
             else:
                 wanted = max(0, parts.offset_by_time(topic, queue_id, timestamp_ms))
             queue = MessageQueue(topic, parts.config.broker_name, queue_id)
-            offsets[queue] = wanted if is_forced or wanted < own else own
+            offsets[queue] = wanted if is_forced or wanted < own or own < 0 else own
         if info is None:
             raise RequestRefusedError(
                 ResponseCode.CONSUMER_NOT_ONLINE, f"group {group[:255]!r}: nobody consumes for it"

@@ -14,7 +14,7 @@ from ...message import Message
 from ..broker_config import MASTER_ID
 from ..channel import Channel
 from ..ext_fields import ExtFields
-from ..long_polling import HeldPull
+from ..held_pulls import HeldPull
 from ..parts import BrokerParts
 from ..permissions import PERM_READ
 from ..requests import RequestRefusedError, ResponseCode
@@ -28,6 +28,8 @@ COMMIT_OFFSET_FLAG = 1
 SUSPEND_FLAG = 2
 SUBSCRIPTION_FLAG = 4
 CLASS_FILTER_FLAG = 8
+MESSAGES_MAX = 1024
+"""What a client may ask for at once, as RocketMQ's own clients may."""
 _BROADCASTING = "BROADCASTING"
 _NS_PER_MS = 1_000_000
 
@@ -61,38 +63,35 @@ class PullMessageProcessor:
 
     def _pull(self, request: RemotingCommand, channel: Channel, *, may_hold: bool) -> RemotingCommand | None:
         parts, fields = self._parts, ExtFields(request.ext_fields)
-        group, topic = fields.text("consumerGroup"), fields.text("topic")
+        group_name, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id, offset = fields.int32("queueId"), fields.int64("queueOffset")
         most, sys_flag = fields.int32("maxMsgNums"), fields.int32("sysFlag")
         commit_offset, suspend_ms = fields.int64("commitOffset"), fields.int64("suspendTimeoutMillis")
-        group_config = self._group(group)
+        group = self._group(group_name)
         self._check_queue(topic, queue_id)
-        wanted = self._filter(fields, group_config, topic, sys_flag)
-        result = parts.store.get_message(topic, queue_id, offset, max(1, most), wanted=wanted)
+        wanted = self._filter(fields, group, topic, sys_flag)
+        most = min(max(1, most), MESSAGES_MAX)
+        result = parts.store.get_message(topic, queue_id, offset, most, wanted=wanted)
         if may_hold and sys_flag & COMMIT_OFFSET_FLAG and not parts.is_slave and commit_offset >= 0:
-            parts.offsets.commit_offset(group, topic, queue_id, commit_offset)
+            parts.offsets.commit_offset(group_name, topic, queue_id, commit_offset)
         if result.records:
-            parts.pull_rates.count(group, len(result.records))
+            parts.pull_rates.count(group_name, len(result.records))
         code = _code_of(result, offset)
         if code is ResponseCode.PULL_NOT_FOUND and may_hold and sys_flag & SUSPEND_FLAG:
-            if not parts.store.config.long_polling_enable:
-                suspend_ms = parts.config.short_polling_time_ms
-            due_ns = parts.world.clock.monotonic_ns() + max(0, suspend_ms) * _NS_PER_MS
-            if parts.held_pulls.hold(HeldPull(request, channel, topic, queue_id, offset, wanted, due_ns)):
+            due_ns = self._due_ns(suspend_ms)
+            if parts.held_pulls.hold(HeldPull(request, channel, (topic, queue_id), offset, wanted, due_ns)):
                 return None
-        broker_id = self._suggested_broker(result, group_config)
         if code is ResponseCode.PULL_OFFSET_MOVED:
             if parts.is_slave and not parts.store.config.offset_check_in_slave:
-                code, broker_id = ResponseCode.PULL_RETRY_IMMEDIATELY, group_config.broker_id
-            else:
-                self._note_moved(group, topic, queue_id, offset, result)
-        answer = {
-            "suggestWhichBrokerId": str(broker_id),
-            "nextBeginOffset": str(result.next_begin_offset),
-            "minOffset": str(result.min_offset),
-            "maxOffset": str(result.max_offset),
-        }
-        return response_to(request, code, result.status.value, answer, b"".join(result.records))
+                return _answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, group.broker_id, result)
+            self._note_moved(group_name, topic, queue_id, offset, result)
+        return _answer(request, code, self._suggested_broker(result, group), result)
+
+    def _due_ns(self, suspend_ms: int) -> int:
+        """Return until when a pull is held that its client would have held for so long."""
+        if not self._parts.store.config.long_polling_enable:
+            suspend_ms = self._parts.config.short_polling_time_ms
+        return self._parts.world.clock.monotonic_ns() + max(0, suspend_ms) * _NS_PER_MS
 
     # -- checks ------------------------------------------------------------------------------------
 
@@ -135,9 +134,9 @@ class PullMessageProcessor:
                 version,
                 class_filter_mode=bool(sys_flag & CLASS_FILTER_FLAG),
             )
-            subscription.check()
         else:
             subscription = self._registered(group, topic, version)
+        subscription.check()
         if subscription.is_tag:
             return subscription.filter()
         if not self._parts.config.enable_property_filter:
@@ -204,6 +203,18 @@ class PullMessageProcessor:
             self._parts.store.put_message(message)
         except (StoreError, OSError):
             return  # only an event
+
+
+def _answer(
+    request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
+) -> RemotingCommand:
+    fields = {
+        "suggestWhichBrokerId": str(broker_id),
+        "nextBeginOffset": str(result.next_begin_offset),
+        "minOffset": str(result.min_offset),
+        "maxOffset": str(result.max_offset),
+    }
+    return response_to(request, code, result.status.value, fields, b"".join(result.records))
 
 
 def _code_of(result: GetMessageResult, offset: int) -> ResponseCode:

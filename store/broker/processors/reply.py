@@ -13,7 +13,7 @@ from ..parts import BrokerParts
 from ..requests import RequestCode, ResponseCode
 from ..responses import response_to
 from ..send_request import SendRequest
-from ..sending import PUT_CODES, SendChecks, born_host, put_remark
+from ..sending import PUT_CODES, SendChecks, born_host, put_remark, record_flag
 
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
@@ -46,7 +46,7 @@ class ReplyMessageProcessor:
                 queue_id,
                 rebuild_properties(properties),
                 send.flag,
-                send.sys_flag,
+                record_flag(send, topic),
                 send.born_timestamp_ms,
                 born_host(channel.remote_address),
                 self._parts.config.store_host,

@@ -7,7 +7,6 @@ Source: RocketMQ SendMessageProcessor.
 
 from dataclasses import replace
 
-from ...formats.message import MULTI_TAGS, TRANSACTION_MASK
 from ...formats.properties import (
     PROPERTY_CLUSTER,
     PROPERTY_DELAY,
@@ -32,9 +31,9 @@ from ..sending import (
     SendChecks,
     born_host,
     put_remark,
+    record_flag,
 )
 from ..topic_names import RETRY_GROUP_PREFIX, dlq_topic
-from ..topics import MULTI_TAG, TopicConfig
 
 
 class SendMessageProcessor:
@@ -57,7 +56,7 @@ class SendMessageProcessor:
             queue_id,
             "",
             send.flag,
-            _sys_flag(send, topic),
+            record_flag(send, topic),
             send.born_timestamp_ms,
             born_host(channel.remote_address),
             self._store_host,
@@ -126,12 +125,6 @@ class SendMessageProcessor:
             fields["queueId"] = str(queue_id)
             fields["queueOffset"] = str(put.queue_offset)
         return response_to(request, PUT_CODES[result.status], put_remark(result.status), fields)
-
-
-def _sys_flag(send: SendRequest, topic: TopicConfig) -> int:
-    """Return a record's flag: what the client says of the body and tags. Transactions are the broker's to begin."""
-    flag = send.sys_flag & ~TRANSACTION_MASK
-    return flag | MULTI_TAGS if topic.filter_type == MULTI_TAG else flag
 
 
 def _waits(text: str | None) -> bool:

@@ -41,6 +41,8 @@ class SendBackProcessor:
     def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Put a message again."""
         self._checks.check_writeable()
+        if not self._parts.config.broker_permission & PERM_WRITE:
+            raise RequestRefusedError(ResponseCode.NO_PERMISSION, "this broker may not be sent to")
         fields = ExtFields(request.ext_fields)
         group = self._group(fields.text("group"))
         level = fields.int32("delayLevel")

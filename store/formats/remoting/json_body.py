@@ -105,10 +105,6 @@ class Members:
                 raise self._error(name, "an object", value)
             yield name, self._sub(name, value)
 
-    def has(self, name: str) -> bool:
-        """Return whether a member is there and not null."""
-        return self._members.get(name) is not None
-
     def _of_type(self, name: str, kind: type, expected: str, default: Any) -> Any:
         value = self._members.get(name)
         if value is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tornlog.store.broker.frame_reader import FrameReader
 from tornlog.store.broker.limits import ServerLimits
 from tornlog.store.broker.server_counts import Ending, Refusal
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, HeaderForm, RemotingCommand
@@ -32,7 +33,7 @@ def test_an_impossible_length_ends_the_connection_before_anything_is_kept(serve:
 
     assert peer.is_ended()
     served.until_ended(Ending.BAD_LENGTH)
-    assert served.server.connections.held_bytes == 0
+    served.until(lambda: served.server.connections.held_bytes == 0)
     assert "length" in served.told[0]
     assert still_answers(served)
 
@@ -67,6 +68,41 @@ def test_what_came_whole_before_the_garbage_is_answered(serve: Serve) -> None:
 
     assert peer.is_ended()
     served.until(lambda: len(served.held) == 1)
+
+
+def test_garbage_behind_more_requests_than_are_taken_at_a_time_ends_the_connection_later(
+    serve: Serve,
+) -> None:
+    served = serve(ServerLimits(requests_bytes_max=3, request_bytes_least=1))
+    peer = served.connect()
+
+    peer.send(RemotingCommand(served.WAIT, 1))
+    served.until(lambda: served.begun == [1])
+    peer.socket.sendall(encode_frame(RemotingCommand(served.LATER, 2)) + b"\xff" * 100)
+    still_answers(served)
+    assert served.held == []  # not yet listened to
+    served.gate.set()
+
+    served.until_ended(Ending.BAD_LENGTH)
+    assert len(served.held) == 1
+    assert peer.is_ended()
+
+
+def test_an_error_of_the_servers_own_ends_one_connection_and_no_other(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    other = served.connect()
+    assert other.ask(RemotingCommand(served.ECHO, 1)).code == 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FrameReader, "take", lambda _: 1 // 0)
+        peer = served.connect()
+        peer.send(RemotingCommand(served.ECHO, 1))
+        served.until_ended(Ending.FAILED)
+
+    assert "ZeroDivisionError" in served.told[0]
+    assert other.ask(RemotingCommand(served.ECHO, 1)).code == 0
 
 
 def test_random_bytes_never_hang_or_kill_the_server(serve: Serve) -> None:
@@ -232,7 +268,7 @@ def test_requests_are_refused_while_too_much_is_held(serve: Serve) -> None:
 
 
 def test_a_client_with_much_under_way_is_not_listened_to_until_some_is_answered(serve: Serve) -> None:
-    served = serve(ServerLimits(requests_bytes_max=100_000))
+    served = serve(ServerLimits(requests_bytes_max=100_000, request_bytes_least=0))
     peer = served.connect()
     peer.socket.settimeout(0.3)
     frame = encode_frame(RemotingCommand(served.WAIT, 1, body=bytes(10_000)))

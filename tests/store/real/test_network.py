@@ -291,7 +291,7 @@ def echoed(network: RealNetwork, listener: Listener, data: bytes) -> bytes:
 def test_plain_text_and_tls_share_a_port(echo: tuple[Listener, list[int]], certificates: Path) -> None:
     listener, _ = echo
     data = bytes(range(256)) * 100
-    trusting = RealNetwork(tls_trust=TlsTrust(str(certificates / "server.pem")))
+    trusting = RealNetwork(tls_trust=TlsTrust(str(certificates / "authority.pem")))
     careless = RealNetwork(tls_trust=TlsTrust(None))
 
     for network in (RealNetwork(), trusting, careless):
@@ -302,7 +302,7 @@ def test_bytes_that_were_decrypted_and_not_read_yet_count_as_ready(
     echo: tuple[Listener, list[int]], certificates: Path
 ) -> None:
     listener, _ = echo  # which receives 1000 bytes at a time, of records of up to 16,384
-    network = RealNetwork(tls_trust=TlsTrust(str(certificates / "server.pem")))
+    network = RealNetwork(tls_trust=TlsTrust(str(certificates / "authority.pem")))
     connection = network.connect(listener.address, 5 * SECOND_MS)
     connection.send(bytes(16_000), SECOND_MS)
     found = 0

@@ -1,6 +1,7 @@
 """A master and its slaves over real sockets and real files; and waiting for what other threads do."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,10 @@ from tornlog.store.replication.ha_service import HAService
 SEGMENT_BYTES = 4096
 
 
-def eventually(holds: Callable[[], bool], what: str) -> None:
+def eventually(holds: Callable[[], bool], what: str, patience_s: float = 20) -> None:
     """Wait until something holds."""
-    pause = threading.Event()
-    for _ in range(2_000):
+    pause, due = threading.Event(), time.monotonic() + patience_s
+    while time.monotonic() < due:
         if holds():
             return
         pause.wait(0.005)

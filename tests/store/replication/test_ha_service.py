@@ -270,3 +270,28 @@ def test_a_pool_ships_what_is_committed(node: Start) -> None:
     assert {put(master.store, number).status for number in range(5)} == {PutMessageStatus.PUT_OK}
     assert log_bytes(slave.store) == log_bytes(master.store)
     assert replace(master.config).is_transient_store_pool_effective
+
+
+def test_an_address_that_is_none_is_no_reason_to_die(node: Start) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    slave = node("slave", BrokerRole.SLAVE, ha_master_address="nonsense")
+    eventually(lambda: "expected host:port" in slave.client_state, "the reason")
+    slave.ha.update_master_address(master.ha.address)
+    put(master.store, 0)
+    caught_up(slave, master)
+
+
+def test_a_slave_begins_in_the_middle_though_a_file_was_made_and_never_used(node: Start) -> None:
+    empty = node("empty", BrokerRole.ASYNC_MASTER)
+    slave = node("slave", BrokerRole.SLAVE, empty)
+    assert slave.store.commit_log.append_replicated(0, b"", 0)
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    for number in range(40):
+        put(master.store, number)
+    slave.ha.update_master_address(master.ha.address)
+    caught_up(slave, master)
+
+    assert slave.store.min_phy_offset == master.store.log.segments[-1].base_offset > 0
+    assert slave.stop()
+    again = node("slave", BrokerRole.SLAVE, master)
+    caught_up(again, master)

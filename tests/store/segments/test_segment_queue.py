@@ -104,6 +104,37 @@ def test_truncating_removes_from_the_end_and_zeroes_the_rest(lab: Make) -> None:
     bench.run(body)
 
 
+def test_a_row_that_holds_nothing_can_begin_anywhere(lab: Make) -> None:
+    def body(world: World) -> None:
+        queue = queue_of(world)
+        queue.create(0)
+        queue.forget_unused()
+
+        assert names(world) == []
+        assert (queue.min_offset, queue.max_offset) == (-1, 0)
+        queue.create(5 * SIZE)
+        assert (queue.min_offset, queue.max_offset) == (5 * SIZE, 5 * SIZE)
+        assert queue.flushed_where.get() == 5 * SIZE
+
+    lab().run(body)
+
+
+def test_a_file_that_does_not_go_leaves_the_row_as_it_is(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def body(world: World) -> None:
+        queue = queue_of(world)
+        queue.create(0)
+
+        def refuse(base_offset: int) -> None:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(queue, "remove_file", refuse)
+        with pytest.raises(OSError, match="Input/output error"):
+            queue.forget_unused()
+        assert [segment.base_offset for segment in queue.segments] == [0]
+
+    lab().run(body)
+
+
 def test_removing_all_leaves_an_empty_queue(lab: Make) -> None:
     def body(world: World) -> None:
         queue = filled(world, 3)

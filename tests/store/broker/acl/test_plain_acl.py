@@ -1,5 +1,7 @@
 """plain_acl.yml as a file."""
 
+import sys
+
 import pytest
 
 from tornlog.store.broker.acl.plain_acl import PlainAclError, read_plain_acl
@@ -67,3 +69,10 @@ def test_no_secret_is_shown_in_an_error() -> None:
         read_plain_acl("accounts:\n- accessKey: RocketMQ\n  secretKey: abcdef\n")
 
     assert "abcdef" not in str(refused.value)
+
+
+def test_without_pyyaml_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+
+    with pytest.raises(ModuleNotFoundError, match=r"tornlog\[acl\]"):
+        read_plain_acl(ACCOUNT)

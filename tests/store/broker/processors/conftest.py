@@ -58,14 +58,14 @@ class Client:
 
     def answer(self, code: int, body: bytes = b"", **fields: object) -> RemotingCommand:
         """Return the answer, which must come at once."""
-        answer = self.ask(code, body, **fields)
+        answer = self.ask(code, body, **dict[str, Any](fields))
         assert answer is not None
         return answer
 
     def send_message(self, body: bytes, topic: str = "Orders", **given: Any) -> RemotingCommand:
         """Send in the form that clients do; what is given are fields by their letters, and properties."""
         properties = encode_properties(given.pop("properties", {}))
-        fields = {
+        fields: dict[str, Any] = {
             "a": "sellers",
             "b": topic,
             "c": "TBW102",
@@ -83,7 +83,7 @@ class Client:
 
     def pull(self, offset: int = 0, topic: str = "Orders", **given: Any) -> RemotingCommand | None:
         """Pull with the subscription in the fields, not to be held."""
-        fields = {
+        fields: dict[str, Any] = {
             "consumerGroup": GROUP,
             "topic": topic,
             "queueId": 0,
@@ -156,13 +156,13 @@ class Bench:
     def ask(
         self, client: Client, code: int, body: bytes, version: int, fields: dict[str, str]
     ) -> RemotingCommand | None:
-        self._opaque += 1
+        opaque = self._opaque = self._opaque + 1
         route = self._router.route(code)
         assert route is not None, f"{code} is not supported"
-        request = RemotingCommand(code, self._opaque, version=version, ext_fields=fields, body=body)
+        request = RemotingCommand(code, opaque, version=version, ext_fields=fields, body=body)
         answer = route.processor(request, client)
         if answer is not None:
-            assert (answer.opaque, answer.is_response) == (self._opaque, True)
+            assert (answer.opaque, answer.is_response) == (opaque, True)
             encode_frame(answer)
         return answer
 

@@ -189,6 +189,10 @@ def test_offsets_are_kept_for_queues_that_exist_only(live: Live) -> None:
         ):
             answer = client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=GROUP, **fields)
             assert answer.code == code
+        for group in ("", "a@b", "x" * 200):
+            fields = {"topic": "Orders", "queueId": 0, "commitOffset": 1, "consumerGroup": group}
+            answer = client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
+            assert answer.code == ResponseCode.SYSTEM_ERROR
         assert bench.broker.offsets.members == {"offsetTable": {}}
 
     live(body)

@@ -67,6 +67,21 @@ def test_a_broker_that_may_not_be_written_says_so_in_its_routes(live: Live) -> N
     live(body, broker_permission=4)
 
 
+def test_producers_are_led_away_from_a_broker_and_back(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"m")
+        wiped = client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-a")
+        assert wiped.ext_fields == {"wipeTopicCount": str(len(bench.broker.topics.table))}
+        assert '"perm":4' in route(client)
+        client.answer(RequestCode.ADD_WRITE_PERM_OF_BROKER, brokerName="broker-a")
+        assert '"perm":6' in route(client)
+        none = client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-x")
+        assert none.code == ResponseCode.SYSTEM_ERROR
+
+    live(body)
+
+
 def test_cluster_and_topics_are_told(live: Live) -> None:
     def body(bench: Any) -> None:
         client = bench.client()

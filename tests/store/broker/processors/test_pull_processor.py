@@ -140,6 +140,34 @@ def test_bit_maps_pass_over_what_registered_expressions_do_not_want(live: Live) 
     live(body, store={"enable_consume_queue_ext": True}, **settings)
 
 
+def test_an_expression_that_is_none_costs_only_the_pulls_that_it_is_for(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"m")
+        assert client.heartbeat(expression="amount >", kind="SQL92").code == ResponseCode.SUCCESS
+        assert client.pull(sysFlag=0).code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+        assert len(client.pulled()) == 1
+
+    settings = {"enable_property_filter": True, "enable_calc_filter_bit_map": True}
+    live(body, store={"enable_consume_queue_ext": True}, **settings)
+
+
+def test_an_answer_that_cannot_be_sent_costs_only_its_client(live: Live) -> None:
+    def body(bench: Any) -> None:
+        broken, sound = bench.client(), bench.client()
+        sound.send_message(b"old")
+        broken.send = lambda command: 1 // 0
+        assert broken.pull(1, sysFlag=MAY_WAIT) is None
+        assert sound.pull(1, sysFlag=MAY_WAIT) is None
+        sound.send_message(b"new")
+        bench.sleep(1)
+        assert [record.body for record in records_of(sound.got[0])] == [b"new"]
+        assert not broken.is_open
+        assert isinstance(bench.broker.held_pulls.last_error, ZeroDivisionError)
+
+    live(body)
+
+
 def test_a_group_that_may_not_consume_does_not(live: Live) -> None:
     def body(bench: Any) -> None:
         client = bench.client()
@@ -238,6 +266,19 @@ def test_no_more_pulls_are_held_than_settings_allow(live: Live) -> None:
         assert third.pull(1, sysFlag=MAY_WAIT) is None
 
     live(body, held_pulls_max=2, held_pulls_of_client_max=1)
+
+
+def test_a_broker_that_stops_lets_nobody_wait(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"old")
+        assert client.pull(1, sysFlag=MAY_WAIT) is None
+        assert client.pull(0, queueId=1, sysFlag=MAY_WAIT) is None
+        bench.broker.held_pulls.release()
+        assert [answer.code for answer in client.got] == [ResponseCode.PULL_NOT_FOUND] * 2
+        assert client.pull(1, sysFlag=MAY_WAIT).code == ResponseCode.PULL_NOT_FOUND
+
+    live(body)
 
 
 def test_a_connection_that_closed_while_its_pull_was_carried_out_leaves_nothing_held(live: Live) -> None:

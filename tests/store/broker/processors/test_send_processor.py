@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.broker.sending import PUT_CODES
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.properties import decode_properties
+from tornlog.store.put_result import PutMessageStatus
 
 Live = Callable[..., Any]
 
@@ -192,9 +194,15 @@ def test_a_message_that_came_back_too_often_goes_to_the_dead_letters(live: Live)
     live(body)
 
 
-def test_a_broker_that_may_not_be_written_takes_nothing(live: Live) -> None:
+def test_a_broker_that_is_to_be_emptied_takes_no_more_of_topics_in_order(live: Live) -> None:
     def body(bench: Any) -> None:
-        assert bench.client().send_message(b"m").code == ResponseCode.NO_PERMISSION
+        client = bench.client()
+        topic = {"topic": "Ordered", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "order": "true"}
+        client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **topic)
+        assert client.send_message(b"m", "Ordered").code == ResponseCode.NO_PERMISSION
+        assert client.send_message(b"m", "Others").code == ResponseCode.SUCCESS
+        back = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group="billing", delayLevel=0)
+        assert back.code == ResponseCode.NO_PERMISSION
 
     live(body, broker_permission=4)
 
@@ -228,3 +236,13 @@ def test_a_topic_that_cannot_be_made_durable_is_not_there(live: Live, lab: Calla
         assert bench.client().send_message(b"m").code == ResponseCode.SUCCESS
 
     live(body, bench_lab)
+
+
+def test_every_status_of_a_put_has_a_code_that_clients_know() -> None:
+    assert set(PUT_CODES) == set(PutMessageStatus)
+    assert [
+        PUT_CODES[status] for status in (PutMessageStatus.PUT_OK, PutMessageStatus.FLUSH_DISK_TIMEOUT)
+    ] == [0, 10]
+    assert PUT_CODES[PutMessageStatus.SLAVE_NOT_AVAILABLE] == 11
+    assert PUT_CODES[PutMessageStatus.FLUSH_SLAVE_TIMEOUT] == 12
+    assert PUT_CODES[PutMessageStatus.SERVICE_NOT_AVAILABLE] == 14

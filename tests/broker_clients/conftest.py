@@ -1,0 +1,227 @@
+"""Brokers in processes of their own, for official clients to talk to.
+
+The tests themselves are judged by the real broker: with ROCKETMQ_BROKER_JARS=DIR, a directory with the jars of
+`rocketmq-broker` and `rocketmq-namesrv` 4.9, they are run against that. It listens on every interface, so give it
+a network of its own: `unshare --net sh -c 'ip link set lo up; ROCKETMQ_BROKER_JARS=DIR pytest tests/broker_clients'`.
+"""
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tornlog.store.commands import register
+
+REAL_BROKER_JARS = os.environ.get("ROCKETMQ_BROKER_JARS")
+REAL_BROKER = (
+    *("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m", "-cp", f"{REAL_BROKER_JARS}/*"),
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "sun.nio.ch")),
+)
+QUEUES = 4
+CONF = {
+    "brokerName": "tornlog",
+    "enablePropertyFilter": "true",
+    "transactionTimeOut": "1000",
+    "transactionCheckInterval": "1000",
+    "defaultTopicQueueNums": str(QUEUES),
+    "mapedFileSizeCommitLog": str(16 << 20),
+}
+_STORE_COMMANDS = typer.Typer()
+register(_STORE_COMMANDS)
+
+
+def _eventually(found: Callable[[], Any], *, within_s: float = 45.0) -> Any:
+    """Return what found() returns once that is true of it; fail with the last of it when time is up."""
+    end_s = time.monotonic() + within_s
+    while not (last := found()):
+        assert time.monotonic() < end_s, f"not within {within_s} s; last seen: {last!r}"
+        time.sleep(0.05)
+    return last
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Callable[..., Any]:
+    """What waits until something is true, and fails after a while."""
+    return _eventually
+
+
+def _free_port() -> int:
+    """Return a port that is free, as are its neighbours for slaves and for fast requests.
+
+    None of them is among those that the system gives connecting ends: clients try again and again while a broker is
+    away, and one of their own ends could then have its port.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000, 4)
+        if all(map(_is_free, (port, port + 1, port - 2))):
+            return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+class BrokerProcess:
+    """`tornlog serve` on a directory; it comes back on the same port."""
+
+    def __init__(self, place: Path, conf: dict[str, str], options: tuple[str, ...] = ()) -> None:
+        self.store = place / "store"
+        self.store.mkdir(parents=True)
+        self.conf = place / "broker.conf"
+        self.conf.write_text("".join(f"{key}={value}\n" for key, value in (CONF | conf).items()))
+        self.address = self.namesrv = f"127.0.0.1:{_free_port()}"
+        host, _, port = self.address.rpartition(":")
+        self.slaves_connect_to = f"{host}:{int(port) + 1}"
+        self._options = options
+        self._complaints = place / "stderr"
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        host, _, port = self.address.rpartition(":")
+        command = [sys.executable, "-m", "tornlog", "serve", str(self.store), "--host", host, "--port", port]
+        with self._complaints.open("a") as complaints:
+            self._process = subprocess.Popen(
+                [*command, "--config", str(self.conf), "--json", *self._options],
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+            )
+        assert self._process.stdout is not None
+        ready = self._process.stdout.readline()
+        assert ready, f"serve ended: {self._complaints.read_text()[-2000:]}"
+
+    def _end(self, number: int) -> int:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        self._process.send_signal(number)
+        code = self._process.wait(30)
+        self._process.stdout.close()
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        """Pull the plug on the process."""
+        assert self._end(signal.SIGKILL) == -signal.SIGKILL
+
+    def stop(self) -> None:
+        """Stop it as an operator would; it has to leave a clean, sound directory."""
+        assert self._end(signal.SIGTERM) == 0, self._complaints.read_text()[-2000:]
+        assert not (self.store / "abort").exists()
+        verified = CliRunner().invoke(
+            _STORE_COMMANDS, ["verify", str(self.store), "--config", str(self.conf)]
+        )
+        assert verified.exit_code == 0, verified.output
+
+    def close(self) -> None:
+        if self._process is not None:
+            self.stop()
+
+
+class RealBrokerProcess(BrokerProcess):
+    """The real broker and its name server, in place of ours."""
+
+    _LOGGING = "<configuration><root level='OFF'/></configuration>"
+
+    def __init__(self, place: Path, conf: dict[str, str], options: tuple[str, ...] = ()) -> None:
+        super().__init__(place, conf)
+        own_name_server = f"127.0.0.1:{_free_port()}"
+        self.namesrv = conf.get("namesrvAddr", own_name_server)
+        self._home = place / "home" / "conf"
+        self._home.mkdir(parents=True)
+        for name in ("namesrv", "broker"):
+            (self._home / f"logback_{name}.xml").write_text(self._LOGGING)
+        (self._home / "namesrv.conf").write_text(f"listenPort={own_name_server.rpartition(':')[2]}\n")
+        if "--acl" in options:
+            shutil.copy(options[options.index("--acl") + 1], self._home / "plain_acl.yml")
+        more = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerIP1": "127.0.0.1",
+            "listenPort": self.address.rpartition(":")[2],
+            "haListenPort": self.slaves_connect_to.rpartition(":")[2],
+            "storePathRootDir": str(self.store),
+            "storePathCommitLog": str(self.store / "commitlog"),
+            "aclEnable": str("--acl" in options).lower(),
+            "namesrvAddr": self.namesrv,
+        }
+        with self.conf.open("a") as conf_file:
+            conf_file.writelines(f"{key}={value}\n" for key, value in (more | conf).items())
+        self._name_server = self._java(
+            "namesrv.NamesrvStartup", self._home / "namesrv.conf", "Name Server boot success"
+        )
+
+    def _java(self, main: str, conf: Path, ready: str) -> "subprocess.Popen[str]":
+        with self._complaints.open("a") as complaints:
+            process = subprocess.Popen(
+                [
+                    *(*REAL_BROKER, f"-Duser.home={self._home}"),
+                    *(f"org.apache.rocketmq.{main}", "-c", str(conf)),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+                env=os.environ | {"ROCKETMQ_HOME": str(self._home.parent)},
+            )
+        assert process.stdout is not None
+        assert any(ready in line for line in process.stdout), self._complaints.read_text()[-2000:]
+        return process
+
+    def start(self) -> None:
+        self._process = self._java("broker.BrokerStartup", self.conf, "boot success")
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+        assert not (self.store / "abort").exists()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._name_server.kill()
+            self._name_server.wait()
+            assert self._name_server.stdout is not None
+            self._name_server.stdout.close()
+
+
+Serve = Callable[..., BrokerProcess]
+
+
+def _serving(place: Path, stack: ExitStack) -> Serve:
+    def serve(*options: str, **conf: str) -> BrokerProcess:
+        kind = BrokerProcess if REAL_BROKER_JARS is None else RealBrokerProcess
+        served = kind(place / f"broker-{len(list(place.iterdir()))}", conf, options)
+        stack.callback(served.close)
+        served.start()
+        return served
+
+    return serve
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Start brokers with options and broker.conf keys; at the end they must stop cleanly."""
+    with ExitStack() as stack:
+        yield _serving(tmp_path, stack)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that a module's tests share, each on topics of its own."""
+    with ExitStack() as stack:
+        yield _serving(tmp_path_factory.mktemp("brokers"), stack)()

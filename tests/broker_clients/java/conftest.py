@@ -1,0 +1,249 @@
+"""The official RocketMQ client for Java, in a JVM of its own, and what tests ask of it."""
+
+import json
+import os
+import queue
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.compare.maven import JavaMissing, JavaProgram, java_program
+
+DRIVER = Path(__file__).with_name("driver")
+ARTIFACTS = [f"org.apache.rocketmq:rocketmq-{name}:4.9.8" for name in ("client", "acl", "tools")]
+JVM_OPTIONS = (
+    *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m"),
+    "-Drocketmq.client.rebalance.waitInterval=1000",  # else a queue that appears is noticed after 20 s
+)
+ANSWER_S = 60
+QUEUES = 4
+
+
+@pytest.fixture(scope="session")
+def program() -> JavaProgram:
+    """The driver, compiled, and the jars it stands on."""
+    sources = {path.name: path.read_text() for path in DRIVER.glob("*.java")}
+    try:
+        return java_program("client-driver", ARTIFACTS, sources)
+    except JavaMissing as reason:
+        if os.environ.get("CI") and shutil.which("mvn"):
+            pytest.fail(str(reason))
+        pytest.skip(str(reason))
+
+
+class ClientError(RuntimeError):
+    """What the client threw: the name of its class, and the broker's response code, if it came from there."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__(f"{answer['error']}: {answer['message']}")
+        self.kind: str = answer["error"]
+        self.code: int | None = answer["code"]
+
+
+class Driver:
+    """The JVM: one command, one answer."""
+
+    def __init__(self, program: JavaProgram, logs: Path, *properties: str) -> None:
+        logs.mkdir()
+        self._complaints = (logs / "stderr").open("w")
+        places = (
+            f"-Drocketmq.client.logRoot={logs}",
+            f"-Drocketmq.client.localOffsetStoreDir={logs / 'offsets'}",
+        )
+        command = [program.java, *JVM_OPTIONS, *places, *properties]
+        self._process = subprocess.Popen(
+            [*command, "-cp", program.class_path, "Driver"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            text=True,
+        )
+        self._answers: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._answers.put(line)
+
+    def ask(self, do: str, **given: Any) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": do} | given) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._answers.get(timeout=ANSWER_S))
+        if "error" in answer:
+            raise ClientError(answer)
+        return answer["is"]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(ANSWER_S)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._reader.join()
+            self._process.stdout.close()
+            self._complaints.close()
+
+
+@dataclass(frozen=True)
+class Producer:
+    """A producer in the JVM."""
+
+    client: "Client"
+    name: str
+
+    def ask(self, do: str, **given: Any) -> Any:
+        return self.client.ask(do, producer=self.name, **given)
+
+    def send(self, topic: str, body: str, how: str = "send", **given: Any) -> Any:
+        return self.ask(how, topic=topic, body=body, **given)
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """A push consumer in the JVM."""
+
+    client: "Client"
+    name: str
+
+    def received(self) -> list[dict[str, Any]]:
+        messages: list[dict[str, Any]] = self.client.ask("consumer.received", consumer=self.name)
+        return messages
+
+    def bodies(self) -> list[str]:
+        return [message["body"] for message in self.received()]
+
+    def wait_for(self, count: int, *, within_s: float = 45.0) -> list[dict[str, Any]]:
+        """Return what it received, once that is count messages."""
+
+        def enough() -> list[dict[str, Any]] | None:
+            messages = self.received()
+            return messages if len(messages) >= count else None
+
+        messages: list[dict[str, Any]] = self.client.eventually(enough, within_s=within_s)
+        assert len(messages) == count, [message["body"] for message in messages]
+        return messages
+
+    def queues(self, topic: str) -> list[int]:
+        queues: list[int] = self.client.ask("consumer.queues", consumer=self.name, topic=topic)
+        return queues
+
+    def stop(self) -> list[dict[str, Any]]:
+        self.client.forget("consumer.stop", self.name)
+        messages: list[dict[str, Any]] = self.client.ask("consumer.stop", consumer=self.name)
+        return messages
+
+
+class Client:
+    """What a test starts in the JVM, against one broker; ended with the test."""
+
+    _numbers = iter(range(1_000_000))
+
+    def __init__(self, driver: Driver, broker: Any, eventually: Callable[..., Any]) -> None:
+        self._driver = driver
+        self.broker = broker
+        self.eventually = eventually
+        self._running: list[tuple[str, str]] = []
+
+    def ask(self, do: str, **given: Any) -> Any:
+        return self._driver.ask(do, namesrv=self.broker.namesrv, **given)
+
+    def start(self, kind: str, **given: Any) -> str:
+        name = f"{kind}-{next(self._numbers)}"
+        self.ask(f"{kind}.start", name=name, **given)
+        self._running.append((f"{kind}.stop", name))
+        return name
+
+    def forget(self, stop: str, name: str) -> None:
+        self._running.remove((stop, name))
+
+    def producer(self, group: str = "producers", **given: Any) -> Producer:
+        return Producer(self, self.start("producer", group=group, **given))
+
+    def consumer(self, topic: str, group: str, **given: Any) -> Consumer:
+        return Consumer(self, self.start("consumer", topic=topic, group=group, **given))
+
+    def admin(self, **given: Any) -> Callable[..., Any]:
+        """Start what operators use; call it with what to do."""
+        name = self.start("admin", **given)
+        return lambda do, **what: self.ask(f"admin.{do}", admin=name, broker=self.broker.address, **what)
+
+    def pull(self, do: str, **given: Any) -> Any:
+        """Have a pull consumer of the old kind do something."""
+        return self.ask(f"pull.{do}", name=f"pull-{next(self._numbers)}", **given)
+
+    def close(self) -> None:
+        for stop, name in reversed(self._running):
+            self._driver.ask(stop, **{stop.partition(".")[0]: name})
+        self._running.clear()
+
+
+@pytest.fixture(scope="session")
+def drivers(
+    program: JavaProgram, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Driver]]:
+    """One JVM for each form of header that the client can write."""
+    started: dict[str, Driver] = {}
+
+    def driver(header_form: str) -> Driver:
+        if header_form not in started:
+            logs = tmp_path_factory.mktemp("client-logs") / header_form
+            started[header_form] = Driver(program, logs, f"-Drocketmq.serialize.type={header_form}")
+        return started[header_form]
+
+    yield driver
+    for running in started.values():
+        running.close()
+
+
+@pytest.fixture
+def header_form() -> str:
+    """How the client writes headers; a test that is to know both is parametrized with this."""
+    return "JSON"
+
+
+@pytest.fixture
+def connect(
+    drivers: Callable[[str], Driver], header_form: str, eventually: Callable[..., Any]
+) -> Iterator[Callable[[Any], Client]]:
+    """Make a client of a broker."""
+    clients: list[Client] = []
+
+    def client_of(broker: Any) -> Client:
+        clients.append(Client(drivers(header_form), broker, eventually))
+        return clients[-1]
+
+    yield client_of
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(connect: Callable[[Any], Client], broker: Any) -> Client:
+    """A client of the module's broker."""
+    return connect(broker)
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest) -> str:
+    """A consumer group that only this test has."""
+    return re.sub(r"\W+", "-", request.node.name)[-100:].strip("-")
+
+
+@pytest.fixture
+def topic(client: Client, group: str) -> str:
+    """A topic that only this test has, with four queues."""
+    client.admin()("createTopic", topic=f"topic-{group}", queues=QUEUES)
+    return f"topic-{group}"

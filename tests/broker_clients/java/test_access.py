@@ -1,0 +1,87 @@
+"""The official client's ACL hook against RocketMQ's plain_acl.yml: who may do what, and who is nobody."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SYSTEM_ERROR = 1
+ADMIN = {"accessKey": "operator", "secretKey": "operator-secret"}
+USER = {"accessKey": "reader-and-writer", "secretKey": "user-secret"}
+ACL = """\
+globalWhiteRemoteAddresses: []
+accounts:
+- accessKey: operator
+  secretKey: operator-secret
+  whiteRemoteAddress:
+  admin: true
+- accessKey: reader-and-writer
+  secretKey: user-secret
+  whiteRemoteAddress:
+  admin: false
+  defaultTopicPerm: DENY
+  defaultGroupPerm: SUB
+  topicPerms:
+  - both=PUB|SUB
+  - written=PUB
+  - read=SUB
+  groupPerms:
+  - banned=DENY
+"""
+
+
+@pytest.fixture
+def client(serve: Any, connect: Any, tmp_path: Path) -> Any:
+    """A client of a broker with two accounts; it has the topics both, written, read and closed."""
+    (tmp_path / "acl.yml").write_text(ACL)
+    client = connect(serve("--acl", str(tmp_path / "acl.yml")))
+    operator = client.admin(**ADMIN)
+    for topic in ("both", "written", "read", "closed"):
+        operator("createTopic", topic=topic, queues=2)
+    return client
+
+
+def refused(client: Any, topic: str, **keys: str) -> str:
+    """Have a producer with these keys refused; return what it was told."""
+    with pytest.raises(RuntimeError) as told:
+        client.producer(retries=0, **keys).send(topic, "no")
+    assert told.value.code == SYSTEM_ERROR  # type: ignore[attr-defined]
+    return str(told.value)
+
+
+def test_a_signed_producer_and_consumer_are_let_in(client: Any, eventually: Any) -> None:
+    producer = client.producer(**USER)
+    sent = producer.send("both", "signed", tags="T", keys="K")
+    batch = [{"topic": "both", "body": body} for body in ("one", "two")]
+    assert producer.ask("send.batch", messages=batch)["status"] == "SEND_OK"
+    assert producer.ask("view", topic="both", msgId=sent["offsetMsgId"])["body"] == "signed"
+    consumer = client.consumer("both", "readers", **USER)
+    consumer.wait_for(3)
+    assert sorted(consumer.bodies()) == ["one", "signed", "two"]
+    assert len(client.pull("all", topic="both", group="pullers", **USER)["messages"]) == 3
+
+
+def test_whoever_has_no_keys_or_wrong_ones_is_refused(client: Any) -> None:
+    assert "operator" in refused(client, "both", accessKey="operator", secretKey="wrong")
+    assert "stranger" in refused(client, "both", accessKey="stranger", secretKey="user-secret")
+    refused(client, "both")
+
+
+def test_a_topic_is_written_and_read_only_as_permitted(client: Any) -> None:
+    client.producer(**USER).send("written", "yes")
+    refused(client, "read", **USER)
+    refused(client, "closed", **USER)
+    client.producer(**ADMIN).send("read", "by the operator")
+    consumer = client.consumer("read", "readers", **USER)
+    consumer.wait_for(1)
+    assert consumer.bodies() == ["by the operator"]
+    with pytest.raises(RuntimeError, match=r"MQBrokerException"):
+        client.pull("all", topic="written", group="readers", **USER)
+    with pytest.raises(RuntimeError, match=r"MQBrokerException"):
+        client.pull("all", topic="both", group="banned", **USER)
+
+
+def test_only_an_admin_account_changes_topics(client: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"MQ(Broker|Client)Exception"):
+        client.admin(**USER)("createTopic", topic="mine", queues=1)
+    client.admin(**ADMIN)("createTopic", topic="mine", queues=1)

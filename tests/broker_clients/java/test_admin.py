@@ -1,0 +1,115 @@
+"""What operators ask of a broker and its name server, through the official admin client."""
+
+import time
+from typing import Any
+
+import pytest
+
+BROKER = "tornlog"
+
+
+def test_a_topic_that_is_created_has_a_route(client: Any, group: str) -> None:
+    admin = client.admin()
+    admin("createTopic", topic=group, queues=3)
+    route = admin("route", topic=group)
+    (broker,), (queues,) = route["brokerDatas"], route["queueDatas"]
+    assert (broker["brokerName"], broker["brokerAddrs"]) == (BROKER, {"0": client.broker.address})
+    assert (queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]) == (3, 3, 6)
+    assert group in admin("topics")
+    assert admin("topicSettings")["topicConfigTable"][group]["writeQueueNums"] == 3
+
+
+def test_a_topic_that_is_deleted_has_no_route(client: Any, topic: str) -> None:
+    admin = client.admin()
+    admin("deleteTopic", topic=topic)
+    assert topic not in admin("topicSettings")["topicConfigTable"]
+
+
+def test_the_cluster_is_this_broker(client: Any) -> None:
+    cluster = client.admin()("cluster")
+    assert cluster["brokerAddrTable"][BROKER]["brokerAddrs"] == {"0": client.broker.address}
+    assert [BROKER] in cluster["clusterAddrTable"].values()
+
+
+def test_a_topics_and_a_groups_progress_are_told(client: Any, topic: str, group: str) -> None:
+    producer = client.producer()
+    for number in range(10):
+        producer.send(topic, f"{number}", "send.ordered", key=number % 2)
+    client.consumer(topic, group).wait_for(10)  # its heartbeat makes the retry topic that progress asks about
+    client.pull("all", topic=topic, group=group)
+    producer.send(topic, "10", "send.ordered", key=1)
+
+    admin = client.admin()
+    stats = admin("topicStats", topic=topic)
+    assert {queue: offsets[:2] for queue, offsets in stats.items()} == {
+        "0": [0, 5],
+        "1": [0, 6],
+        "2": [0, 0],
+        "3": [0, 0],
+    }
+    progress = {one["queueId"]: one for one in admin("progress", group=group) if one["topic"] == topic}
+    assert progress[0]["broker"] == 5
+    assert progress[1]["broker"] == 6
+    assert progress[0]["consumer"] == 5
+    assert progress[1]["consumer"] in (5, 6)
+
+
+def test_who_is_connected_is_told(client: Any, topic: str, group: str) -> None:
+    producer = client.producer(group=f"producers-{group}")
+    producer.send(topic, "hello")
+    time.sleep(2.5)  # brokers learn of producers by their heartbeats
+    consumer = client.consumer(topic, group, tags="A || B")
+    admin = client.admin()
+    consumers = admin("consumers", group=group)
+    (connection,) = consumers["connectionSet"]
+    assert connection["clientId"].endswith(consumer.name)
+    assert consumers["subscriptionTable"][topic]["subString"] == "A || B"
+    assert consumers["messageModel"] == "CLUSTERING"
+    (connection,) = admin("producers", group=f"producers-{group}", topic=topic)["connectionSet"]
+    assert connection["clientId"].endswith(producer.name)
+
+
+def test_a_group_is_set_up(client: Any, group: str) -> None:
+    admin = client.admin()
+    admin("createGroup", group=group, retryMaxTimes=3)
+    assert admin("groups")["subscriptionGroupTable"][group]["retryMaxTimes"] == 3
+
+
+def test_the_broker_tells_its_state_and_its_settings(client: Any, topic: str) -> None:
+    client.producer().send(topic, "counted")
+    admin = client.admin()
+    assert int(admin("runtime")["commitLogMaxOffset"]) > 0
+    settings = admin("settings")
+    assert settings["brokerName"] == BROKER
+    assert settings["enablePropertyFilter"] == "true"
+
+
+def test_a_groups_offsets_are_set_back_while_it_consumes(client: Any, topic: str, group: str) -> None:
+    producer = client.producer()
+    for number in range(8):
+        producer.send(topic, f"{number}")
+    consumer = client.consumer(topic, group)
+    consumer.wait_for(8)
+    offsets = client.admin()("resetOffset", topic=topic, group=group, timestamp=0)
+    assert offsets == {"0": 0, "1": 0, "2": 0, "3": 0}
+    consumer.wait_for(16, within_s=60)
+    assert sorted(map(int, consumer.bodies())) == sorted([*range(8)] * 2)
+
+
+def test_a_running_consumer_is_asked_through_the_broker(client: Any, topic: str, group: str) -> None:
+    sent = client.producer().send(topic, "once more")
+    consumer = client.consumer(topic, group)
+    consumer.wait_for(1)
+    admin = client.admin()
+    (connection,) = admin("consumers", group=group)["connectionSet"]
+    asked = {"group": group, "clientId": connection["clientId"]}
+    assert admin("running", **asked)["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
+    assert admin("consumeDirectly", topic=topic, msgId=sent["offsetMsgId"], **asked) == "CR_SUCCESS"
+    assert consumer.bodies() == ["once more", "once more"]
+    assert admin("groupsOf", topic=topic) == [group]
+
+
+def test_a_topic_that_is_nowhere_is_said_to_be_missing(client: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"nowhere") as missing:
+        client.admin()("route", topic="nowhere")
+    assert missing.value.code == 17  # type: ignore[attr-defined]

@@ -1,0 +1,69 @@
+"""What can be asked about messages: by key, by either kind of id, by time."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+def once_found(ask: Callable[[], Any]) -> Any:
+    """Return what is found, None while nothing is: the index is made behind the log."""
+    try:
+        return ask()
+    except RuntimeError:
+        return None
+
+
+def test_messages_are_found_by_each_of_their_keys(client: Any, topic: str, eventually: Any) -> None:
+    producer = client.producer()
+    for number in range(6):
+        producer.send(topic, f"{number}", keys=f"all number{number} parity{number % 2}")
+
+    def found(key: str) -> list[str]:
+        return sorted(message["body"] for message in producer.ask("query", topic=topic, key=key, max=32))
+
+    eventually(lambda: once_found(lambda: found("number5")) == ["5"])
+    assert found("all") == ["0", "1", "2", "3", "4", "5"]
+    assert found("parity1") == ["1", "3", "5"]
+    assert len(producer.ask("query", topic=topic, key="all", max=2)) == 2
+
+
+def test_a_key_that_no_message_has_is_not_found(client: Any, topic: str) -> None:
+    producer = client.producer()
+    producer.send(topic, "keyed", keys="K")
+    with pytest.raises(RuntimeError, match=r"MQClientException") as missed:
+        producer.ask("query", topic=topic, key="another", max=32)
+    assert missed.value.code == 208  # type: ignore[attr-defined]  # the client's NO_MESSAGE
+
+
+@pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
+def test_a_message_is_found_by_its_unique_id_and_by_its_place(
+    client: Any, topic: str, eventually: Any
+) -> None:
+    producer = client.producer()
+    producer.send(topic, "another")
+    sent = producer.send(topic, "this one", tags="T")
+    by_place = producer.ask("view", topic=topic, msgId=sent["offsetMsgId"])
+
+    found = eventually(lambda: once_found(lambda: producer.ask("view", topic=topic, msgId=sent["msgId"])))
+    assert by_place["body"] == found["body"] == "this one"
+    assert by_place["commitLogOffset"] == found["commitLogOffset"]
+
+
+def test_a_place_where_no_message_starts_has_none(client: Any, topic: str) -> None:
+    producer = client.producer()
+    sent = producer.send(topic, "here")
+    beside = f"{int(sent['offsetMsgId'], 16) + 1:032X}"
+    with pytest.raises(RuntimeError, match=r"MQBrokerException|MQClientException"):
+        producer.ask("view", topic=topic, msgId=beside)
+
+
+def test_a_queue_tells_its_bounds_and_where_a_time_is(client: Any, topic: str) -> None:
+    producer = client.producer()
+    places = [producer.send(topic, f"{number}", "send.ordered", key=2) for number in range(5)]
+    third = producer.ask("view", topic=topic, msgId=places[2]["offsetMsgId"])
+    told = producer.ask("offsets", topic=topic, queueId=2, timestamp=third["storeTimestamp"])
+    first = producer.ask("view", topic=topic, msgId=places[0]["offsetMsgId"])
+    assert (told["min"], told["max"], told["earliestMs"]) == (0, 5, first["storeTimestamp"])
+    found = producer.ask("view", topic=topic, msgId=places[told["atTime"]]["offsetMsgId"])
+    assert found["storeTimestamp"] == third["storeTimestamp"]

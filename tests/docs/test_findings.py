@@ -1,0 +1,185 @@
+"""Every finding is shown by the public jars alone, as its page says; the store here keeps what was promised."""
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tornlog.scenarios.compare.campaign import config_of_settings, run_campaign
+from tornlog.scenarios.compare.cases import WRITTEN_HERE
+from tornlog.scenarios.compare.maven import JavaMissing, real_store_program
+from tornlog.scenarios.invariants import CHECKERS
+from tornlog.store.config import StoreConfig
+from tornlog.store.consume_queue import ConsumeQueue
+from tornlog.store.errors import StoreError
+from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import overlay_world
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FINDINGS = sorted(path.parent for path in (DOCS / "findings").glob("*/finding.properties"))
+PAGE = (DOCS / "findings.md").read_text()
+IMAGE_BYTES_MAX = 50_000
+CUT_BEFORE = "cut-record-returns"
+"""Where the fault is in the recovery before the last: what that should have erased is as good as any record now."""
+
+
+def properties_of(finding: Path) -> dict[str, str]:
+    lines = (finding / "finding.properties").read_text("utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def settings_of(finding: Path) -> dict[str, object]:
+    found = properties_of(finding)
+    numbers = ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum", "maxIndexNum")
+    return {
+        **{name: int(found[name]) for name in numbers},
+        "messageIndexEnable": found["messageIndexEnable"] == "true",
+        "messageDelayLevel": found["messageDelayLevel"],
+        "enableLmq": False,
+        "enableMultiDispatch": False,
+    }
+
+
+def section_of(name: str) -> str:
+    (section,) = re.findall(rf"^## {name}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    return str(section)
+
+
+@cache
+def jars_of(version: str) -> Path:
+    try:
+        return real_store_program(f"rocketmq-{version}").jars
+    except JavaMissing as missing:
+        if os.environ.get("CI") and shutil.which("mvn"):
+            pytest.fail(f"CI has Maven, and yet: {missing}")
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)
+def test_a_finding_is_shown_by_its_script_as_its_page_says(finding: Path) -> None:
+    jars = jars_of(properties_of(finding)["version"])
+    (shown,) = re.findall(
+        r"^```console\n\$ docs/findings/reproduce.sh (\S+)\n(.*?)^```$",
+        section_of(finding.name),
+        re.M | re.DOTALL,
+    )
+    done = subprocess.run(
+        [str(DOCS / "findings/reproduce.sh"), finding.name],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JARS": str(jars)},
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert shown == (finding.name, done.stdout)
+
+
+def answer(config: StoreConfig, ask: str) -> str:
+    """Answer a finding's question by our store, in the words of its script."""
+    store = MessageStore(overlay_world(), config)
+    try:
+        store.load()
+    except StoreError as error:
+        return str(error)
+    what, *words = ask.split(" ")
+    if what == "open":
+        return "opens"
+    if what == "record":
+        return "a message" if store.look_message_by_offset(int(words[0])) else "no message"
+    if what == "query":
+        found = store.query_message(words[0], words[1], 32, 0, 1 << 60)
+        return " ".join(map(str, found.physical_offsets)) or "nothing"
+    queue = store.queues.find(words[0], int(words[1]))
+    if queue is None:
+        return "nothing"
+    return due(store, queue) if what == "due" else pulled(store, queue, *words[2:])
+
+
+def due(store: MessageStore, queue: ConsumeQueue) -> str:
+    found = []
+    for number in range(queue.min_offset, queue.max_offset):
+        entry = queue.entry(number)
+        assert entry is not None
+        record = store.look_message_by_offset(entry.physical_offset)
+        assert record is not None
+        found.append(f"{entry.tags_code - record.store_timestamp_ms} ms")
+    return ", ".join(found)
+
+
+def pulled(store: MessageStore, queue: ConsumeQueue, tag: str | None = None) -> str:
+    found: list[int] = []
+    at = queue.min_offset
+    while at < queue.max_offset:
+        result = store.get_message(queue.topic, queue.queue_id, at, 32, tag)
+        found += result.physical_offsets
+        at = result.next_begin_offset
+    return " ".join(map(str, found)) or "nothing"
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)
+def test_the_store_here_keeps_what_was_promised(finding: Path, tmp_path: Path) -> None:
+    with tarfile.open(finding / "store.tar.gz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    config = config_of_settings(tmp_path / "store", settings_of(finding), recover_whole_log=True)
+    found = properties_of(finding)
+
+    kept = answer(config, found["ask"]) == found["promised"]
+    assert kept == (finding.name != CUT_BEFORE)
+
+
+SEEN_AS = {
+    "start-refused": "odd-file",
+    "start-refused-5": "empty-queue-file",
+    "torn-properties": "torn-record",
+    "zero-entries": "zero-entry",
+    "due-at-once": "delay-levels",
+    "forgotten-key": "index-lost",
+    "found-twice": "index-twice",
+    "lost-tag": "torn-entry",
+    "hole-in-queue": "queue-shifted",
+}
+"""The deviation as which `tornlog compare` explains what a finding's seed leaves."""
+
+
+@pytest.mark.parametrize("name", sorted(SEEN_AS))
+def test_the_seed_of_a_finding_leads_to_what_it_shows(name: str, tmp_path: Path) -> None:
+    version = f"rocketmq-{properties_of(DOCS / 'findings' / name)['version']}"
+    jars_of(version.removeprefix("rocketmq-"))
+    (seed,) = re.findall(r"Seed (\d+)", section_of(name))
+    writer = "rocketmq-4.9.8" if "as 4.9.8 writes" in section_of(name) else None
+    program = real_store_program(version)
+
+    found = run_campaign(program, [int(seed)], [WRITTEN_HERE], version=writer)
+    assert found.cases == 1
+    assert found.failures == []
+    assert (WRITTEN_HERE, SEEN_AS[name]) in found.deviations
+
+
+def test_what_compare_does_not_see_is_the_one_cut_before() -> None:
+    assert {finding.name for finding in FINDINGS} - SEEN_AS.keys() == {CUT_BEFORE}
+
+
+def test_each_finding_has_its_page_and_each_page_its_finding() -> None:
+    names = [finding.name for finding in FINDINGS]
+
+    assert len(names) >= 5
+    assert re.findall(r"^## ([a-z]\S*)$", PAGE, re.MULTILINE) == re.findall(
+        r"^\| \[(\S+)\]\(#\1\) ", PAGE, re.M
+    )
+    assert sorted(re.findall(r"^## ([a-z]\S*)$", PAGE, re.MULTILINE)) == names
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)
+def test_a_page_names_the_seed_the_broken_promise_and_whose_writes_it_is(finding: Path) -> None:
+    section = section_of(finding.name)
+
+    assert re.search(r"Seed \d+, (by the store as it is|as 4\.9\.8 writes)\.", section)
+    (invariant,) = re.findall(r"\*\* \(([A-Z-]+)\)\.", section)
+    assert invariant in CHECKERS or invariant == "START"
+    assert (finding / "store.tar.gz").stat().st_size < IMAGE_BYTES_MAX

@@ -1,0 +1,93 @@
+"""Operators ask consumers through the broker, and a consumer that does not answer holds nobody up for long."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.broker.responses import response_to
+
+from .conftest import GROUP, records_of
+
+Live = Callable[..., Any]
+
+
+def ask(operator: Any, consumer: Any, code: int = RequestCode.GET_CONSUMER_RUNNING_INFO, **more: Any) -> Any:
+    return operator.answer(code, consumerGroup=GROUP, clientId=consumer.client_id, **more)
+
+
+def answers_with(bench: Any, consumer: Any, code: int, body: bytes) -> list[Any]:
+    """Have a consumer answer what it is asked; return what that was."""
+    asked = []
+
+    def send(command: Any) -> bool:
+        if command.is_one_way:
+            return True
+        asked.append(command)
+        assert bench.broker.calls.answered(consumer, response_to(command, code, "so", {"a": "b"}, body))
+        return True
+
+    consumer.send = send
+    return asked
+
+
+def test_what_a_consumer_answers_is_handed_back(live: Live) -> None:
+    def body(bench: Any) -> None:
+        operator, consumer = bench.client(), bench.client()
+        consumer.heartbeat()
+        asked = answers_with(bench, consumer, 5, b"{}")
+        answer = ask(operator, consumer, jstackEnable="false")
+        assert (answer.code, answer.remark, answer.ext_fields, answer.body) == (5, "so", {"a": "b"}, b"{}")
+        assert asked[0].ext_fields["jstackEnable"] == "false"
+
+    live(body)
+
+
+def test_a_consumer_is_given_one_message_to_deal_with(live: Live) -> None:
+    def body(bench: Any) -> None:
+        operator, consumer = bench.client(), bench.client()
+        consumer.heartbeat()
+        message_id = operator.send_message(b"this one").ext_fields["msgId"]
+        asked = answers_with(bench, consumer, 0, b"done")
+        directly = RequestCode.CONSUME_MESSAGE_DIRECTLY
+        assert ask(operator, consumer, directly, msgId=message_id).body == b"done"
+        assert [record.body for record in records_of(asked[0])] == [b"this one"]
+        for wrong in ("x", message_id[:-1] + "7"):
+            assert "msgId" in ask(operator, consumer, directly, msgId=wrong).remark
+
+    live(body)
+
+
+def test_a_consumer_that_is_not_there_or_does_not_answer_is_said_to_be_so(live: Live) -> None:
+    def body(bench: Any) -> None:
+        operator, consumer = bench.client(), bench.client()
+        assert ask(operator, consumer).code == ResponseCode.SYSTEM_ERROR
+        consumer.heartbeat()
+        begin_ns = bench.world.clock.monotonic_ns()
+        assert ask(operator, consumer).code == ResponseCode.CONSUME_MSG_TIMEOUT
+        assert bench.world.clock.monotonic_ns() - begin_ns == 5_000 * 1_000_000
+        question = consumer.got[-1]
+        assert not bench.broker.calls.answered(consumer, response_to(question, 0))
+
+    live(body)
+
+
+def test_few_calls_are_under_way_at_a_time_and_only_the_one_asked_answers(live: Live) -> None:
+    def body(bench: Any) -> None:
+        operator, consumer, other = (bench.client() for _ in range(3))
+        consumer.heartbeat()
+        consumer.got.clear()
+        answers: list[Any] = []
+        tasks = [
+            bench.world.tasks.spawn(f"operator {number}", lambda: answers.append(ask(operator, consumer)))
+            for number in range(3)
+        ]
+        bench.sleep(100)
+        assert [answer.code for answer in answers] == [ResponseCode.SYSTEM_BUSY]
+        for question in consumer.got:
+            assert not bench.broker.calls.answered(other, response_to(question, 0))
+            assert bench.broker.calls.answered(consumer, response_to(question, 0))
+        for task in tasks:
+            task.join(None)
+        assert sorted(answer.code for answer in answers) == [0, 0, ResponseCode.SYSTEM_BUSY]
+
+    live(body)

@@ -1,0 +1,58 @@
+"""Settings of a broker: from a broker.conf, within their ranges, and back."""
+
+from dataclasses import fields
+
+import pytest
+
+from tornlog.store.broker.broker import Broker
+from tornlog.store.broker.broker_config import BrokerConfig, settings_of
+from tornlog.store.config import ConfigError, StoreConfig
+from tornlog.store.real.world import real_world
+from tornlog.store.settings.broker_conf import read_broker_conf
+from tornlog.store.settings.broker_keys import BROKER_KEYS
+
+
+def test_every_setting_has_a_key_that_a_broker_conf_may_have() -> None:
+    assert {one.metadata["key"].name for one in fields(BrokerConfig)} <= BROKER_KEYS
+
+
+def test_a_broker_conf_says_what_the_store_has_no_use_for() -> None:
+    conf = read_broker_conf(
+        "brokerName = b1\nlistenPort=20911\nenablePropertyFilter=true\nflushDiskType=SYNC_FLUSH\nhighSpeedMode=true",
+        "/store",
+    )
+    config = BrokerConfig.of(conf.others, broker_ip1="10.0.0.1")
+    assert (config.broker_name, config.enable_property_filter) == ("b1", True)
+    assert config.address == "10.0.0.1:20911"
+    assert str(config.store_host) == "10.0.0.1|20911"
+
+
+def test_what_a_setting_cannot_be_is_said_by_its_key() -> None:
+    with pytest.raises(ConfigError, match="traceOn: expected true or false, found 'maybe'"):
+        BrokerConfig.of({"traceOn": "maybe"})
+    with pytest.raises(ConfigError, match="listenPort: expected 0 to 65535, found 70000"):
+        BrokerConfig(listen_port=70000)
+    with pytest.raises(ConfigError, match="brokerIP1: expected an IP address, found 'localhost'"):
+        BrokerConfig(broker_ip1="localhost")
+    with pytest.raises(ConfigError, match="brokerName"):
+        BrokerConfig(broker_name="")
+
+
+def test_an_ipv6_address_is_in_brackets_for_clients_and_bare_in_records() -> None:
+    config = BrokerConfig(broker_ip1="2001:db8::1", listen_port=1)
+    assert config.address == "[2001:db8::1]:1"
+    assert str(config.store_host) == "2001:db8:0:0:0:0:0:1|1"
+
+
+def test_name_servers_are_separated_by_semicolons() -> None:
+    assert BrokerConfig(namesrv_addr=" a:1; b:2 ;").name_servers == ("a:1", "b:2")
+
+
+def test_settings_are_told_as_a_broker_conf_has_them() -> None:
+    config = BrokerConfig(broker_name="b9", trace_on=False)
+    assert BrokerConfig.of(settings_of(config)) == config
+
+
+def test_bit_maps_need_queues_that_have_room_for_them() -> None:
+    with pytest.raises(ConfigError, match="enableCalcFilterBitMap: expected enableConsumeQueueExt with it"):
+        Broker(real_world(), StoreConfig("/none"), BrokerConfig(enable_calc_filter_bit_map=True))

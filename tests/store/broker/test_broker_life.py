@@ -1,0 +1,119 @@
+"""How brokers begin and end: what outlives them, and what is left when they cannot begin."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.faults.image import FileImage, Image
+from tornlog.store.broker.broker import Broker
+from tornlog.store.broker.broker_config import BrokerConfig
+from tornlog.store.config import StoreConfig
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.message import Message
+from tornlog.store.plugins import AbstractPluginMessageStore
+from tornlog.store.put_result import PutMessageResult, PutMessageStatus
+from tornlog.store.real.network import RealNetwork
+from tornlog.store.real.world import real_world
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+
+class Refusing(AbstractPluginMessageStore):
+    """A plug-in that stores nothing."""
+
+    def put_message(self, message: Message) -> PutMessageResult:
+        return PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+
+
+def begun(world: World, config: StoreConfig, **settings: Any) -> Broker:
+    broker = Broker(world, config, BrokerConfig(**settings))
+    broker.load()
+    broker.start()
+    return broker
+
+
+def test_groups_and_offsets_outlive_a_clean_stop_and_offsets_never_lead_beyond_the_queue(
+    lab: Make, small: Make
+) -> None:
+    first = lab()
+
+    def one_life(world: World) -> None:
+        broker = begun(world, small())
+        broker.groups.find("billing")
+        broker.topics.create("Orders", 2)
+        assert broker.store.put_message(Message.of("Orders", b"m")).is_stored
+        broker.offsets.commit_offset("billing", "Orders", 0, 1)
+        broker.offsets.commit_offset("billing", "Orders", 1, 9)
+        assert broker.shutdown()
+
+    def next_life(world: World) -> None:
+        broker = begun(world, small())
+        assert broker.groups.get("billing") is not None
+        assert broker.offsets.query_offset("billing", "Orders", 0) == 1
+        assert broker.offsets.query_offset("billing", "Orders", 1) == 0
+        assert broker.shutdown()
+
+    first.run(one_life)
+    lab(first.switch_off()).run(next_life)
+
+
+@pytest.mark.parametrize("file", ["topics.json", "subscriptionGroup.json", "consumerOffset.json"])
+def test_a_broker_that_cannot_read_its_tables_lets_the_directory_go(
+    lab: Make, small: Make, file: str
+) -> None:
+    damaged = FileImage(b"{", 0)
+    path = f"/store/config/{file}"
+    image = Image({path: damaged, f"{path}.bak": damaged}, ("/store", "/store/config"))
+
+    def life(world: World) -> None:
+        with pytest.raises(CorruptFileError, match=file):
+            begun(world, small())
+        for each in (path, f"{path}.bak"):
+            world.files.unlink(each)
+        assert begun(world, small()).shutdown()
+
+    lab(image).run(life)
+
+
+@pytest.mark.parametrize("file", ["topics.json", "subscriptionGroup.json"])
+def test_a_broker_that_cannot_begin_lets_the_directory_go(lab: Make, small: Make, file: str) -> None:
+    bench = lab()
+
+    def life(world: World) -> None:
+        broker = Broker(world, small(), BrokerConfig())
+        broker.load()
+        bench.failures.plan("sync", file)
+        with pytest.raises(OSError, match="Input/output"):
+            broker.start()
+        assert world.files.status("/store/abort") is None
+        assert begun(world, small()).shutdown()
+
+    bench.run(life)
+
+
+def test_a_port_for_slaves_that_is_taken_is_named(tmp_path: Path) -> None:
+    taken = RealNetwork().listen("127.0.0.1:0")
+    port = int(taken.address.rpartition(":")[2])
+    config = StoreConfig(str(tmp_path / "s"), ha_listen_port=port, mapped_file_size_commit_log=1 << 16)
+    broker = Broker(real_world(), config, BrokerConfig())
+    broker.load()
+    with pytest.raises(OSError, match=f"slaves: .*127.0.0.1:{port}"):
+        broker.start()
+    taken.close()
+    again = begun(real_world(), config)
+    assert again.name_server.ha_address == taken.address
+    assert again.shutdown()
+
+
+def test_plug_ins_stand_between_clients_and_the_store(lab: Make, small: Make) -> None:
+    def life(world: World) -> None:
+        broker = begun(world, small(), message_store_plug_in=f"{__name__}:Refusing")
+        status = broker.store.put_message(Message.of("Orders", b"m")).status
+        assert status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        assert broker.own_store.put_message(Message.of("Orders", b"m")).is_stored
+        assert broker.shutdown()
+
+    lab().run(life)

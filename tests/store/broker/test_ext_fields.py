@@ -1,0 +1,38 @@
+"""Fields of requests are read as what they stand for, or refused by name."""
+
+import pytest
+
+from tornlog.store.broker.ext_fields import INT_MAX, LONG_MAX, ExtFields
+from tornlog.store.broker.requests import RequestRefusedError, ResponseCode
+
+FIELDS = ExtFields({"text": "abc", "one": "+1", "least": str(-LONG_MAX - 1), "yes": "TRUE", "no": "false"})
+
+
+def test_fields_are_read_as_java_reads_them() -> None:
+    assert FIELDS.text("text") == "abc"
+    assert FIELDS.int32("one") == 1
+    assert FIELDS.int64("least") == -LONG_MAX - 1
+    assert (FIELDS.boolean("yes"), FIELDS.boolean("no")) == (True, False)
+
+
+def test_a_default_takes_the_place_of_a_field_that_is_not_there_only() -> None:
+    assert (FIELDS.text("none", ""), FIELDS.int32("none", 0), FIELDS.boolean("none", False)) == ("", 0, False)
+    with pytest.raises(RequestRefusedError, match="text: expected an integer of 32 bits, found 'abc'"):
+        FIELDS.int32("text", 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " 1", "1.0", "0x1", "1_0", "--1", "\u0661", str(INT_MAX + 1), "9" * 400]
+)
+def test_what_is_no_integer_is_refused_by_name_and_shown_in_part(text: str) -> None:
+    with pytest.raises(RequestRefusedError) as refused:
+        ExtFields({"queueId": text}).int32("queueId")
+    assert refused.value.code is ResponseCode.SYSTEM_ERROR
+    assert refused.value.remark.startswith("queueId: expected an integer of 32 bits, found ")
+    assert len(refused.value.remark) < 200
+
+
+@pytest.mark.parametrize("read", ["text", "int32", "int64", "boolean"])
+def test_a_field_that_must_be_there_is_missed(read: str) -> None:
+    with pytest.raises(RequestRefusedError, match=r"queueId: expected .*, found no such field"):
+        getattr(ExtFields({}), read)("queueId")

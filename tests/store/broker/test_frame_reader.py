@@ -1,0 +1,79 @@
+"""Streams cut into commands."""
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from tornlog.store.broker.frame_reader import LENGTH_FIELD, FrameReader
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.remoting.command import RemotingCommand
+from tornlog.store.formats.remoting.frame import encode_frame
+
+COMMANDS = [RemotingCommand(10, n, ext_fields={"n": str(n)}, body=bytes(n * 37)) for n in range(40)]
+STREAM = b"".join(map(encode_frame, COMMANDS))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_however_a_stream_is_cut_its_commands_come_out_once_and_in_order(seed: int) -> None:
+    draw = random.Random(seed)
+    cuts = sorted(draw.sample(range(1, len(STREAM)), draw.randint(1, 200)))
+    reader = FrameReader("stream")
+
+    found = []
+    for begin, end in pairwise([0, *cuts, len(STREAM)]):
+        found += [command for command, _ in reader.commands(STREAM[begin:end])]
+        assert reader.held_bytes == end - len(b"".join(map(encode_frame, found)))
+
+    assert found == COMMANDS
+    assert reader.held_bytes == 0
+
+
+def test_a_frame_a_byte_at_a_time_comes_out_with_its_last_byte() -> None:
+    reader = FrameReader("stream")
+    frame = encode_frame(COMMANDS[3])
+
+    for at in range(len(frame) - 1):
+        reader.add(frame[at : at + 1])
+        assert reader.take() is None
+    reader.add(frame[-1:])
+
+    assert reader.take() == (COMMANDS[3], len(frame))
+
+
+def test_what_is_not_taken_stays_while_more_is_added() -> None:
+    reader = FrameReader("stream")
+    half = len(STREAM) // 2
+
+    reader.add(STREAM[:half])
+    first = reader.take()
+    reader.add(STREAM[half:])
+    rest = []
+    while (taken := reader.take()) is not None:
+        rest.append(taken[0])
+
+    assert first is not None
+    assert [first[0], *rest] == COMMANDS
+
+
+def test_an_impossible_length_is_an_error_as_soon_as_it_is_there() -> None:
+    reader = FrameReader("stream")
+    reader.add(b"\x01\0\0")
+    assert reader.take() is None
+
+    reader.add(b"\0")
+    with pytest.raises(CorruptFileError) as refused:
+        reader.take()
+
+    assert (refused.value.field, refused.value.offset) == (LENGTH_FIELD, 0)
+
+
+def test_an_error_is_placed_in_the_stream() -> None:
+    reader = FrameReader("stream")
+    whole = encode_frame(COMMANDS[1])
+
+    with pytest.raises(CorruptFileError) as refused:
+        list(reader.commands(whole + whole + b"\0\0\0\x04\x09\0\0\0"))
+
+    assert (refused.value.file, refused.value.offset) == ("stream", 2 * len(whole) + 4)
+    assert refused.value.field == "headerForm"

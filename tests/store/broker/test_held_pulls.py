@@ -1,0 +1,50 @@
+"""Pulls that wait are found by queue, by connection and by time, and nothing of those that do not wait is kept."""
+
+from typing import Any
+
+from tornlog.store.broker.held_pulls import HeldPull, HeldPulls
+from tornlog.store.filters.tag_filter import TagFilter
+from tornlog.store.formats.remoting.command import RemotingCommand
+
+EVERYTHING = TagFilter.parse(None)
+
+
+def pull(channel: Any, due_ns: int, queue_id: int = 0) -> HeldPull:
+    return HeldPull(RemotingCommand(11, 1), channel, ("T", queue_id), 0, EVERYTHING, due_ns)
+
+
+def test_those_whose_time_is_over_are_taken_in_order_of_time() -> None:
+    held = HeldPulls()
+    pulls = [pull("a", due_ns) for due_ns in (30, 10, 20, 10)]
+    for each in pulls:
+        held.add(each)
+    assert held.first_due_ns(99) == 10
+    assert held.first_due_ns(5) == 5
+    assert held.take_due(9) == []
+    assert held.take_due(20) == [pulls[1], pulls[3], pulls[2]]
+    assert (held.count, held.first_due_ns(99)) == (1, 30)
+
+
+def test_a_pull_is_taken_once() -> None:
+    held = HeldPulls()
+    first, second = pull("a", 10), pull("b", 10, 1)
+    held.add(first)
+    held.add(second)
+    assert (held.of_queue(("T", 0)), held.of_channel("b")) == ([first], [second])  # type: ignore[arg-type]
+    assert held.take([first, first]) == [first]
+    assert held.take_due(99) == [second]
+    assert held.take([first, second]) == []
+    assert (held.count, held.queues, ("T", 0) in held) == (0, [], False)
+    assert held.count_of("a") == 0  # type: ignore[arg-type]
+
+
+def test_what_was_taken_long_before_its_time_is_not_kept() -> None:
+    held = HeldPulls()
+    stays = pull("a", 1 << 62)
+    held.add(stays)
+    for _ in range(10_000):
+        passing = pull("a", 1 << 61)
+        held.add(passing)
+        held.take([passing])
+    assert len(held._due) < 2_000
+    assert held.take_due(1 << 62) == [stays]

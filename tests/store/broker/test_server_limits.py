@@ -1,0 +1,97 @@
+"""What a broker.conf says about a server's limits; deadlines; lines for operators."""
+
+from dataclasses import replace
+
+import pytest
+
+from tornlog.store.broker.deadlines import Deadlines
+from tornlog.store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits, server_limits_of
+from tornlog.store.broker.operator_log import LINE_CHARACTERS_MAX, LINES_MAX, OperatorLog
+from tornlog.store.broker.router import Pool
+from tornlog.store.config import ConfigError
+from tornlog.store.real.world import real_world
+from tornlog.store.settings.broker_conf import read_broker_conf
+
+
+def test_a_file_that_says_nothing_leaves_the_defaults() -> None:
+    assert server_limits_of({}) == ServerLimits()
+    assert set(POOL_LIMITS) == set(Pool)
+
+
+def test_each_key_changes_its_own_limit() -> None:
+    limits = server_limits_of(
+        {
+            "sendMessageThreadPoolNums": "3",
+            "sendThreadPoolQueueCapacity": "4",
+            "waitTimeMillsInSendQueue": "5",
+            "adminBrokerThreadPoolNums": "7",
+            "serverChannelMaxIdleTimeSeconds": "8",
+            "serverConnectionsMax": "9",
+            "serverConnectionsPerHostMax": "6",
+            "serverFrameTimeoutMillis": "10",
+            "serverOutputTimeoutMillis": "11",
+            "serverHeldBytesMax": "12",
+        }
+    )
+
+    assert limits.pools[Pool.SEND_MESSAGE] == PoolLimits(3, 4, 5)
+    assert limits.pools[Pool.ADMIN] == replace(POOL_LIMITS[Pool.ADMIN], tasks=7)
+    assert limits.pools[Pool.PULL_MESSAGE] == POOL_LIMITS[Pool.PULL_MESSAGE]
+    assert (limits.idle_ms_max, limits.connections_max, limits.connections_per_host_max) == (8_000, 9, 6)
+    assert (limits.frame_ms_max, limits.output_ms_max, limits.held_bytes_max) == (10, 11, 12)
+
+
+def test_without_fast_failure_nothing_waits_too_long() -> None:
+    limits = server_limits_of({"brokerFastFailureEnable": "false", "waitTimeMillsInSendQueue": "5"})
+
+    assert {one.wait_ms_max for one in limits.pools.values()} == {None}
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "", "x", "9" * 30, "\u0663"])
+def test_a_value_that_is_no_limit_is_an_error_that_names_its_key(text: str) -> None:
+    with pytest.raises(ConfigError, match="waitTimeMillsInPullQueue"):
+        server_limits_of({"waitTimeMillsInPullQueue": text})
+
+
+def test_the_servers_own_keys_are_known_to_a_file() -> None:
+    conf = read_broker_conf("serverHeldBytesMax=1048576\nserverFrameTimeoutMillis=1000\n", "/store")
+
+    limits = server_limits_of(conf.others)
+    assert (limits.held_bytes_max, limits.frame_ms_max) == (1 << 20, 1_000)
+
+
+def test_deadlines_come_in_order_and_no_more_at_a_time_than_asked_for() -> None:
+    deadlines: Deadlines[str] = Deadlines(10)
+    for at, who in enumerate("abcd"):
+        deadlines.set(who, at * 1_000_000)
+    deadlines.set("a", 5_000_000)
+    deadlines.drop("c")
+    deadlines.drop("nobody")
+
+    assert (deadlines.first, deadlines.next_due_ns) == ("b", 11_000_000)
+    assert deadlines.pop_due(10_999_999, 9) == []
+    assert deadlines.pop_due(13_000_000, 1) == ["b"]
+    assert deadlines.pop_due(13_000_000, 9) == ["d"]
+    assert "a" in deadlines
+    assert deadlines.pop_due(15_000_000, 9) == ["a"]
+    assert (deadlines.first, deadlines.next_due_ns) == (None, None)
+
+
+def test_an_operator_is_told_a_few_lines_and_how_many_more_there_were() -> None:
+    lines: list[str] = []
+    log = OperatorLog(real_world(), lines.append)
+
+    for number in range(LINES_MAX + 5):
+        log.tell(f"line {number}")
+    log.close()
+
+    assert lines == [*(f"line {number}" for number in range(LINES_MAX)), "... and 5 lines more"]
+
+
+def test_what_clients_send_cannot_move_an_operators_cursor_or_fill_the_screen() -> None:
+    lines: list[str] = []
+
+    OperatorLog(real_world(), lines.append).tell("\x1b[2J\r\n" + "x" * 10_000)
+
+    assert lines[0].startswith("?[2J??x")
+    assert len(lines[0]) == LINE_CHARACTERS_MAX

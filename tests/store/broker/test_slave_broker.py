@@ -1,0 +1,137 @@
+"""A slave copies its master's tables over real connections, registers with it, and can be pulled from."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tornlog.store.broker.broker import Broker
+from tornlog.store.broker.broker_config import BrokerConfig
+from tornlog.store.broker.limits import ServerLimits
+from tornlog.store.broker.router import Router
+from tornlog.store.broker.server import RemotingServer
+from tornlog.store.broker.topics import TopicConfig
+from tornlog.store.config import BrokerRole, ConfigError, StoreConfig
+from tornlog.store.errors import StoreError
+from tornlog.store.message import Message
+from tornlog.store.real.network import RealNetwork
+from tornlog.store.real.world import real_world
+
+
+def until(found: Callable[[], object]) -> None:
+    end = time.monotonic() + 10
+    while not found():
+        assert time.monotonic() < end, "not in time"
+        time.sleep(0.01)
+
+
+class Served:
+    """A broker and its server."""
+
+    runs = True
+
+    def __init__(self, directory: Path, role: BrokerRole, **settings: object) -> None:
+        world = real_world()
+        self.server = RemotingServer(world, ServerLimits())
+        self.address = self.server.listen(["127.0.0.1:0"])[0]
+        store = StoreConfig(
+            str(directory), broker_role=role, ha_listen_port=0, mapped_file_size_commit_log=1 << 16
+        )
+        port = int(self.address.rpartition(":")[2])
+        self.broker = Broker(world, store, BrokerConfig(listen_port=port, **settings))  # type: ignore[arg-type]
+        self.broker.load()
+        self.broker.start()
+        self.server.start(
+            self.broker.router(),
+            on_channel_closed=self.broker.channel_closed,
+            on_response=self.broker.calls.answered,
+        )
+
+    def stop(self) -> None:
+        """Stop, if that has not been done."""
+        if self.runs:
+            self.runs = False
+            self.server.shutdown()
+            assert self.broker.shutdown()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    with ExitStack() as stack:
+
+        def make(name: str, role: BrokerRole, **settings: object) -> Served:
+            served = Served(tmp_path / name, role, **settings)
+            stack.callback(served.stop)
+            return served
+
+        yield make
+
+
+def test_a_slave_has_what_its_master_has(serve: Callable[..., Served]) -> None:
+    master = serve("master", BrokerRole.ASYNC_MASTER)
+    slave = serve(
+        "slave", BrokerRole.SLAVE, broker_id=1, master_addr=master.address, namesrv_addr=master.address
+    )
+    master.broker.topics.put("Orders", TopicConfig("Orders", 2, 2))
+    master.broker.groups.find("billing")
+    master.broker.offsets.commit_offset("billing", "Orders", 1, 7)
+    delayed = Message.of("Orders", b"later", properties={"DELAY": "1"})
+    assert master.broker.store.put_message(delayed).is_stored
+    until(lambda: master.broker.own_store.schedule.offsets.get(1) == 1)
+    synchronize = slave.broker.synchronize
+    assert synchronize is not None
+
+    synchronize.synchronize()
+    assert slave.broker.topics.table == master.broker.topics.table
+    assert slave.broker.groups.table == master.broker.groups.table
+    assert slave.broker.offsets.query_offset("billing", "Orders", 1) == 7
+    assert slave.broker.own_store.schedule.offsets == {1: 1}
+
+    registration = slave.broker.registration
+    assert registration is not None
+    until(lambda: registration.registered)
+    route = master.broker.name_server.route("Orders", quoted_keys=True)
+    assert route is not None
+    addresses = {"0": master.address, "1": slave.address}
+    until(lambda: "Orders" in slave.broker.topics.table)
+    assert route["brokerDatas"][0]["brokerAddrs"] == addresses
+
+    assert slave.broker.ha is not None
+    until(lambda: slave.broker.store.get_max_offset_in_queue("Orders", 0) == 1)
+    assert slave.broker.store.get_message("Orders", 0, 0).records
+
+    slave.stop()
+    route = master.broker.name_server.route("Orders", quoted_keys=True)
+    assert route is not None
+    assert route["brokerDatas"][0]["brokerAddrs"] == {"0": master.address}
+
+
+def test_a_slave_whose_master_does_not_answer_or_refuses_keeps_what_it_has(
+    serve: Callable[..., Served],
+) -> None:
+    master = serve("master", BrokerRole.ASYNC_MASTER)
+    slave = serve("slave", BrokerRole.SLAVE, broker_id=1, master_addr=master.address)
+    synchronize = slave.broker.synchronize
+    assert synchronize is not None
+    synchronize.synchronize()
+    known = slave.broker.topics.table
+    nobody = RealNetwork().listen("127.0.0.1:0")
+    nobody.close()
+    synchronize.update_master_address(nobody.address)
+    with pytest.raises(OSError, match="REFUSED"):
+        synchronize.synchronize()
+    refusing = RemotingServer(real_world(), ServerLimits())
+    synchronize.update_master_address(refusing.listen(["127.0.0.1:0"])[0])
+    refusing.start(Router({}))
+    with pytest.raises(StoreError, match="GET_ALL_TOPIC_CONFIG: 3"):
+        synchronize.synchronize()
+    refusing.shutdown()
+    assert slave.broker.topics.table == known
+
+
+def test_a_slave_needs_a_number_of_its_own(tmp_path: Path) -> None:
+    store = StoreConfig(str(tmp_path), broker_role=BrokerRole.SLAVE)
+    with pytest.raises(ConfigError, match="brokerId: expected more than 0 on a slave, found 0"):
+        Broker(real_world(), store, BrokerConfig())

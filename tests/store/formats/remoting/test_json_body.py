@@ -1,0 +1,52 @@
+"""Bodies as fastjson writes them, and bodies of clients, which may be anything."""
+
+import pytest
+
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.remoting.json_body import MessageQueue, decode_json_body, encode_json_body
+
+
+def test_keys_are_written_as_fastjson_does() -> None:
+    queue = MessageQueue("T", "b", 3)
+    assert encode_json_body({"a": {0: "x"}, "o": {queue: {"maxOffset": 1}}, "l": [queue, True, 1.5]}) == (
+        b'{"a":{0:"x"},"o":{{"brokerName":"b","queueId":3,"topic":"T"}:{"maxOffset":1}},'
+        b'"l":[{"brokerName":"b","queueId":3,"topic":"T"},true,1.5]}'
+    )
+    assert encode_json_body({"none": None, "text": 'quo"te é'}) == '{"text":"quo\\"te é"}'.encode()
+
+
+def test_members_are_read_by_type_and_missed_by_path() -> None:
+    body = decode_json_body(b'{"t":"x","n":5,"b":true,"o":{"n":7},"l":[{"n":1},{"n":2}],"z":null}')
+    assert (body.text("t"), body.integer("n"), body.boolean("b")) == ("x", 5, True)
+    assert body.inner("o").integer("n") == 7
+    assert [each.integer("n") for each in body.objects("l", 2)] == [1, 2]
+    assert body.text("z", "d") == "d"
+    assert list(body.inner("none").table()) == []
+
+
+@pytest.mark.parametrize(
+    ("read", "path"),
+    [
+        (lambda body: body.text("n"), "n"),
+        (lambda body: body.integer("b"), "b"),
+        (lambda body: body.boolean("n"), "n"),
+        (lambda body: body.text("none"), "none"),
+        (lambda body: body.integer("big", bits=32), "big"),
+        (lambda body: body.inner("o").text("n"), "o.n"),
+        (lambda body: body.inner("l"), "l"),
+        (lambda body: list(body.objects("o", 9)), "o"),
+        (lambda body: list(body.objects("l", 1)), "l"),
+        (lambda body: [each.text("n") for each in body.objects("l", 2)], r"l\[0\].n"),
+        (lambda body: list(body.table()), "n"),
+    ],
+)
+def test_a_member_that_is_none_is_named_by_its_path(read: object, path: str) -> None:
+    body = decode_json_body(b'{"n":5,"b":true,"big":4294967296,"o":{"n":7},"l":[{"n":1},{"n":2}]}')
+    with pytest.raises(CorruptFileError, match=f"body @ 0: {path}: expected "):
+        read(body)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'{"a":NaN}', b'{"a":' + b"[" * 5000, b"\xff"])
+def test_a_body_that_is_no_object_is_an_error(raw: bytes) -> None:
+    with pytest.raises(CorruptFileError):
+        decode_json_body(raw)

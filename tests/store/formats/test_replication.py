@@ -1,0 +1,51 @@
+"""The replication wire, byte by byte."""
+
+import pytest
+
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.replication import (
+    FrameHeader,
+    decode_frame_header,
+    decode_report,
+    encode_frame_header,
+    encode_report,
+)
+
+
+def test_a_report_is_one_big_endian_long() -> None:
+    assert encode_report(0x0102030405060708).hex() == "0102030405060708"
+    assert decode_report(bytes.fromhex("0000000000001000"), stream="s", position=0) == 4096
+
+
+def test_a_frame_header_is_a_long_and_an_int() -> None:
+    assert encode_frame_header(4096, 100).hex() == "000000000000100000000064"
+
+
+def test_a_frame_header_reads_back() -> None:
+    raw = encode_frame_header(5000, 3192)
+
+    assert decode_frame_header(raw, 8192, stream="s", position=0) == FrameHeader(5000, 3192)
+
+
+def test_a_header_without_bytes_is_a_heartbeat() -> None:
+    assert FrameHeader(0, 0).is_heartbeat
+    assert not FrameHeader(0, 1).is_heartbeat
+
+
+def test_a_negative_report_is_named_with_its_place() -> None:
+    with pytest.raises(CorruptFileError, match=r"reports @ 16: slave_offset: expected 0 or more, found -1"):
+        decode_report(b"\xff" * 8, stream="reports", position=16)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (encode_frame_header(0, 8193), r"s @ 18: size_bytes: expected 0 to 8192, found 8193"),
+        (encode_frame_header(8000, 200), r"s @ 18: size_bytes: expected 0 to 192, found 200"),
+        (b"\0" * 8 + b"\xff" * 4, r"s @ 18: size_bytes: expected 0 to 8192, found -1"),
+        (b"\xff" * 8 + b"\0" * 4, r"s @ 10: log_offset: expected 0 or more, found -1"),
+    ],
+)
+def test_a_frame_that_no_master_sends_is_named_with_its_place(raw: bytes, message: str) -> None:
+    with pytest.raises(CorruptFileError, match=message):
+        decode_frame_header(raw, 8192, stream="s", position=10)

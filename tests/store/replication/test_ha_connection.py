@@ -1,0 +1,154 @@
+"""What a master makes of slaves that lie, babble or say nothing."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tornlog.store.config import BrokerRole
+from tornlog.store.formats.replication import (
+    FRAME_HEADER_BYTES,
+    FrameHeader,
+    decode_frame_header,
+    encode_report,
+)
+from tornlog.store.network import Connection
+from tornlog.store.replication import ha_service
+
+from .conftest import SEGMENT_BYTES, Node, eventually, log_bytes, put
+
+Start = Callable[..., Node]
+Connect = Callable[[Node], Connection]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Connect to a master as a slave would; closed after the test."""
+    made: list[Connection] = []
+
+    def to(master: Node) -> Connection:
+        network = master.store.world.network
+        assert network is not None
+        made.append(network.connect(master.ha.address, 1000))
+        return made[-1]
+
+    yield to
+    for connection in made:
+        connection.close()
+
+
+def receive(connection: Connection, size_bytes: int) -> bytes:
+    received = b""
+    while len(received) < size_bytes:
+        more = connection.receive(size_bytes - len(received), 5000)
+        assert more, "the master ended it"
+        received += more
+    return received
+
+
+def next_header(connection: Connection) -> FrameHeader:
+    raw = receive(connection, FRAME_HEADER_BYTES)
+    return decode_frame_header(raw, SEGMENT_BYTES, stream="s", position=0)
+
+
+@pytest.fixture
+def master(node: Start) -> Node:
+    master = node("master", BrokerRole.ASYNC_MASTER, ha_transfer_batch_size=500)
+    for number in range(20):
+        put(master.store, number)
+    return master
+
+
+def test_zero_asks_for_the_last_file_and_any_other_offset_for_itself(master: Node, connect: Connect) -> None:
+    last = master.store.log.segments[-1].base_offset
+    for report, begin in ((0, last), (100, 100), (last + 7, last + 7)):
+        connection = connect(master)
+        connection.send(encode_report(report), 1000)
+        header = next_header(connection)
+        data = receive(connection, header.size_bytes)
+
+        assert header.log_offset == begin
+        assert data == log_bytes(master.store)[begin : begin + header.size_bytes]
+
+
+def test_a_frame_has_the_batch_size_at_most_and_bytes_of_one_file(master: Node, connect: Connect) -> None:
+    connection = connect(master)
+    connection.send(encode_report(SEGMENT_BYTES - 700), 1000)
+    headers = []
+    for _ in range(3):
+        headers.append(next_header(connection))
+        receive(connection, headers[-1].size_bytes)
+
+    assert headers == [
+        FrameHeader(SEGMENT_BYTES - 700, 500),
+        FrameHeader(SEGMENT_BYTES - 200, 200),
+        FrameHeader(SEGMENT_BYTES, 500),
+    ]
+
+
+def test_a_slave_that_is_longer_is_told_where_the_log_ends_and_turned_away(
+    master: Node, connect: Connect
+) -> None:
+    end = master.store.log.max_offset
+    connection = connect(master)
+    connection.send(encode_report(end + 1), 1000)
+
+    assert next_header(connection) == FrameHeader(end, 0)
+    assert connection.receive(1, 5000) == b""
+    eventually(lambda: not master.ha.connections, "the end of the connection")
+    assert f"reported {end + 1}, and the log has 0 to {end}" in master.ha.last_closed
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        (1 << 40, "and was sent nothing behind"),
+        (99, "reported 99 after 100"),
+        ((1 << 64) - 1, "slave_offset: expected 0 or more, found -1"),
+    ],
+)
+def test_a_report_that_cannot_be_true_ends_the_connection(
+    master: Node, connect: Connect, second: int, reason: str
+) -> None:
+    connection = connect(master)
+    connection.send(encode_report(100), 1000)
+    connection.send(second.to_bytes(8, "big"), 1000)
+    eventually(lambda: reason in master.ha.last_closed, reason)
+
+
+def test_a_slave_that_says_nothing_is_given_up(node: Start, connect: Connect) -> None:
+    master = node("quiet", BrokerRole.ASYNC_MASTER, ha_housekeeping_interval_ms=50)
+    connection = connect(master)
+
+    assert connection.receive(1, 5000) == b""
+    eventually(lambda: "no report for 50 ms" in master.ha.last_closed, "the reason")
+
+
+def test_an_idle_master_says_where_it_is(node: Start, connect: Connect) -> None:
+    master = node("idle", BrokerRole.ASYNC_MASTER, ha_send_heartbeat_interval_ms=20)
+    connection = connect(master)
+    connection.send(encode_report(0), 1000)
+
+    assert [next_header(connection) for _ in range(3)] == [FrameHeader(0, 0)] * 3
+
+
+def test_a_slave_that_reads_nothing_costs_others_nothing(node: Start, connect: Connect) -> None:
+    master = node("master", BrokerRole.SYNC_MASTER, ha_housekeeping_interval_ms=200)
+    deaf = connect(master)
+    deaf.send(encode_report(0), 1000)
+    slave = node("slave", BrokerRole.SLAVE, master, ha_send_heartbeat_interval_ms=20)
+    eventually(lambda: slave.client_state == "following", "following")
+    for number in range(30):
+        put(master.store, number)
+    eventually(lambda: log_bytes(slave.store) == log_bytes(master.store), "the same log")
+    eventually(lambda: len(master.ha.connections) == 1, "the end of the deaf one")
+
+
+def test_there_is_an_end_to_slaves(node: Start, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ha_service, "CONNECTIONS_MAX", 2)
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    for _ in range(2):
+        connect(master)
+    eventually(lambda: len(master.ha.connections) == 2, "two slaves")
+    third = connect(master)
+
+    assert third.receive(1, 5000) == b""

@@ -1,0 +1,210 @@
+"""What a slave takes behind its log, and what it does not."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tornlog.store.config import BrokerRole, StoreConfig
+from tornlog.store.errors import DivergedError
+from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import real_world
+from tornlog.store.replication.frame_reader import Piece
+from tornlog.store.replication.replica_log import ReplicaLog, last_record_offset
+
+from .conftest import SEGMENT_BYTES, log_bytes, put
+
+Opened = Callable[[str, BrokerRole], MessageStore]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    stores: list[MessageStore] = []
+
+    def open_(name: str, role: BrokerRole) -> MessageStore:
+        config = StoreConfig(
+            str(tmp_path / name),
+            broker_role=role,
+            mapped_file_size_commit_log=SEGMENT_BYTES,
+            max_message_size=2048,
+            message_index_enable=False,
+        )
+        store = MessageStore(real_world(), config)
+        store.load()
+        store.start()
+        stores.append(store)
+        return store
+
+    yield open_
+    for store in stores:
+        store.shutdown()
+
+
+@pytest.fixture
+def master(opened: Opened) -> MessageStore:
+    store = opened("master", BrokerRole.ASYNC_MASTER)
+    for number in range(12):
+        put(store, number)
+    return store
+
+
+@pytest.fixture
+def slave(opened: Opened) -> MessageStore:
+    return opened("slave", BrokerRole.SLAVE)
+
+
+def ship(log: ReplicaLog, data: bytes, begin: int, end: int, step: int = SEGMENT_BYTES) -> None:
+    """Hand bytes of a log to a slave as a master would: in order, never of two files at once."""
+    while begin < end:
+        room = SEGMENT_BYTES - begin % SEGMENT_BYTES
+        cut = min(begin + min(step, room), end)
+        log.take(Piece(begin, memoryview(data)[begin:cut]))
+        begin = cut
+
+
+@pytest.mark.parametrize("step", [1, 97, 1000, SEGMENT_BYTES])
+def test_bytes_in_pieces_of_any_size_become_the_same_log(
+    master: MessageStore, slave: MessageStore, step: int
+) -> None:
+    data, log = log_bytes(master), ReplicaLog(slave.commit_log)
+    assert log.begin() == 0
+    ship(log, data, 0, len(data), step)
+
+    assert log_bytes(slave) == data
+    assert log.is_verified
+
+
+def test_a_record_counts_when_it_is_whole(master: MessageStore, slave: MessageStore) -> None:
+    data, log = log_bytes(master), ReplicaLog(slave.commit_log)
+    first_bytes = int.from_bytes(data[:4], "big")
+    log.begin()
+    ship(log, data, 0, first_bytes + 50)
+
+    assert slave.log.max_offset == first_bytes
+    ship(log, data, first_bytes + 50, 2 * first_bytes + 10)
+    assert slave.log.max_offset > first_bytes
+
+
+def test_half_a_record_is_dropped_with_its_connection_and_asked_for_again(
+    master: MessageStore, slave: MessageStore
+) -> None:
+    data, log = log_bytes(master), ReplicaLog(slave.commit_log)
+    second = int.from_bytes(data[:4], "big")
+    log.begin()
+    ship(log, data, 0, second + 50)
+
+    assert log.begin() == 1, "of the record at 0 from its second byte on: 0 would mean that there is none"
+    ship(log, data, 1, len(data))
+    assert log_bytes(slave) == data
+
+
+def test_a_slave_asks_for_its_last_record_again(master: MessageStore, slave: MessageStore) -> None:
+    data, log = log_bytes(master), ReplicaLog(slave.commit_log)
+    log.begin()
+    ship(log, data, 0, len(data))
+    begin = ReplicaLog(slave.commit_log).begin()
+
+    assert begin == last_record_offset(slave.log) == last_record_offset(master.log)
+    assert 0 < begin < len(data)
+    assert log.begin() == begin
+    assert not log.is_verified
+
+
+def begun(slave: MessageStore, data: bytes, end: int) -> tuple[ReplicaLog, int]:
+    """Return a slave's log that holds the records in front of end, at the begin of a new stream."""
+    log = ReplicaLog(slave.commit_log)
+    log.begin()
+    ship(log, data, 0, end)
+    return log, log.begin()
+
+
+def test_a_last_record_that_differs_is_divergence_and_changes_nothing(
+    master: MessageStore, slave: MessageStore
+) -> None:
+    data = log_bytes(master)
+    log, begin = begun(slave, data, len(data))
+    other = bytearray(data)
+    other[begin + 56] ^= 1  # the time when it was stored
+
+    with pytest.raises(
+        DivergedError, match=f"log offset {begin + 56}: expected 0x.., as in this log, found 0x"
+    ):
+        ship(log, bytes(other), begin, len(data))
+    assert log_bytes(slave) == data
+
+
+def test_a_stream_that_goes_on_elsewhere_is_divergence(master: MessageStore, slave: MessageStore) -> None:
+    data = log_bytes(master)
+    log, begin = begun(slave, data, len(data))
+
+    with pytest.raises(DivergedError, match=f"log offset {begin}: expected the master's log to go on here"):
+        log.take(Piece(begin - 1, memoryview(b"")))
+
+
+def test_a_master_that_has_nothing_more_to_compare_is_shorter(
+    master: MessageStore, slave: MessageStore
+) -> None:
+    data = log_bytes(master)
+    log, begin = begun(slave, data, len(data))
+    log.take(Piece(begin, memoryview(b"")))
+
+    with pytest.raises(DivergedError, match="its log is shorter, or begins behind"):
+        log.take(Piece(begin, memoryview(b"")))
+
+
+def test_heartbeats_mean_nothing_when_the_log_has_been_compared(
+    master: MessageStore, slave: MessageStore
+) -> None:
+    data = log_bytes(master)
+    log, begin = begun(slave, data, len(data))
+    ship(log, data, begin, len(data))
+    for _ in range(5):
+        assert not log.take(Piece(len(data), memoryview(b"")))
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "expected"),
+    [
+        (4, 0x00, "a record's size and magic"),
+        (0, 0x7F, "a record's size and magic"),
+        (3, 0xFF, "."),
+        (30, 0x01, "physicalOffset"),
+        (9, 0xFF, "bodyCRC"),
+        (300, 0x00, "bodyCRC"),
+    ],
+)
+def test_a_record_that_does_not_check_never_counts(
+    master: MessageStore, slave: MessageStore, at: int, value: int, expected: str
+) -> None:
+    data = bytearray(log_bytes(master))
+    second = int.from_bytes(data[:4], "big")
+    data[second + at] = value
+    log = ReplicaLog(slave.commit_log)
+    log.begin()
+    ship(log, bytes(data), 0, second)
+
+    with pytest.raises(DivergedError, match=expected):
+        ship(log, bytes(data), second, len(data))
+    assert slave.log.max_offset == second
+    assert log_bytes(slave) == data[:second]
+
+
+def test_an_empty_slave_begins_at_the_front_of_a_file_only(slave: MessageStore) -> None:
+    log = ReplicaLog(slave.commit_log)
+    log.begin()
+
+    with pytest.raises(DivergedError, match="a file that begins here"):
+        log.take(Piece(100, memoryview(b"x")))
+
+
+def test_an_empty_log_has_no_last_record(slave: MessageStore) -> None:
+    assert last_record_offset(slave.log) is None
+
+
+def test_a_closed_log_takes_nothing(master: MessageStore, slave: MessageStore) -> None:
+    data, log = log_bytes(master), ReplicaLog(slave.commit_log)
+    log.begin()
+    slave.commit_log.close()
+
+    with pytest.raises(OSError, match="no segment for what belongs at log offset 0"):
+        ship(log, data, 0, len(data))
