@@ -3,6 +3,7 @@
 import typer
 
 from .cli.bench import bench
+from .cli.compare import compare
 from .cli.determinism import determinism
 from .cli.explore import explore
 from .cli.fuzz import fuzz
@@ -12,9 +13,25 @@ from .cli.probe import probe
 from .cli.replays import replay_, shrink
 from .cli.run import run
 from .cli.search import search
+from .cli.soak import soak
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the program."""
-    for command in (run, list_, replay_, shrink, explore, search, fuzz, mutants, probe, determinism, bench):
+    commands = (
+        run,
+        list_,
+        replay_,
+        shrink,
+        explore,
+        search,
+        fuzz,
+        mutants,
+        probe,
+        determinism,
+        compare,
+        bench,
+        soak,
+    )
+    for command in commands:
         app.command(name=command.__name__.rstrip("_"))(command)

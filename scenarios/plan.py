@@ -10,9 +10,12 @@ from typing import Any
 
 from ..faults.aim import CrashPoint
 from ..faults.at_rest import RotPlan
+from ..faults.network_plan import NetworkPlan
 from ..faults.plan import FaultPlan
 from ..sim.choices import Stream
 from ..sim.disturbances import DisturbancePlan
+from .broker_runs.broker_plan import BrokerPlan
+from .cluster.cluster_plan import ClusterPlan
 from .realities import REALITIES
 
 STOPS = (
@@ -26,7 +29,8 @@ STOPS = (
 MOMENTS = ("before", "during", "after")
 
 
-_QUIET, _NO_ROT = DisturbancePlan(), RotPlan()
+_QUIET, _NO_ROT, _ALONE, _FAIR = DisturbancePlan(), RotPlan(), ClusterPlan(), NetworkPlan()
+_UNSERVED = BrokerPlan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Life:
     """Messages per producer in this life."""
     crash_point: str = ""
     """The operation's name, as `faults.aim` has them, in place of its number."""
+    node: int = 0
+    """Which machine of a cluster ends: 0 is the master, slaves count from 1. The others live on."""
 
     @property
     def is_stop(self) -> bool:
@@ -125,6 +131,17 @@ class Plan:
     """What becomes of files while the store is off."""
     starved_steps_max: int = 0
     """How long one task may have to stand back behind all others; 0: none has to."""
+    cluster: ClusterPlan = _ALONE
+    """The machines beside the store's own."""
+    network: NetworkPlan = _FAIR
+    """What happens between machines while there is traffic."""
+    broker: BrokerPlan = _UNSERVED
+    """How users reach the store."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Return whether it is of one store and nothing else: only such runs are drawn, and explored."""
+        return not self.cluster.slaves and not self.broker.serves
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON takes it."""
@@ -146,6 +163,12 @@ class Plan:
         _check_fields(DisturbancePlan, disturbances, "plan.disturbances")
         rotting = values.get("rot", {})
         _check_fields(RotPlan, rotting, "plan.rot")
+        cluster = values.get("cluster", {})
+        _check_fields(ClusterPlan, cluster, "plan.cluster")
+        network = values.get("network", {})
+        _check_fields(NetworkPlan, network, "plan.network")
+        broker = values.get("broker", {})
+        _check_fields(BrokerPlan, broker, "plan.broker")
         left_out = values.get("left_out", [])
         for number, name in enumerate(left_out):
             if not isinstance(name, str):
@@ -154,6 +177,9 @@ class Plan:
             "faults": FaultPlan(**values["faults"]),
             "disturbances": DisturbancePlan(**disturbances),
             "rot": RotPlan(**rotting),
+            "cluster": ClusterPlan(**cluster),
+            "network": NetworkPlan(**network),
+            "broker": BrokerPlan(**broker),
             "lives": tuple(Life(**life) for life in values["lives"]),
             "left_out": tuple(left_out),
         }
@@ -164,6 +190,9 @@ _JSON_KINDS: dict[Any, Any] = {
     FaultPlan: dict,
     DisturbancePlan: dict,
     RotPlan: dict,
+    ClusterPlan: dict,
+    NetworkPlan: dict,
+    BrokerPlan: dict,
     tuple[Life, ...]: list,
     tuple[str, ...]: list,
 }
@@ -231,6 +260,12 @@ class Ranges:
     """Fields of DisturbancePlan with the values to draw from."""
     rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
     """Fields of RotPlan with the values to draw from, beside what the disk has of its own."""
+    cluster: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
+    """Fields of ClusterPlan with the values to draw from."""
+    network: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
+    """Fields of NetworkPlan with the values to draw from."""
+    broker: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
+    """Fields of BrokerPlan with the values to draw from."""
     starved_steps_max: Sequence[int] = (0,)
     second_start: Sequence[bool] = (False,)
     index_slots: Sequence[int] = (0, 5, 40)
@@ -253,6 +288,11 @@ class Ranges:
         "round-robin",
     )
 
+    @property
+    def is_alone(self) -> bool:
+        """Return whether every plan drawn is of one store and nothing else."""
+        return not any(self.cluster.get("slaves", (0,))) and not any(self.broker.get("serves", (False,)))
+
     def with_faults(self, **faults: Sequence[float | str]) -> "Ranges":
         """Return ranges that draw these faults, too; one that was there is drawn from what is given now."""
         return replace(self, faults={**self.faults, **faults})
@@ -272,6 +312,9 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
     drawn["faults"] = FaultPlan(**_draw_named(stream, {**reality.faults, **ranges.faults}))
     drawn["rot"] = RotPlan(**_draw_named(stream, {**reality.rot, **ranges.rot}))
     drawn["disturbances"] = DisturbancePlan(**_draw_named(stream, ranges.disturbances))
+    drawn["cluster"] = ClusterPlan(**_draw_named(stream, ranges.cluster))
+    drawn["network"] = NetworkPlan(**_draw_named(stream, ranges.network))
+    drawn["broker"] = BrokerPlan(**_draw_named(stream, ranges.broker))
     policy_parameter = stream.pick(*POLICY_PARAMETERS[drawn["policy"]])
     lives = tuple(
         _draw_life(stream, ranges, drawn, reality.crashes, first=number == 0)
@@ -288,7 +331,17 @@ POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
 }
 """From what each policy's parameter is drawn, and what it is."""
 
-DRAWN_APART = ("policy_parameter", "lives", "faults", "rot", "disturbances", "left_out")
+DRAWN_APART = (
+    "policy_parameter",
+    "lives",
+    "faults",
+    "rot",
+    "disturbances",
+    "cluster",
+    "network",
+    "broker",
+    "left_out",
+)
 """Fields of a plan that are no pick from a range of their name."""
 _OPERATIONS_IN_LOAD = 24
 _OPERATIONS_IN_PERSIST = 12
@@ -323,4 +376,5 @@ def _draw_life(
         operation,
         stream.pick(MOMENTS, "moment"),
         messages_each,
+        node=stream.below(slaves + 1, "node") if (slaves := drawn["cluster"].slaves) else 0,
     )

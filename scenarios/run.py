@@ -27,13 +27,12 @@ from ..sim.machine import Machine
 from ..sim.policies import Policy
 from ..sim.policies.starving import Starving
 from ..sim.trace import Trace
-from ..store.errors import CorruptFileError
 from ..store.marks import collected
 from ..store.message_store import MessageStore
 from ..store.put_result import PutMessageStatus
 from ..store.world import Files
 from .crash_points import CrashPoints
-from .judging import excuses, promises
+from .judging import opening, promises
 from .judging.content import content_digest
 from .judging.ends import note_crash
 from .judging.evidence import Violation
@@ -41,7 +40,7 @@ from .judging.judge import BrokenPromise, Judge
 from .judging.ledger import Ledger
 from .judging.progress import Progress
 from .judging.removals import WatchedRemovals
-from .machine import CONFIG, config_of, world_of
+from .machine import config_of, world_of
 from .marks import RunMarks
 from .off_time import OffTime
 from .plan import Life, Plan
@@ -297,43 +296,13 @@ class Run:
             self._judge.recovery(store, disk)
         else:  # the same bytes would be judged the same
             self._check_idempotent(recovered, content_digest(store))
-        self._start(store, disk, machine)
+        self._progress.start(store)
+        opening.start(self._kernel, store, disk, machine)
         return store
 
-    def _start(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
-        """Start a store and what stands beside it. It may give up, and be killed, if the disk fails it."""
-        self._progress.start(store)
-        try:
-            store.start()
-        except OSError as error:
-            if not excuses.errors(disk) and not excuses.wants_of_space(disk):
-                raise
-            self._kernel.kill(machine)
-            raise MachineDied(machine.name) from error
-
     def _load(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
-        """Load a store. One that gives up because the disk failed it may be killed; any other must open."""
         self._progress.attach(store)
-        if self._kernel.trace is not None:
-            self._kernel.trace.tell(store)
-        try:
-            store.load()
-            progress = list(self._progress.load(store))
-        except Exception as error:
-            if isinstance(error, OSError) and (excuses.errors(disk) or excuses.wants_of_space(disk)):
-                self._kernel.kill(machine)
-                raise MachineDied(machine.name) from error
-            if isinstance(error, CorruptFileError) and self._judge.may_refuse:
-                raise BrokenPromise(f"refused by name: {error}") from error
-            is_progress = isinstance(error, CorruptFileError) and error.file.startswith(CONFIG)
-            self._judge.broken(
-                "META" if is_progress else "START",
-                f"the store cannot be opened: {type(error).__name__}: {error}",
-                "load",
-                "",
-                "",
-            )
-        self._judge.report(progress)
+        opening.load(self._kernel, self._judge, store, disk, machine, partial(self._progress.load, store))
 
     def _recover(self, name: str, judge: Callable[[MessageStore, Disk], None] | None = None) -> str:
         """Load a store from the last image, have it judged, and return its content's digest; nothing is started."""

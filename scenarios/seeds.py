@@ -17,7 +17,8 @@ from .failures.replay import breach_of_seed
 from .garbage import garbage_kept
 from .mutants.known import applied_mutant
 from .plan import Plan, draw_plan
-from .run import Outcome, Run
+from .run import Outcome
+from .runs import run_of
 from .scenario import Scenario
 
 
@@ -115,7 +116,7 @@ def _execute(
     scenario: Scenario, seed: int, trace: Trace | None = None, policy: Policy | None = None
 ) -> tuple[Choices, Outcome]:
     choices, plan = draw(scenario, seed)
-    return choices, guarded(Run(plan, choices, policy, trace).execute)
+    return choices, guarded(run_of(plan, choices, policy, trace).execute)
 
 
 def digest_of(scenario: Scenario, seed: int, trace: Trace | None = None) -> str:

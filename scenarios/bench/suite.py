@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ...store.config import FlushDiskType
+from .broker import broker_pulls, broker_sends
 from .dispatching import dispatch
 from .figure import Figure, Latency, Sample
 from .history import Histories
@@ -21,6 +22,7 @@ from .peers import PEERS, Peer
 from .puts import batch_puts, puts
 from .raw_disk import sequential_write, sync_of_a_page
 from .reads import pulls, queries
+from .real_store import real_pulls, real_puts, real_recovery_scan, why_missing
 from .simulated import crash_runs, crash_states, digest_overhead, kernel_steps, simulated_messages
 from .workplace import Settings, Workplace
 
@@ -54,12 +56,34 @@ def put_name(body: str, flush: str, producers: int) -> str:
     return f"put {body} {flush}, by {producers}"
 
 
+def real_name(what: str) -> str:
+    """Return what a measurement of the real store is called."""
+    return f"real store, {what}"
+
+
 def batch_name(body: str, flush: str) -> str:
     """Return what the measurement of one producer's batches of 32 is called."""
     return f"put {body} {flush}, batches"
 
 
 _PUT_FLOORS = {put_name("1 KiB", "async", 1): 40_000.0, batch_name("1 KiB", "async"): 120_000.0}
+
+
+_BROKER_CONNECTIONS = (1, 16)
+_BROKER_FLOORS = {("async", 16): 5_000.0}
+
+
+def _broker_sends() -> list[Measurement]:
+    return [
+        Measurement(
+            f"broker send {flush}, by {connections}",
+            "sends/s",
+            _BROKER_FLOORS.get((flush, connections)),
+            partial(broker_sends, flush=flush_type, connections=connections),
+        )
+        for flush_type, flush in _FLUSHES
+        for connections in _BROKER_CONNECTIONS
+    ]
 
 
 def _simulated(measure: Callable[[], float]) -> Callable[[Workplace], Sample]:
@@ -85,6 +109,15 @@ def _puts() -> list[Measurement]:
 
 
 _HISTORIES = Histories()
+
+_REAL_STORE = (
+    *(
+        Measurement(real_name(f"put {flush}"), "puts/s", None, partial(real_puts, body_bytes=1024, flush=how))
+        for how, flush in _FLUSHES
+    ),
+    Measurement(real_name("get"), "messages/s", None, partial(real_pulls, body_bytes=1024)),
+    Measurement(real_name("recovery"), "MB/s", None, real_recovery_scan),
+)
 
 MEASUREMENTS = (
     Measurement("kernel steps", "steps/s", 400_000.0, _simulated(kernel_steps)),
@@ -123,6 +156,9 @@ MEASUREMENTS = (
     Measurement("recovery scan with CRC", "MB/s", 400.0, recovery_scan),
     Measurement("recovery, a key each", "MB/s", None, partial(recovery_scan, keyed=True)),
     Measurement("load after a clean exit", "ms", None, clean_load),
+    *_broker_sends(),
+    Measurement("broker pull, by 8", "messages/s", None, partial(broker_pulls, connections=8)),
+    *(() if why_missing() else _REAL_STORE),
 )
 
 RATIOS = (
@@ -138,6 +174,15 @@ RATIOS = (
         6.0,
         put_name("1 KiB", "sync", 16),
         put_name("1 KiB", "sync", 1),
+    ),
+    *(
+        Ratio(f"{what} over real store", None, ours, real_name(what))
+        for what, ours in (
+            ("put async", put_name("1 KiB", "async", 1)),
+            ("put sync", put_name("1 KiB", "sync", 1)),
+            ("get", "get 1 KiB, 32 at a time"),
+            ("recovery", "recovery scan with CRC"),
+        )
     ),
 )
 

@@ -8,11 +8,14 @@ from rich.table import Table
 from ..present import plain_table
 from .figure import Figure
 from .peers import PEERS
+from .real_store import why_missing
 
 
 def tell_bench(console: Console, figures: Sequence[Figure], rounds: int) -> None:
     """Print the rates, and below them how long single calls took."""
     console.print(bench_table(figures, rounds))
+    if why_missing():
+        console.print(f"the real store was not measured: {why_missing()}", soft_wrap=True)
     if any(figure.latency for figure in figures):
         console.print()
         console.print(latency_table(figures))

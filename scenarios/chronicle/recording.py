@@ -5,7 +5,7 @@ from ..failures.breach import Record
 from ..failures.replay import Replayed, replay
 from ..garbage import garbage_kept
 from ..mutants.known import applied_mutant
-from ..run import Run
+from ..runs import run_of
 from ..scenario import Scenario
 from ..seeds import draw
 from .record import Chronicle, Subject
@@ -26,5 +26,5 @@ def chronicle_of_seed(
     recorder = Recorder()
     with garbage_kept(), applied_mutant(mutant):
         choices, plan = draw(scenario, seed)
-        outcome = Run(plan, choices, policy, recorder, ledger=recorder.ledger).execute()
+        outcome = run_of(plan, choices, policy, recorder, ledger=recorder.ledger).execute()
     return recorder.chronicle(Subject(scenario.name, scenario.claim, seed, mutant), outcome)

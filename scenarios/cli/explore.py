@@ -73,6 +73,8 @@ def explore(
 def _scenario(name: str, disk: str | None) -> Scenario:
     if name not in SCENARIOS:
         raise typer.BadParameter(f"no scenario {name}; `tornlog list` names them")
+    if not SCENARIOS[name].ranges.is_alone:
+        raise typer.BadParameter(f"{name} is about several machines; one store is explored")
     try:
         return SCENARIOS[name].narrowed(disk=disk)
     except ValueError as error:

@@ -53,6 +53,8 @@ def replay_(
     """Run a stored failure again, decision by decision, as far as the code still makes them."""
     failure = read_failure(file)
     breach = failure.original if original else failure.smallest
+    if (timeline or trace) and not breach.record.plan.is_alone:
+        raise typer.BadParameter("a run of several machines; one store is drawn", param_hint="--timeline")
     drawn: list[Path] = []
     with applied_mutant(failure.mutant):
         if timeline is None and trace is None:

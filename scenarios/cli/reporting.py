@@ -65,7 +65,8 @@ def leave_timelines(
         if failure.signature in left:
             continue
         timeline = ""
-        if drawn < TIMELINES_MAX and failure.smallest.steps <= TIMELINE_STEPS_MAX:
+        is_drawn = failure.smallest.steps <= TIMELINE_STEPS_MAX and failure.smallest.record.plan.is_alone
+        if drawn < TIMELINES_MAX and is_drawn:
             timeline = _draw(failure, out)
             drawn += 1
         file = paths[failure.signature].relative_to(out).as_posix()

@@ -119,6 +119,10 @@ def run(
         raise typer.BadParameter(
             "one run is drawn: expected one scenario and --seed", param_hint="--timeline"
         )
+    if (timeline or trace) and not scenarios[0].ranges.is_alone:
+        raise typer.BadParameter(
+            f"{scenarios[0].name} is about several machines; one store is drawn", param_hint="--timeline"
+        )
     seconds = seconds_in(time) if time is not None else (None if wanted is not None else 30.0)
     if not any(was_given(context, name) for name in context.params):
         out = Path("out")

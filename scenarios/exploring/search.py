@@ -15,7 +15,8 @@ from ..failures.failure import Failure
 from ..failures.replay import breach_of_seed
 from ..garbage import garbage_kept
 from ..mutants.known import applied_mutant
-from ..run import Outcome, Run
+from ..run import Outcome
+from ..runs import run_of
 from ..scenario import Scenario
 from ..seeds import draw
 
@@ -66,7 +67,7 @@ def search_schedules(
     def run(policy: Policy) -> tuple[Choices, Outcome]:
         with garbage_kept():
             choices, plan = draw(scenario, seed)
-            return choices, guarded(Run(plan, choices, policy).execute)
+            return choices, guarded(run_of(plan, choices, policy).execute)
 
     search = explore_schedules(run, bound, kind, limit, after)
     result = SearchResult(scenario.name, seed)

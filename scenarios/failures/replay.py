@@ -15,7 +15,8 @@ from ..garbage import garbage_kept
 from ..judging.ledger import Ledger
 from ..machine import ROOT
 from ..plan import Plan
-from ..run import Outcome, Run
+from ..run import Outcome
+from ..runs import run_of
 from .breach import Breach, Record, Size
 
 STORY_EVENTS = 30
@@ -87,7 +88,9 @@ def replay(
     """Run a record again as far as the code follows it: where it does not, nothing special happens."""
     choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
     with garbage_kept():
-        outcome = Run(record.plan, choices, schedule, trace, step_limit=step_limit, ledger=ledger).execute()
+        outcome = run_of(
+            record.plan, choices, schedule, trace, step_limit=step_limit, ledger=ledger
+        ).execute()
     made = Record(tuple(choices.decisions()), tuple(schedule.followed), record.plan)
     return Replayed(made, outcome, choices.unmet(), schedule.unmet, choices.changed())
 
@@ -100,7 +103,7 @@ def breach_of_seed(plan: Plan, decisions: list[Decision], outcome: Outcome) -> B
     mine = [decision for decision in decisions if decision.stream not in ("plan", "schedule")]
     trace, names = Trace(), CrashPoints(naming=True)
     choices, schedule = Choices.replaying(mine), Labelling(outcome.schedule)
-    again = Run(plan, choices, schedule, trace, crash_points=names).execute()
+    again = run_of(plan, choices, schedule, trace, crash_points=names).execute()
     if again.digest != outcome.digest or schedule.left or choices.unmet():
         raise ReplayDivergedError("run", 0, outcome.digest, again.digest)
     record = Record(tuple(mine), tuple(schedule.labelled), names.named(plan))

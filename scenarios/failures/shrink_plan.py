@@ -6,15 +6,19 @@ Each edit keeps the rest of the record in step where names tell how: without a l
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ...faults.aim import CrashPoint
+from ...faults.network_plan import NetworkPlan
 from ...faults.plan import FaultPlan
 from ...sim.shrink import Search
+from ..cluster.cluster_plan import ClusterPlan
 from ..plan import Life, Plan
 from ..run import HEAL_MESSAGES_EACH
 from ..users.traffic import message_names
 from .breach import Record
+
+_Part = TypeVar("_Part", FaultPlan, NetworkPlan)
 
 _PLAIN = {
     "heals": False,
@@ -41,6 +45,26 @@ _PLAIN = {
     "recover_whole_log": True,
 }
 """What each feature is when it is off, in the order in which they are tried."""
+
+_PLAIN_CLUSTER: dict[str, Any] = {
+    "slaves": 1,
+    "gathers": False,
+    "transfer_batch_bytes": 32_768,
+    "slave_sync_flush": False,
+    "sync_master": False,
+}
+"""What a cluster is in its plainest form, in the order in which it is tried."""
+
+_PLAIN_BROKER: dict[str, Any] = {
+    "consumer_restart_chance": 0.0,
+    "tasks_each": 1,
+    "sends_max": 1,
+    "commits_with_pulls": True,
+    "pull_messages_max": 32,
+    "buffer_bytes": 65_536,
+    "off_ms_max": 1,
+}
+"""What is plain of a broker and its clients, in the order in which it is tried."""
 
 _SIZES = {
     "producers": 1,
@@ -73,6 +97,10 @@ def shrink_workload(search: Search[Record]) -> None:
         for name, value in _PLAIN.items():
             search.attempt(_planned(search.best, **{name: value}))
     _shrink_faults(search)
+    if search.best.plan.cluster.slaves:
+        _shrink_cluster(search)
+    if search.best.plan.broker.serves:
+        _shrink_broker(search)
     _lower(search, "producers")
     for number in range(len(search.best.plan.lives)):
         search.lower(
@@ -179,18 +207,44 @@ def without_life(record: Record, gone: int) -> Record:
 
 
 def _shrink_faults(search: Search[Record]) -> None:
-    """Switch faults off: all, or each that can be."""
+    """Switch faults off, of disks and of the network: all, or each that can be."""
 
     def chances(record: Record) -> list[str]:
-        faults = record.plan.faults
-        names = (field.name for field in fields(FaultPlan) if field.name.endswith("_chance"))
-        return [name for name in names if getattr(faults, name)]
+        return [*_chances(record.plan.faults), *_chances(record.plan.network)]
 
     def keeping(record: Record, kept: Sequence[str]) -> Record:
-        gone: dict[str, Any] = {name: 0.0 for name in chances(record) if name not in kept}
-        return _planned(record, faults=replace(record.plan.faults, **gone))
+        plan = record.plan
+        return _planned(record, faults=_only(plan.faults, kept), network=_only(plan.network, kept))
 
     search.drop_parts(chances, keeping)
+
+
+def _chances(part: FaultPlan | NetworkPlan) -> list[str]:
+    """Return the faults that a part of a plan switches on; no name is in both parts."""
+    names = (field.name for field in fields(part) if field.name.endswith("_chance"))
+    return [name for name in names if getattr(part, name)]
+
+
+def _only(part: _Part, kept: Sequence[str]) -> _Part:
+    """Return a part of a plan with all other faults off."""
+    gone: dict[str, Any] = {name: 0.0 for name in _chances(part) if name not in kept}
+    return replace(part, **gone)
+
+
+def _shrink_cluster(search: Search[Record]) -> None:
+    """Do with fewer machines, and with what they are by default."""
+    search.attempt(_planned(search.best, cluster=ClusterPlan()))
+    for name, value in _PLAIN_CLUSTER.items():
+        if not search.best.plan.is_alone:
+            cluster = replace(search.best.plan.cluster, **{name: value})
+            search.attempt(_planned(search.best, cluster=cluster))
+
+
+def _shrink_broker(search: Search[Record]) -> None:
+    """Let a broker and its clients be as they are by default."""
+    for name, value in _PLAIN_BROKER.items():
+        broker = replace(search.best.plan.broker, **{name: value})
+        search.attempt(_planned(search.best, broker=broker))
 
 
 def _lower(search: Search[Record], name: str) -> None:

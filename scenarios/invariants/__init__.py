@@ -2,7 +2,8 @@
 
 CHECKERS judge a store after each recovery. `pos`, `ckpt` and `status` ask the simulated disk as the run goes, `live`
 and `read` judge what users met, `iso` what a second instance does, `clean` also each file that retention removes,
-`meta` what a start finds beside the log. START, IDEMPOTENT and what the kernel reports under LIVE are in scenarios.run.
+`meta` what a start finds beside the log, `rep` slaves and their master. START, IDEMPOTENT and what the kernel reports
+under LIVE are in scenarios.run, ONCE is in scenarios.broker_runs.
 """
 
 from ..judging.evidence import Invariant
@@ -42,5 +43,7 @@ INVARIANTS: dict[str, str] = {
     "REDEL": "what is delivered again after a crash is bounded by the last durable progress; a restart repeats nothing",
     "CLEAN": "retention removes the oldest segments only, as many as asked for, and none that is needed",
     "TX": "a transaction is asked about until it is decided or given up; a decided one is not, and none is lost",
+    "REP": "a slave's log is a prefix of its master's, and it has what it acknowledges; one that does not fit says so",
+    "ONCE": "what clients sent is there as often as their sends were, or may have been, carried out; nothing else is",
     "IDEMPOTENT": "recovering again changes nothing",
 }

@@ -38,7 +38,12 @@ def answer_ms_max(plan: Plan) -> int | None:
     """
     if _may_slow(plan) or _may_disturb(plan):
         return None
-    return 20 + plan.sync_ms_max * 8 * (plan.producers + 1)
+    return 20 + plan.sync_ms_max * 8 * (plan.producers + 1) + _slave_ms_max(plan)
+
+
+def _slave_ms_max(plan: Plan) -> int:
+    """Return how long a put may wait for a slave in ms."""
+    return plan.cluster.slave_timeout_ms if plan.cluster.sync_master else 0
 
 
 def _may_slow(plan: Plan) -> bool:

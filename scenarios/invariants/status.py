@@ -53,6 +53,11 @@ def check(
         waited_ms = _waited_ms(put)
         if waited_ms < plan.sync_flush_timeout_ms and not excuses.sync_errors(disk):
             return _lie(put, f"timed out after {waited_ms} ms", f"{plan.sync_flush_timeout_ms} ms", status)
+    elif status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT and plan.cluster.sync_master:
+        if (waited_ms := _waited_ms(put)) < plan.cluster.slave_timeout_ms and not stopping:
+            return _lie(put, f"timed out after {waited_ms} ms", f"{plan.cluster.slave_timeout_ms} ms", status)
+    elif status is PutMessageStatus.SLAVE_NOT_AVAILABLE and plan.cluster.sync_master:
+        return ()  # how a slave is doing is no secret to its master
     elif status is PutMessageStatus.MESSAGE_ILLEGAL:
         if legal:
             return _lie(put, "a good message was refused", "PUT_OK", status)

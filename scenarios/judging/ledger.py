@@ -38,7 +38,12 @@ class Knowledge(Enum):
     UNKNOWN = "unknown"
 
 
-_STORED_OR_NOT = (PutMessageStatus.FLUSH_DISK_TIMEOUT, PutMessageStatus.UNKNOWN_ERROR)
+_STORED_OR_NOT = (
+    PutMessageStatus.FLUSH_DISK_TIMEOUT,
+    PutMessageStatus.FLUSH_SLAVE_TIMEOUT,
+    PutMessageStatus.SLAVE_NOT_AVAILABLE,
+    PutMessageStatus.UNKNOWN_ERROR,
+)
 
 
 class Detour(NamedTuple):

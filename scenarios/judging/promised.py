@@ -46,6 +46,8 @@ SCHED         yes          yes          yes          yes       yes yes   yes    
 REDEL         yes          yes          yes          yes       yes yes   yes          yes       -          -
 CLEAN         yes          yes          yes          yes       yes yes   yes          yes       -          -
 TX            yes          yes          yes          yes       yes yes   yes          yes       -          -
+REP           yes          yes          yes          yes       yes yes   yes          yes       -          -
+ONCE          yes          yes          yes          yes       yes yes   yes          yes       -          -
 IDEMPOTENT    yes          yes          yes          yes       yes yes   yes          yes       yes        -
 """
 

@@ -42,6 +42,7 @@ def run_scenario(
             facts.add(result.fired, result.crashes)
             if result.plan is not None:
                 facts.enable(enabled_kinds(result.plan.faults))
+                facts.enable(enabled_kinds(result.plan.network))
             if tally.errors:
                 return f"the harness failed: {tally.errors[0]}"
             if result.failure is not None:

@@ -62,6 +62,8 @@ class Traffic:
         """What consumers commit to, and begin from."""
         self.transactions: TransactionTraffic | None = None
         """Who decides about half messages, if producers put some."""
+        self.on_answer: Callable[[PutEntry, PutMessageResult], Iterable[Violation]] | None = None
+        """Who else judges an answer."""
         self.room: Room | None = None
         """The disk's, if there is an end to it."""
         self._stop: StopDue | None = None
@@ -294,6 +296,8 @@ class Traffic:
         )
         if untrue:
             self._report(untrue)
+        if self.on_answer is not None:
+            self._report(self.on_answer(first, result))
         late = live.check_answer(self._answer_ms_max, first, self._ledger.puts, self._overtaken_ms_max)
         if late:
             self._report(late)

@@ -126,6 +126,7 @@ def test_no_exception_from_the_ban_covers_more_than_the_doors_themselves(
     ]
     assert set(in_simulation) <= {
         "store/commands.py",
+        "store/broker/commands.py",
         "sim/choices.py",
         "sim/doors.py",
         "sim/guard.py",

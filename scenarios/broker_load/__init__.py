@@ -1,0 +1,1 @@
+"""Load for a broker that runs in a process of its own: clients that send and pull, over this machine's sockets."""

@@ -1,0 +1,277 @@
+"""One run of a broker that clients talk to over a network: it dies and comes back, they go on as clients do.
+
+    draw a plan → lives: the broker starts, producers are given messages, it ends → heal: everything must be answered,
+    shown to consumers, and found after a clean stop
+
+Clients outlive the broker: what a life ends in the midst of, they send again to the next. A director, a machine that
+nothing happens to, conducts all this. Disks are honest here; what disks do to stores is the matter of other runs.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from ...faults.disk import Disk
+from ...faults.image import Image
+from ...faults.network import NetworkFaults
+from ...faults.profiles import PROFILES
+from ...sim.choices import Choices
+from ...sim.disturbances import Disturbances
+from ...sim.kernel import Kernel
+from ...sim.machine import Machine
+from ...sim.network.hosts import SimNetwork
+from ...sim.policies import Policy
+from ...sim.policies.starving import Starving
+from ...sim.trace import Trace
+from ...store.marks import collected
+from ...store.world import World
+from ..crash_points import CrashPoints
+from ..judging.judge import BrokenPromise, Judge
+from ..judging.ledger import Ledger
+from ..lasting_disk import LastingDisk
+from ..marks import RunMarks
+from ..plan import Life, Plan
+from ..policies import policy_of
+from ..run import HEAL_MESSAGES_EACH, STEP_LIMIT, Outcome
+from ..users.traffic import message_names
+from .broker_node import ADDRESS, TRANSACTION_MS, BrokerNode
+from .client_ledger import ClientLedger, topic_of_users
+from .consumer import Consumer
+from .producer import Producer
+
+PRODUCERS_HOST, CONSUMERS_HOST = "10.0.0.2", "10.0.0.3"
+TIME_LIMIT_NS = 7_200 * 1_000_000_000
+SETTLE_MS_MAX = 90_000
+"""How long clients may take, once all is well, until everything is answered and shown: an answer that never comes is
+waited for a little longer than a pull may be held, and a connection that was lost is found out by then."""
+DECIDED_MS = 20 * TRANSACTION_MS
+"""How long half messages are given until they are decided or given up: they are asked about 15 times."""
+_LOOK_MS = 100
+_HEAL = Life("stop", "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
+
+
+class BrokerRun:
+    """One run of one plan with a broker. As `Run`, which see."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        choices: Choices,
+        policy: Policy | None = None,
+        trace: Trace | None = None,
+        *,
+        crash_points: CrashPoints | None = None,
+        step_limit: int | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.crash_points = crash_points or CrashPoints()
+        self._plan = plan
+        self._choices = choices
+        self._policy = policy or policy_of(plan, choices)
+        self._kernel = Kernel(self._policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
+        self._links = NetworkFaults(self._kernel, choices.stream("network"), plan.network)
+        self._network = SimNetwork(self._kernel, self._links, buffer_bytes=plan.broker.buffer_bytes)
+        self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
+        self._director = self._kernel.machine("director")
+        self._judge = Judge(plan, self._kernel, Ledger() if ledger is None else ledger, choices.stream)
+        self._clients = ClientLedger(plan.sync_flush)
+        self._broker = BrokerNode(plan, self._judge, self._clients)
+        self._producers: list[Producer] = []
+        self._consumers: list[Consumer] = []
+        self._outcome = Outcome(plan)
+        self._lasting = LastingDisk(plan, self._kernel, choices.stream)
+        self._marks = RunMarks(plan, Counter())
+
+    @property
+    def on_image(self) -> Callable[[Image], None]:
+        """Return what is called with each image that the broker's machine is about to find on its disk."""
+        return self._lasting.on_image
+
+    @on_image.setter
+    def on_image(self, on_image: Callable[[Image], None]) -> None:
+        self._lasting.on_image = on_image
+
+    def execute(self) -> Outcome:
+        """Run, and return what came of it. Raises only what is wrong with the harness itself."""
+        outcome, kernel = self._outcome, self._kernel
+        with kernel, collected() as hits:
+            self._marks = RunMarks(self._plan, hits)
+            try:
+                with self._judge.judged_errors():
+                    kernel.run(self._director, self._conduct, time_limit_ns=TIME_LIMIT_NS)
+            except BrokenPromise:
+                pass
+            outcome.digest = kernel.digest()
+        outcome.marks = +hits
+        outcome.violations = self._judge.violations
+        outcome.fired += self._links.fired + self._disturbances.fired
+        if isinstance(self._policy, Starving):
+            outcome.fired += self._policy.fired
+        outcome.fired += self._lasting.fired
+        outcome.messages = len(self._clients.sends)
+        outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
+        outcome.steps = kernel.steps
+        outcome.virtual_ns = kernel.now_ns
+        outcome.schedule = kernel.schedule
+        return outcome
+
+    def _conduct(self) -> None:
+        """Let it all happen, as the director."""
+        self._start_clients()
+        self._disturbances.start()
+        stream = self._choices.stream("between lives")
+        for number, life in enumerate(self._plan.lives):
+            self._live(number, life)
+            self._director.tasks.sleep(stream.between(1, self._plan.broker.off_ms_max, "ms off"))
+            for consumer in self._consumers:
+                if stream.chance(self._plan.broker.consumer_restart_chance, "a consumer restarts"):
+                    consumer.restart()
+        self._heal()
+
+    def _start_clients(self) -> None:
+        plan, report = self._plan, self._judge.report
+        sending, pulling = (
+            self._client("producers", PRODUCERS_HOST),
+            self._client("consumers", CONSUMERS_HOST),
+        )
+        for number in range(plan.producers):
+            stream = self._choices.stream(f"producer-{number}")
+            producer = Producer(plan, number, sending, ADDRESS, self._clients, stream, report)
+            self._producers.append(producer)
+            sending.tasks.spawn(f"producer-{number}", producer.run)
+        queues = [
+            (topic_of_users(topic), number)
+            for topic in range(plan.topics)
+            for number in range(plan.queues_per_topic)
+        ]
+        for number in range(plan.consumers):
+            own = queues[number :: plan.consumers]
+            consumer = Consumer(plan, pulling, ADDRESS, self._clients, own, report)
+            self._consumers.append(consumer)
+            consumer.start()
+
+    def _client(self, name: str, host: str) -> World:
+        machine = self._kernel.machine(name)
+        disk = Disk(self._kernel, self._choices.stream(f"{name}/disk"))
+        return World(machine.clock, machine.tasks, disk.mount(machine), self._network.join(machine, host))
+
+    # -- lives -------------------------------------------------------------------------------------
+
+    def _live(self, number: int, life: Life) -> None:
+        """Let the broker start, give producers their messages, and end it."""
+        self.crash_points.begin_life(number)
+        self._boot(number, life)
+        self._give(number, life.messages_each)
+        while self._broker.is_alive and not self._are_idle():
+            self._director.tasks.sleep(_LOOK_MS)
+        self._finish(life)
+
+    def _give(self, number: int, messages_each: int) -> None:
+        for index, producer in enumerate(self._producers):
+            producer.give(message_names(self._plan, number, index, messages_each))
+
+    def _are_idle(self) -> bool:
+        return all(producer.is_idle for producer in self._producers)
+
+    def _boot(self, number: int, life: Life | None) -> None:
+        """Switch the broker's machine on and start it; life: what it is to end in."""
+        disk = self._lasting.find(f"disk-{number}", faulty=life is not None)
+        machine = self._kernel.machine(f"life-{number}")
+        door = self._network.join(machine, self._broker.host)
+        if life is not None:
+            door.dies_silently = life.profile != "process-kill"
+            if life.ending == "crash in load":
+                self.crash_points.arm(disk, life)
+        self._run_on(machine, "boot", partial(self._broker.boot, machine, disk, door))
+        if life is not None and life.ending != "crash in load":
+            self.crash_points.arm(disk, life)
+
+    def _run_on(self, machine: Machine, name: str, body: Callable[[], None]) -> None:
+        self._kernel.spawn(machine, name, body).join(None)
+
+    def _finish(self, life: Life) -> None:
+        """End a broker that has not died of itself, and keep what it leaves."""
+        broker = self._broker
+        machine, disk, door = broker.running
+        if broker.is_alive and life.is_stop:
+            self._run_on(machine, "stop", broker.stop)
+            door.dies_silently = False
+            self._kernel.kill(machine)
+            self._clients.note_stop()
+            self._lasting.leave_after_stop(disk)
+            return
+        profile = PROFILES[life.profile]
+        self._outcome.crashes += 1
+        self._kernel.kill(machine)
+        self._marks.note_end(life, disk, crashed=True, recovered=broker.store is not None)
+        flushed_where = 0
+        if broker.store is not None:
+            self._judge.claims(broker.store, disk)
+            flushed_where = broker.store.log.flushed_where.get()
+        self._clients.note_crash(profile, flushed_where=flushed_where)
+        self._lasting.leave_after_crash(disk, profile)
+
+    # -- in the end --------------------------------------------------------------------------------
+
+    def _heal(self) -> None:
+        """For safety, look at what is left. For liveness, let all be well, and see everything answered and shown."""
+        number = len(self._plan.lives)
+        self._disturbances.stop()
+        if self._plan.heals:
+            self._network.heal()
+            self._boot(number, None)
+            for producer in self._producers:
+                producer.insists = True
+            for consumer in self._consumers:
+                consumer.insists = True
+            self._give(number, HEAL_MESSAGES_EACH)
+            self._await_all_answered()
+            if self._plan.transaction_chance:
+                self._director.tasks.sleep(DECIDED_MS)
+            self._await_all_shown()
+            self._finish(_HEAL)
+        machine = self._kernel.machine("after")
+        disk = self._lasting.find("after", faulty=False)
+        self._run_on(
+            machine,
+            "look",
+            partial(
+                self._broker.look,
+                machine,
+                disk,
+                settled=self._plan.heals,
+                shown=self._plan.heals and self._plan.consumers > 0,
+            ),
+        )
+
+    def _await_all_answered(self) -> None:
+        deadline_ns = self._deadline_ns()
+        while not self._are_idle():
+            if self._kernel.now_ns > deadline_ns:
+                left = sum(not producer.is_idle for producer in self._producers)
+                self._judge.broken("LIVE", "sends are not answered", "producers", "all done", f"{left} not")
+            self._director.tasks.sleep(_LOOK_MS)
+
+    def _await_all_shown(self) -> None:
+        deadline_ns = self._deadline_ns()
+        while behind := self._behind():
+            if self._kernel.now_ns > deadline_ns:
+                self._judge.broken(
+                    "LIVE", "consumers do not catch up", "delivery", "all queues", ", ".join(behind)
+                )
+            self._director.tasks.sleep(_LOOK_MS)
+
+    def _behind(self) -> list[str]:
+        """Return the queues of which consumers have not been given everything."""
+        store = self._broker.store
+        assert store is not None, "it has been loaded"
+        return [
+            f"{topic}/{queue_id} {position} of {end}"
+            for consumer in self._consumers
+            for (topic, queue_id), position in consumer.positions.items()
+            if (end := store.get_max_offset_in_queue(topic, queue_id))
+            > (-1 if position is None else position)
+        ]
+
+    def _deadline_ns(self) -> int:
+        return self._kernel.now_ns + SETTLE_MS_MAX * 1_000_000

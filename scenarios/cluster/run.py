@@ -1,0 +1,439 @@
+"""One run of a cluster: a master and its slaves, of which one ends at a time while the others live on.
+
+    draw a plan → lives: whoever is off starts, traffic at the master, one machine ends → heal: slaves catch up, or say
+    why not → the master's disk is lost for good: each slave is opened as a master
+
+Users talk to the master as they do in a run of one store, and it is judged likewise. A slave that dies while there is
+traffic comes back while there is. One referee, a machine that nothing happens to, conducts all this.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from ...faults.damage import Damage
+from ...faults.disk import Disk
+from ...faults.image import Image
+from ...faults.network import NetworkFaults
+from ...faults.plan import FaultPlan
+from ...faults.profiles import PROFILES
+from ...faults.timing import SyncTiming
+from ...sim.choices import Choices
+from ...sim.kernel import Kernel
+from ...sim.machine import Machine
+from ...sim.network.hosts import SimNetwork
+from ...sim.policies import Policy
+from ...sim.policies.starving import Starving
+from ...sim.trace import Trace
+from ...store.config import BrokerRole, FlushDiskType
+from ...store.formats.replication import REPORT_BYTES, decode_report
+from ...store.marks import collected
+from ...store.message_store import MessageStore
+from ...store.network import Network
+from ...store.put_result import PutMessageStatus
+from ...store.replication.ha_service import HAService
+from ...store.world import World
+from ..crash_points import CrashPoints
+from ..invariants import CHECKERS, pos, rep
+from ..judging import opening, promises
+from ..judging.ends import note_crash
+from ..judging.evidence import Evidence
+from ..judging.judge import BrokenPromise, Judge
+from ..judging.ledger import Ledger
+from ..judging.master_history import MasterHistory
+from ..judging.recovered import RecoveredStore, read_store
+from ..judging.replicas import Replicas
+from ..machine import config_of
+from ..marks import RunMarks
+from ..plan import Life, Plan
+from ..policies import policy_of
+from ..run import HEAL_MESSAGES_EACH, STEP_LIMIT, Outcome
+from ..users.traffic import Traffic
+from .node import Node
+from .watched_network import Sending, WatchedNetwork
+
+MASTER = "10.0.0.1"
+HA_PORT = 10912
+TIME_LIMIT_NS = 3_600 * 1_000_000_000
+SETTLE_MS_MAX = 60_000
+"""How long a slave may take to catch up, or to find that it cannot, once the network is well: a connection that was
+lost is found out in 20 s, another is made within 5, and two heartbeats tell that a master has nothing more."""
+_GATHER_MS_MAX = 8_000
+_LOOK_MS = 200
+"""How often the referee looks whether a slave has died."""
+_HEAL = Life("stop", "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
+_OFF = Life("crash at rest", "nothing-lost", -1, "after", 0)
+_OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
+"""Checkers that need nothing but a store: of a slave, whose log may be an older one of its master's."""
+
+
+class ClusterRun:
+    """One run of one plan with slaves. As `Run`, which see."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        choices: Choices,
+        policy: Policy | None = None,
+        trace: Trace | None = None,
+        *,
+        crash_points: CrashPoints | None = None,
+        step_limit: int | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.on_image: Callable[[Image], None] = _nobody
+        """Called with each image that a machine is about to find on its disk."""
+        self._plan = plan
+        self._choices = choices
+        self._policy = policy or policy_of(plan, choices)
+        self._kernel = Kernel(self._policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
+        self._links = NetworkFaults(self._kernel, choices.stream("network"), plan.network)
+        self._network = SimNetwork(self._kernel, self._links)
+        self._referee = self._kernel.machine("referee")
+        self._ledger = Ledger() if ledger is None else ledger
+        self._judge = Judge(plan, self._kernel, self._ledger, choices.stream)
+        self._history = MasterHistory()
+        self._replicas = Replicas()
+        self._outcome = Outcome(plan)
+        self._disks: list[Disk] = []
+        self._bad_sectors: dict[str, list[Damage]] = {}
+        self._marks = RunMarks(plan, Counter())
+        self.crash_points = crash_points or CrashPoints()
+        self._master, *self._slaves = _nodes_of(plan)
+
+    def execute(self) -> Outcome:
+        """Run, and return what came of it. Raises only what is wrong with the harness itself."""
+        outcome, kernel = self._outcome, self._kernel
+        with kernel, collected() as hits:
+            self._marks = RunMarks(self._plan, hits)
+            try:
+                with self._judge.judged_errors():
+                    kernel.run(self._referee, self._conduct, time_limit_ns=TIME_LIMIT_NS)
+            except BrokenPromise:
+                pass
+            outcome.digest = kernel.digest()
+        outcome.marks = +hits
+        outcome.violations = self._judge.violations
+        outcome.fired += self._links.fired
+        if isinstance(self._policy, Starving):
+            outcome.fired += self._policy.fired
+        for disk in self._disks:
+            outcome.fired += disk.fired
+        outcome.messages = len(self._ledger.puts)
+        outcome.put_us = Counter(
+            (put.answered_ns - put.asked_ns) // 1000
+            for put in self._ledger.puts
+            if put.status is PutMessageStatus.PUT_OK and put.answered_ns is not None
+        )
+        outcome.steps = kernel.steps
+        outcome.virtual_ns = kernel.now_ns
+        outcome.schedule = kernel.schedule
+        return outcome
+
+    @property
+    def _nodes(self) -> list[Node]:
+        return [self._master, *self._slaves]
+
+    def _conduct(self) -> None:
+        """Let it all happen, as the referee."""
+        for number, life in enumerate(self._plan.lives):
+            self._live(number, life)
+        self._heal()
+        self._take_over()
+
+    # -- lives -------------------------------------------------------------------------------------
+
+    def _live(self, number: int, life: Life) -> None:
+        """Let whoever is off start, users do their work, and one machine end."""
+        victim = self._nodes[life.node % len(self._nodes)]
+        self.crash_points.begin_life(number)
+        for node in self._nodes:
+            if node.is_alive:
+                assert node.disk is not None, "it is on"
+                node.disk.disarm()
+                if node is victim:
+                    self.crash_points.arm(node.disk, life)
+            else:
+                self._boot(node, number, life if node is victim else None)
+        if self._plan.cluster.gathers:
+            self._gather()
+        self._let_users_work(number, life, victim)
+        self._finish(victim, life)
+
+    def _gather(self) -> None:
+        """Give slaves time to follow the master, if they can."""
+        due_ns = self._kernel.now_ns + _GATHER_MS_MAX * 1_000_000
+        while self._kernel.now_ns < due_ns and any(
+            slave.is_alive and slave.client.diverged is None and not slave.client.is_following
+            for slave in self._slaves
+        ):
+            self._referee.tasks.sleep(_LOOK_MS)
+
+    def _let_users_work(self, number: int, life: Life, victim: Node) -> None:
+        """Let users put to the master until they are done, or it dies; a slave that dies comes back."""
+        if not self._master.is_alive:
+            return
+        store, disk, machine = self._master.running
+        traffic = Traffic(
+            self._plan,
+            number,
+            self._kernel,
+            store,
+            disk,
+            self._ledger,
+            self._judge.report,
+            self._choices.stream,
+        )
+        if self._plan.cluster.sync_master:
+            traffic.on_answer = partial(rep.check_answer, store, self._replicas)
+
+        def work() -> None:
+            traffic.run(life.messages_each)
+            self._judge.catch_up(store, disk)
+            self._judge.claims(store, disk)
+
+        users = self._kernel.spawn(machine, "users", work)
+        while not users.join(_LOOK_MS):
+            if victim in self._slaves and not victim.is_alive:
+                self._note_end(victim, life)
+                self._boot(victim, number, None, again="-again")
+
+    def _finish(self, node: Node, life: Life) -> None:
+        """End a machine that has not died of itself, and keep what it leaves."""
+        if node.is_alive and life.is_stop and self._stops(node):
+            node.leave_after_stop()
+            if node is self._master:
+                promises.note_stop(self._ledger)
+            return
+        if node.is_alive:
+            assert node.machine is not None, "it is on"
+            self._kernel.kill(node.machine)
+        self._note_end(node, life)
+
+    def _stops(self, node: Node) -> bool:
+        """Stop a store and what stands beside it; False if that was not clean, and the machine died of it."""
+        store, disk, machine = node.running
+
+        def stop() -> None:
+            self._judge.stop(store, disk, machine, clean=self._shut_down(node))
+
+        self._kernel.spawn(machine, "stop", stop).join(None)
+        if not machine.alive:
+            return False
+        assert node.door is not None, "it is on"
+        node.door.dies_silently = False
+        self._kernel.kill(machine)
+        return True
+
+    def _shut_down(self, node: Node) -> bool:
+        assert node.store is not None, "it has been loaded"
+        assert node.ha is not None, "it has been started"
+        node.ha.shutdown()
+        return node.store.shutdown()
+
+    def _note_end(self, node: Node, life: Life) -> None:
+        """Note what a machine had promised that died, and keep what it leaves."""
+        disk, profile = node.disk, PROFILES[life.profile]
+        assert disk is not None, "it has been on"
+        self._outcome.crashes += 1
+        if node is self._master:
+            self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
+            note_crash(self._plan, self._judge, self._ledger, node.store, disk, profile)
+            self._judge.note_damage(node.config, disk.damage)
+        else:
+            flushed_where = 0
+            if node.store is not None:
+                self._judge.report(pos.check(node.store, disk))
+                flushed_where = node.store.log.flushed_where.get()
+            sync_flush = self._plan.cluster.slave_sync_flush
+            self._replicas.crashed(node.host, profile, sync_flush=sync_flush, flushed_where=flushed_where)
+        node.leave_after_crash(profile)
+        self._bad_sectors[node.name] = disk.bad_sectors
+
+    # -- machines ----------------------------------------------------------------------------------
+
+    def _boot(self, node: Node, number: int, life: Life | None, again: str = "") -> None:
+        """Switch a machine on and start its store; life: the one that it is to end in, if it is."""
+        disk = self._disk_for(
+            node, f"{node.name}{again}/disk-{number}", faulty=number < len(self._plan.lives)
+        )
+        machine = self._kernel.machine(f"{node.name}{again}-life-{number}")
+        door = self._network.join(machine, node.host)
+        if life is not None:
+            door.dies_silently = life.profile != "process-kill"
+            self.crash_points.arm(disk, life)
+        node.power_on(machine, disk, door)
+        if node is self._master:
+            self._ledger.begin_life()
+        self._kernel.spawn(machine, "boot", partial(self._start, node, machine, disk, door)).join(None)
+
+    def _disk_for(self, node: Node, stream: str, *, faulty: bool) -> Disk:
+        """Return what a machine finds: the disk that a killed process has left, or one made of an image."""
+        if node.kept_disk is not None:
+            node.kept_disk.fired["crash process-kill"] += 1  # nobody asks it for an image of that crash
+            node.kept_disk.disarm()  # the last life may have died of something else first
+            return node.kept_disk
+        if node.image is not None:
+            self.on_image(node.image)
+        disk = Disk(
+            self._kernel,
+            self._choices.stream(stream),
+            image=node.image,
+            timing=SyncTiming(base_ns_max=self._plan.sync_ms_max * 1_000_000),
+            faults=self._plan.faults if faulty else FaultPlan(),
+            bad_sectors=self._bad_sectors.get(node.name, []) if faulty else [],
+        )
+        self._disks.append(disk)
+        return disk
+
+    def _start(self, node: Node, machine: Machine, disk: Disk, door: Network) -> None:
+        """Load a store, judge what recovery made of the last life, and start it and its replication."""
+        network = WatchedNetwork(door, partial(self._before_answering, node), partial(self._reports_of, node))
+        store = self._load(node, machine, disk, network)
+        opening.start(self._kernel, store, disk, machine)
+        node.ha = HAService(store.world, store, listen_host=node.host)
+        node.ha.start()
+
+    def _load(self, node: Node, machine: Machine, disk: Disk, network: Network | None) -> MessageStore:
+        store = MessageStore(World(machine.clock, machine.tasks, disk.mount(machine), network), node.config)
+        opening.load(self._kernel, self._judge, store, disk, machine)
+        node.store = store
+        if node is self._master:
+            self._judge.recovery(store, disk)
+            self._history.begin(store.log)
+        else:
+            self._judge_slave(node, store)
+        return store
+
+    def _judge_slave(self, node: Node, store: MessageStore) -> RecoveredStore:
+        found = read_store(store)
+        evidence = Evidence(self._ledger, found)
+        for name in _OF_LOG_AND_QUEUES:
+            self._judge.report(CHECKERS[name](evidence))
+        self._judge.report(rep.check_prefix(node.name, store, self._history))
+        self._judge.report(rep.check_kept(node.name, store, self._replicas.held.get(node.host)))
+        self._replicas.recovered(node.host, store)
+        return found
+
+    # -- what goes over the network ----------------------------------------------------------------
+
+    def _before_answering(self, node: Node, data: bytes) -> None:
+        """Note what the master has, before it sends any of it."""
+        if node is self._master and node.store is not None:
+            self._history.extend(node.store.log)
+
+    def _reports_of(self, node: Node) -> Sending:
+        """Judge each report on a new connection of a slave; the first only says where to begin."""
+        begun = False
+
+        def sending(data: bytes) -> None:
+            nonlocal begun
+            if len(data) < REPORT_BYTES:
+                return  # the rest of one that the network has taken some of
+            offset = decode_report(data, stream=node.name, position=0)
+            if begun:
+                store, disk, _ = node.running
+                self._judge.report(self._replicas.reported(node.host, store, disk, offset))
+            begun = True
+
+        return sending
+
+    # -- in the end --------------------------------------------------------------------------------
+
+    def _heal(self) -> None:
+        """For safety, switch all off. For liveness, let all be well, and see the cluster work and stop."""
+        if not self._plan.heals:
+            for node in self._nodes:
+                if node.is_alive:
+                    self._finish(node, _OFF)
+            return
+        self._network.heal()
+        number = len(self._plan.lives)
+        for node in self._nodes:
+            if not node.is_alive:
+                self._boot(node, number, None)
+            assert node.disk is not None, "it has been on"
+            node.disk.disarm()
+        self._let_users_work(number, _HEAL, self._master)
+        for slave in self._slaves:
+            self._await_settled(slave)
+        for node in self._nodes:
+            self._finish(node, _HEAL)
+
+    def _await_settled(self, slave: Node) -> None:
+        """Wait until a slave has all that its master has, or says why it never will; judge which of the two."""
+        deadline_ns = self._kernel.now_ns + SETTLE_MS_MAX * 1_000_000
+        store, _, _ = slave.running
+        master, _, _ = self._master.running
+        while slave.client.diverged is None and not self._has_settled(slave):
+            if self._kernel.now_ns > deadline_ns:
+                behind = f"{master.log.max_offset - store.log.max_offset} bytes, {slave.client.state}"
+                self._judge.broken(
+                    "LIVE", f"{slave.name} does not catch up", "replication", "0 bytes", behind
+                )
+            self._referee.tasks.sleep(_LOOK_MS)
+        diverged = slave.client.diverged
+        self._judge.report(
+            rep.check_settled(slave.name, store, master, None if diverged is None else str(diverged))
+        )
+
+    def _has_settled(self, slave: Node) -> bool:
+        """Return whether the master of now, not one of an earlier life, has heard that a slave has everything."""
+        store, _, _ = slave.running
+        master, _, _ = self._master.running
+        assert self._master.ha is not None, "it has been started"
+        end = master.log.max_offset
+        return store.log.max_offset == end and any(
+            each.reported == end and each.remote_address.startswith(f"{slave.host}:")
+            for each in self._master.ha.connections
+        )
+
+    def _take_over(self) -> None:
+        """Open what every machine has left, alone: a slave as the master that it may have to be."""
+        self._open_alone(self._master)
+        slaves = [self._open_alone(slave) for slave in self._slaves]
+        keeps = self._judge.is_promised("DUR") and not self._judge.may_refuse and not self._replicas.lost
+        if self._plan.cluster.sync_master and keeps:
+            self._judge.report(rep.check_takeover(self._ledger, slaves))
+
+    def _open_alone(self, node: Node) -> RecoveredStore:
+        node.config = replace(node.config, broker_role=BrokerRole.ASYNC_MASTER)
+        disk = self._disk_for(node, f"{node.name}/alone", faulty=False)
+        machine = self._kernel.machine(f"{node.name}-alone")
+        found: list[RecoveredStore] = []
+
+        def read() -> None:
+            found.append(read_store(self._load(node, machine, disk, None)))
+
+        self._kernel.spawn(machine, "read", read).join(None)
+        self._kernel.kill(machine)
+        return found[0]
+
+
+def _nodes_of(plan: Plan) -> list[Node]:
+    """Return the master, then its slaves."""
+    cluster, config = plan.cluster, config_of(plan)
+    role = BrokerRole.SYNC_MASTER if cluster.sync_master else BrokerRole.ASYNC_MASTER
+    shared = replace(
+        config,
+        broker_role=role,
+        ha_listen_port=HA_PORT,
+        slave_timeout_ms=cluster.slave_timeout_ms,
+        ha_transfer_batch_size=cluster.transfer_batch_bytes,
+    )
+    flush = FlushDiskType.SYNC_FLUSH if cluster.slave_sync_flush else FlushDiskType.ASYNC_FLUSH
+    of_slaves = replace(
+        shared,
+        broker_role=BrokerRole.SLAVE,
+        flush_disk_type=flush,
+        ha_master_address=f"{MASTER}:{HA_PORT}",
+    )
+    slaves = [
+        Node(f"slave-{number}", f"10.0.0.{number + 1}", of_slaves) for number in range(1, cluster.slaves + 1)
+    ]
+    return [Node("master", MASTER, shared), *slaves]
+
+
+def _nobody(image: Image) -> None:
+    """Tell no one."""

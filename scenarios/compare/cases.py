@@ -1,0 +1,163 @@
+"""Directories to compare: what stores of ours left in simulated crashes, and what the real one left in real kills."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+from ...store.config import StoreConfig
+from .differences import differences
+from .images import CLEAN_STOP, PROCESS_KILL, left_by
+from .maven import JavaProgram
+from .observed import Observed, observe, read_answer
+from .opened import Difference, Opened
+from .real_store import RealStore, RealStoreDied, RealStoreFailed, settings_of
+from .workload import Workload, workload_of
+
+WRITTEN_HERE, WRITTEN_THERE = "ours", "real"
+KILLED_TOGETHER = 8
+"""Stores that live in one process of the real store when it is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One directory as its writer left it. Where the real store wrote it: what it had answered before."""
+
+    writer: str
+    seed: int
+    kind: str
+    disk: str
+    scenario: str
+    directory: Path
+    config: StoreConfig
+    answers: Sequence[dict[str, Any]] = ()
+
+    @property
+    def name(self) -> str:
+        """Return what tells it apart."""
+        return f"{self.writer}-{self.seed}"
+
+
+@dataclass(slots=True)
+class Compared:
+    """What became of one case."""
+
+    case: Case
+    records: int
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def unexplained(self) -> list[Difference]:
+        """Return what nothing explains."""
+        return [one for one in self.differences if one.deviation is None]
+
+    @property
+    def outcome(self) -> str:
+        """Return `agreed`, `explained` or `unexplained`."""
+        if self.unexplained:
+            return "unexplained"
+        return "explained" if self.differences else "agreed"
+
+
+def case_written_here(seed: int, directory: Path, version: str | None = None) -> Case | None:
+    """Run a seed in the simulator and write what it left into a directory that exists.
+
+    version: of RocketMQ, with whose bugs the store writes; None is returned where one of them ends the run before.
+    """
+    left = left_by(seed, version)
+    if left is None:
+        if version is not None:
+            return None
+        raise RuntimeError(f"seed {seed}: a run of the sound store did not come to its end")
+    config = left.export(directory)
+    return Case(WRITTEN_HERE, seed, left.kind, left.disk, left.scenario, directory, config)
+
+
+def cases_written_there(
+    seeds: Sequence[int], files: JavaProgram, real: RealStore, work: Path
+) -> Iterator[Case]:
+    """Have the real store write directories: those to be killed in a process that is killed, the others in `real`."""
+    workloads = [workload_of(seed) for seed in seeds]
+    clean = [workload for workload in workloads if not workload.is_killed]
+    with ThreadPoolExecutor(max(1, len(clean))) as pool:
+        stopped = [pool.submit(_write, real, workload, work) for workload in clean]
+        killed = [workload for workload in workloads if workload.is_killed]
+        for first in range(0, len(killed), KILLED_TOGETHER):
+            yield from _killed(killed[first : first + KILLED_TOGETHER], files, work)
+        for one in stopped:
+            yield one.result()
+
+
+def _killed(workloads: Sequence[Workload], files: JavaProgram, work: Path) -> Iterator[Case]:
+    """Let stores live in one process until the longest of their lives is over, and kill it."""
+    home = work / f"killed-{workloads[0].seed}"
+    home.mkdir()
+    with RealStore(files, home, stores=len(workloads)) as victim, ThreadPoolExecutor(len(workloads)) as pool:
+        written = [pool.submit(_write, victim, workload, work) for workload in workloads]
+        sleep(max(workload.life_ms for workload in workloads) / 1_000)
+        victim.kill()
+        yield from [one.result() for one in written]
+
+
+def _write(real: RealStore, workload: Workload, work: Path) -> Case:
+    directory = work / f"real-{workload.seed}"
+    directory.mkdir()
+    command = {
+        "do": "write",
+        "root": str(directory),
+        "config": settings_of(workload.config) | {"flushDiskType": workload.config.flush_disk_type.value},
+        "producers": workload.producers,
+        "stop": not workload.is_killed,
+    }
+    answers: list[dict[str, Any]] = []
+    try:
+        for answer in real.answers(command):
+            if "exception" in answer:
+                raise RealStoreFailed(f"seed {workload.seed}: the real store cannot write: {answer}")
+            answers.append(answer)
+    except RealStoreDied:
+        if not workload.is_killed:
+            raise
+    config = replace(workload.config, store_path_root_dir=str(directory))
+    kind = PROCESS_KILL if workload.is_killed else CLEAN_STOP
+    return Case(WRITTEN_THERE, workload.seed, kind, "", "", directory, config, answers)
+
+
+def compare(case: Case, real: RealStore) -> Compared:
+    """Open a case in both stores; the directory stays as it is."""
+    ours = observe(case.directory, case.config)
+    files = _files_of(case.directory)
+    copy = case.directory.with_name(f"{case.directory.name}-opened")
+    shutil.copytree(case.directory, copy)
+    try:
+        seen = read_answer(real.open(copy, case.config))
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+    found = differences(Opened(case.config, files, ours, seen, real.version))
+    return Compared(case, len(ours.records), found + list(_unkept(case, ours)))
+
+
+def _files_of(directory: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _unkept(case: Case, ours: Observed) -> Iterator[Difference]:
+    """Yield what the real store had answered with OK and is not found here: a kill takes nothing of that."""
+    if ours.refusal:
+        return
+    for answer in case.answers:
+        if answer.get("status") != "PUT_OK":
+            continue
+        for number, message_id in enumerate(answer["msgId"].split(",")):
+            offset = int(message_id[-16:], 16)
+            record, queue_offset = ours.records.get(offset), answer["queueOffset"] + number
+            if record is None or (record.message_id, record.queue_offset) != (message_id, queue_offset):
+                place = f"answered {answer['name']} {number}"
+                yield Difference(place, str(record), f"{message_id} at queue offset {queue_offset}", None)

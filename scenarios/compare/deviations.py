@@ -1,0 +1,148 @@
+"""Where the two stores may differ: each is a line of the deviations in ARCHITECTURE.md, and the promise it is about.
+
+A difference is explained by one of these only where what is seen here is what the log itself says, and what the real
+store shows is of the very kind that the line speaks of. All others count against us.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One kind of difference on purpose."""
+
+    name: str
+    line: str
+    """How it begins in ARCHITECTURE.md: what the store does here."""
+    there: str
+    """What the real one does instead."""
+    promise: str
+    """The invariant that the real one breaks by that; empty if it is none."""
+
+
+ODD_FILE = Deviation(
+    "odd-file",
+    "files of a crash inside allocation (empty, zeroed, behind a gap) are removed",
+    "a file of the log or of a queue that is not as long as it should be: load() returns false",
+    "START",
+)
+EMPTY_QUEUE_FILE = Deviation(
+    "empty-queue-file",
+    "files of a crash inside allocation (empty, zeroed, behind a gap) are removed",
+    "5.3.3 reads in front of the last file of a queue if that holds no entry: load() returns false",
+    "START",
+)
+GAP = Deviation(
+    "gap",
+    "load removes files in front of a gap if all have expired",
+    "a hole between two files of the log is not noticed: what is in front of it counts, too",
+    "PREFIX",
+)
+TORN_RECORD = Deviation(
+    "torn-record",
+    "recovery rejects a record whose topic has a zero, or whose properties end in one",
+    "a record whose body has its CRC counts, whatever became of its topic and properties",
+    "PREFIX",
+)
+FOREIGN_RECORD = Deviation(
+    "foreign-record",
+    "recovery checks that a record's physicalOffset is where it lies",
+    "a record of another place in the log counts, where it lies now",
+    "PREFIX",
+)
+QUEUE_TAIL_LOST = Deviation(
+    "queue-tail-lost",
+    "queues are brought to exactly the log's contents on every load",
+    "a queue that ends before its last record stays so, as another queue has come further",
+    "CQ-COMPLETE",
+)
+QUEUE_HEAD_LOST = Deviation(
+    "queue-head-lost",
+    "queues are brought to exactly the log's contents on every load",
+    "a lost queue is built again from where recovery of the log begins; blanks stand for what is in front",
+    "CQ-COMPLETE",
+)
+QUEUE_SHIFTED = Deviation(
+    "queue-shifted",
+    "a hole in a queue is filled with blank entries",
+    "entries behind a hole move up: an entry's index is not its record's queueOffset any more",
+    "CQ-VALID",
+)
+ZERO_ENTRY = Deviation(
+    "zero-entry",
+    "queues are brought to exactly the log's contents on every load",
+    "entries of zeros, which a crash left, count as messages",
+    "CQ-VALID",
+)
+TORN_ENTRY = Deviation(
+    "torn-entry",
+    "queues are brought to exactly the log's contents on every load",
+    "an entry of which a crash has left a part is taken as it is",
+    "CQ-VALID",
+)
+DANGLING_ENTRY = Deviation(
+    "dangling-entry",
+    "entries in front of a queue's first record that lead into what was scanned become blank",
+    "an entry that leads to no record of its queue, or beyond the log, is kept",
+    "CQ-VALID",
+)
+DELAY_LEVELS = Deviation(
+    "delay-levels",
+    "delay levels are parsed before recovery",
+    "entries of delayed messages that recovery makes have the tag's hash where the time should be that they are due",
+    "SCHED",
+)
+INDEX_LOST = Deviation(
+    "index-lost",
+    "after an unclean exit the index is built again from the last file that is full",
+    "the newest index file is deleted, and only what recovery scans is indexed again",
+    "IDX",
+)
+INDEX_TWICE = Deviation(
+    "index-twice",
+    "after an unclean exit the index is built again from the last file that is full",
+    "the last record of a full index file is indexed again when it is replayed, and found twice",
+    "IDX",
+)
+INDEX_NAME_TAKEN = Deviation(
+    "index-name-taken",
+    "an index file is made when a key needs it; its name is the clock's ms, bumped until it is the greatest",
+    "an index file that is made in the same millisecond as the one before is that one: its entries are written over",
+    "IDX",
+)
+INDEX_HASH_ONLY = Deviation(
+    "index-hash-only",
+    "a query by key verifies topic and key",
+    "messages whose keys have the same hash are found, too; one with two such keys twice",
+    "",
+)
+INDEX_STALE = Deviation(
+    "index-stale",
+    "index files that lead beyond the log's end, have another length or any defect are removed",
+    "an index file is believed: look-ups lead to whatever is at an offset now",
+    "IDX",
+)
+
+DEVIATIONS: dict[str, Deviation] = {
+    each.name: each
+    for each in (
+        ODD_FILE,
+        EMPTY_QUEUE_FILE,
+        GAP,
+        TORN_RECORD,
+        FOREIGN_RECORD,
+        QUEUE_TAIL_LOST,
+        QUEUE_HEAD_LOST,
+        QUEUE_SHIFTED,
+        ZERO_ENTRY,
+        TORN_ENTRY,
+        DANGLING_ENTRY,
+        DELAY_LEVELS,
+        INDEX_LOST,
+        INDEX_TWICE,
+        INDEX_NAME_TAKEN,
+        INDEX_HASH_ONLY,
+        INDEX_STALE,
+    )
+}
+"""By name."""

@@ -1,0 +1,102 @@
+"""Where look-ups by key differ, and why. What is here has been compared with the log before."""
+
+from collections import Counter
+from collections.abc import Iterator
+from struct import Struct
+
+from ...store.formats.index import ENTRY_BYTES as INDEX_ENTRY_BYTES
+from ...store.formats.index import entries_at
+from ...store.formats.java_hash import index_hash
+from .deviations import (
+    INDEX_HASH_ONLY,
+    INDEX_LOST,
+    INDEX_NAME_TAKEN,
+    INDEX_STALE,
+    INDEX_TWICE,
+    Deviation,
+)
+from .log_differences import why_longer
+from .opened import Difference, Opened
+from .truth import keys_of
+
+_ENTRY = Struct(">qiq")
+_CHECKPOINT = Struct(">qq")
+_MARGIN_MS = 3_000
+
+
+def differences_of_lookup(opened: Opened, topic: str, key: str) -> Iterator[Difference]:
+    """Yield each message that a look-up finds more or less often."""
+    here, there = Counter(opened.ours.lookups[topic, key]), Counter(opened.real.lookups[topic, key])
+    for offset in sorted(here.keys() | there.keys()):
+        if here[offset] != there[offset]:
+            why = _why_found(opened, topic, key, offset, here[offset], there[offset])
+            place = f"look-up {topic} {key}: {offset}"
+            yield Difference(place, f"{here[offset]} times", f"{there[offset]} times", why)
+
+
+def _why_found(opened: Opened, topic: str, key: str, offset: int, here: int, there: int) -> Deviation | None:
+    """Return why a look-up finds a message more or less often. What is here has been compared with the log."""
+    if there < here:
+        return _why_not_found(opened, offset)
+    record = opened.ours.records.get(offset)
+    if record is None:
+        return why_longer(opened) if offset >= opened.ours.max_offset else INDEX_STALE
+    wanted = index_hash(f"{topic}#{key}")
+    equal = sum(index_hash(f"{record.topic}#{name}") == wanted for name in keys_of(record))
+    if equal >= there:
+        return INDEX_HASH_ONLY
+    if not equal:
+        return INDEX_STALE
+    return INDEX_TWICE if "abort" in opened.files or offset >= _dispatched_from(opened) else None
+
+
+def _dispatched_from(opened: Opened) -> int:
+    """Return the log offset from which the real store dispatches after a clean exit: to where any queue has come."""
+    ends = [0]
+    for path, content in opened.files.items():
+        if path.startswith("consumequeue/"):
+            whole = len(content) // _ENTRY.size * _ENTRY.size
+            ends += (
+                offset + size
+                for offset, size, _ in _ENTRY.iter_unpack(content[:whole])
+                if size > 0 and offset + size <= opened.ours.max_offset
+            )
+    return max(ends)
+
+
+def _why_not_found(opened: Opened, offset: int) -> Deviation | None:
+    """Return why a look-up misses a message: recovery has not come by it, or two index files had one name."""
+    is_scanned = "abort" in opened.files and offset >= recovery_start(opened)
+    if not is_scanned and ("abort" in opened.files or offset not in _indexed(opened)):
+        return INDEX_LOST
+    entries = sum(len(keys_of(record)) for record in opened.ours.records.values())
+    return INDEX_NAME_TAKEN if entries >= opened.config.max_index_num else None
+
+
+def _indexed(opened: Opened) -> set[int]:
+    """Return the log offsets that index files had entries for before anybody opened the directory."""
+    first = entries_at(opened.config.max_hash_slot_num) + INDEX_ENTRY_BYTES  # entry 0 is never used
+    found = set()
+    for path, content in opened.files.items():
+        if path.startswith("index/"):
+            whole = content[first:]
+            found |= {
+                int.from_bytes(whole[at + 4 : at + 12]) for at in range(0, len(whole), INDEX_ENTRY_BYTES)
+            }
+    return found
+
+
+def recovery_start(opened: Opened) -> int:
+    """Return the log offset from which the real store recovers after an unclean exit.
+
+    That is the last file whose first record is not younger than the checkpoint, less three seconds, or else the first.
+    Source: RocketMQ CommitLog.recoverAbnormally, StoreCheckpoint.getMinTimestamp.
+    """
+    checkpoint = opened.files.get("checkpoint", b"").ljust(16, b"\0")
+    until_ms = min(_CHECKPOINT.unpack_from(checkpoint)) - _MARGIN_MS
+    size, ours = opened.config.mapped_file_size_commit_log, opened.ours
+    bases = [base for base in range(ours.min_offset, ours.max_offset, size) if base in ours.records]
+    return max(
+        (base for base in bases if 0 < ours.records[base].store_timestamp <= until_ms),
+        default=ours.min_offset,
+    )

@@ -1,0 +1,156 @@
+"""Java programs of ours over public jars: fetched by the machine's Maven, compiled by its JDK, kept in a cache.
+
+Names in the cache tell versions apart. Nothing here is needed to use tornlog itself.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from tempfile import mkdtemp
+
+
+@dataclass(frozen=True, slots=True)
+class RealVersion:
+    """A version of the real store: its artifact, and the sources of the driver that are its own."""
+
+    artifact: str
+    sources: str
+
+
+VERSIONS = {
+    "rocketmq-4.9.8": RealVersion("org.apache.rocketmq:rocketmq-store:4.9.8", "rocketmq4"),
+    "rocketmq-5.3.3": RealVersion("org.apache.rocketmq:rocketmq-store:5.3.3", "rocketmq5"),
+}
+"""What can be compared with."""
+
+_SECONDS_MAX = 600
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>tornlog</groupId><artifactId>judge</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>{dependencies}</dependencies>
+</project>
+"""
+_DEPENDENCY = (
+    "<dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
+)
+
+
+class JavaMissing(Exception):
+    """A Java program cannot be had here; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class JavaProgram:
+    """Where jars and compiled classes lie."""
+
+    name: str
+    jars: Path
+    classes: Path
+    java: str
+
+    @property
+    def class_path(self) -> str:
+        """Return both, as Java takes them."""
+        return f"{self.classes}{os.pathsep}{self.jars}/*"
+
+
+def real_store_program(name: str, cache: Path | None = None) -> JavaProgram:
+    """Return the driver of the real store of a version, fetched and compiled if it is not yet."""
+    version = VERSIONS[name]
+    sources = {
+        each.name: each.read_text("utf-8")
+        for part in ("common", version.sources)
+        for each in (files(__package__) / "java" / part).iterdir()
+        if each.name.endswith(".java")
+    }
+    return java_program(name, [version.artifact], sources, cache)
+
+
+def java_program(
+    name: str, artifacts: Sequence[str], sources: Mapping[str, str], cache: Path | None = None
+) -> JavaProgram:
+    """Return a program of sources (file name -> text) over artifacts (`group:artifact:version`) and what they need.
+
+    cache: where it is kept, if not in the user's cache directory. JavaMissing: no Maven, no JDK, or no way to the jars.
+    """
+    mvn, javac, java = require_tools()
+    root = (cache or cache_directory()) / name
+    jars = root / f"jars-{_digest(artifacts)}"
+    if not jars.is_dir():
+        _build(jars, lambda target: _fetch(mvn, artifacts, target))
+    texts = [f"{file}\0{text}" for file, text in sorted(sources.items())]
+    classes = root / f"classes-{_digest([*artifacts, *texts])}"
+    if not classes.is_dir():
+        _build(classes, lambda target: _compile(javac, jars, sources, target))
+    return JavaProgram(name, jars, classes, java)
+
+
+def cache_directory() -> Path:
+    """Return the user's cache directory for what is made here."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "tornlog" / "java"
+
+
+def _digest(texts: Sequence[str]) -> str:
+    return sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def require_tools() -> tuple[str, str, str]:
+    """Return where mvn, javac and java are. JavaMissing: one is not there."""
+    mvn, javac, java = (_tool(each) for each in ("mvn", "javac", "java"))
+    return mvn, javac, java
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise JavaMissing(f"{name} is not on the PATH: this needs Maven and a JDK")
+    return found
+
+
+def _build(target: Path, fill: Callable[[Path], None]) -> None:
+    """Make a directory as a whole or not at all: another process may be at it, too."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(mkdtemp(prefix=f"{target.name}-", dir=target.parent))
+    try:
+        fill(scratch)
+        if not target.exists():
+            scratch.rename(target)
+    except OSError:
+        if not target.is_dir():  # nobody else has made it in the meantime
+            raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _fetch(mvn: str, artifacts: Sequence[str], target: Path) -> None:
+    dependencies = "".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts)
+    pom = target / "pom.xml"
+    pom.write_text(_POM.format(dependencies=dependencies), "utf-8")
+    copy = [mvn, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    _run([*copy, f"-DoutputDirectory={target}", "-DincludeScope=runtime"], "Maven cannot fetch the jars")
+
+
+def _compile(javac: str, jars: Path, sources: Mapping[str, str], target: Path) -> None:
+    for name, text in sources.items():
+        (target / name).write_text(text, "utf-8")
+    names = [str(target / name) for name in sorted(sources)]
+    _run(
+        [javac, "-nowarn", "-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(target), *names],
+        "the program does not compile",
+    )
+
+
+def _run(command: Sequence[str], failure: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_MAX, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise JavaMissing(f"{failure}: no end after {_SECONDS_MAX} s") from error
+    if done.returncode:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise JavaMissing(f"{failure}: {' | '.join(lines[:3])}")

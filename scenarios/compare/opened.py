@@ -1,0 +1,38 @@
+"""One directory that both stores have opened, and what a difference between what they saw is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...store.config import StoreConfig
+from .deviations import Deviation
+from .observed import Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place where the two differ."""
+
+    place: str
+    ours: str
+    real: str
+    deviation: Deviation | None
+    """What explains it; None if nothing does."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the difference as JSON takes it."""
+        name = None if self.deviation is None else self.deviation.name
+        return {"place": self.place, "ours": self.ours, "real": self.real, "deviation": name}
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One directory, as it was found and as both stores saw it."""
+
+    config: StoreConfig
+    files: Mapping[str, bytes]
+    """What was in it before anyone opened it, by path relative to it."""
+    ours: Observed
+    real: Observed
+    version: str
+    """Of the real store."""

@@ -1,0 +1,176 @@
+"""The real RocketMQ store in a process of its own, asked over pipes."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any
+
+from ...store.config import StoreConfig
+from .maven import JavaProgram
+
+Fields = dict[str, Any]
+
+STORES_AT_A_TIME = 24
+"""Stopping a store is mostly waiting: a second and more."""
+START_MS_MAX = 10_000
+_ANSWER_SECONDS_MAX = 120
+_MODULES = ("java.nio", "jdk.internal.ref")
+_SETTINGS = (
+    *("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum", "maxIndexNum"),
+    *("messageIndexEnable", "messageDelayLevel", "maxMessageSize", "enableLmq", "enableMultiDispatch"),
+)
+_ALWAYS = {
+    "maxMsgsNumBatch": 1_000,
+    "fileReservedTime": 300_000,
+    "deleteWhen": "25",
+    "cleanFileForciblyEnable": False,
+    "diskMaxUsedSpaceRatio": 95,
+}
+"""All matches of a look-up are wanted, and nothing may expire while it is looked at."""
+
+
+class RealStoreFailed(Exception):
+    """The real store did not do what it was told, which is no judgement of anything."""
+
+
+class RealStoreDied(RealStoreFailed):
+    """The process of the real store ended, or does not answer."""
+
+
+class RealStore:
+    """One process; several directories may be open in it at a time."""
+
+    def __init__(
+        self, files: JavaProgram, home: Path, *, stores: int = STORES_AT_A_TIME, is_fast: bool = False
+    ) -> None:
+        """Start it. home: a directory for whatever RocketMQ writes beside a store, as logs.
+
+        is_fast: with Java's usual compiler and collector, in place of those that start quickly.
+        """
+        opens = [
+            option for module in _MODULES for option in ("--add-opens", f"java.base/{module}=ALL-UNNAMED")
+        ]
+        heap = ["-Xmx2g"] if is_fast else ["-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        disk = [f"-Drocketmq.broker.diskSpace{name}Ratio=0.99" for name in ("WarningLevel", "CleanForcibly")]
+        with (home / "stderr.txt").open("wb") as words:
+            self.process = subprocess.Popen(
+                [
+                    *(files.java, *heap, *opens, *disk, f"-Duser.home={home}"),
+                    *("-cp", files.class_path, "Judge", str(stores)),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=words,
+                cwd=home,
+                text=True,
+                encoding="utf-8",
+            )
+        self.version = files.name
+        self._home = home
+        self._lock = Lock()
+        self._asked = 0
+        self._answers: dict[int, SimpleQueue[Fields | None]] = {}
+        self._ready: SimpleQueue[Fields | None] = SimpleQueue()
+        self._reader = Thread(target=self._read, name="real-store", daemon=True)
+        self._reader.start()
+        self._next(self._ready)
+
+    def __enter__(self) -> "RealStore":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process; stores that are open in it are left as they are."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # it is gone already, as after `kill`
+            self.process.stdin.close()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._reader.join(timeout=10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def kill(self) -> None:
+        """End it as SIGKILL does."""
+        self.process.kill()
+        self.process.wait()
+
+    def open(self, directory: Path, config: StoreConfig) -> Fields:
+        """Load and start a store in a directory, which is used up; return what is seen of it, see OpenedStore.java."""
+        command = {
+            "do": "open",
+            "root": str(directory),
+            "config": settings_of(config),
+            "startMs": START_MS_MAX,
+        }
+        return self.ask(command)
+
+    def ask(self, command: Fields, on_line: Callable[[Fields], None] | None = None) -> Fields:
+        """Have a command carried out; return the last of its answers. on_line gets all before that."""
+        answer: Fields = {}
+        for answer in self.answers(command):
+            if on_line is not None and not answer.get("done"):
+                on_line(answer)
+        return answer
+
+    def answers(self, command: Fields) -> Iterator[Fields]:
+        """Yield the answers to a command as they come, the last included. RealStoreDied: there are no more."""
+        queue: SimpleQueue[Fields | None] = SimpleQueue()
+        with self._lock:
+            self._asked += 1
+            number = self._asked
+            self._answers[number] = queue
+            assert self.process.stdin is not None
+            try:
+                self.process.stdin.write(json.dumps({"id": number, **command}) + "\n")
+                self.process.stdin.flush()
+            except (BrokenPipeError, ValueError) as error:
+                raise RealStoreDied("the process of the real store has ended") from error
+        done = False
+        while not done:
+            answer = self._next(queue)
+            done = bool(answer.get("done"))
+            yield answer
+        del self._answers[number]
+
+    def _next(self, queue: SimpleQueue[Fields | None]) -> Fields:
+        try:
+            answer = queue.get(timeout=_ANSWER_SECONDS_MAX)
+        except Empty as error:
+            raise RealStoreDied(f"no answer of the real store in {_ANSWER_SECONDS_MAX} s") from error
+        if answer is None:
+            raise RealStoreDied(f"the process of the real store has ended: {self._last_words()}")
+        return answer
+
+    def _last_words(self) -> str:
+        lines = (self._home / "stderr.txt").read_text(errors="replace").splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if not line.endswith("\n"):
+                break  # cut by a kill
+            answer = json.loads(line)
+            queue = self._ready if "ready" in answer else self._answers[answer["id"]]
+            queue.put(answer)
+        for queue in (self._ready, *list(self._answers.values())):
+            queue.put(None)
+
+
+def settings_of(config: StoreConfig) -> Fields:
+    """Return what the real store has to know of a store's settings, under its names."""
+    named = {one.metadata["key"].name: getattr(config, one.name) for one in fields(config)}
+    return {name: named[name] for name in _SETTINGS} | _ALWAYS

@@ -1,0 +1,57 @@
+"""#36 ha-ack-beyond-master: how far slaves are is the greatest report of any, the first and the longest slave's too.
+
+A master that has lost its tail takes the report of a slave that still has it for an answer to the puts that come in its
+place: they are told that a slave has them before any has been sent them.
+"""
+
+from dataclasses import replace
+
+from ...store.formats.replication import encode_frame_header
+from ...store.replication.ha_connection import HAConnection
+from ..cluster.ranges import CLUSTER
+from ..plan import Ranges
+from .mutant import Mutant, Patch
+
+_take_first_report = HAConnection._take_first_report
+
+
+def _believe_first_report(self: HAConnection, report: int) -> bool:
+    if report <= self._readable_limit():
+        return _take_first_report(self, report)
+    self._sent.set(report)
+    self._began.set(report)
+    self._reported.set(report)
+    if self._group_transfer is not None:
+        self._group_transfer.connected(self)
+        self._group_transfer.reported(self)
+    self._send(encode_frame_header(report, 0))
+    self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._write))
+    return True
+
+
+def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -> bool:
+    return end_offset <= self._reported.get()
+
+
+def _narrow(ranges: Ranges) -> Ranges:
+    return replace(
+        CLUSTER,
+        sync_flush=(False,),
+        lives=(2, 3),
+        endings=("crash in traffic", "crash at rest"),
+        disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
+        cluster={**CLUSTER.cluster, "sync_master": (True,)},
+    )
+
+
+MUTANT = Mutant(
+    "ha-ack-beyond-master",
+    "replication",
+    "a master that lost its tail takes the report of a longer slave for the answer to new puts",
+    (
+        Patch(HAConnection, "_take_first_report", _believe_first_report),
+        Patch(HAConnection, "has", _has_by_any_report),
+    ),
+    _narrow,
+    ("REP", "DUR"),
+)

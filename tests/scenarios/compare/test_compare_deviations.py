@@ -1,0 +1,204 @@
+"""Deviations are lines of ARCHITECTURE.md, and explain only what they speak of."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.compare.deviations import DEVIATIONS
+from tornlog.scenarios.compare.differences import differences
+from tornlog.scenarios.compare.observed import Entry, Observed, SeenQueue, SeenRecord
+from tornlog.scenarios.compare.opened import Opened
+from tornlog.scenarios.compare.truth import BLANK
+from tornlog.store.config import StoreConfig
+from tornlog.store.formats.consume_queue import tags_code
+
+ROOT = Path(__file__).parents[3]
+CONFIG = StoreConfig(
+    "/store", mapped_file_size_commit_log=1000, mapped_file_size_consume_queue=100, max_index_num=100
+)
+
+
+def record(number: int, topic: str = "T", **properties: str) -> SeenRecord:
+    """Return the record of that number, 100 bytes long."""
+    at = number * 100
+    hosts = ("7f000001:0", "7f000001:10911")
+    return SeenRecord(
+        at, 100, f"id{at}", topic, 0, number, at, 0, 0, 0, 1000 + number, *hosts, 0, 0, "b", properties
+    )
+
+
+def entry(number: int, tags: str = "") -> Entry:
+    return number * 100, 100, tags_code(tags)
+
+
+def seen(count: int, **changes: Any) -> Observed:
+    """Return a store of so many messages in one queue, each with a key of its own."""
+    records = {number * 100: record(number, KEYS=f"k{number}") for number in range(count)}
+    entries = [entry(number) for number in range(count)]
+    queue = SeenQueue(0, count, entries, [each[0] for each in entries])
+    lookups = {("T", f"k{number}"): [number * 100] for number in range(count)}
+    found = Observed("", 0, count * 100, records, [], {("T", 0): queue}, lookups)
+    return replace(found, **changes)
+
+
+def queue_of(*entries: Entry, begin: int = 0) -> dict[tuple[str, int], SeenQueue]:
+    return {("T", 0): SeenQueue(begin, begin + len(entries), list(entries), [each[0] for each in entries])}
+
+
+def names(
+    ours: Observed,
+    real: Observed,
+    files: dict[str, bytes] | None = None,
+    version: str = "rocketmq-4.9.8",
+) -> set[str]:
+    """Return what explains the differences, `nothing` where nothing does."""
+    found = differences(Opened(CONFIG, {"abort": b""} | (files or {}), ours, real, version))
+    return {"nothing" if one.deviation is None else one.deviation.name for one in found}
+
+
+def test_every_deviation_is_a_line_of_the_architecture() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+
+    assert [each.name for each in DEVIATIONS.values() if f"| {each.line}" not in text] == []
+
+
+def test_what_is_equal_does_not_differ() -> None:
+    assert names(seen(3), seen(3)) == set()
+
+
+@pytest.mark.parametrize(
+    ("entries", "explained"),
+    [
+        ((entry(0), entry(1)), {"nothing"}),
+        ((BLANK, entry(1), entry(2)), {"queue-head-lost"}),
+        ((entry(0), (0, 0, 0), entry(2)), {"zero-entry"}),
+        ((entry(0), entry(2)), {"queue-shifted", "queue-tail-lost"}),
+        ((entry(0), entry(1), (250, 100, 0)), {"dangling-entry"}),
+        ((entry(0), entry(1), (200, 100, 7)), {"nothing"}),
+    ],
+)
+def test_a_queue_that_differs_is_explained_by_how_it_does(
+    entries: tuple[Entry, ...], explained: set[str]
+) -> None:
+    assert names(seen(3), seen(3, queues=queue_of(*entries))) == explained
+
+
+def test_the_end_of_a_queue_is_lost_only_where_another_queue_has_come_further() -> None:
+    other = ("U", 0)
+    records = seen(3).records | {300: record(3, "U")._replace(queue_offset=0)}
+    further = {other: SeenQueue(0, 1, [entry(3)], [300])}
+    ours = seen(4, records=records, queues=seen(3).queues | further, lookups={})
+
+    short = queue_of(entry(0), entry(1))
+    assert names(ours, replace(ours, queues=short | further)) == {"queue-tail-lost"}
+    assert "nothing" in names(ours, replace(ours, queues=short))
+
+
+def test_an_entry_is_torn_only_if_it_was_so_before_it_was_opened() -> None:
+    torn = (200, 100, 7)
+    raw = (200).to_bytes(8, "big") + (100).to_bytes(4, "big") + (7).to_bytes(8, "big")
+    real = seen(3, queues=queue_of(entry(0), entry(1), torn))
+
+    assert names(seen(3), real, {"consumequeue/T/0/00000000000000000000": bytes(40) + raw}) == {"torn-entry"}
+    assert names(seen(3), real, {"consumequeue/T/1/00000000000000000000": bytes(40) + raw}) == {"nothing"}
+
+
+def test_nothing_explains_what_our_own_log_contradicts() -> None:
+    wrong = seen(3, queues=queue_of(entry(0), entry(1)))
+
+    assert names(wrong, seen(3)) >= {"nothing"}
+    assert names(seen(3, lookups={("T", "k1"): []}), seen(3)) >= {"nothing"}
+
+
+def test_a_message_that_only_the_real_store_has_needs_a_torn_record_where_our_log_ends() -> None:
+    whole = {"commitlog/00000000000000000000": bytes(1000)}
+
+    assert names(seen(2), seen(3), whole) == {"nothing"}
+
+
+def test_a_message_that_the_real_store_lacks_is_explained_by_nothing() -> None:
+    assert "nothing" in names(seen(3), seen(2))
+
+
+@pytest.mark.parametrize(
+    ("offsets", "explained"),
+    [([100, 100], "index-twice"), ([100, 200], "index-stale"), ([100, 900], "nothing"), ([], "nothing")],
+)
+def test_a_look_up_that_differs_is_explained_by_how_it_does(offsets: list[int], explained: str) -> None:
+    real = seen(3, lookups={("T", "k1"): offsets})
+
+    assert names(seen(3), real) == {explained}
+
+
+def test_a_key_is_forgotten_only_in_front_of_where_recovery_begins() -> None:
+    late_ms = 1_000_000
+    records = {number * 100: record(number, KEYS=f"k{number}") for number in range(10)}
+    records[1000] = record(10, KEYS="k10")._replace(store_timestamp=late_ms)
+    ours = seen(11, records=records)
+    lacks_first = seen(11, records=records, lookups=ours.lookups | {("T", "k1"): []})
+    lacks_last = seen(11, records=records, lookups=ours.lookups | {("T", "k10"): []})
+    checkpoint = {"checkpoint": (late_ms + 3_000).to_bytes(8, "big") * 2}
+
+    assert names(ours, lacks_first, checkpoint) == {"index-lost"}
+    assert names(ours, lacks_last, checkpoint) == {"nothing"}
+    assert names(ours, lacks_first) == {"nothing"}
+
+
+def test_after_a_clean_exit_a_key_is_forgotten_only_if_no_index_file_has_it() -> None:
+    sizes = {"max_hash_slot_num": 5, "max_index_num": 100}
+    entry_bytes = bytes(4) + (100).to_bytes(8, "big") + bytes(8)
+    with_entry = bytes(40 + 4 * 5 + 20) + entry_bytes
+    lacks = seen(3, lookups=seen(3).lookups | {("T", "k1"): []})
+
+    def explained(index: bytes) -> set[Any]:
+        config = replace(CONFIG, **sizes)  # type: ignore[arg-type]
+        found = differences(Opened(config, {"index/1": index}, seen(3), lacks, "rocketmq-4.9.8"))
+        return {one.deviation and one.deviation.name for one in found}
+
+    assert explained(bytes(len(with_entry))) == {"index-lost"}
+    assert explained(with_entry) == {None}
+
+
+def test_keys_of_one_hash_are_found_together() -> None:
+    records = {0: record(0, KEYS="Aa"), 100: record(1, KEYS="BB")}
+    exact = {("T", "Aa"): [0], ("T", "BB"): [100]}
+    both = {("T", "Aa"): [0, 100], ("T", "BB"): [0, 100]}
+    ours = seen(2, records=records, lookups=exact)
+
+    assert names(ours, replace(ours, lookups=both)) == {"index-hash-only"}
+
+
+def test_a_refusal_is_explained_by_a_file_of_another_size_only() -> None:
+    refused = Observed(refusal="load() returned false")
+
+    assert names(seen(1), refused) == {"nothing"}
+    assert names(seen(1), refused, {"commitlog/00000000000000001000": b""}) == {"odd-file"}
+    assert names(refused, seen(1), {"commitlog/00000000000000001000": b""}) == {"nothing"}
+    assert names(seen(1), Observed(refusal="java.lang.Error"), {"commitlog/1": b""}) == {"nothing"}
+    assert names(refused, refused) == set()
+
+
+def test_5_3_3_stumbles_over_a_last_queue_file_without_entries() -> None:
+    refused = Observed(refusal="load() returned false")
+    queue = {f"consumequeue/T/0/{base:020}": bytes(100) for base in (0, 100)}
+    written = queue | {f"consumequeue/T/0/{100:020}": b"x" * 100}
+
+    assert names(seen(1), refused, queue, "rocketmq-5.3.3") == {"empty-queue-file"}
+    assert names(seen(1), refused, written, "rocketmq-5.3.3") == {"nothing"}
+    assert names(seen(1), refused, queue) == {"nothing"}
+
+
+def test_a_hole_in_the_log_explains_what_is_in_front_of_it() -> None:
+    files = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
+    ours = seen(0, min_offset=2000, max_offset=2000, queues={}, lookups={})
+    real = seen(0, min_offset=0, max_offset=2000, records={0: record(0)}, queues={}, lookups={})
+
+    assert names(ours, real, files) == {"gap"}
+    assert names(ours, real) == {"nothing"}
+
+
+def test_progress_differs_only_where_the_queue_does() -> None:
+    assert names(seen(1, progress={1: 4}), seen(1, progress={1: 3})) == {"nothing"}
+    assert names(seen(1, progress={1: 4}), seen(1, progress=None)) == set()
