@@ -11,11 +11,12 @@ from . import __version__
 from .reports import commands as report_commands
 from .scenarios import commands as scenario_commands
 from .store import commands as store_commands
+from .store.broker import commands as broker_commands
 
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """What a place that results are to be written to may answer. Any other error is tornlog's own, and shows where."""
 
-PACKAGES = (scenario_commands, report_commands, store_commands)
+PACKAGES = (scenario_commands, report_commands, store_commands, broker_commands)
 """Modules with commands of their own, each with `register(app)`."""
 
 

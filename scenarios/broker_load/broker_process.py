@@ -28,6 +28,7 @@ class BrokerProcess:
         self._directory = directory
         self._settings = settings
         self._options = options
+        self._complaints = Path(directory, "complaints.txt")
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -46,13 +47,15 @@ class BrokerProcess:
             "--config",
             str(conf),
         ]
-        self._process = subprocess.Popen(
-            [*command, *self._options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        with self._complaints.open("w", encoding="utf-8") as complaints:
+            self._process = subprocess.Popen(
+                [*command, *self._options], stdout=subprocess.PIPE, stderr=complaints, text=True
+            )
         assert self._process.stdout is not None
         ready = self._process.stdout.readline()
         if not ready:
-            raise ProcessError(f"the broker did not start: {self._process.communicate()[1]}")
+            end_process(self._process)
+            raise ProcessError(f"the broker did not start: {self._complaints.read_text(encoding='utf-8')}")
         self.address = json.loads(ready)["addresses"][0]
         return self
 
@@ -62,13 +65,14 @@ class BrokerProcess:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         try:
-            out, err = self._process.communicate(timeout=_STOP_SECONDS)
+            out, _ = self._process.communicate(timeout=_STOP_SECONDS)
         except subprocess.TimeoutExpired as late:
             self._process.kill()
             self._process.communicate()
             raise ProcessError(f"the broker did not stop in {_STOP_SECONDS:.0f} s") from late
         if self._process.returncode != 0:
-            raise ProcessError(f"the broker ended with {self._process.returncode}: {err}")
+            complaints = self._complaints.read_text(encoding="utf-8")[-2_000:]
+            raise ProcessError(f"the broker ended with {self._process.returncode}: {complaints}")
         self.stopped = json.loads(out)
 
     @property

@@ -125,6 +125,7 @@ def serve(
             out.flush()
 
         _prefer_short_waits()
+        log.start()
         with usage_errors():
             served.start(addresses)
         say(

@@ -1,12 +1,21 @@
-"""Lines for whoever runs a broker: never more than can be read, whatever clients do to provoke them."""
+"""Lines for whoever runs a broker: never more than can be read, whatever provokes them, and never waited for.
 
+Whoever tells goes on at once; a task of its own writes. So a terminal that is stopped, or a pipe that nobody reads,
+holds up no client.
+"""
+
+from collections import deque
 from collections.abc import Callable
 
-from ..world import World
+from ..world import Task, World
 
 LINES_MAX = 20
 WINDOW_MS = 10_000
 LINE_CHARACTERS_MAX = 500
+WAITING_MAX = 200
+"""Lines that wait to be written; more are left out."""
+CLOSE_MS = 1_000
+"""How long the last lines may take."""
 
 
 class OperatorLog:
@@ -14,27 +23,52 @@ class OperatorLog:
 
     def __init__(self, world: World, write: Callable[[str], None]) -> None:
         self._now_ns = world.clock.monotonic_ns
+        self._tasks = world.tasks
         self._lock = world.tasks.lock("operator log")
+        self._signal = world.tasks.signal("operator log")
         self._write = write
+        self._waiting: deque[str] = deque()
         self._window_ns = self._now_ns()
         self._lines = 0
+        self._left_out = 0
+        self._is_closing = False
+        self._task: Task | None = None
+
+    def start(self) -> None:
+        """Begin to write what is told."""
+        self._task = self._tasks.spawn("operator log", self._run)
 
     def tell(self, line: str) -> None:
-        """Hand on a line, without what could move a terminal's cursor, or leave it out."""
+        """Hand on a line, without what could move a terminal's cursor, or leave it out. Never waits."""
         with self._lock:
             if self._now_ns() - self._window_ns >= WINDOW_MS * 1_000_000:
                 self._end_window()
+            if self._lines == LINES_MAX or len(self._waiting) >= WAITING_MAX:
+                self._left_out += 1
+                return
             self._lines += 1
-            if self._lines <= LINES_MAX:
-                self._write("".join(c if c.isprintable() else "?" for c in line[:LINE_CHARACTERS_MAX]))
+            self._waiting.append("".join(c if c.isprintable() else "?" for c in line[:LINE_CHARACTERS_MAX]))
+        self._signal.notify()
 
-    def close(self) -> None:
-        """Say what was left out last."""
+    def close(self) -> bool:
+        """Write what was told, and how much was left out last; False if that took longer than it may."""
         with self._lock:
             self._end_window()
+            self._is_closing = True
+        self._signal.notify()
+        return self._task is None or self._task.join(CLOSE_MS)
 
     def _end_window(self) -> None:
-        if self._lines > LINES_MAX:
-            self._write(f"... and {self._lines - LINES_MAX} lines more")
+        if self._left_out:
+            self._waiting.append(f"... and {self._left_out} lines more")
         self._window_ns = self._now_ns()
-        self._lines = 0
+        self._lines = self._left_out = 0
+
+    def _run(self) -> None:
+        while True:
+            self._signal.wait(None)
+            is_closing = self._is_closing  # before the last look, so that nothing told until then is missed
+            while self._waiting:
+                self._write(self._waiting.popleft())
+            if is_closing:
+                return

@@ -27,7 +27,10 @@ from tornlog.store.commands import register
 REAL_BROKER_JARS = os.environ.get("ROCKETMQ_BROKER_JARS")
 REAL_BROKER = (
     *("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m", "-cp", f"{REAL_BROKER_JARS}/*"),
-    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "sun.nio.ch")),
+    *(
+        f"--add-opens=java.base/{package}=ALL-UNNAMED"
+        for package in ("java.nio", "sun.nio.ch", "jdk.internal.ref")
+    ),
 )
 QUEUES = 4
 CONF = {
@@ -179,8 +182,12 @@ class RealBrokerProcess(BrokerProcess):
                 env=os.environ | {"ROCKETMQ_HOME": str(self._home.parent)},
             )
         assert process.stdout is not None
-        assert any(ready in line for line in process.stdout), self._complaints.read_text()[-2000:]
-        return process
+        said: list[str] = []
+        for line in process.stdout:
+            said.append(line)
+            if ready in line:
+                return process
+        return pytest.fail(f"{main} ended: {''.join(said)[-2000:]}{self._complaints.read_text()[-2000:]}")
 
     def start(self) -> None:
         self._process = self._java("broker.BrokerStartup", self.conf, "boot success")

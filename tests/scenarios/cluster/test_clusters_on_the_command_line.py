@@ -35,14 +35,14 @@ def test_exploring_a_cluster_is_refused_in_words(tornlog: Tornlog) -> None:
     result = tornlog("explore", NAME)
 
     assert result.exit_code == 2
-    assert "several machines" in result.output
+    assert "machines" in result.output
 
 
 def test_drawing_a_cluster_is_refused_in_words(tornlog: Tornlog, tmp_path: Path) -> None:
     result = tornlog("run", NAME, "--seed", 1, "--timeline", tmp_path / "t.html")
 
     assert result.exit_code == 2
-    assert "several machines" in result.output
+    assert "machines" in result.output
 
 
 def test_the_schedules_of_a_cluster_are_searched(tornlog: Tornlog) -> None:
@@ -64,7 +64,7 @@ def test_drawing_a_failure_of_a_cluster_is_refused_in_words(
     result = tornlog("replay", artefact, "--timeline", tmp_path / "t.html")
 
     assert result.exit_code == 2
-    assert "several machines" in result.output
+    assert "machines" in result.output
 
 
 def test_the_mutant_of_replication_is_what_breaks_the_promise(artefact: Path) -> None:

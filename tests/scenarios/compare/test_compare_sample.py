@@ -13,8 +13,15 @@ from tornlog.scenarios.compare.deviations import DEVIATIONS
 from tornlog.scenarios.compare.images import CLEAN_STOP, POWER_LOSS, PROCESS_KILL, left_by
 from tornlog.scenarios.compare.maven import JavaProgram
 from tornlog.scenarios.compare.real_store import RealStore
+from tornlog.scenarios.compare.workload import workload_of
 
 SEEDS_HERE, SEEDS_THERE = range(60), range(15)
+
+
+def puts_of_clean_lives(seeds: range) -> int:
+    """Return how many puts are answered for certain; those of killed lives are a matter of luck."""
+    clean = [workload for workload in map(workload_of, seeds) if not workload.is_killed]
+    return sum(len(producer) for workload in clean for producer in workload.producers)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +49,7 @@ def test_we_see_in_directories_of_the_real_store_what_it_sees_itself(written_the
     assert [failure.case.name for failure in written_there.failures] == []
     outcomes = {kind: counts.total() for (_, kind), counts in written_there.outcomes.items()}
     assert outcomes == {CLEAN_STOP: 5, PROCESS_KILL: 10}
-    assert written_there.answers > 100
+    assert written_there.answers >= puts_of_clean_lives(SEEDS_THERE) > 50
     assert written_there.records >= written_there.answers
 
 
@@ -51,7 +58,7 @@ def test_so_it_is_with_5_3_3_whose_format_is_the_same(program_5: JavaProgram) ->
 
     assert [failure.case.name for failure in campaign.failures] == []
     assert campaign.cases == 36
-    assert campaign.answers > 100
+    assert campaign.answers >= puts_of_clean_lives(range(18)) > 50
 
 
 def test_bytes_that_are_changed_in_a_queue_make_a_difference(real: RealStore, tmp_path: Path) -> None:

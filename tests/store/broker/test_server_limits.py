@@ -1,4 +1,4 @@
-"""What a broker.conf says about a server's limits; deadlines; lines for operators."""
+"""What a broker.conf says about a server's limits; deadlines."""
 
 from dataclasses import replace
 
@@ -6,10 +6,8 @@ import pytest
 
 from tornlog.store.broker.deadlines import Deadlines
 from tornlog.store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits, server_limits_of
-from tornlog.store.broker.operator_log import LINE_CHARACTERS_MAX, LINES_MAX, OperatorLog
 from tornlog.store.broker.router import Pool
 from tornlog.store.config import ConfigError
-from tornlog.store.real.world import real_world
 from tornlog.store.settings.broker_conf import read_broker_conf
 
 
@@ -75,23 +73,3 @@ def test_deadlines_come_in_order_and_no_more_at_a_time_than_asked_for() -> None:
     assert "a" in deadlines
     assert deadlines.pop_due(15_000_000, 9) == ["a"]
     assert (deadlines.first, deadlines.next_due_ns) == (None, None)
-
-
-def test_an_operator_is_told_a_few_lines_and_how_many_more_there_were() -> None:
-    lines: list[str] = []
-    log = OperatorLog(real_world(), lines.append)
-
-    for number in range(LINES_MAX + 5):
-        log.tell(f"line {number}")
-    log.close()
-
-    assert lines == [*(f"line {number}" for number in range(LINES_MAX)), "... and 5 lines more"]
-
-
-def test_what_clients_send_cannot_move_an_operators_cursor_or_fill_the_screen() -> None:
-    lines: list[str] = []
-
-    OperatorLog(real_world(), lines.append).tell("\x1b[2J\r\n" + "x" * 10_000)
-
-    assert lines[0].startswith("?[2J??x")
-    assert len(lines[0]) == LINE_CHARACTERS_MAX

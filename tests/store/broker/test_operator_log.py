@@ -1,0 +1,50 @@
+"""Lines for whoever runs a broker."""
+
+import threading
+import time
+
+from tornlog.store.broker.operator_log import LINE_CHARACTERS_MAX, LINES_MAX, OperatorLog
+from tornlog.store.real.world import real_world
+
+
+def test_an_operator_is_told_a_few_lines_and_how_many_more_there_were() -> None:
+    lines: list[str] = []
+    log = OperatorLog(real_world(), lines.append)
+    log.start()
+
+    for number in range(LINES_MAX + 5):
+        log.tell(f"line {number}")
+
+    assert log.close()
+    assert lines == [*(f"line {number}" for number in range(LINES_MAX)), "... and 5 lines more"]
+
+
+def test_what_clients_send_cannot_move_an_operators_cursor_or_fill_the_screen() -> None:
+    lines: list[str] = []
+    log = OperatorLog(real_world(), lines.append)
+    log.start()
+
+    log.tell("\x1b[2J\r\n" + "x" * 10_000)
+
+    assert log.close()
+    assert lines[0].startswith("?[2J??x")
+    assert len(lines[0]) == LINE_CHARACTERS_MAX
+
+
+def test_a_terminal_that_is_stopped_holds_up_nobody() -> None:
+    written = threading.Event()
+    log = OperatorLog(real_world(), lambda line: assert_true(written.wait(30)))
+    log.start()
+
+    began = time.monotonic()
+    for number in range(10_000):
+        log.tell(f"line {number}")
+    took = time.monotonic() - began
+
+    assert took < 1
+    assert not log.close()
+    written.set()
+
+
+def assert_true(condition: bool) -> None:
+    assert condition
