@@ -26,8 +26,7 @@ from ...sim.network.hosts import SimNetwork
 from ...sim.policies import Policy
 from ...sim.policies.starving import Starving
 from ...sim.trace import Trace
-from ...store.config import BrokerRole, FlushDiskType
-from ...store.formats.replication import REPORT_BYTES, decode_report
+from ...store.config import BrokerRole
 from ...store.marks import collected
 from ...store.message_store import MessageStore
 from ...store.network import Network
@@ -35,26 +34,20 @@ from ...store.put_result import PutMessageStatus
 from ...store.replication.ha_service import HAService
 from ...store.world import World
 from ..crash_points import CrashPoints
-from ..invariants import CHECKERS, pos, rep
+from ..invariants import pos, rep
 from ..judging import opening, promises
 from ..judging.ends import note_crash
-from ..judging.evidence import Evidence
 from ..judging.judge import BrokenPromise, Judge
 from ..judging.ledger import Ledger
-from ..judging.master_history import MasterHistory
 from ..judging.recovered import RecoveredStore, read_store
-from ..judging.replicas import Replicas
-from ..machine import config_of
 from ..marks import RunMarks
 from ..plan import Life, Plan
 from ..policies import policy_of
 from ..run import HEAL_MESSAGES_EACH, STEP_LIMIT, Outcome
 from ..users.traffic import Traffic
-from .node import Node
-from .watched_network import Sending, WatchedNetwork
+from .node import Node, nodes_of
+from .witness import Witness
 
-MASTER = "10.0.0.1"
-HA_PORT = 10912
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
 SETTLE_MS_MAX = 60_000
 """How long a slave may take to catch up, or to find that it cannot, once the network is well: a connection that was
@@ -64,8 +57,6 @@ _LOOK_MS = 200
 """How often the referee looks whether a slave has died."""
 _HEAL = Life("stop", "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
 _OFF = Life("crash at rest", "nothing-lost", -1, "after", 0)
-_OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
-"""Checkers that need nothing but a store: of a slave, whose log may be an older one of its master's."""
 
 
 class ClusterRun:
@@ -93,14 +84,13 @@ class ClusterRun:
         self._referee = self._kernel.machine("referee")
         self._ledger = Ledger() if ledger is None else ledger
         self._judge = Judge(plan, self._kernel, self._ledger, choices.stream)
-        self._history = MasterHistory()
-        self._replicas = Replicas()
+        self._witness = Witness(self._judge, self._ledger)
         self._outcome = Outcome(plan)
         self._disks: list[Disk] = []
         self._bad_sectors: dict[str, list[Damage]] = {}
         self._marks = RunMarks(plan, Counter())
         self.crash_points = crash_points or CrashPoints()
-        self._master, *self._slaves = _nodes_of(plan)
+        self._master, *self._slaves = nodes_of(plan)
 
     def execute(self) -> Outcome:
         """Run, and return what came of it. Raises only what is wrong with the harness itself."""
@@ -186,7 +176,7 @@ class ClusterRun:
             self._choices.stream,
         )
         if self._plan.cluster.sync_master:
-            traffic.on_answer = partial(rep.check_answer, store, self._replicas)
+            traffic.on_answer = partial(rep.check_answer, store, self._witness.replicas)
 
         def work() -> None:
             traffic.run(life.messages_each)
@@ -203,7 +193,7 @@ class ClusterRun:
         """End a machine that has not died of itself, and keep what it leaves."""
         if node.is_alive and life.is_stop and self._stops(node):
             node.leave_after_stop()
-            if node is self._master:
+            if node.is_master:
                 promises.note_stop(self._ledger)
             return
         if node.is_alive:
@@ -237,17 +227,14 @@ class ClusterRun:
         disk, profile = node.disk, PROFILES[life.profile]
         assert disk is not None, "it has been on"
         self._outcome.crashes += 1
-        if node is self._master:
+        if node.is_master:
             self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
             note_crash(self._plan, self._judge, self._ledger, node.store, disk, profile)
             self._judge.note_damage(node.config, disk.damage)
         else:
-            flushed_where = 0
             if node.store is not None:
                 self._judge.report(pos.check(node.store, disk))
-                flushed_where = node.store.log.flushed_where.get()
-            sync_flush = self._plan.cluster.slave_sync_flush
-            self._replicas.crashed(node.host, profile, sync_flush=sync_flush, flushed_where=flushed_where)
+            self._witness.slave_crashed(node, profile, sync_flush=self._plan.cluster.slave_sync_flush)
         node.leave_after_crash(profile)
         self._bad_sectors[node.name] = disk.bad_sectors
 
@@ -264,7 +251,7 @@ class ClusterRun:
             door.dies_silently = life.profile != "process-kill"
             self.crash_points.arm(disk, life)
         node.power_on(machine, disk, door)
-        if node is self._master:
+        if node.is_master:
             self._ledger.begin_life()
         self._kernel.spawn(machine, "boot", partial(self._start, node, machine, disk, door)).join(None)
 
@@ -289,8 +276,7 @@ class ClusterRun:
 
     def _start(self, node: Node, machine: Machine, disk: Disk, door: Network) -> None:
         """Load a store, judge what recovery made of the last life, and start it and its replication."""
-        network = WatchedNetwork(door, partial(self._before_answering, node), partial(self._reports_of, node))
-        store = self._load(node, machine, disk, network)
+        store = self._load(node, machine, disk, self._witness.network_of(node, door))
         opening.start(self._kernel, store, disk, machine)
         node.ha = HAService(store.world, store, listen_host=node.host)
         node.ha.start()
@@ -299,45 +285,12 @@ class ClusterRun:
         store = MessageStore(World(machine.clock, machine.tasks, disk.mount(machine), network), node.config)
         opening.load(self._kernel, self._judge, store, disk, machine)
         node.store = store
-        if node is self._master:
+        if node.is_master:
             self._judge.recovery(store, disk)
-            self._history.begin(store.log)
+            self._witness.master_recovered(store)
         else:
-            self._judge_slave(node, store)
+            self._witness.slave_recovered(node, store)
         return store
-
-    def _judge_slave(self, node: Node, store: MessageStore) -> RecoveredStore:
-        found = read_store(store)
-        evidence = Evidence(self._ledger, found)
-        for name in _OF_LOG_AND_QUEUES:
-            self._judge.report(CHECKERS[name](evidence))
-        self._judge.report(rep.check_prefix(node.name, store, self._history))
-        self._judge.report(rep.check_kept(node.name, store, self._replicas.held.get(node.host)))
-        self._replicas.recovered(node.host, store)
-        return found
-
-    # -- what goes over the network ----------------------------------------------------------------
-
-    def _before_answering(self, node: Node, data: bytes) -> None:
-        """Note what the master has, before it sends any of it."""
-        if node is self._master and node.store is not None:
-            self._history.extend(node.store.log)
-
-    def _reports_of(self, node: Node) -> Sending:
-        """Judge each report on a new connection of a slave; the first only says where to begin."""
-        begun = False
-
-        def sending(data: bytes) -> None:
-            nonlocal begun
-            if len(data) < REPORT_BYTES:
-                return  # the rest of one that the network has taken some of
-            offset = decode_report(data, stream=node.name, position=0)
-            if begun:
-                store, disk, _ = node.running
-                self._judge.report(self._replicas.reported(node.host, store, disk, offset))
-            begun = True
-
-        return sending
 
     # -- in the end --------------------------------------------------------------------------------
 
@@ -373,10 +326,7 @@ class ClusterRun:
                     "LIVE", f"{slave.name} does not catch up", "replication", "0 bytes", behind
                 )
             self._referee.tasks.sleep(_LOOK_MS)
-        diverged = slave.client.diverged
-        self._judge.report(
-            rep.check_settled(slave.name, store, master, None if diverged is None else str(diverged))
-        )
+        self._judge.report(self._witness.check_settled(slave, self._master))
 
     def _has_settled(self, slave: Node) -> bool:
         """Return whether the master of now, not one of an earlier life, has heard that a slave has everything."""
@@ -393,7 +343,9 @@ class ClusterRun:
         """Open what every machine has left, alone: a slave as the master that it may have to be."""
         self._open_alone(self._master)
         slaves = [self._open_alone(slave) for slave in self._slaves]
-        keeps = self._judge.is_promised("DUR") and not self._judge.may_refuse and not self._replicas.lost
+        keeps = (
+            self._judge.is_promised("DUR") and not self._judge.may_refuse and not self._witness.replicas.lost
+        )
         if self._plan.cluster.sync_master and keeps:
             self._judge.report(rep.check_takeover(self._ledger, slaves))
 
@@ -409,30 +361,6 @@ class ClusterRun:
         self._kernel.spawn(machine, "read", read).join(None)
         self._kernel.kill(machine)
         return found[0]
-
-
-def _nodes_of(plan: Plan) -> list[Node]:
-    """Return the master, then its slaves."""
-    cluster, config = plan.cluster, config_of(plan)
-    role = BrokerRole.SYNC_MASTER if cluster.sync_master else BrokerRole.ASYNC_MASTER
-    shared = replace(
-        config,
-        broker_role=role,
-        ha_listen_port=HA_PORT,
-        slave_timeout_ms=cluster.slave_timeout_ms,
-        ha_transfer_batch_size=cluster.transfer_batch_bytes,
-    )
-    flush = FlushDiskType.SYNC_FLUSH if cluster.slave_sync_flush else FlushDiskType.ASYNC_FLUSH
-    of_slaves = replace(
-        shared,
-        broker_role=BrokerRole.SLAVE,
-        flush_disk_type=flush,
-        ha_master_address=f"{MASTER}:{HA_PORT}",
-    )
-    slaves = [
-        Node(f"slave-{number}", f"10.0.0.{number + 1}", of_slaves) for number in range(1, cluster.slaves + 1)
-    ]
-    return [Node("master", MASTER, shared), *slaves]
 
 
 def _nobody(image: Image) -> None:

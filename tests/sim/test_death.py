@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -373,3 +374,31 @@ def test_a_dead_machine_starts_nothing() -> None:
         kernel.run(machine, lambda: None, time_limit_ns=0)
     with pytest.raises(MachineDied):
         machine.tasks.spawn("x", lambda: None)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_who_asked_is_told_once_when_a_machine_is_switched_off_and_before_its_tasks_end(
+    is_killed: bool,
+) -> None:
+    kernel, machine = make()
+    told: list[str] = []
+    machine.at_death.append(lambda: told.append("off" if not machine.alive else "on"))
+
+    def service() -> None:
+        try:
+            machine.tasks.sleep(1_000)
+        finally:
+            told.append("unwound")
+
+    def main() -> None:
+        machine.tasks.spawn("service", service)
+        machine.tasks.sleep(1)
+        if is_killed:
+            kernel.kill(machine)
+            die(kernel, machine)
+
+    with suppress(MachineDied):
+        kernel.run(machine, main, time_limit_ns=LIMIT_NS)
+    kernel.close()
+
+    assert told == ["off", "unwound"]

@@ -75,7 +75,7 @@ def test_puts_are_acknowledged_and_slaves_have_them() -> None:
         run = ClusterRun(plan, choices)
         run.execute()
         statuses |= {put.status for put in run._ledger.puts}
-        held_bytes += sum(held.size_bytes for held in run._replicas.held.values())
+        held_bytes += sum(held.size_bytes for held in run._witness.replicas.held.values())
     assert {PutMessageStatus.PUT_OK, PutMessageStatus.SLAVE_NOT_AVAILABLE} <= statuses
     assert held_bytes > 10_000
 

@@ -1,0 +1,84 @@
+"""Who sees all that slaves and their master say to each other, and what each has in that moment."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from ...faults.profiles import CrashProfile
+from ...store.formats.replication import REPORT_BYTES, decode_report
+from ...store.message_store import MessageStore
+from ...store.network import Network
+from ..invariants import CHECKERS, rep
+from ..judging.evidence import Evidence, Violation
+from ..judging.judge import Judge
+from ..judging.ledger import Ledger
+from ..judging.master_history import MasterHistory
+from ..judging.recovered import RecoveredStore, read_store
+from ..judging.replicas import Replicas
+from .node import Node
+from .watched_network import Sending, WatchedNetwork
+
+_OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
+"""Checkers that need nothing but a store: of a slave, whose log may be an older one of its master's."""
+
+
+class Witness:
+    """Keeps what was said, and has the judge hear of what was untrue."""
+
+    def __init__(self, judge: Judge, ledger: Ledger) -> None:
+        self.replicas = Replicas()
+        self._judge = judge
+        self._ledger = ledger
+        self._history = MasterHistory()
+
+    def network_of(self, node: Node, door: Network) -> Network:
+        """Return a node's network, watched."""
+        return WatchedNetwork(door, partial(self._before_answering, node), partial(self._reports_of, node))
+
+    def _before_answering(self, node: Node, data: bytes) -> None:
+        """Note what the master has, before it sends any of it."""
+        if node.is_master and node.store is not None:
+            self._history.extend(node.store.log)
+
+    def _reports_of(self, node: Node) -> Sending:
+        """Judge each report on a new connection of a slave; the first only says where to begin."""
+        begun = False
+
+        def sending(data: bytes) -> None:
+            nonlocal begun
+            if len(data) < REPORT_BYTES:
+                return  # the rest of one that the network has taken some of
+            offset = decode_report(data, stream=node.name, position=0)
+            if begun:
+                store, disk, _ = node.running
+                self._judge.report(self.replicas.reported(node.host, store, disk, offset))
+            begun = True
+
+        return sending
+
+    def master_recovered(self, store: MessageStore) -> None:
+        """Note what a master goes on with."""
+        self._history.begin(store.log)
+
+    def slave_recovered(self, node: Node, store: MessageStore) -> RecoveredStore:
+        """Judge what recovery made of a slave, and return it."""
+        found = read_store(store)
+        evidence = Evidence(self._ledger, found)
+        for name in _OF_LOG_AND_QUEUES:
+            self._judge.report(CHECKERS[name](evidence))
+        self._judge.report(rep.check_prefix(node.name, store, self._history))
+        self._judge.report(rep.check_kept(node.name, store, self.replicas.held.get(node.host)))
+        self.replicas.recovered(node.host, store)
+        return found
+
+    def slave_crashed(self, node: Node, profile: CrashProfile, *, sync_flush: bool) -> None:
+        """Note the end of a slave's machine."""
+        flushed_where = 0 if node.store is None else node.store.log.flushed_where.get()
+        self.replicas.crashed(node.host, profile, sync_flush=sync_flush, flushed_where=flushed_where)
+
+    def check_settled(self, slave: Node, master: Node) -> Iterator[Violation]:
+        """Return what is wrong with how a slave stands to its master, now that it will not change."""
+        store, _, _ = slave.running
+        diverged = slave.client.diverged
+        return rep.check_settled(
+            slave.name, store, master.running[0], None if diverged is None else str(diverged)
+        )
