@@ -22,6 +22,9 @@ _RUN_MARKS: dict[str, str] = {
     "crash in recovery, three deep": "and so was the one after it",
     "kill, then power": "a process was killed, and the power went before what it had left was durable",
     "power cut after failed sync": "the power went in a life in which a sync had failed",
+    "stored twice": "a message was stored again, for its first answer had not come",
+    "late answer": "a client got an answer of a broker that had died since",
+    "decided when asked": "a producer that was asked about a half message said what is to become of it",
 }
 
 MARKS: dict[str, str] = {**STORE_MARKS, **_RUN_MARKS}

@@ -11,6 +11,7 @@ After a power cut under ASYNC_FLUSH the first and second hold as far as the log 
 answer of a life that has ended, which was under way until now, promises what its life did: under ASYNC_FLUSH nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -77,6 +78,8 @@ class ClientLedger:
     """Invariant: `durable` is there after every recovery to come, `expected` too if the end of this life leaves it."""
 
     sync_flush: bool
+    hits: Counter[str] = field(default_factory=Counter)
+    """What was met of scenarios.marks."""
     life: int = 0
     """How many lives of the broker have ended: answers to what was asked before may be of an earlier one."""
     sends: dict[str, Send] = field(default_factory=dict)
@@ -116,6 +119,7 @@ class ClientLedger:
     ) -> Iterator[Violation]:
         """Note that a message was answered SUCCESS that was sent in some life; yield what that contradicts."""
         send.answered += 1
+        self.hits["late answer"] += asked_in != self.life
         if asked_in != self.life and not self.sync_flush:
             return
         key = (producer, place[:2])
@@ -226,6 +230,7 @@ class ClientLedger:
                 yield _unsent(place, record.body)
             else:
                 copies[send.name] = copies.get(send.name, 0) + 1
+        self.hits["stored twice"] += any(count > 1 for count in copies.values())
         for name, count in copies.items():
             send = self.sends[name]
             if count > send.answered + send.maybe:

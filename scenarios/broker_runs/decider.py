@@ -48,6 +48,7 @@ class Decider:
         decision = TRANSACTION_COMMIT if send.commits else TRANSACTION_ROLLBACK
         if send.commits:
             send.maybe += 1
+        self._ledger.hits["decided when asked"] += asked
         assert self.client is not None, "it has been started"
         with suppress(OSError):
             self.client.send_one_way(

@@ -102,7 +102,7 @@ class BrokerRun:
             except BrokenPromise:
                 pass
             outcome.digest = kernel.digest()
-        outcome.marks = +hits
+        outcome.marks = +(hits + self._clients.hits)
         outcome.violations = self._judge.violations
         outcome.fired += self._links.fired + self._disturbances.fired
         if isinstance(self._policy, Starving):

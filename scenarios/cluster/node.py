@@ -1,16 +1,18 @@
 """One machine of a cluster through all its lives: its disk outlives them, its store and replication do not."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ...faults.disk import Disk
-from ...faults.image import Image
-from ...faults.profiles import CrashProfile
+from ...sim.choices import Stream
+from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ...sim.network.hosts import HostNetwork
 from ...store.config import BrokerRole, FlushDiskType, StoreConfig
 from ...store.message_store import MessageStore
 from ...store.replication.ha_client import HAClient
 from ...store.replication.ha_service import HAService
+from ..lasting_disk import LastingDisk
 from ..machine import config_of
 from ..plan import Plan
 
@@ -19,21 +21,19 @@ HA_PORT = 10912
 
 
 class Node:
-    """Invariant: while it is off, exactly one of `kept_disk` and `image` is what the next life finds, or it is new."""
+    """What there is of it while it is on, and what lasts."""
 
-    def __init__(self, name: str, host: str, config: StoreConfig) -> None:
+    def __init__(self, name: str, host: str, config: StoreConfig, lasting: LastingDisk) -> None:
         self.name = name
         self.host = host
         self.config = config
+        self.lasting = lasting
         self.machine: Machine | None = None
         self.disk: Disk | None = None
         self.door: HostNetwork | None = None
         self.store: MessageStore | None = None
         """None until it has been loaded."""
         self.ha: HAService | None = None
-        self.image: Image | None = None
-        self.kept_disk: Disk | None = None
-        """The disk of a life that ended in a process kill, for the next life to mount."""
 
     @property
     def is_master(self) -> bool:
@@ -49,20 +49,6 @@ class Node:
         """Begin a life."""
         self.machine, self.disk, self.door = machine, disk, door
         self.store = self.ha = None
-        self.kept_disk = None
-
-    def leave_after_crash(self, profile: CrashProfile) -> None:
-        """Keep what a crash leaves."""
-        assert self.disk is not None, "it has been on"
-        if profile.name == "process-kill" and not self.disk.is_stopped:
-            self.kept_disk = self.disk
-        else:
-            self.image = self.disk.crash(profile)
-
-    def leave_after_stop(self) -> None:
-        """Keep what a clean stop leaves."""
-        assert self.disk is not None, "it has been on"
-        self.image = self.disk.settle()
 
     @property
     def running(self) -> tuple[MessageStore, Disk, Machine]:
@@ -80,7 +66,7 @@ class Node:
         return self.ha.client
 
 
-def nodes_of(plan: Plan) -> list[Node]:
+def nodes_of(plan: Plan, kernel: Kernel, streams: Callable[[str], Stream]) -> list[Node]:
     """Return the master, then its slaves."""
     cluster, config = plan.cluster, config_of(plan)
     role = BrokerRole.SYNC_MASTER if cluster.sync_master else BrokerRole.ASYNC_MASTER
@@ -98,7 +84,8 @@ def nodes_of(plan: Plan) -> list[Node]:
         flush_disk_type=flush,
         ha_master_address=f"{MASTER}:{HA_PORT}",
     )
-    slaves = [
-        Node(f"slave-{number}", f"10.0.0.{number + 1}", of_slaves) for number in range(1, cluster.slaves + 1)
+    master = Node("master", MASTER, shared, LastingDisk(plan, kernel, streams))
+    return [master] + [
+        Node(f"slave-{number}", f"10.0.0.{number + 1}", of_slaves, LastingDisk(plan, kernel, streams))
+        for number in range(1, cluster.slaves + 1)
     ]
-    return [Node("master", MASTER, shared), *slaves]

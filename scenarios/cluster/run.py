@@ -8,17 +8,12 @@ traffic comes back while there is. One referee, a machine that nothing happens t
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from ...faults.damage import Damage
 from ...faults.disk import Disk
-from ...faults.image import Image
 from ...faults.network import NetworkFaults
-from ...faults.plan import FaultPlan
 from ...faults.profiles import PROFILES
-from ...faults.timing import SyncTiming
 from ...sim.choices import Choices
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
@@ -73,8 +68,6 @@ class ClusterRun:
         step_limit: int | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.on_image: Callable[[Image], None] = _nobody
-        """Called with each image that a machine is about to find on its disk."""
         self._plan = plan
         self._choices = choices
         self._policy = policy or policy_of(plan, choices)
@@ -86,11 +79,9 @@ class ClusterRun:
         self._judge = Judge(plan, self._kernel, self._ledger, choices.stream)
         self._witness = Witness(self._judge, self._ledger)
         self._outcome = Outcome(plan)
-        self._disks: list[Disk] = []
-        self._bad_sectors: dict[str, list[Damage]] = {}
         self._marks = RunMarks(plan, Counter())
         self.crash_points = crash_points or CrashPoints()
-        self._master, *self._slaves = nodes_of(plan)
+        self._master, *self._slaves = nodes_of(plan, self._kernel, choices.stream)
 
     def execute(self) -> Outcome:
         """Run, and return what came of it. Raises only what is wrong with the harness itself."""
@@ -108,8 +99,8 @@ class ClusterRun:
         outcome.fired += self._links.fired
         if isinstance(self._policy, Starving):
             outcome.fired += self._policy.fired
-        for disk in self._disks:
-            outcome.fired += disk.fired
+        for node in self._nodes:
+            outcome.fired += node.lasting.fired
         outcome.messages = len(self._ledger.puts)
         outcome.put_us = Counter(
             (put.answered_ns - put.asked_ns) // 1000
@@ -192,7 +183,8 @@ class ClusterRun:
     def _finish(self, node: Node, life: Life) -> None:
         """End a machine that has not died of itself, and keep what it leaves."""
         if node.is_alive and life.is_stop and self._stops(node):
-            node.leave_after_stop()
+            assert node.disk is not None, "it has been on"
+            node.lasting.leave_after_stop(node.disk)
             if node.is_master:
                 promises.note_stop(self._ledger)
             return
@@ -235,16 +227,14 @@ class ClusterRun:
             if node.store is not None:
                 self._judge.report(pos.check(node.store, disk))
             self._witness.slave_crashed(node, profile, sync_flush=self._plan.cluster.slave_sync_flush)
-        node.leave_after_crash(profile)
-        self._bad_sectors[node.name] = disk.bad_sectors
+        node.lasting.leave_after_crash(disk, profile)
 
     # -- machines ----------------------------------------------------------------------------------
 
     def _boot(self, node: Node, number: int, life: Life | None, again: str = "") -> None:
         """Switch a machine on and start its store; life: the one that it is to end in, if it is."""
-        disk = self._disk_for(
-            node, f"{node.name}{again}/disk-{number}", faulty=number < len(self._plan.lives)
-        )
+        is_in_traffic = number < len(self._plan.lives)
+        disk = node.lasting.find(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
         machine = self._kernel.machine(f"{node.name}{again}-life-{number}")
         door = self._network.join(machine, node.host)
         if life is not None:
@@ -254,25 +244,6 @@ class ClusterRun:
         if node.is_master:
             self._ledger.begin_life()
         self._kernel.spawn(machine, "boot", partial(self._start, node, machine, disk, door)).join(None)
-
-    def _disk_for(self, node: Node, stream: str, *, faulty: bool) -> Disk:
-        """Return what a machine finds: the disk that a killed process has left, or one made of an image."""
-        if node.kept_disk is not None:
-            node.kept_disk.fired["crash process-kill"] += 1  # nobody asks it for an image of that crash
-            node.kept_disk.disarm()  # the last life may have died of something else first
-            return node.kept_disk
-        if node.image is not None:
-            self.on_image(node.image)
-        disk = Disk(
-            self._kernel,
-            self._choices.stream(stream),
-            image=node.image,
-            timing=SyncTiming(base_ns_max=self._plan.sync_ms_max * 1_000_000),
-            faults=self._plan.faults if faulty else FaultPlan(),
-            bad_sectors=self._bad_sectors.get(node.name, []) if faulty else [],
-        )
-        self._disks.append(disk)
-        return disk
 
     def _start(self, node: Node, machine: Machine, disk: Disk, door: Network) -> None:
         """Load a store, judge what recovery made of the last life, and start it and its replication."""
@@ -351,7 +322,7 @@ class ClusterRun:
 
     def _open_alone(self, node: Node) -> RecoveredStore:
         node.config = replace(node.config, broker_role=BrokerRole.ASYNC_MASTER)
-        disk = self._disk_for(node, f"{node.name}/alone", faulty=False)
+        disk = node.lasting.find(f"{node.name}/alone", faulty=False)
         machine = self._kernel.machine(f"{node.name}-alone")
         found: list[RecoveredStore] = []
 
@@ -361,7 +332,3 @@ class ClusterRun:
         self._kernel.spawn(machine, "read", read).join(None)
         self._kernel.kill(machine)
         return found[0]
-
-
-def _nobody(image: Image) -> None:
-    """Tell no one."""

@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tornlog.store.broker.limits import ServerLimits
+from tornlog.store.broker.router import Pool
+from tornlog.store.config import KIB, MIB
+from tornlog.store.formats.remoting.frame import FRAME_BYTES_MAX
+
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "broker.md").read_text()
 COMMANDS = [match[1] for match in re.finditer(r"^    tornlog (serve .+)$", PAGE, re.MULTILINE)]
 
@@ -26,17 +31,38 @@ def workplace(tmp_path: Path, certificates: Path) -> Path:
     return tmp_path
 
 
+def test_the_limits_on_the_page_are_the_servers() -> None:
+    limits = ServerLimits()
+    send = limits.pools[Pool.SEND_MESSAGE]
+    for figure in (
+        f"{FRAME_BYTES_MAX // MIB} MiB",
+        f"{limits.frame_ms_max // 1000} s",
+        f"{limits.idle_ms_max // 1000} s",
+        f"{limits.connections_max:,}",
+        f"{limits.connections_per_host_max:,}",
+        f"{limits.output_pause_bytes // KIB} KiB",
+        f"{limits.output_bytes_max // MIB} MiB, or {limits.output_ms_max // 1000} s",
+        f"{limits.requests_bytes_max // limits.request_bytes_least}, and {limits.requests_bytes_max // MIB} MiB",
+        f"{limits.held_bytes_max // MIB} MiB",
+        f"{send.queue_capacity:,}",
+        f"{send.wait_ms_max} ms",
+    ):
+        assert re.search(rf"(?<![\d,]){figure}(?![\d,]\d)", PAGE), figure
+
+
 def test_the_page_shows_how_to_serve() -> None:
     assert len(COMMANDS) >= 4
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_broker_is_served_as_the_page_says(command: str, workplace: Path) -> None:
-    words = [word.replace("10911", "0") for word in shlex.split(command)]
-    if "--port" not in words:
-        words += ["--port", "0"]
+    words = shlex.split(command)
+    if "--port" in words:
+        at = words.index("--port")
+        del words[at : at + 2]
     if "--json" not in words:
         words.append("--json")
+    words += ["--port", "0"]
     with subprocess.Popen(
         [sys.executable, "-m", "tornlog", *words],
         cwd=workplace,
@@ -53,4 +79,4 @@ def test_a_broker_is_served_as_the_page_says(command: str, workplace: Path) -> N
     ready = json.loads(said)
     assert (ready["format"], ready["event"]) == ("tornlog-serve/1", "serving")
     assert ready["addresses"][0].startswith("127.0.0.1:")
-    assert not (workplace / "store" / "abort").exists()
+    assert not (workplace / words[1] / "abort").exists()

@@ -44,7 +44,7 @@ class ClientError(RuntimeError):
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__(f"{answer['error']}: {answer['message']}")
         self.kind: str = answer["error"]
-        self.code: int | None = answer["code"]
+        self.code: int | None = answer.get("code")
 
 
 class Driver:

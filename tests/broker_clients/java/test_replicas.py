@@ -9,7 +9,7 @@ def test_what_a_synchronous_master_acknowledged_is_read_from_its_slave(
     master = serve(brokerRole="SYNC_MASTER")
     client = connect(master)
     client.admin()("createTopic", topic="copied", queues=4)
-    producer = client.producer()
+    producer = client.producer(timeoutMs=15_000)  # a put waits for a slave for up to 5 s
     assert producer.send("copied", "nobody copies it yet")["status"] == "SLAVE_NOT_AVAILABLE"
 
     slave = serve(

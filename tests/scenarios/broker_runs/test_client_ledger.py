@@ -77,6 +77,7 @@ def test_a_message_is_there_no_more_often_than_it_may_have_been_stored() -> None
     assert invariants(ledger, first, again) == ["ONCE"]
     ledger.sends["m0"].maybe = 1
     assert invariants(ledger, first, again) == []
+    assert ledger.hits["stored twice"] == 2
     assert invariants(ledger, first, again, record(place(2), first.body)) == ["ONCE"]
 
 
@@ -122,6 +123,7 @@ def test_an_answer_that_comes_after_its_life_has_ended_promises_what_that_life_d
         send = ledger.begin("m0", body_of("m0", 40))
         ledger.note_crash(POWER, flushed_where=0)
         assert not list(ledger.answer(0, send, place(0), 0, asked_in=0))
+        assert ledger.hits["late answer"] == 1
         assert invariants(ledger) == expected
 
 
