@@ -25,7 +25,8 @@ from tornlog.scenarios.realities import REALITIES
 ROOT = Path(__file__).parents[2]
 MODULES = {
     "store": ("store", "store/formats", "store/filters", "store/transactions", "store/real", "store/tools"),
-    "sim": ("sim", "sim/policies"),
+    "broker": ("store/broker", "store/broker/processors", "store/broker/acl", "store/replication"),
+    "sim": ("sim", "sim/policies", "sim/network"),
     "faults-package": ("faults", "faults/states", "faults/lab", "faults/devices", "faults/probe"),
     "scenarios-package": (
         "scenarios/testing",

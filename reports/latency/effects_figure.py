@@ -8,7 +8,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from ...scenarios.latency.effects import GroupCommit, Variant
 from ..plotting.style import KINDS, durations_on
-from .distribution import curve_of, distribution_axes
+from .curve import curve_of
+from .distribution import distribution_axes
 
 _US_MIN = 5.0
 

@@ -8,7 +8,8 @@ from matplotlib.lines import Line2D
 from ...scenarios.latency.grid import Measured
 from ...scenarios.latency.setup import FLUSHES
 from ..plotting.style import steps
-from .distribution import curve_of, distribution_axes
+from .curve import curve_of
+from .distribution import distribution_axes
 
 _US_MIN = 5.0
 FLUSH_TITLES = {"sync": "sync flush", "async": "async flush", "pool": "async flush, transient pool"}

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from ...scenarios.latency.setup import FLUSHES
 from ..plotting.style import KINDS
 from .comparison import Comparison
-from .distribution import curve_of, distribution_axes
+from .curve import curve_of
+from .distribution import distribution_axes
 from .grid_figure import FLUSH_TITLES
 
 

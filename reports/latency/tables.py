@@ -7,7 +7,7 @@ from ...scenarios.latency.effects import Variant
 from ...scenarios.latency.grid import Measured
 from ...scenarios.latency.quantiles import percentiles_us
 from .comparison import COLUMNS, Comparison
-from .distribution import curve_of
+from .curve import curve_of
 
 HEADER = (
     "source",

@@ -4,7 +4,8 @@ A slave that cannot go on, because its master has lost what it has, or has somet
 nothing; one that can must. What a put was told a slave has, a slave had reported, with these very bytes; and a slave
 still has what it reported, unless it only promised its page cache and the power went.
 
-Not seen here: whether a slave's queues lead to all of this, which CQ-COMPLETE and its like are asked about.
+Not seen here: zeros that a crash has left in a slave's record where no recovery can tell, in its times and hosts;
+whether a slave's queues lead to all of this, which CQ-COMPLETE and its like are asked about.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from ...store.message_store import MessageStore
 from ...store.put_result import PutMessageResult, PutMessageStatus
 from ..judging.evidence import Violation
 from ..judging.ledger import Knowledge, Ledger, PutEntry
-from ..judging.master_history import MasterHistory, log_bytes
+from ..judging.master_history import MasterHistory, common_bytes, log_bytes
 from ..judging.recovered import RecoveredStore
 from ..judging.replicas import Held, Replicas
 
@@ -75,10 +76,9 @@ def check_settled(
     diverged: why it follows nobody any more; None if it follows.
     """
     first, end = max(slave.log.min_offset, 0), slave.log.max_offset
-    fits = end <= master.log.max_offset and log_bytes(slave.log, first, end) == log_bytes(
-        master.log, first, end
-    )
-    if fits and diverged is not None:
+    found, own = log_bytes(slave.log, first, end), log_bytes(master.log, 0, master.log.max_offset)
+    fits = common_bytes(own, first, found) == len(found)
+    if found == own[first:end] and diverged is not None:
         summary = f"{host} takes its log for another than its master's"
         yield Violation("REP", summary, "commitlog", end, "divergence", "none", diverged)
     elif not fits and diverged is None:

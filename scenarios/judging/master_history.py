@@ -4,7 +4,12 @@ A master that loses its tail in a crash goes on with other bytes in the place of
 that were never sent to anybody are not kept.
 """
 
+from struct import Struct
+
+from ...store.formats.message import BLANK_MAGIC
 from ...store.segments.segment_queue import SegmentQueue
+
+_HEAD = Struct(">ii")
 
 
 class MasterHistory:
@@ -27,15 +32,37 @@ class MasterHistory:
 
     def differs_at(self, first: int, found: bytes) -> int | None:
         """Return the log offset at which bytes from an offset on leave every log there was; None if they fit in one."""
-        longest = max(_common_bytes(log, first, found) for log in self.logs)
+        longest = max(common_bytes(log, first, found) for log in self.logs)
         return None if longest == len(found) else first + longest
 
 
-def _common_bytes(log: bytes, first: int, found: bytes) -> int:
+def common_bytes(log: bytes, first: int, found: bytes) -> int:
+    """Return how many of the bytes found from an offset on are those of a log, torn fields that nothing checks aside.
+
+    A crash may leave zeros in a record's times and hosts, and no recovery can tell.
+    """
     own = log[first : first + len(found)]
     if own == found:
         return len(found)
-    return next((at for at, byte in enumerate(own) if byte != found[at]), len(own))
+    unchecked = _unchecked(log)
+    for at, byte in enumerate(own):
+        if byte != found[at] and (found[at] or first + at not in unchecked):
+            return at
+    return len(own)
+
+
+def _unchecked(log: bytes) -> set[int]:
+    """Return the offsets of what in records may be zero instead: sysFlag to preparedTransactionOffset."""
+    offsets: set[int] = set()
+    at = 0
+    while at + _HEAD.size <= len(log):
+        size_bytes, magic = _HEAD.unpack_from(log, at)
+        if size_bytes <= 0:
+            break
+        if magic != BLANK_MAGIC:
+            offsets.update(range(at + 36, at + 84))
+        at += size_bytes
+    return offsets
 
 
 def log_bytes(log: SegmentQueue, start: int, end: int) -> bytes:

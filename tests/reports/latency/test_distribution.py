@@ -1,7 +1,8 @@
 import pytest
 from matplotlib.figure import Figure
 
-from tornlog.reports.latency.distribution import curve_of, distribution_axes
+from tornlog.reports.latency.curve import curve_of
+from tornlog.reports.latency.distribution import distribution_axes
 
 
 def test_a_curve_says_which_share_took_longer() -> None:
