@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: run test coverage lint bench docs pictures clean
+.PHONY: run test coverage lint bench compare soak docs pictures clean
 
 run: $(STAMP)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
@@ -26,6 +26,12 @@ lint: $(STAMP)  ## style, then types
 
 bench: $(STAMP)  ## what one second buys on this machine
 	$(BIN)/tornlog bench
+
+compare: $(STAMP)  ## every check against the real store, which Maven fetches: 480 directories of each side
+	$(BIN)/tornlog compare --against rocketmq-4.9.8 --seeds 480 --jobs $(JOBS) --out out
+
+soak: $(STAMP)  ## a broker among hostile clients for ten minutes
+	$(BIN)/tornlog soak --time 10m
 
 docs: $(STAMP)  ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
