@@ -11,7 +11,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 run: $(STAMP)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
 
-TESTS := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
+TESTS := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -r s
 
 test: coverage  ## the tests, on all cores
 	$(TESTS) --ignore=tests/store --ignore=tests/faults --durations=15

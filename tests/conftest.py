@@ -16,6 +16,8 @@ import trustme
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from tornlog.scenarios.compare.maven import JavaMissing, JavaProgram
+
 _ROOT = Path(__file__).resolve().parents[1]
 _NOT_BESIDE_TORNLOG = ("tornlog", "__editable__")
 
@@ -133,3 +135,16 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, part in enumerate(server.cert_chain_pems):
         part.write_to_path(directory / "server.pem", append=number > 0)
     return directory
+
+
+@pytest.fixture(scope="session")
+def fetched() -> Callable[[Callable[[], JavaProgram]], JavaProgram]:
+    """Makes a Java program over public jars; the test is skipped, and says why, where they are out of reach."""
+
+    def fetch(make: Callable[[], JavaProgram]) -> JavaProgram:
+        try:
+            return make()
+        except JavaMissing as missing:
+            pytest.skip(str(missing))
+
+    return fetch

@@ -77,6 +77,7 @@ def java_program(
     """Return a program of sources (file name -> text) over artifacts (`group:artifact:version`) and what they need.
 
     cache: where it is kept, if not in the user's cache directory. JavaMissing: no Maven, no JDK, or no way to the jars.
+    RuntimeError: it does not compile.
     """
     mvn, javac, java = require_tools()
     root = (cache or cache_directory()) / name
@@ -133,24 +134,25 @@ def _fetch(mvn: str, artifacts: Sequence[str], target: Path) -> None:
     pom = target / "pom.xml"
     pom.write_text(_POM.format(dependencies=dependencies), "utf-8")
     copy = [mvn, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-    _run([*copy, f"-DoutputDirectory={target}", "-DincludeScope=runtime"], "Maven cannot fetch the jars")
+    failure = _run([*copy, f"-DoutputDirectory={target}", "-DincludeScope=runtime"])
+    if failure:
+        raise JavaMissing(f"Maven cannot fetch the jars: {failure}")
 
 
 def _compile(javac: str, jars: Path, sources: Mapping[str, str], target: Path) -> None:
     for name, text in sources.items():
         (target / name).write_text(text, "utf-8")
     names = [str(target / name) for name in sorted(sources)]
-    _run(
-        [javac, "-nowarn", "-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(target), *names],
-        "the program does not compile",
-    )
+    failure = _run([javac, "-nowarn", "-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(target), *names])
+    if failure:
+        raise RuntimeError(f"the program does not compile: {failure}")
 
 
-def _run(command: Sequence[str], failure: str) -> None:
+def _run(command: Sequence[str]) -> str:
+    """Run a command; return what it says of its failure, nothing if there was none."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_MAX, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise JavaMissing(f"{failure}: no end after {_SECONDS_MAX} s") from error
-    if done.returncode:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise JavaMissing(f"{failure}: {' | '.join(lines[:3])}")
+    except subprocess.TimeoutExpired:
+        return f"no end after {_SECONDS_MAX} s"
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    return " | ".join(lines[:3] or [f"exit code {done.returncode}"]) if done.returncode else ""

@@ -2,17 +2,16 @@
 
 import os
 import re
-import shutil
 import subprocess
 import tarfile
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tornlog.scenarios.compare.campaign import config_of_settings, run_campaign
 from tornlog.scenarios.compare.cases import WRITTEN_HERE
-from tornlog.scenarios.compare.maven import JavaMissing, real_store_program
+from tornlog.scenarios.compare.maven import JavaProgram, real_store_program
 from tornlog.scenarios.invariants import CHECKERS
 from tornlog.store.config import StoreConfig
 from tornlog.store.consume_queue import ConsumeQueue
@@ -20,6 +19,7 @@ from tornlog.store.errors import StoreError
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
 
+Fetched = Callable[[Callable[[], JavaProgram]], JavaProgram]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FINDINGS = sorted(path.parent for path in (DOCS / "findings").glob("*/finding.properties"))
 PAGE = (DOCS / "findings.md").read_text()
@@ -50,19 +50,10 @@ def section_of(name: str) -> str:
     return str(section)
 
 
-@cache
-def jars_of(version: str) -> Path:
-    try:
-        return real_store_program(f"rocketmq-{version}").jars
-    except JavaMissing as missing:
-        if os.environ.get("CI") and shutil.which("mvn"):
-            pytest.fail(f"CI has Maven, and yet: {missing}")
-        pytest.skip(str(missing))
-
-
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)
-def test_a_finding_is_shown_by_its_script_as_its_page_says(finding: Path) -> None:
-    jars = jars_of(properties_of(finding)["version"])
+def test_a_finding_is_shown_by_its_script_as_its_page_says(finding: Path, fetched: Fetched) -> None:
+    version = f"rocketmq-{properties_of(finding)['version']}"
+    jars = fetched(lambda: real_store_program(version)).jars
     (shown,) = re.findall(
         r"^```console\n\$ docs/findings/reproduce.sh (\S+)\n(.*?)^```$",
         section_of(finding.name),
@@ -148,12 +139,11 @@ SEEN_AS = {
 
 
 @pytest.mark.parametrize("name", sorted(SEEN_AS))
-def test_the_seed_of_a_finding_leads_to_what_it_shows(name: str, tmp_path: Path) -> None:
+def test_the_seed_of_a_finding_leads_to_what_it_shows(name: str, fetched: Fetched) -> None:
     version = f"rocketmq-{properties_of(DOCS / 'findings' / name)['version']}"
-    jars_of(version.removeprefix("rocketmq-"))
+    program = fetched(lambda: real_store_program(version))
     (seed,) = re.findall(r"Seed (\d+)", section_of(name))
     writer = "rocketmq-4.9.8" if "as 4.9.8 writes" in section_of(name) else None
-    program = real_store_program(version)
 
     found = run_campaign(program, [int(seed)], [WRITTEN_HERE], version=writer)
     assert found.cases == 1

@@ -1,10 +1,8 @@
 """The official RocketMQ client for Java, in a JVM of its own, and what tests ask of it."""
 
 import json
-import os
 import queue
 import re
-import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.scenarios.compare.maven import JavaMissing, JavaProgram, java_program
+from tornlog.scenarios.compare.maven import JavaProgram, java_program
 
 DRIVER = Path(__file__).with_name("driver")
 ARTIFACTS = [f"org.apache.rocketmq:rocketmq-{name}:4.9.8" for name in ("client", "acl", "tools")]
@@ -27,15 +25,10 @@ QUEUES = 4
 
 
 @pytest.fixture(scope="session")
-def program() -> JavaProgram:
+def program(fetched: Callable[[Callable[[], JavaProgram]], JavaProgram]) -> JavaProgram:
     """The driver, compiled, and the jars it stands on."""
     sources = {path.name: path.read_text() for path in DRIVER.glob("*.java")}
-    try:
-        return java_program("client-driver", ARTIFACTS, sources)
-    except JavaMissing as reason:
-        if os.environ.get("CI") and shutil.which("mvn"):
-            pytest.fail(str(reason))
-        pytest.skip(str(reason))
+    return fetched(lambda: java_program("client-driver", ARTIFACTS, sources))
 
 
 class ClientError(RuntimeError):

@@ -1,8 +1,7 @@
 """The real store is measured on the same messages and directories as ours, or it is said why it is not."""
 
-import os
-import shutil
 from io import StringIO
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,19 +12,18 @@ from tornlog.scenarios.bench.figure import Figure
 from tornlog.scenarios.bench.real_store import real_pulls, real_puts, real_recovery_scan, why_missing
 from tornlog.scenarios.bench.suite import RATIOS, select
 from tornlog.scenarios.bench.workplace import Settings, Workplace
-from tornlog.scenarios.compare.maven import JavaMissing, real_store_program
+from tornlog.scenarios.compare.maven import JavaProgram, real_store_program
 from tornlog.store.config import FlushDiskType, StoreConfig
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+def place(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fetched: Callable[[Callable[[], JavaProgram]], JavaProgram],
+) -> Workplace:
     """A place where everything is tiny, the real store included: its index files have 420 MB by default."""
-    try:
-        real_store_program("rocketmq-4.9.8")
-    except JavaMissing as missing:
-        if os.environ.get("CI") and shutil.which("mvn"):
-            pytest.fail(f"CI has Maven, and yet: {missing}")
-        pytest.skip(str(missing))
+    fetched(lambda: real_store_program("rocketmq-4.9.8"))
 
     def small(place: Workplace, directory: str, **others: object) -> StoreConfig:
         sizes = {"mapped_file_size_commit_log": 1 << 20, "max_hash_slot_num": 1000, "max_index_num": 4000}

@@ -1,35 +1,26 @@
-"""The real store, where Maven and a JDK are; in CI, where they are promised, its absence is a failure."""
+"""The real store, where Maven and a JDK are."""
 
-import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.compare.maven import JavaMissing, JavaProgram, real_store_program
+from tornlog.scenarios.compare.maven import JavaProgram, real_store_program
 from tornlog.scenarios.compare.real_store import RealStore
 
+Fetched = Callable[[Callable[[], JavaProgram]], JavaProgram]
+
 
 @pytest.fixture(scope="session")
-def program() -> JavaProgram:
+def program(fetched: Fetched) -> JavaProgram:
     """The driver of the real store 4.9.8."""
-    return program_of("rocketmq-4.9.8")
+    return fetched(lambda: real_store_program("rocketmq-4.9.8"))
 
 
 @pytest.fixture(scope="session")
-def program_5() -> JavaProgram:
+def program_5(fetched: Fetched) -> JavaProgram:
     """The driver of the real store 5.3.3."""
-    return program_of("rocketmq-5.3.3")
-
-
-def program_of(version: str) -> JavaProgram:
-    try:
-        return real_store_program(version)
-    except JavaMissing as missing:
-        if os.environ.get("CI") and shutil.which("mvn"):
-            pytest.fail(f"CI has Maven, and yet: {missing}")
-        pytest.skip(str(missing))
+    return fetched(lambda: real_store_program("rocketmq-5.3.3"))
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_what_fails_leaves_nothing_behind(tools: Path, tmp_path: Path, broken: s
     (tools / broken).write_text("#!/bin/sh\necho no way >&2\nexit 1\n")
     cache = tmp_path / "cache"
 
-    with pytest.raises(JavaMissing, match="no way"):
+    with pytest.raises(JavaMissing if broken == "mvn" else RuntimeError, match="no way"):
         java_program("p", ["g:a:1"], {"A.java": ""}, cache)
     left = {path.name.partition("-")[0] for path in cache.glob("p/*")}
     assert left == ({"jars"} if broken == "javac" else set())

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from tornlog.scenarios.compare.maven import JavaMissing, JavaProgram, java_program
+from tornlog.scenarios.compare.maven import JavaProgram, java_program
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.put_result import PutMessageStatus
 
@@ -23,12 +23,9 @@ _OPEN = ("--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/jd
 
 
 @pytest.fixture(scope="module")
-def program() -> JavaProgram:
+def program(fetched: Callable[[Callable[[], JavaProgram]], JavaProgram]) -> JavaProgram:
     source = Path(__file__).parent / "java" / "Replica.java"
-    try:
-        return java_program("replica", [_STORE], {source.name: source.read_text("utf-8")})
-    except JavaMissing as error:
-        pytest.skip(str(error))
+    return fetched(lambda: java_program("replica", [_STORE], {source.name: source.read_text("utf-8")}))
 
 
 class RealNode:
