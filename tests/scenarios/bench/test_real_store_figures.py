@@ -1,7 +1,7 @@
 """The real store is measured on the same messages and directories as ours, or it is said why it is not."""
 
-from io import StringIO
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
