@@ -24,6 +24,8 @@ class Reality:
     """Whether what the checkpoint vouches for may be wrong, so that recovery must compare queues with the whole log."""
     capacity_bytes: Sequence[int] = ()
     """How much it holds while there is traffic, if that is not more than anyone needs."""
+    is_sound: bool = True
+    """Whether it has room, does what it says, and keeps what it holds: what runs of several machines are judged on."""
 
 
 REALITIES: dict[str, Reality] = {
@@ -69,6 +71,7 @@ REALITIES: dict[str, Reality] = {
                 "sparse": (False, False, True),
             },
             capacity_bytes=(20_000, 40_000, 80_000),
+            is_sound=False,
         ),
         Reality(
             "lying-disk",
@@ -80,6 +83,7 @@ REALITIES: dict[str, Reality] = {
                 "failed_sync_chance": (0.0, 0.0, 0.05),
             },
             needs_whole_log=True,
+            is_sound=False,
         ),
         Reality(
             "dying-disk",
@@ -107,6 +111,7 @@ REALITIES: dict[str, Reality] = {
                 "swapped_pages_chance": (0.0, 0.0, 0.3),
                 "latent_sector_error_chance": (0.0, 0.0, 0.1),
             },
+            is_sound=False,
         ),
     )
 }

@@ -21,12 +21,21 @@ class Scenario:
     claim: str
     ranges: Ranges
 
+    def admits(self, disk: str) -> bool:
+        """Return whether it is judged on a disk: clusters and brokers are on sound ones only."""
+        ranges = self.ranges
+        return REALITIES[disk].is_sound or not (ranges.cluster or ranges.broker)
+
     def narrowed(self, *, disk: str | None = None, policy: str | None = None) -> "Scenario":
-        """Return the scenario with one disk or one policy only; ValueError if there is no such."""
+        """Return the scenario with one disk or one policy only; ValueError if there is no such for it."""
         ranges = self.ranges
         if disk is not None:
             if disk not in REALITIES:
                 raise ValueError(f"disk: expected one of {', '.join(REALITIES)}, found {disk}")
+            if not self.admits(disk):
+                raise ValueError(
+                    f"disk: {self.name} is of several machines, which are not judged on a {disk}"
+                )
             ranges = replace(ranges, disk=(disk,))
         if policy is not None:
             if policy not in POLICIES:

@@ -13,6 +13,7 @@ from ...store.commands import write_json as write_json
 from ..catalogue import SCENARIOS
 from ..failures.failure import Failure, FailureFileError
 from ..mutants.known import find_mutant
+from ..realities import REALITIES
 from ..scenario import Scenario
 from .amounts import seconds_in as seconds_in
 from .amounts import seeds_in as seeds_in
@@ -39,14 +40,24 @@ def progress_bar(*columns: ProgressColumn, ticks: bool = True) -> Progress:
 
 
 def scenarios_named(names: list[str] | None, disk: str | None, policy: str | None) -> list[Scenario]:
-    """Return the scenarios of these names, or all, on one disk or under one policy only. BadParameter: no such."""
+    """Return the scenarios of these names, or all that there are, on one disk or under one policy only.
+
+    BadParameter: no such. Without names, scenarios that are not judged on the disk are left out, and that is told.
+    """
     unknown = [name for name in names or () if name not in SCENARIOS]
     if unknown:
         raise typer.BadParameter(f"no scenario {', '.join(unknown)}; `tornlog list` names them")
+    wanted = list(dict.fromkeys(names or SCENARIOS))
+    if not names and disk in REALITIES:
+        wanted = [name for name in wanted if SCENARIOS[name].admits(disk)]
+        if len(wanted) < len(SCENARIOS):
+            left_out = len(SCENARIOS) - len(wanted)
+            ERR.print(
+                f"{left_out} scenarios of several machines are left out: they are not judged on a {disk}",
+                soft_wrap=True,
+            )
     try:
-        return [
-            SCENARIOS[name].narrowed(disk=disk, policy=policy) for name in dict.fromkeys(names or SCENARIOS)
-        ]
+        return [SCENARIOS[name].narrowed(disk=disk, policy=policy) for name in wanted]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 

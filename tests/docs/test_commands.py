@@ -52,7 +52,7 @@ SMALLER = {
     "--producers 1 --producers 16 --turns 6": "--producers 1 --turns 1",
     "plot latency --out": "plot latency --puts 200 --disk nvme-ssd --producers 2 --out",
     "plot latency --disk here": "plot latency --turns 1 --producers 2 --disk here",
-    "loss-of-the-master --seeds 100": "loss-of-the-master --seeds 2",
+    "a-lost-master --seeds 100": "a-lost-master --seeds 2",
 }
 """What takes long, and the same in small. Each must be there."""
 ELSEWHERE = {

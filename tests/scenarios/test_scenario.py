@@ -2,6 +2,7 @@
 
 import pytest
 
+from tornlog.scenarios.catalogue import SCENARIOS
 from tornlog.scenarios.realities import REALITIES
 from tornlog.scenarios.scenario import POLICIES, Scenario
 
@@ -26,3 +27,14 @@ def test_a_disk_or_policy_that_there_is_not_is_refused_with_those_there_are(quie
         quiet_scenario.narrowed(disk="floppy")
     with pytest.raises(ValueError, match=r"policy: expected one of random-walk, .*, found fair"):
         quiet_scenario.narrowed(policy="fair")
+
+
+@pytest.mark.parametrize("disk", ["full-disk", "lying-disk", "dying-disk"])
+def test_scenarios_of_several_machines_are_not_judged_on_a_disk_that_is_not_sound(disk: str) -> None:
+    scenario = SCENARIOS["a-replica-is-a-prefix-of-its-master"]
+
+    assert not scenario.admits(disk)
+    assert scenario.admits("xfs")
+    assert SCENARIOS["anything-goes"].admits(disk)
+    with pytest.raises(ValueError, match=f"not judged on a {disk}"):
+        scenario.narrowed(disk=disk)
