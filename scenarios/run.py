@@ -8,10 +8,10 @@ liveness heals the world, and then the store has to work again, within bounds.
 """
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from ..faults.damage import Damage
 from ..faults.disk import Disk
@@ -19,89 +19,39 @@ from ..faults.image import Image
 from ..faults.plan import FaultPlan
 from ..faults.profiles import PROFILES
 from ..faults.timing import SyncTiming
-from ..sim.choices import Choices
 from ..sim.disturbances import Disturbances
 from ..sim.errors import MachineDied
-from ..sim.kernel import Kernel
 from ..sim.machine import Machine
-from ..sim.policies import Policy
-from ..sim.policies.starving import Starving
-from ..sim.trace import Trace
-from ..store.marks import collected
 from ..store.message_store import MessageStore
-from ..store.put_result import PutMessageStatus
 from ..store.world import Files
-from .crash_points import CrashPoints
+from .execution import HEAL, Execution
 from .judging import opening, promises
 from .judging.content import content_digest
 from .judging.ends import note_crash
-from .judging.evidence import Violation
-from .judging.judge import BrokenPromise, Judge
-from .judging.ledger import Ledger
 from .judging.progress import Progress
 from .judging.removals import WatchedRemovals
 from .machine import config_of, world_of
-from .marks import RunMarks
 from .off_time import OffTime
-from .plan import Life, Plan
-from .policies import policy_of
+from .plan import Life
 from .users.room import Room
 from .users.traffic import Traffic
 from .users.transaction_traffic import TransactionTraffic
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
-STEP_LIMIT = 400_000
-HEAL_MESSAGES_EACH = 2
-_HEAL = Life("stop", "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What one run gave."""
+class Run(Execution):
+    """One run of one plan for a store alone."""
 
-    plan: Plan
-    violations: list[Violation] = field(default_factory=list)
-    fired: Counter[str] = field(default_factory=Counter)
-    marks: Counter[str] = field(default_factory=Counter)
-    crashes: int = 0
-    messages: int = 0
-    put_us: Counter[int] = field(default_factory=Counter)
-    """How many puts that were answered OK took so many microseconds of virtual time."""
-    steps: int = 0
-    virtual_ns: int = 0
-    digest: str = ""
-    schedule: list[list[Any]] = field(default_factory=list)
-
-
-class Run:
-    """One run of one plan."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        choices: Choices,
-        policy: Policy | None = None,
-        trace: Trace | None = None,
-        *,
-        crash_points: CrashPoints | None = None,
-        step_limit: int | None = None,
-        ledger: Ledger | None = None,
-    ) -> None:
+    def _prepare(self) -> None:
+        plan, choices = self._plan, self._choices
         self.on_image: Callable[[Image], None] = _nobody
         """Called with each image that a machine is about to find on its disk."""
-        self._plan = plan
-        self._choices = choices
         self._config = config_of(plan)
         self._faults = plan.faults
         if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
             self._faults = replace(plan.faults, failed_creation_chance=0.0)
-        self._policy = policy or policy_of(plan, choices)
-        self._kernel = Kernel(self._policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
-        self._ledger = Ledger() if ledger is None else ledger
-        self.crash_points = crash_points or CrashPoints()
         self._progress = Progress(plan, self._ledger, self.crash_points)
-        self._outcome = Outcome(plan)
-        self._judge = Judge(plan, self._kernel, self._ledger, choices.stream)
         self._store: MessageStore | None = None
         self._removals: WatchedRemovals | None = None
         self._image: Image | None = None
@@ -113,37 +63,14 @@ class Run:
             plan, self._config, self._kernel, self._ledger, self._judge, self._progress.groups, choices.stream
         )
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
-        self._marks = RunMarks(plan, Counter())
 
-    def execute(self) -> Outcome:
-        """Run, and return what came of it. Raises only what is wrong with the harness itself."""
-        outcome, kernel = self._outcome, self._kernel
-        with kernel, collected() as hits:
-            self._marks = RunMarks(self._plan, hits)
-            try:
-                for number, life in enumerate(self._plan.lives):
-                    self._live(number, life)
-                self._heal()
-            except BrokenPromise:
-                pass
-            outcome.digest = kernel.digest()
-        outcome.marks = +hits
-        outcome.violations = self._judge.violations
-        outcome.fired += self._off_time.fired + self._disturbances.fired
-        if isinstance(self._policy, Starving):
-            outcome.fired += self._policy.fired
-        for disk in self._disks:
-            outcome.fired += disk.fired
-        outcome.messages = len(self._ledger.puts)
-        outcome.put_us = Counter(
-            (put.answered_ns - put.asked_ns) // 1000
-            for put in self._ledger.puts
-            if put.status is PutMessageStatus.PUT_OK and put.answered_ns is not None
-        )
-        outcome.steps = kernel.steps
-        outcome.virtual_ns = kernel.now_ns
-        outcome.schedule = kernel.schedule
-        return outcome
+    def _play(self) -> None:
+        for number, life in enumerate(self._plan.lives):
+            self._live(number, life)
+        self._heal()
+
+    def _fired(self) -> Iterable[Counter[str]]:
+        return [self._off_time.fired, self._disturbances.fired, *(disk.fired for disk in self._disks)]
 
     # -- lives -------------------------------------------------------------------------------------
 
@@ -171,8 +98,8 @@ class Run:
             self._check_idempotent(recovered, self._recover("again"))
             return
         disk = self._disk_from_image("healed", faulty=False)
-        self._run_life("healed", disk, _HEAL, len(self._plan.lives), recovered=recovered)
-        self._end(disk, _HEAL, crashed=False)
+        self._run_life("healed", disk, HEAL, len(self._plan.lives), recovered=recovered)
+        self._end(disk, HEAL, crashed=False)
         self._recover("after", self._judge.recovery)
 
     def _disk_from_image(self, name: str, *, faulty: bool) -> Disk:
@@ -209,9 +136,9 @@ class Run:
         def body() -> None:
             room = Room(self._kernel, disk)
             store = self._open(disk, machine, recovered, room)
-            if life is not _HEAL:
+            if life is not HEAL:
                 self._disturbances.start()
-            if self._plan.capacity_bytes and life is not _HEAL:
+            if self._plan.capacity_bytes and life is not HEAL:
                 room.limit(self._plan.capacity_bytes)
             traffic = Traffic(
                 self._plan,
@@ -241,18 +168,18 @@ class Run:
                 has_room = not self._plan.capacity_bytes
                 self._judge.stop(store, disk, machine, clean=clean, has_room=has_room)
                 return
-            creations = 0.0 if life is _HEAL else self._plan.faults.failed_creation_chance
+            creations = 0.0 if life is HEAL else self._plan.faults.failed_creation_chance
             with disk.with_faults(failed_creation_chance=creations):
                 traffic.run(life.messages_each)
             if transactions is not None:
-                if life is _HEAL:
+                if life is HEAL:
                     transactions.settle()
                 transactions.shutdown()
-            if life is _HEAL:
+            if life is HEAL:
                 self._judge.report(self._progress.finish(store))
             room.give_back()
             self._judge.catch_up(store, disk)
-            if life is _HEAL:
+            if life is HEAL:
                 self._judge.flushing(store)
             if self._plan.retention:
                 self._judge.cleaning(store, disk, number)

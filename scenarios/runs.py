@@ -6,6 +6,7 @@ from ..sim.trace import Trace
 from .broker_runs.run import BrokerRun
 from .cluster.run import ClusterRun
 from .crash_points import CrashPoints
+from .execution import Execution
 from .judging.ledger import Ledger
 from .plan import Plan
 from .run import Run
@@ -20,9 +21,9 @@ def run_of(
     crash_points: CrashPoints | None = None,
     step_limit: int | None = None,
     ledger: Ledger | None = None,
-) -> Run | ClusterRun | BrokerRun:
+) -> Execution:
     """Return the run of a plan: of a store alone, of a cluster if it has slaves, of a broker if there is one."""
-    kind: type[Run] | type[ClusterRun] | type[BrokerRun] = Run
+    kind: type[Execution] = Run
     if plan.broker.serves:
         kind = BrokerRun
     elif plan.cluster.slaves:

@@ -16,8 +16,8 @@ from .failures.failure import Failure
 from .failures.replay import breach_of_seed
 from .garbage import garbage_kept
 from .mutants.known import applied_mutant
+from .outcome import Outcome
 from .plan import Plan, draw_plan
-from .run import Outcome
 from .runs import run_of
 from .scenario import Scenario
 

@@ -8,31 +8,20 @@ nothing happens to, conducts all this. Disks are honest here; what disks do to s
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from ...faults.disk import Disk
 from ...faults.image import Image
 from ...faults.network import NetworkFaults
 from ...faults.profiles import PROFILES
-from ...sim.choices import Choices
 from ...sim.disturbances import Disturbances
-from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ...sim.network.hosts import SimNetwork
-from ...sim.policies import Policy
-from ...sim.policies.starving import Starving
-from ...sim.trace import Trace
-from ...store.marks import collected
 from ...store.world import World
-from ..crash_points import CrashPoints
-from ..judging.judge import BrokenPromise, Judge
-from ..judging.ledger import Ledger
+from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution
 from ..lasting_disk import LastingDisk
-from ..marks import RunMarks
-from ..plan import Life, Plan
-from ..policies import policy_of
-from ..run import HEAL_MESSAGES_EACH, STEP_LIMIT, Outcome
+from ..plan import Life
 from ..users.traffic import message_names
 from .broker_node import ADDRESS, TRANSACTION_MS, BrokerNode
 from .client_ledger import ClientLedger, topic_of_users
@@ -47,40 +36,22 @@ waited for a little longer than a pull may be held, and a connection that was lo
 DECIDED_MS = 20 * TRANSACTION_MS
 """How long half messages are given until they are decided or given up: they are asked about 15 times."""
 _LOOK_MS = 100
-_HEAL = Life("stop", "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
 
 
-class BrokerRun:
-    """One run of one plan with a broker. As `Run`, which see."""
+class BrokerRun(Execution):
+    """One run of one plan with a broker."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        choices: Choices,
-        policy: Policy | None = None,
-        trace: Trace | None = None,
-        *,
-        crash_points: CrashPoints | None = None,
-        step_limit: int | None = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.crash_points = crash_points or CrashPoints()
-        self._plan = plan
-        self._choices = choices
-        self._policy = policy or policy_of(plan, choices)
-        self._kernel = Kernel(self._policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
+    def _prepare(self) -> None:
+        plan, choices = self._plan, self._choices
         self._links = NetworkFaults(self._kernel, choices.stream("network"), plan.network)
         self._network = SimNetwork(self._kernel, self._links, buffer_bytes=plan.broker.buffer_bytes)
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
         self._director = self._kernel.machine("director")
-        self._judge = Judge(plan, self._kernel, Ledger() if ledger is None else ledger, choices.stream)
         self._clients = ClientLedger(plan.sync_flush)
         self._broker = BrokerNode(plan, self._judge, self._clients)
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
-        self._outcome = Outcome(plan)
         self._lasting = LastingDisk(plan, self._kernel, choices.stream)
-        self._marks = RunMarks(plan, Counter())
 
     @property
     def on_image(self) -> Callable[[Image], None]:
@@ -91,29 +62,18 @@ class BrokerRun:
     def on_image(self, on_image: Callable[[Image], None]) -> None:
         self._lasting.on_image = on_image
 
-    def execute(self) -> Outcome:
-        """Run, and return what came of it. Raises only what is wrong with the harness itself."""
-        outcome, kernel = self._outcome, self._kernel
-        with kernel, collected() as hits:
-            self._marks = RunMarks(self._plan, hits)
-            try:
-                with self._judge.judged_errors():
-                    kernel.run(self._director, self._conduct, time_limit_ns=TIME_LIMIT_NS)
-            except BrokenPromise:
-                pass
-            outcome.digest = kernel.digest()
-        outcome.marks = +(hits + self._clients.hits)
-        outcome.violations = self._judge.violations
-        outcome.fired += self._links.fired + self._disturbances.fired
-        if isinstance(self._policy, Starving):
-            outcome.fired += self._policy.fired
-        outcome.fired += self._lasting.fired
+    def _play(self) -> None:
+        with self._judge.judged_errors():
+            self._kernel.run(self._director, self._conduct, time_limit_ns=TIME_LIMIT_NS)
+
+    def _fired(self) -> Iterable[Counter[str]]:
+        return [self._links.fired, self._disturbances.fired, self._lasting.fired]
+
+    def _count_puts(self) -> None:
+        outcome = self._outcome
+        outcome.marks += self._clients.hits
         outcome.messages = len(self._clients.sends)
         outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
-        outcome.steps = kernel.steps
-        outcome.virtual_ns = kernel.now_ns
-        outcome.schedule = kernel.schedule
-        return outcome
 
     def _conduct(self) -> None:
         """Let it all happen, as the director."""
@@ -229,7 +189,7 @@ class BrokerRun:
             if self._plan.transaction_chance:
                 self._director.tasks.sleep(DECIDED_MS)
             self._await_all_shown()
-            self._finish(_HEAL)
+            self._finish(HEAL)
         machine = self._kernel.machine("after")
         disk = self._lasting.find("after", faulty=False)
         self._run_on(

@@ -28,7 +28,7 @@ from .watched_world import WatchedCell, WatchedLock, watched
 
 if TYPE_CHECKING:
     from ...sim.kernel import Kernel
-    from ..run import Outcome
+    from ..outcome import Outcome
 
 
 class Recorder(Trace):

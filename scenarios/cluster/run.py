@@ -8,37 +8,26 @@ traffic comes back while there is. One referee, a machine that nothing happens t
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
 from ...faults.disk import Disk
 from ...faults.network import NetworkFaults
 from ...faults.profiles import PROFILES
-from ...sim.choices import Choices
-from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ...sim.network.hosts import SimNetwork
-from ...sim.policies import Policy
-from ...sim.policies.starving import Starving
-from ...sim.trace import Trace
 from ...store.config import BrokerRole
-from ...store.marks import collected
 from ...store.message_store import MessageStore
 from ...store.network import Network
-from ...store.put_result import PutMessageStatus
 from ...store.replication.ha_service import HAService
 from ...store.world import World
-from ..crash_points import CrashPoints
+from ..execution import HEAL, Execution
 from ..invariants import pos, rep
 from ..judging import opening, promises
 from ..judging.ends import note_crash
-from ..judging.judge import BrokenPromise, Judge
-from ..judging.ledger import Ledger
 from ..judging.recovered import RecoveredStore, read_store
-from ..marks import RunMarks
-from ..plan import Life, Plan
-from ..policies import policy_of
-from ..run import HEAL_MESSAGES_EACH, STEP_LIMIT, Outcome
+from ..plan import Life
 from ..users.traffic import Traffic
 from .node import Node, nodes_of
 from .witness import Witness
@@ -50,67 +39,26 @@ lost is found out in 20 s, another is made within 5, and two heartbeats tell tha
 _GATHER_MS_MAX = 8_000
 _LOOK_MS = 200
 """How often the referee looks whether a slave has died."""
-_HEAL = Life("stop", "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
 _OFF = Life("crash at rest", "nothing-lost", -1, "after", 0)
 
 
-class ClusterRun:
-    """One run of one plan with slaves. As `Run`, which see."""
+class ClusterRun(Execution):
+    """One run of one plan with slaves."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        choices: Choices,
-        policy: Policy | None = None,
-        trace: Trace | None = None,
-        *,
-        crash_points: CrashPoints | None = None,
-        step_limit: int | None = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self._plan = plan
-        self._choices = choices
-        self._policy = policy or policy_of(plan, choices)
-        self._kernel = Kernel(self._policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
+    def _prepare(self) -> None:
+        plan, choices = self._plan, self._choices
         self._links = NetworkFaults(self._kernel, choices.stream("network"), plan.network)
         self._network = SimNetwork(self._kernel, self._links)
         self._referee = self._kernel.machine("referee")
-        self._ledger = Ledger() if ledger is None else ledger
-        self._judge = Judge(plan, self._kernel, self._ledger, choices.stream)
         self._witness = Witness(self._judge, self._ledger)
-        self._outcome = Outcome(plan)
-        self._marks = RunMarks(plan, Counter())
-        self.crash_points = crash_points or CrashPoints()
         self._master, *self._slaves = nodes_of(plan, self._kernel, choices.stream)
 
-    def execute(self) -> Outcome:
-        """Run, and return what came of it. Raises only what is wrong with the harness itself."""
-        outcome, kernel = self._outcome, self._kernel
-        with kernel, collected() as hits:
-            self._marks = RunMarks(self._plan, hits)
-            try:
-                with self._judge.judged_errors():
-                    kernel.run(self._referee, self._conduct, time_limit_ns=TIME_LIMIT_NS)
-            except BrokenPromise:
-                pass
-            outcome.digest = kernel.digest()
-        outcome.marks = +hits
-        outcome.violations = self._judge.violations
-        outcome.fired += self._links.fired
-        if isinstance(self._policy, Starving):
-            outcome.fired += self._policy.fired
-        for node in self._nodes:
-            outcome.fired += node.lasting.fired
-        outcome.messages = len(self._ledger.puts)
-        outcome.put_us = Counter(
-            (put.answered_ns - put.asked_ns) // 1000
-            for put in self._ledger.puts
-            if put.status is PutMessageStatus.PUT_OK and put.answered_ns is not None
-        )
-        outcome.steps = kernel.steps
-        outcome.virtual_ns = kernel.now_ns
-        outcome.schedule = kernel.schedule
-        return outcome
+    def _play(self) -> None:
+        with self._judge.judged_errors():
+            self._kernel.run(self._referee, self._conduct, time_limit_ns=TIME_LIMIT_NS)
+
+    def _fired(self) -> Iterable[Counter[str]]:
+        return [self._links.fired, *(node.lasting.fired for node in self._nodes)]
 
     @property
     def _nodes(self) -> list[Node]:
@@ -279,11 +227,11 @@ class ClusterRun:
                 self._boot(node, number, None)
             assert node.disk is not None, "it has been on"
             node.disk.disarm()
-        self._let_users_work(number, _HEAL, self._master)
+        self._let_users_work(number, HEAL, self._master)
         for slave in self._slaves:
             self._await_settled(slave)
         for node in self._nodes:
-            self._finish(node, _HEAL)
+            self._finish(node, HEAL)
 
     def _await_settled(self, slave: Node) -> None:
         """Wait until a slave has all that its master has, or says why it never will; judge which of the two."""

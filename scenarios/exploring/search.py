@@ -15,7 +15,7 @@ from ..failures.failure import Failure
 from ..failures.replay import breach_of_seed
 from ..garbage import garbage_kept
 from ..mutants.known import applied_mutant
-from ..run import Outcome
+from ..outcome import Outcome
 from ..runs import run_of
 from ..scenario import Scenario
 from ..seeds import draw

@@ -14,8 +14,8 @@ from ..crash_points import CrashPoints
 from ..garbage import garbage_kept
 from ..judging.ledger import Ledger
 from ..machine import ROOT
+from ..outcome import Outcome
 from ..plan import Plan
-from ..run import Outcome
 from ..runs import run_of
 from .breach import Breach, Record, Size
 

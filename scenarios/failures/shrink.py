@@ -11,8 +11,8 @@ from typing import Any, Literal
 from ...sim.errors import ReplayDivergedError
 from ...sim.shrink import Search, shrink_decisions, shrink_schedule
 from ..alarm import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
+from ..execution import STEP_LIMIT
 from ..mutants.known import applied_mutant
-from ..run import STEP_LIMIT
 from .breach import Breach, Record
 from .failure import Failure
 from .replay import breach_of, replay

@@ -13,8 +13,8 @@ from ...faults.network_plan import NetworkPlan
 from ...faults.plan import FaultPlan
 from ...sim.shrink import Search
 from ..cluster.cluster_plan import ClusterPlan
+from ..execution import HEAL_MESSAGES_EACH
 from ..plan import Life, Plan
-from ..run import HEAL_MESSAGES_EACH
 from ..users.traffic import message_names
 from .breach import Record
 

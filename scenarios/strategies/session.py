@@ -19,6 +19,7 @@ from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ...sim.policies import Policy
 from ...store.message_store import MessageStore
+from ..execution import STEP_LIMIT
 from ..invariants import look_up
 from ..judging import promises
 from ..judging.ends import note_crash
@@ -27,7 +28,6 @@ from ..judging.ledger import Ledger, PutEntry
 from ..machine import config_of, world_of
 from ..plan import MOMENTS, Plan
 from ..realities import REALITIES
-from ..run import STEP_LIMIT
 from ..users.consuming import Consumer
 from ..users.key_traffic import Seeker
 from ..users.traffic import Traffic

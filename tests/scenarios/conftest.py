@@ -14,8 +14,9 @@ from tornlog.scenarios.judging.ledger import HALF_TOPIC, OP_TOPIC, Detour, Ledge
 from tornlog.scenarios.judging.recovered import FoundRecord, RecoveredStore
 from tornlog.scenarios.judging.transactions import Behaviour, Decision, Transaction
 from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Life, Plan, Ranges, draw_plan
-from tornlog.scenarios.run import Outcome, Run
+from tornlog.scenarios.run import Run
 from tornlog.scenarios.scenario import Scenario
 from tornlog.scenarios.seeds import run_seed
 from tornlog.scenarios.users.traffic import Traffic

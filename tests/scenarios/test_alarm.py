@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tornlog.scenarios.alarm import NoEndInSight, cpu_limit
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
-from tornlog.scenarios.run import Outcome
 from tornlog.scenarios.scenario import Scenario
 from tornlog.scenarios.seeds import run_seed
 from tornlog.sim.choices import Choices

@@ -2,8 +2,9 @@ from dataclasses import replace
 
 from tornlog.scenarios.catalogue import SCENARIOS
 from tornlog.scenarios.crash_points import CrashPoints
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Life, Plan
-from tornlog.scenarios.run import Outcome, Run
+from tornlog.scenarios.run import Run
 from tornlog.scenarios.seeds import draw
 from tornlog.sim.choices import Choices
 

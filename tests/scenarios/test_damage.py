@@ -16,8 +16,8 @@ from tornlog.scenarios.damage import (
 from tornlog.scenarios.judging import promises
 from tornlog.scenarios.judging.ledger import Ledger, PutEntry, Seen
 from tornlog.scenarios.machine import ROOT, world_of
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Life, Plan
-from tornlog.scenarios.run import Outcome
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk

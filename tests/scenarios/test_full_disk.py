@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tornlog.scenarios.invariants import status
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Life, Plan
-from tornlog.scenarios.run import Outcome
 from tornlog.scenarios.users import operators
 from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.segments.allocate import AllocateMappedFileService

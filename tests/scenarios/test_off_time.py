@@ -15,8 +15,8 @@ from tornlog.scenarios.judging.ledger import Ledger, PutEntry
 from tornlog.scenarios.judging.side_versions import Versions
 from tornlog.scenarios.machine import CONFIG, config_of, world_of
 from tornlog.scenarios.off_time import OffTime
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Life, Plan
-from tornlog.scenarios.run import Outcome
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk

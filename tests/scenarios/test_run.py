@@ -10,8 +10,9 @@ import pytest
 from tornlog.faults.image import Image
 from tornlog.faults.plan import FaultPlan
 from tornlog.faults.profiles import PROFILES
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Life, Plan, Ranges, draw_plan
-from tornlog.scenarios.run import Outcome, Run
+from tornlog.scenarios.run import Run
 from tornlog.scenarios.users.traffic import Traffic
 from tornlog.sim.choices import Choices
 from tornlog.sim.policies.labelling import Labelling
@@ -175,7 +176,7 @@ def test_a_service_that_spins_is_named(
             self.signal.notify()
 
     put(FlushConsumeQueueService, "finish", finish)
-    monkeypatch.setattr("tornlog.scenarios.run.STEP_LIMIT", 5_000)
+    monkeypatch.setattr("tornlog.scenarios.execution.STEP_LIMIT", 5_000)
     invariant, summary = only_violation(execute(quiet_plan))
     assert invariant == "LIVE"
     assert summary.startswith("no end in sight")

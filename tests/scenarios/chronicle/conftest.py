@@ -15,8 +15,8 @@ from tornlog.scenarios.chronicle.recording import chronicle_of_seed
 from tornlog.scenarios.hunt import hunting_ground
 from tornlog.scenarios.machine import world_of
 from tornlog.scenarios.mutants.known import mutant_named
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
-from tornlog.scenarios.run import Outcome
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.kernel import Kernel

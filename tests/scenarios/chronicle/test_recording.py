@@ -16,8 +16,9 @@ from tornlog.scenarios.chronicle.watched_world import WatchedLock, WatchedTasks
 from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.machine import world_of
 from tornlog.scenarios.mutants.known import applied_mutant
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
-from tornlog.scenarios.run import Outcome, Run
+from tornlog.scenarios.run import Run
 from tornlog.scenarios.scenario import Scenario
 from tornlog.scenarios.seeds import draw
 from tornlog.sim.choices import Choices

@@ -6,8 +6,8 @@ from tornlog.scenarios.invariants import redel
 from tornlog.scenarios.judging.evidence import Evidence
 from tornlog.scenarios.judging.ledger import Ledger
 from tornlog.scenarios.judging.recovered import FoundRecord
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
-from tornlog.scenarios.run import Outcome
 from tornlog.store.message import Message
 from tornlog.store.put_result import PutMessageResult
 from tornlog.store.schedule import ScheduleMessageService

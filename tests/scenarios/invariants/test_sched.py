@@ -5,8 +5,8 @@ import pytest
 
 from tornlog.scenarios.invariants import sched
 from tornlog.scenarios.judging.evidence import Evidence
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Life, Plan
-from tornlog.scenarios.run import Outcome
 from tornlog.store.schedule import ScheduleMessageService
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tornlog.scenarios.mutants.known import applied_mutant
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
-from tornlog.scenarios.run import Outcome
 
 
 def test_a_clean_stop_leaves_nothing_to_complain_of(

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tornlog.faults.plan import FaultPlan
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Life, Plan
-from tornlog.scenarios.run import Outcome, Run
+from tornlog.scenarios.run import Run
 from tornlog.scenarios.users.traffic import Traffic
 from tornlog.sim.choices import Choices
 from tornlog.store.consumer_offsets import ConsumerOffsetManager

@@ -12,8 +12,8 @@ from tornlog.scenarios.judging.evidence import Violation
 from tornlog.scenarios.judging.ledger import Ledger
 from tornlog.scenarios.judging.removals import WatchedRemovals
 from tornlog.scenarios.machine import ROOT, world_of
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
-from tornlog.scenarios.run import Outcome
 from tornlog.scenarios.users.room import Room
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
-from tornlog.scenarios.run import Outcome, Run
+from tornlog.scenarios.run import Run
 from tornlog.scenarios.strategies import choices, plans, schedules
 from tornlog.scenarios.strategies.choices import DrawnChoices, Surprises
 from tornlog.sim.choices import Choices

@@ -7,8 +7,9 @@ import pytest
 
 from tornlog.scenarios.judging.ledger import Ledger, PutEntry
 from tornlog.scenarios.judging.recovered import read_store
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Life, Plan, Ranges, draw_plan
-from tornlog.scenarios.run import Outcome, Run
+from tornlog.scenarios.run import Run
 from tornlog.scenarios.users.delayed_traffic import DELAYS_MS, draw_level, draw_patience_ms, redirect
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
-from tornlog.scenarios.run import Outcome
 from tornlog.scenarios.users.key_traffic import SHARED, UNIQUE, Seeker, draw_keys
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.index_key import key_hash

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from tornlog.scenarios.judging.ledger import Ledger, PutEntry
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
-from tornlog.scenarios.run import Outcome
 from tornlog.scenarios.users import light_traffic
 from tornlog.scenarios.users.delayed_traffic import redirect
 from tornlog.sim.choices import Choices

@@ -11,9 +11,9 @@ from tornlog.faults.disk import Disk
 from tornlog.scenarios.judging.evidence import Violation
 from tornlog.scenarios.judging.ledger import Knowledge, Ledger, PutEntry
 from tornlog.scenarios.machine import config_of, world_of
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
 from tornlog.scenarios.policies import policy_of
-from tornlog.scenarios.run import Outcome
 from tornlog.scenarios.users.traffic import TAGS, Traffic
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel

@@ -8,8 +8,8 @@ import pytest
 
 from tornlog.scenarios.judging.ledger import HALF_TOPIC, Detour, Ledger, PutEntry
 from tornlog.scenarios.judging.transactions import Behaviour, Transaction, Transactions
+from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
-from tornlog.scenarios.run import Outcome
 from tornlog.scenarios.users import transaction_traffic
 from tornlog.sim.choices import Choices
 from tornlog.store.errors import StoreNotReadableError

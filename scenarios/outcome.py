@@ -1,0 +1,26 @@
+"""What one run gave."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from .judging.evidence import Violation
+from .plan import Plan
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one run gave."""
+
+    plan: Plan
+    violations: list[Violation] = field(default_factory=list)
+    fired: Counter[str] = field(default_factory=Counter)
+    marks: Counter[str] = field(default_factory=Counter)
+    crashes: int = 0
+    messages: int = 0
+    put_us: Counter[int] = field(default_factory=Counter)
+    """How many puts that were answered OK took so many microseconds of virtual time."""
+    steps: int = 0
+    virtual_ns: int = 0
+    digest: str = ""
+    schedule: list[list[Any]] = field(default_factory=list)
