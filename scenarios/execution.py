@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 
+from ..faults.disk import Disk
 from ..sim.choices import Choices
 from ..sim.kernel import Kernel
 from ..sim.policies import Policy
 from ..sim.policies.starving import Starving
 from ..sim.trace import Trace
 from ..store.marks import collected
+from ..store.message_store import MessageStore
 from ..store.put_result import PutMessageStatus
 from .crash_points import CrashPoints
 from .judging.judge import BrokenPromise, Judge
@@ -19,6 +21,7 @@ from .marks import RunMarks
 from .outcome import Outcome
 from .plan import Life, Plan
 from .policies import policy_of
+from .users.traffic import Traffic
 
 STEP_LIMIT = 400_000
 HEAL_MESSAGES_EACH = 2
@@ -62,6 +65,19 @@ class Execution(ABC):
     @abstractmethod
     def _fired(self) -> Iterable[Counter[str]]:
         """Return what has counted faults."""
+
+    def _traffic(self, number: int, store: MessageStore, disk: Disk) -> Traffic:
+        """Return the users of a store in the life of that number."""
+        return Traffic(
+            self._plan,
+            number,
+            self._kernel,
+            store,
+            disk,
+            self._ledger,
+            self._judge.report,
+            self._choices.stream,
+        )
 
     def execute(self) -> Outcome:
         """Run, and return what came of it. Raises only what is wrong with the harness itself."""

@@ -34,7 +34,6 @@ from .machine import config_of, world_of
 from .off_time import OffTime
 from .plan import Life
 from .users.room import Room
-from .users.traffic import Traffic
 from .users.transaction_traffic import TransactionTraffic
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
@@ -140,16 +139,7 @@ class Run(Execution):
                 self._disturbances.start()
             if self._plan.capacity_bytes and life is not HEAL:
                 room.limit(self._plan.capacity_bytes)
-            traffic = Traffic(
-                self._plan,
-                number,
-                self._kernel,
-                store,
-                disk,
-                self._ledger,
-                self._judge.report,
-                self._choices.stream,
-            )
+            traffic = self._traffic(number, store, disk)
             manager = self._progress.manager
             if self._plan.offsets:
                 traffic.progress = manager

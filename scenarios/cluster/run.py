@@ -28,7 +28,6 @@ from ..judging import opening, promises
 from ..judging.ends import note_crash
 from ..judging.recovered import RecoveredStore, read_store
 from ..plan import Life
-from ..users.traffic import Traffic
 from .node import Node, nodes_of
 from .witness import Witness
 
@@ -104,16 +103,7 @@ class ClusterRun(Execution):
         if not self._master.is_alive:
             return
         store, disk, machine = self._master.running
-        traffic = Traffic(
-            self._plan,
-            number,
-            self._kernel,
-            store,
-            disk,
-            self._ledger,
-            self._judge.report,
-            self._choices.stream,
-        )
+        traffic = self._traffic(number, store, disk)
         if self._plan.cluster.sync_master:
             traffic.on_answer = partial(rep.check_answer, store, self._witness.replicas)
 

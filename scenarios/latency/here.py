@@ -159,7 +159,7 @@ class _Places:
 
     def _synced_puts(self, setup: Setup) -> "array[int]":
         took_ns, slept_ns = array("q"), self._sleeping.log_syncs_ns
-        del slept_ns[:]
+        self._sleeping.begin()
         measure(setup, _timed(checked_put(self._synced, message_of(setup)), took_ns))
         return array("q", (took - slept for took, slept in zip(took_ns, slept_ns, strict=True)))
 
