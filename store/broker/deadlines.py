@@ -1,5 +1,6 @@
 """Who has to have done something by when, all with the same time to do it: a queue in order of the moments."""
 
+from collections import OrderedDict
 from typing import Generic, TypeVar
 
 _Who = TypeVar("_Who")
@@ -12,15 +13,16 @@ class Deadlines(Generic[_Who]):
 
     def __init__(self, after_ms: int) -> None:
         self._after_ns = after_ms * 1_000_000
-        self._due_ns: dict[_Who, int] = {}  # in order of the moments, for all have the same time
+        self._due_ns: OrderedDict[_Who, int] = OrderedDict()
+        """In order of the moments, as all have the same time; a dict would pass over who has left to find the first."""
 
     def __contains__(self, who: _Who) -> bool:
         return who in self._due_ns
 
     def set(self, who: _Who, from_ns: int) -> None:
         """Give who after_ms from a moment, which is not before that of the last call."""
-        self._due_ns.pop(who, None)
         self._due_ns[who] = from_ns + self._after_ns
+        self._due_ns.move_to_end(who)
 
     def drop(self, who: _Who) -> None:
         """Wait for who no more."""

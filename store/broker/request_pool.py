@@ -1,22 +1,24 @@
-"""Requests of one kind: a bounded queue, and the tasks that work it off.
+"""Requests of one kind: a bounded queue, and the tasks that work it off, a request of each session in turn.
 
 Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, whose words are sent to those who are refused.
 """
 
-from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ..formats.remoting.command import RemotingCommand
 from ..world import Task, World
 from .channel import Processor
+from .deadlines import Deadlines
+from .fair_queue import FairQueue
 from .limits import PoolLimits
 from .router import Pool
 from .server_counts import Refusal
 from .session import Session
 
 
-class Request(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
     """One request on its way to its processor."""
 
     command: RemotingCommand
@@ -41,11 +43,13 @@ class RequestPool:
         self._world = world
         self._handle = handle
         self._refuse = refuse
-        self._queue: deque[Request] = deque()
+        self._lock = world.tasks.lock(f"{self._name} queue")
+        self._queue: FairQueue[Session, Request] = FairQueue()
+        self._ages = None if limits.wait_ms_max is None else Deadlines[Request](limits.wait_ms_max)
+        """Of all that is in the queue; None if nothing is ever too old."""
         self._signal = world.tasks.signal(self._name)
         self._ending = world.tasks.cell(f"{self._name} ending")
         self._tasks: list[Task] = []
-        self._wait_ns_max = None if limits.wait_ms_max is None else limits.wait_ms_max * 1_000_000
 
     def start(self) -> None:
         """Begin to work."""
@@ -63,11 +67,15 @@ class RequestPool:
 
     def offer(self, request: Request) -> None:
         """Queue a request until `wake`, or refuse it for there are too many."""
-        if len(self._queue) >= self.limits.queue_capacity:
+        with self._lock:
+            is_full = len(self._queue) >= self.limits.queue_capacity
+            if not is_full:
+                self._queue.put(request.session, request)
+                if self._ages is not None:
+                    self._ages.set(request, request.arrived_ns)
+        if is_full:
             words = "[OVERLOAD]system busy, start flow control for a while"
             self._refuse(request, Refusal.QUEUE_FULL, words)
-            return
-        self._queue.append(request)
 
     def wake(self) -> None:
         """Have what was queued taken: once for all that came together, for tasks get in each other's way."""
@@ -77,23 +85,20 @@ class RequestPool:
     @property
     def next_due_ns(self) -> int | None:
         """Return when the first that waits will have waited too long, None if none ever will."""
-        if self._wait_ns_max is None or not self._queue:
+        if self._ages is None or not self._queue:
             return None
-        try:
-            return self._queue[0].arrived_ns + self._wait_ns_max
-        except IndexError:
-            return None  # taken meanwhile
+        with self._lock:
+            return self._ages.next_due_ns
 
     def refuse_old(self, now_ns: int) -> None:
         """Refuse those that have waited too long."""
-        while (due_ns := self.next_due_ns) is not None and due_ns <= now_ns:
-            try:
-                request = self._queue.popleft()
-            except IndexError:
-                return
-            if not self._is_old(request, now_ns):  # a task has taken the old one meanwhile
-                self._queue.appendleft(request)
-                return
+        if self._ages is None:
+            return
+        with self._lock:
+            old = self._ages.pop_due(now_ns, len(self._queue))
+            for request in old:
+                self._queue.drop_first(request.session)  # the others of a session came later
+        for request in old:
             self._refuse_old(request, now_ns)
 
     def _work(self) -> None:
@@ -107,9 +112,11 @@ class RequestPool:
     def _take(self) -> Request | None:
         """Wait for a request; None once the pool is to end and none is left."""
         while True:
-            try:
-                request = self._queue.popleft()
-            except IndexError:
+            with self._lock:
+                request = self._queue.take() if self._queue else None
+                if request is not None and self._ages is not None:
+                    self._ages.drop(request)
+            if request is None:
                 if self._ending.get():
                     self._signal.notify()  # the next task is to end, too
                     return None
@@ -120,7 +127,8 @@ class RequestPool:
             return request
 
     def _is_old(self, request: Request, now_ns: int) -> bool:
-        return self._wait_ns_max is not None and now_ns - request.arrived_ns >= self._wait_ns_max
+        wait_ms_max = self.limits.wait_ms_max
+        return wait_ms_max is not None and now_ns - request.arrived_ns >= wait_ms_max * 1_000_000
 
     def _refuse_old(self, request: Request, now_ns: int) -> None:
         waited_ms = (now_ns - request.arrived_ns) // 1_000_000

@@ -46,6 +46,7 @@ def test_memory_that_grows_is_found_and_the_ramp_is_not() -> None:
 
 def test_honest_clients_that_wait_or_are_refused_are_found() -> None:
     slow, busy = soak(), soak()
+    slow.undisturbed = [{"send": replace(GOOD, p99_us=15.0)}, {"send": replace(GOOD, p99_us=5.0)}]
     slow.disturbed = {"send": replace(GOOD, p99_us=20.1)}
     busy.disturbed = {"send": replace(GOOD, busy=2)}
 

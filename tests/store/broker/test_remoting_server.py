@@ -185,6 +185,39 @@ def test_what_waits_for_too_long_is_answered_busy_though_no_task_is_free(serve: 
     assert peer.receive().opaque == 0
 
 
+def test_what_waits_for_too_long_is_refused_whoever_s_turn_it_is(serve: Serve) -> None:
+    served = serve(pools=PoolLimits(1, 100, wait_ms_max=50))
+    first, second = served.connect(), served.connect()
+
+    first.send(RemotingCommand(served.WAIT, 0))
+    served.until(lambda: served.begun == [0])
+    first.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 3)))
+    second.send(*(RemotingCommand(served.WAIT, n) for n in range(10, 13)))
+
+    assert [(one.opaque, one.code) for one in (first.receive(), first.receive())] == [(1, 2), (2, 2)]
+    assert [second.receive().opaque for _ in range(3)] == [10, 11, 12]
+    served.gate.set()
+    assert first.receive().opaque == 0
+    assert second.ask(RemotingCommand(served.WAIT, 13)).code == 0
+
+
+def test_one_client_s_requests_do_not_stand_in_front_of_another_s(serve: Serve) -> None:
+    served = serve(pools=PoolLimits(1, 100))
+    greedy, modest = served.connect(), served.connect()
+
+    greedy.send(RemotingCommand(served.WAIT, 0))
+    served.until(lambda: served.begun == [0])
+    greedy.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 8)))
+    served.until(lambda: served.server.counts.requests == 8)
+    modest.send(RemotingCommand(served.WAIT, 100))
+    served.until(lambda: served.server.counts.requests == 9)
+    served.gate.set()
+
+    assert modest.receive().code == 0
+    assert {greedy.receive().code for _ in range(8)} == {0}
+    assert served.begun == [0, 1, 100, 2, 3, 4, 5, 6, 7]
+
+
 def test_a_burst_reaches_every_task_of_its_kind_though_none_ends_yet(serve: Serve) -> None:
     served = serve(pools=PoolLimits(4, 100))
     peer = served.connect()

@@ -42,6 +42,22 @@ def raw_client(listener: Listener) -> socket.socket:
     return socket.create_connection(split_address(listener.address), timeout=5)
 
 
+def test_the_system_keeps_little_for_a_client_that_never_reads() -> None:
+    listener = RealNetwork().listen("127.0.0.1:0")
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(split_address(listener.address))
+    accepted = listener.accept(SECOND_MS)
+    kept = 0
+    with suppress(TimeoutError):
+        while kept < 64 << 20:
+            kept += accepted.send(bytes(1 << 16), 100)
+
+    assert 0 < kept < 1 << 20
+    close_all(accepted, listener)
+    client.close()
+
+
 # Addresses
 
 

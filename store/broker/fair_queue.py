@@ -1,0 +1,50 @@
+"""What several owners have in one queue: one item of each in turn, so that nobody waits behind all that another has.
+
+Source: Nagle, "On Packet Switches with Infinite Storage", RFC 970.
+"""
+
+from collections import OrderedDict, deque
+from typing import Generic, TypeVar
+
+_Owner = TypeVar("_Owner")
+_Item = TypeVar("_Item")
+
+
+class FairQueue(Generic[_Owner, _Item]):
+    """Items by owner, those of one in the order in which they came. For one task at a time."""
+
+    __slots__ = ("_count", "_of")
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[_Owner, deque[_Item]] = OrderedDict()
+        """Whoever has any, in the order of their turns."""
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, owner: _Owner, item: _Item) -> None:
+        """Add an item; who had none has the last turn."""
+        items = self._of.get(owner)
+        if items is None:
+            self._of[owner] = deque((item,))
+        else:
+            items.append(item)
+        self._count += 1
+
+    def take(self) -> _Item:
+        """Take the first item of whose turn it is. KeyError if there is none."""
+        owner, items = self._of.popitem(last=False)
+        item = items.popleft()
+        if items:
+            self._of[owner] = items
+        self._count -= 1
+        return item
+
+    def drop_first(self, owner: _Owner) -> None:
+        """Drop the first item of an owner, out of turn. KeyError if it has none."""
+        items = self._of[owner]
+        items.popleft()
+        if not items:
+            del self._of[owner]
+        self._count -= 1

@@ -1,0 +1,67 @@
+"""Queues that several owners share."""
+
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tornlog.store.broker.fair_queue import FairQueue
+
+
+def taken(queue: FairQueue[str, int]) -> list[int]:
+    return [queue.take() for _ in range(len(queue))]
+
+
+def test_owners_take_turns_however_much_one_has() -> None:
+    queue: FairQueue[str, int] = FairQueue()
+    for item in range(5):
+        queue.put("greedy", item)
+    queue.put("modest", 100)
+    queue.put("other", 200)
+    queue.put("modest", 101)
+
+    assert taken(queue) == [0, 100, 200, 1, 101, 2, 3, 4]
+
+
+def test_who_comes_back_has_the_last_turn() -> None:
+    queue: FairQueue[str, int] = FairQueue()
+    queue.put("one", 1)
+    assert queue.take() == 1
+    queue.put("two", 2)
+    queue.put("one", 3)
+
+    assert taken(queue) == [2, 3]
+
+
+def test_an_owner_s_first_item_can_be_dropped_out_of_turn() -> None:
+    queue: FairQueue[str, int] = FairQueue()
+    for owner, item in (("one", 1), ("two", 2), ("two", 3), ("three", 4)):
+        queue.put(owner, item)
+    queue.drop_first("two")
+    queue.drop_first("three")
+
+    assert taken(queue) == [1, 3]
+    with pytest.raises(KeyError):
+        queue.drop_first("three")
+    with pytest.raises(KeyError):
+        queue.take()
+
+
+@given(st.lists(st.one_of(st.sampled_from("abc"), st.none(), st.sampled_from("ABC")), max_size=60))
+def test_nothing_is_lost_and_each_owner_s_order_is_kept(steps: list[str | None]) -> None:
+    """A small letter puts, a capital drops that owner's first, None takes."""
+    queue: FairQueue[str, tuple[str, int]] = FairQueue()
+    expected: dict[str, deque[tuple[str, int]]] = {owner: deque() for owner in "abc"}
+    for number, step in enumerate(steps):
+        if step is None:
+            if len(queue):
+                item = queue.take()
+                assert item == expected[item[0]].popleft()
+        elif step.islower():
+            queue.put(step, (step, number))
+            expected[step].append((step, number))
+        elif expected[step.lower()]:
+            queue.drop_first(step.lower())
+            expected[step.lower()].popleft()
+        assert len(queue) == sum(map(len, expected.values()))
