@@ -10,11 +10,14 @@ from .figure import Latency, Sample
 from .workplace import Workplace
 
 _FILL_CONNECTIONS = QUEUES
+_WARM_UP_SECONDS = 0.5
+"""In which a new broker makes its first files, and knows its topic."""
 
 
 def broker_sends(place: Workplace, flush: FlushDiskType, connections: int) -> Sample:
     """Measure sends of 1 KiB per second, each connection waiting for its answer before it sends again."""
     with _broker(place, flush) as broker:
+        _load(broker, "send", connections, _WARM_UP_SECONDS)
         return _sample(_load(broker, "send", connections, place.settings.seconds))
 
 

@@ -20,6 +20,7 @@ from .command import LANGUAGES, OTHER_LANGUAGE, HeaderForm, RemotingCommand, che
 
 _FORM = "serializeTypeCurrentRPC"
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # dumps would make one each time
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
@@ -37,7 +38,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
         "version": command.version,
     }
     present = {name: value for name, value in members.items() if value is not None}
-    return json.dumps(present, ensure_ascii=False, separators=(",", ":")).encode()
+    return _encode(present).encode()
 
 
 def decode_json_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
