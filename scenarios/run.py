@@ -13,12 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from ..faults.damage import Damage
 from ..faults.disk import Disk
 from ..faults.image import Image
-from ..faults.plan import FaultPlan
 from ..faults.profiles import PROFILES
-from ..faults.timing import SyncTiming
 from ..sim.disturbances import Disturbances
 from ..sim.errors import MachineDied
 from ..sim.machine import Machine
@@ -30,6 +27,7 @@ from .judging.content import content_digest
 from .judging.ends import note_crash
 from .judging.progress import Progress
 from .judging.removals import WatchedRemovals
+from .lasting_disk import LastingDisk
 from .machine import config_of, world_of
 from .off_time import OffTime
 from .plan import Life
@@ -44,24 +42,27 @@ class Run(Execution):
 
     def _prepare(self) -> None:
         plan, choices = self._plan, self._choices
-        self.on_image: Callable[[Image], None] = _nobody
-        """Called with each image that a machine is about to find on its disk."""
         self._config = config_of(plan)
-        self._faults = plan.faults
-        if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
-            self._faults = replace(plan.faults, failed_creation_chance=0.0)
         self._progress = Progress(plan, self._ledger, self.crash_points)
         self._store: MessageStore | None = None
         self._removals: WatchedRemovals | None = None
-        self._image: Image | None = None
-        self._disk: Disk | None = None
-        """The disk of a life that ended in a process kill, for the next life to mount."""
-        self._disks: list[Disk] = []
-        self._bad_sectors: list[Damage] = []
         self._off_time = OffTime(
             plan, self._config, self._kernel, self._ledger, self._judge, self._progress.groups, choices.stream
         )
+        faults = plan.faults
+        if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
+            faults = replace(plan.faults, failed_creation_chance=0.0)
+        self._lasting = LastingDisk(plan, self._kernel, choices.stream, faults=faults, rot=self._off_time.rot)
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
+
+    @property
+    def on_image(self) -> Callable[[Image], None]:
+        """Return what is called with each image that a machine is about to find on its disk."""
+        return self._lasting.on_image
+
+    @on_image.setter
+    def on_image(self, on_image: Callable[[Image], None]) -> None:
+        self._lasting.on_image = on_image
 
     def _play(self) -> None:
         for number, life in enumerate(self._plan.lives):
@@ -69,18 +70,13 @@ class Run(Execution):
         self._heal()
 
     def _fired(self) -> Iterable[Counter[str]]:
-        return [self._off_time.fired, self._disturbances.fired, *(disk.fired for disk in self._disks)]
+        return [self._off_time.fired, self._disturbances.fired, self._lasting.fired]
 
     # -- lives -------------------------------------------------------------------------------------
 
     def _live(self, number: int, life: Life) -> None:
         """Live one life on what the last one left."""
-        disk = self._disk
-        if disk is None:
-            disk = self._disk_from_image(f"disk-{number}", faulty=True)
-        else:
-            disk.fired["crash process-kill"] += 1  # nobody asks it for an image of that crash
-        disk.disarm()  # the last life may have died of something else first
+        disk = self._lasting.find(f"disk-{number}", faulty=True)
         disk.capacity_bytes = None
         self.crash_points.begin_life(number)
         if life.ending != "crash in persist":
@@ -90,36 +86,14 @@ class Run(Execution):
 
     def _heal(self) -> None:
         """Recover and recover again; for liveness, use the store, stop it cleanly, and find everything again."""
-        if self._disk is not None:
-            self._image = self._disk.crash(PROFILES["process-kill"])
         recovered = self._recover("heal", self._judge.recovery)
         if not self._plan.heals:
             self._check_idempotent(recovered, self._recover("again"))
             return
-        disk = self._disk_from_image("healed", faulty=False)
+        disk = self._lasting.find("healed", faulty=False)
         self._run_life("healed", disk, HEAL, len(self._plan.lives), recovered=recovered)
         self._end(disk, HEAL, crashed=False)
         self._recover("after", self._judge.recovery)
-
-    def _disk_from_image(self, name: str, *, faulty: bool) -> Disk:
-        """Return the disk that a machine finds; one that is not faulty has been exchanged for a sound one."""
-        if self._image is not None:
-            self.on_image(self._image)
-        plan = self._plan
-        bad_sectors: list[Damage] = []
-        if faulty and self._image is not None:
-            self._image, bad_sectors = self._off_time.rot(name, self._image)
-            bad_sectors += self._bad_sectors
-        disk = Disk(
-            self._kernel,
-            self._choices.stream(name),
-            image=self._image,
-            timing=SyncTiming(base_ns_max=plan.sync_ms_max * 1_000_000),
-            faults=self._faults if faulty else FaultPlan(),
-            bad_sectors=bad_sectors,
-        )
-        self._disks.append(disk)
-        return disk
 
     def _run_life(
         self, name: str, disk: Disk, life: Life, number: int, *, recovered: str | None = None
@@ -223,7 +197,7 @@ class Run(Execution):
 
     def _recover(self, name: str, judge: Callable[[MessageStore, Disk], None] | None = None) -> str:
         """Load a store from the last image, have it judged, and return its content's digest; nothing is started."""
-        disk = self._disk_from_image(name, faulty=False)
+        disk = self._lasting.find(name, faulty=False)
         machine = self._kernel.machine(name)
         self._progress.begin_life(None, disk)
 
@@ -236,7 +210,7 @@ class Run(Execution):
 
         with self._judge.judged_errors():
             digest = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
-        self._image = disk.settle()
+        self._lasting.leave_after_stop(disk)
         return digest
 
     def _check_idempotent(self, once: str, twice: str) -> None:
@@ -244,29 +218,20 @@ class Run(Execution):
             self._judge.broken("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
 
     def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
-        """End a life: note what it promised, and keep what it leaves.
-
-        A killed process leaves its page cache, so the next life mounts the same disk: a power cut may still come.
-        """
-        self._disk = None
+        """End a life: note what it promised, and keep what it leaves."""
         self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)
         self._ledger.progress_is_final = not crashed and self._progress.is_persisted
+        off_time, store = self._off_time, self._store
         if not crashed:
-            assert self._store is not None, "a store that was stopped had been opened"
+            assert store is not None, "a store that was stopped had been opened"
             promises.note_stop(self._ledger)
             removed = None if self._removals is None else self._removals.first_removed
-            self._image = self._off_time.after_stop(life, disk.settle(), self._store, removed)
+            self._lasting.leave_after_stop(
+                disk, partial(off_time.after_stop, life, store=store, removed=removed)
+            )
         else:
             self._outcome.crashes += 1
             profile = PROFILES[life.profile]
-            note_crash(self._plan, self._judge, self._ledger, self._store, disk, profile)
-            if profile.name == "process-kill" and not disk.is_stopped:
-                self._disk = disk
-            else:
-                self._image = self._off_time.after_crash(life, disk.crash(profile), self._store)
+            note_crash(self._plan, self._judge, self._ledger, store, disk, profile)
+            self._lasting.leave_after_crash(disk, profile, partial(off_time.after_crash, life, store=store))
         self._judge.note_damage(self._config, disk.damage)
-        self._bad_sectors = disk.bad_sectors
-
-
-def _nobody(image: Image) -> None:
-    """Tell no one."""

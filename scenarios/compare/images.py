@@ -108,6 +108,4 @@ class _LeftRun(Run):
         return self._ledger
 
     def _heal(self) -> None:
-        if self._disk is not None:
-            self._image = self._disk.crash(PROFILES["process-kill"])
-        self.left = self._image
+        self.left = self._lasting.settled()

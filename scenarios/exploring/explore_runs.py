@@ -87,10 +87,13 @@ class DyingRun(Run):
         crash_points: CrashPoints | None = None,
     ) -> None:
         super().__init__(plan, choices, policy, crash_points=crash_points)
-        self.stream_name = ""
-        """From which the present disk draws."""
         self._profiles = profiles
         self._left: Left | None = None
+
+    @property
+    def stream_name(self) -> str:
+        """Return the name of the stream from which the present disk draws."""
+        return self._lasting.stream_name
 
     @property
     def is_loaded(self) -> bool:
@@ -117,10 +120,6 @@ class DyingRun(Run):
         """Return the kernel's own record of the schedule."""
         return self._kernel.schedule
 
-    def _disk_from_image(self, name: str, *, faulty: bool) -> Disk:
-        self.stream_name = name
-        return super()._disk_from_image(name, faulty=faulty)
-
     def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
         if life is not self._plan.lives[-1]:
             super()._end(disk, life, crashed=crashed)
@@ -136,7 +135,7 @@ class DyingRun(Run):
         note_crash(self._plan, self._judge, self._ledger, self._store, disk, PROFILES[profile])
         self._judge.note_damage(self._config, disk.damage)
         versions = (self._progress.delayed, self._progress.groups)
-        damage = tuple(one for each in self._disks for one in each.damage)
+        damage = tuple(self._lasting.damage)
         return Promised(
             pickle.dumps((self._ledger, versions)),
             damage,
@@ -153,7 +152,7 @@ class RecoveringRun(Run):
         super().__init__(plan, Choices.replaying(()), Replay(), ledger=ledger)
         self._progress.delayed, self._progress.groups = delayed, groups
         self._judge.note_damage(self._config, promised.damage)
-        self._image = image
+        self._lasting.leave(image)
         self._kernel.now_ns = promised.now_ns
 
     def violations(self, *, heal: bool) -> list[Violation]:
