@@ -56,12 +56,14 @@ class RequestPool:
         for number in range(self.limits.tasks):
             self._tasks.append(self._world.tasks.spawn(f"{self._name} {number}", self._work))
 
-    def shutdown(self, timeout_ms: int) -> bool:
-        """Work off what waits, and end; False if it took longer than it may."""
+    def end(self) -> None:
+        """Have what waits worked off, and then the tasks end."""
         self._ending.set(1)
         self._signal.notify()
+
+    def await_end(self, until_ns: int) -> bool:
+        """Wait for that, until a moment at the most; return whether it has come to its end."""
         clock = self._world.clock
-        until_ns = clock.monotonic_ns() + timeout_ms * 1_000_000
         ended = [task.join(max((until_ns - clock.monotonic_ns()) // 1_000_000, 0)) for task in self._tasks]
         return all(ended)
 

@@ -21,7 +21,7 @@ from .server_counts import Refusal, ServerCounts
 from .session import Session
 
 DRAIN_MS = 10_000
-"""How long requests that have come may take when the server ends."""
+"""How long requests that have come may take when the server ends, all kinds together."""
 
 
 def _say_nothing(_: str) -> None:
@@ -93,7 +93,10 @@ class RemotingServer:
     def shutdown(self) -> bool:
         """Take no more requests, answer those that have come, and end all connections; False if some took too long."""
         self.connections.drain()
-        ended = [pool.shutdown(DRAIN_MS) for pool in self._pools.values()]
+        for pool in self._pools.values():
+            pool.end()
+        until_ns = self._world.clock.monotonic_ns() + DRAIN_MS * 1_000_000
+        ended = [pool.await_end(until_ns) for pool in self._pools.values()]
         self.connections.shutdown()
         self._closed.shutdown()
         return all(ended)
