@@ -14,7 +14,6 @@ from functools import partial
 from typing import cast
 
 from ..faults.disk import Disk
-from ..faults.image import Image
 from ..faults.profiles import PROFILES
 from ..sim.disturbances import Disturbances
 from ..sim.errors import MachineDied
@@ -52,17 +51,8 @@ class Run(Execution):
         faults = plan.faults
         if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
             faults = replace(plan.faults, failed_creation_chance=0.0)
-        self._lasting = LastingDisk(plan, self._kernel, choices.stream, faults=faults, rot=self._off_time.rot)
+        self.lasting = LastingDisk(plan, self._kernel, choices.stream, faults=faults, rot=self._off_time.rot)
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
-
-    @property
-    def on_image(self) -> Callable[[Image], None]:
-        """Return what is called with each image that a machine is about to find on its disk."""
-        return self._lasting.on_image
-
-    @on_image.setter
-    def on_image(self, on_image: Callable[[Image], None]) -> None:
-        self._lasting.on_image = on_image
 
     def _play(self) -> None:
         for number, life in enumerate(self._plan.lives):
@@ -70,13 +60,13 @@ class Run(Execution):
         self._heal()
 
     def _fired(self) -> Iterable[Counter[str]]:
-        return [self._off_time.fired, self._disturbances.fired, self._lasting.fired]
+        return [self._off_time.fired, self._disturbances.fired, self.lasting.fired]
 
     # -- lives -------------------------------------------------------------------------------------
 
     def _live(self, number: int, life: Life) -> None:
         """Live one life on what the last one left."""
-        disk = self._lasting.find(f"disk-{number}", faulty=True)
+        disk = self.lasting.find(f"disk-{number}", faulty=True)
         disk.capacity_bytes = None
         self.crash_points.begin_life(number)
         if life.ending != "crash in persist":
@@ -90,7 +80,7 @@ class Run(Execution):
         if not self._plan.heals:
             self._check_idempotent(recovered, self._recover("again"))
             return
-        disk = self._lasting.find("healed", faulty=False)
+        disk = self.lasting.find("healed", faulty=False)
         self._run_life("healed", disk, HEAL, len(self._plan.lives), recovered=recovered)
         self._end(disk, HEAL, crashed=False)
         self._recover("after", self._judge.recovery)
@@ -197,7 +187,7 @@ class Run(Execution):
 
     def _recover(self, name: str, judge: Callable[[MessageStore, Disk], None] | None = None) -> str:
         """Load a store from the last image, have it judged, and return its content's digest; nothing is started."""
-        disk = self._lasting.find(name, faulty=False)
+        disk = self.lasting.find(name, faulty=False)
         machine = self._kernel.machine(name)
         self._progress.begin_life(None, disk)
 
@@ -210,7 +200,7 @@ class Run(Execution):
 
         with self._judge.judged_errors():
             digest = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
-        self._lasting.leave_after_stop(disk)
+        self.lasting.leave_after_stop(disk)
         return digest
 
     def _check_idempotent(self, once: str, twice: str) -> None:
@@ -226,12 +216,12 @@ class Run(Execution):
             assert store is not None, "a store that was stopped had been opened"
             promises.note_stop(self._ledger)
             removed = None if self._removals is None else self._removals.first_removed
-            self._lasting.leave_after_stop(
+            self.lasting.leave_after_stop(
                 disk, partial(off_time.after_stop, life, store=store, removed=removed)
             )
         else:
             self._outcome.crashes += 1
             profile = PROFILES[life.profile]
             note_crash(self._plan, self._judge, self._ledger, store, disk, profile)
-            self._lasting.leave_after_crash(disk, profile, partial(off_time.after_crash, life, store=store))
+            self.lasting.leave_after_crash(disk, profile, partial(off_time.after_crash, life, store=store))
         self._judge.note_damage(self._config, disk.damage)

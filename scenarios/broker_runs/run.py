@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from ...faults.disk import Disk
-from ...faults.image import Image
 from ...faults.network import NetworkFaults
 from ...faults.profiles import PROFILES
 from ...sim.disturbances import Disturbances
@@ -52,15 +51,6 @@ class BrokerRun(Execution):
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
         self._lasting = LastingDisk(plan, self._kernel, choices.stream)
-
-    @property
-    def on_image(self) -> Callable[[Image], None]:
-        """Return what is called with each image that the broker's machine is about to find on its disk."""
-        return self._lasting.on_image
-
-    @on_image.setter
-    def on_image(self, on_image: Callable[[Image], None]) -> None:
-        self._lasting.on_image = on_image
 
     def _play(self) -> None:
         with self._judge.judged_errors():

@@ -108,4 +108,4 @@ class _LeftRun(Run):
         return self._ledger
 
     def _heal(self) -> None:
-        self.left = self._lasting.settled()
+        self.left = self.lasting.settled()

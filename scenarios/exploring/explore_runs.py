@@ -93,7 +93,7 @@ class DyingRun(Run):
     @property
     def stream_name(self) -> str:
         """Return the name of the stream from which the present disk draws."""
-        return self._lasting.stream_name
+        return self.lasting.stream_name
 
     @property
     def is_loaded(self) -> bool:
@@ -135,7 +135,7 @@ class DyingRun(Run):
         note_crash(self._plan, self._judge, self._ledger, self._store, disk, PROFILES[profile])
         self._judge.note_damage(self._config, disk.damage)
         versions = (self._progress.delayed, self._progress.groups)
-        damage = tuple(self._lasting.damage)
+        damage = tuple(self.lasting.damage)
         return Promised(
             pickle.dumps((self._ledger, versions)),
             damage,
@@ -152,7 +152,7 @@ class RecoveringRun(Run):
         super().__init__(plan, Choices.replaying(()), Replay(), ledger=ledger)
         self._progress.delayed, self._progress.groups = delayed, groups
         self._judge.note_damage(self._config, promised.damage)
-        self._lasting.leave(image)
+        self.lasting.leave(image)
         self._kernel.now_ns = promised.now_ns
 
     def violations(self, *, heal: bool) -> list[Violation]:

@@ -52,6 +52,6 @@ def _images_of(plan: Plan, drawn: Choices, policy: Policy) -> list[Image]:
     """Return what machines found on their disks in a run; a run always ends with a recovery, so there is something."""
     images: list[Image] = []
     run = Run(plan, drawn, policy)
-    run.on_image = images.append
+    run.lasting.on_image = images.append
     run.execute()
     return images

@@ -211,7 +211,7 @@ def crash_images(ranges: Ranges, base: str, wanted: int) -> list[tuple[Plan, Ima
             if f"{ROOT}/abort" in image.files:
                 found.setdefault(image.digest(), (plan, image))
 
-        run.on_image = keep
+        run.lasting.on_image = keep
         run.execute()
         if len(found) >= wanted:
             break

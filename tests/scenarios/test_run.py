@@ -80,7 +80,7 @@ def test_a_run_can_be_repeated_from_its_record(crash_plan: Plan) -> None:
 def test_whoever_asks_is_given_every_image_that_a_machine_finds(crash_plan: Plan) -> None:
     run = Run(crash_plan, Choices("1"))
     images: list[Image] = []
-    run.on_image = images.append
+    run.lasting.on_image = images.append
     assert run.execute().violations == []
     assert len(images) == 3  # heal, healed, after
     assert all(image.files for image in images)

@@ -192,7 +192,7 @@ def test_what_a_run_with_that_crash_leaves_is_among_the_images() -> None:
             Explorer(situation, Settings(limit=4096, messages_each=1), found).explore(number)
             images: list[str] = []
             run = Run(replace(plan, lives=(life,)), draw(SYNC, 3)[0])
-            run.on_image = lambda image, images=images: images.append(image.digest())  # type: ignore[misc]
+            run.lasting.on_image = lambda image, images=images: images.append(image.digest())  # type: ignore[misc]
             run.execute()
             if profile == "process-kill" or found.total.exhausted == found.total.crashes:
                 assert images[0] in found.images

@@ -56,7 +56,7 @@ def test_consumers_go_on_where_the_last_life_left_them(plan: Plan) -> None:
 def test_nothing_is_beside_the_log_if_the_plan_has_no_progress(quiet_plan: Plan) -> None:
     run = Run(quiet_plan, Choices("1"))
     paths: list[str] = []
-    run.on_image = lambda image: paths.extend(image.files)
+    run.lasting.on_image = lambda image: paths.extend(image.files)
     assert run.execute().violations == []
     assert run._progress.manager is None
     assert paths
@@ -97,7 +97,7 @@ def test_a_correction_that_the_disk_refuses_ends_the_start_and_is_no_violation(
 
     def refuse(self: MessageStore) -> None:
         nonlocal refused
-        if run._disks[-1].fired["failed sync"]:
+        if run.lasting._all[-1].fired["failed sync"]:
             refused += 1
             raise OSError("as a sync of the correction would")
         start(self)
