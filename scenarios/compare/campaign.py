@@ -55,7 +55,8 @@ class Campaign:
             {(case.writer, one.deviation.name) for one in compared.differences if one.deviation}
         )
         self.records += compared.records
-        self.answers += sum(answer.get("status") == "PUT_OK" for answer in case.answers)
+        if compared.is_opened:
+            self.answers += sum(answer.get("status") == "PUT_OK" for answer in case.answers)
         if compared.unexplained:
             self.failures.append(compared)
 

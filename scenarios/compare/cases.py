@@ -47,6 +47,8 @@ class Compared:
 
     case: Case
     records: int
+    is_opened: bool
+    """Whether our store opened it: otherwise nothing was looked for."""
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -137,7 +139,7 @@ def compare(case: Case, real: RealStore) -> Compared:
     finally:
         shutil.rmtree(copy, ignore_errors=True)
     found = differences(Opened(case.config, files, ours, seen, real.version))
-    return Compared(case, len(ours.records), found + list(_unkept(case, ours)))
+    return Compared(case, len(ours.records), not ours.refusal, found + list(_unkept(case, ours)))
 
 
 def _files_of(directory: Path) -> dict[str, bytes]:

@@ -34,11 +34,11 @@ def differences(opened: Opened) -> list[Difference]:
 
 def _of_refusals(opened: Opened) -> Iterator[Difference]:
     ours, real = opened.ours, opened.real
-    if ours.refusal and real.refusal:
-        return
     why = None
-    if ours.refusal:
+    if ours.refusal:  # that the real store refuses, too, does not make it right
         why = GAP if has_gap(opened) and "base offset" in ours.refusal else None
+        if why is not None and real.refusal:
+            return
     elif real.refusal == "load() returned false" and any(_odd_files(opened)):
         why = ODD_FILE
     elif real.refusal == "load() returned false" and opened.version == "rocketmq-5.3.3":

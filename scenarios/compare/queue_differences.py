@@ -45,10 +45,12 @@ def _why_entry(
 ) -> Deviation | None:
     """Return why an entry differs. What is here has been compared with the log: it is right, or a blank."""
     ours = opened.ours
-    if there is None and is_behind:
-        return QUEUE_TAIL_LOST if here is not None and here[0] < _real_queues_end(opened) else None
     if there is None:
-        return QUEUE_HEAD_LOST if here is not None else None
+        if here is None or here == BLANK or here[0] not in ours.records:
+            return None  # nothing is lost with it
+        if is_behind:
+            return QUEUE_TAIL_LOST if here[0] < _real_queues_end(opened) else None
+        return QUEUE_HEAD_LOST
     offset, size, code = there
     if size <= 0:
         return ZERO_ENTRY

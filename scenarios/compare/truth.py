@@ -79,8 +79,9 @@ def faults_of(seen: Observed, config: StoreConfig) -> Iterator[tuple[str, object
                 yield f"{_name(key)} {queue_offset}", entry, found
     for key, queue in seen.queues.items():
         expected = places.get(key, {})
+        last = max(expected, default=queue.max_offset)  # blanks stand for what is in front of others
         for number, found in enumerate(queue.entries, queue.min_offset):
-            if found != BLANK and found[0] >= seen.min_offset and expected.get(number) != found:
+            if (found != BLANK or number > last) and expected.get(number) != found:
                 yield f"{_name(key)} {number}", expected.get(number), found
         shown = [phy for phy, size, _ in queue.entries if phy >= seen.min_offset and size != BLANK[1]]
         if queue.pulled != shown:

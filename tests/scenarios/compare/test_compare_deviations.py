@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -10,8 +11,9 @@ from tornlog.scenarios.compare.deviations import DEVIATIONS
 from tornlog.scenarios.compare.differences import differences
 from tornlog.scenarios.compare.observed import Entry, Observed, SeenQueue, SeenRecord
 from tornlog.scenarios.compare.opened import Opened
-from tornlog.scenarios.compare.truth import BLANK
+from tornlog.scenarios.compare.truth import BLANK, faults_of
 from tornlog.store.config import StoreConfig
+from tornlog.store.formats import scan
 from tornlog.store.formats.consume_queue import tags_code
 
 ROOT = Path(__file__).parents[3]
@@ -105,6 +107,46 @@ def test_an_entry_is_torn_only_if_it_was_so_before_it_was_opened() -> None:
     assert names(seen(3), real, {"consumequeue/T/1/00000000000000000000": bytes(40) + raw}) == {"nothing"}
 
 
+def faults(ours: Observed) -> list[str]:
+    """Return the places where a store is not what its own log says."""
+    return [place for place, _, _ in faults_of(ours, CONFIG)]
+
+
+def test_an_entry_that_leads_in_front_of_our_log_is_a_fault_of_ours() -> None:
+    records = {number * 100: record(number) for number in (1, 2)}
+    ours = seen(3, min_offset=100, records=records, lookups={})
+    without = replace(ours, queues=queue_of(entry(1), entry(2), begin=1))
+    blank = replace(ours, queues={("T", 0): SeenQueue(0, 3, [BLANK, entry(1), entry(2)], [100, 200])})
+    ours.queues["T", 0].pulled = [100, 200]
+
+    assert faults(ours) == ["queue T/0 0"]
+    assert faults(without) == faults(blank) == []
+
+
+def test_a_blank_behind_the_last_entry_of_our_queue_is_a_fault_of_ours() -> None:
+    def ending_in(*more: Entry) -> Observed:
+        return seen(2, queues={("T", 0): SeenQueue(0, 2 + len(more), [entry(0), entry(1), *more], [0, 100])})
+
+    assert faults(ending_in()) == []
+    assert faults(ending_in(BLANK)) == ["queue T/0 2"]
+    assert faults(seen(0, queues={("T", 0): SeenQueue(0, 1, [BLANK], [])})) == []
+
+
+def test_what_the_real_store_lacks_is_lost_only_if_our_entry_leads_to_a_record() -> None:
+    records = {number * 100: record(number) for number in (1, 2)}
+    ours = seen(3, records=records, lookups={})
+    real = replace(ours, queues=queue_of(entry(1), entry(2), begin=1))
+    ours.queues["T", 0] = SeenQueue(0, 3, [BLANK, entry(1), entry(2)], [100, 200])
+    assert names(ours, real) == {"nothing"}
+
+    dangling = replace(ours, queues=queue_of((50, 100, 0), entry(1), entry(2)))
+    found = differences(Opened(CONFIG, {}, dangling, real, "rocketmq-4.9.8"))
+    assert [one.deviation for one in found if one.place == "queue T/0 0"] == [None]
+
+    whole = replace(seen(3), queues=queue_of(entry(1), entry(2), begin=1))
+    assert names(seen(3), whole) == {"queue-head-lost"}
+
+
 def test_nothing_explains_what_our_own_log_contradicts() -> None:
     wrong = seen(3, queues=queue_of(entry(0), entry(1)))
 
@@ -112,10 +154,64 @@ def test_nothing_explains_what_our_own_log_contradicts() -> None:
     assert names(seen(3, lookups={("T", "k1"): []}), seen(3)) >= {"nothing"}
 
 
-def test_a_message_that_only_the_real_store_has_needs_a_torn_record_where_our_log_ends() -> None:
-    whole = {"commitlog/00000000000000000000": bytes(1000)}
+def written(
+    *,
+    physical_offset: int = 200,
+    magic: int = 0xDAA320A7,
+    is_v6: tuple[int, int] = (0, 0),
+    topic: bytes = b"T",
+    body: bytes = b"b",
+    properties: bytes = b"a\x01b\x02",
+    size_more: int = 0,
+    cut: int = 1000,
+) -> dict[str, bytes]:
+    """Return a file of the log with a record at 200, which is where the log of `seen(2)` ends."""
+    born, stored = (bytes(20 if v6 else 8) for v6 in is_v6)
+    sys_flag = is_v6[0] * 0x10 | is_v6[1] * 0x20
+    tail = born + bytes(8) + stored + bytes(12) + len(body).to_bytes(4, "big") + body
+    tail += bytes([len(topic)]) + topic + len(properties).to_bytes(2, "big") + properties
+    crc = (crc32(body) & 0x7FFFFFFF).to_bytes(4, "big")
+    rest = (
+        crc + bytes(16) + physical_offset.to_bytes(8, "big") + sys_flag.to_bytes(4, "big") + bytes(8) + tail
+    )
+    raw = (8 + len(rest) + size_more).to_bytes(4, "big") + magic.to_bytes(4, "big") + rest
+    return {"commitlog/00000000000000000000": (bytes(200) + raw).ljust(1000, b"\0")[:cut]}
 
-    assert names(seen(2), seen(3), whole) == {"nothing"}
+
+@pytest.mark.parametrize(
+    ("how", "explained"),
+    [
+        ({}, "nothing"),
+        ({"magic": 0}, "nothing"),
+        ({"physical_offset": 1200}, "foreign-record"),
+        ({"physical_offset": 1200, "magic": 0xCBD43194}, "nothing"),
+        ({"physical_offset": 1200, "cut": 239}, "nothing"),
+        ({"topic": b"T\0"}, "torn-record"),
+        ({"topic": b"T\0", "body": b"", "properties": b""}, "torn-record"),
+        ({"topic": b"T\0", "is_v6": (1, 0)}, "torn-record"),
+        ({"topic": b"T\0", "is_v6": (0, 1)}, "torn-record"),
+        ({"topic": b"T\0", "is_v6": (1, 1)}, "torn-record"),
+        ({"topic": b"T\0", "size_more": 1}, "nothing"),
+        ({"topic": b"T\0", "cut": 290}, "nothing"),
+        ({"body": b"\0\0"}, "nothing"),
+        ({"properties": b"a\x01b\0"}, "torn-record"),
+        ({"properties": b"a\0b\x02"}, "nothing"),
+        ({"properties": b"p" * 217 + b"\0" + b"p" * 5}, "nothing"),
+        ({"properties": b"p" * 218 + b"\0" + b"p" * 5}, "torn-record"),
+        ({"properties": b"p" * 219 + b"\0" + b"p" * 5}, "nothing"),
+    ],
+)
+def test_a_message_that_only_the_real_store_has_needs_torn_or_foreign_bytes_where_our_log_ends(
+    how: dict[str, Any], explained: str
+) -> None:
+    assert names(seen(2), seen(3), written(**how)) == {explained}
+
+
+def test_a_scanner_that_rejects_too_much_does_not_explain_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = written(topic=b"never-seen-before")
+    monkeypatch.setattr(scan, "torn_properties", lambda topic, properties, at: "properties")
+
+    assert names(seen(2), seen(3), sound) == {"nothing"}
 
 
 def test_a_message_that_the_real_store_lacks_is_explained_by_nothing() -> None:
@@ -177,7 +273,18 @@ def test_a_refusal_is_explained_by_a_file_of_another_size_only() -> None:
     assert names(seen(1), refused, {"commitlog/00000000000000001000": b""}) == {"odd-file"}
     assert names(refused, seen(1), {"commitlog/00000000000000001000": b""}) == {"nothing"}
     assert names(seen(1), Observed(refusal="java.lang.Error"), {"commitlog/1": b""}) == {"nothing"}
-    assert names(refused, refused) == set()
+
+
+def test_a_refusal_of_ours_is_explained_by_a_gap_only_even_if_the_real_store_refuses_too() -> None:
+    refused = Observed(refusal="load() returned false")
+    at_gap = Observed(refusal="CorruptFileError: commitlog/2 @ 0: base offset: expected 1, found 2")
+    gap = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
+
+    assert names(refused, refused) == {"nothing"}
+    assert names(refused, refused, gap) == {"nothing"}
+    assert names(at_gap, refused) == {"nothing"}
+    assert names(at_gap, seen(1), gap) == {"gap"}
+    assert names(at_gap, refused, gap) == set()
 
 
 def test_5_3_3_stumbles_over_a_last_queue_file_without_entries() -> None:
