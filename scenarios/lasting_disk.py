@@ -31,7 +31,10 @@ def no_rot(_: str, image: Image) -> tuple[Image, list[Damage]]:
 
 
 class LastingDisk:
-    """Invariant: between two lives exactly one of `_kept` and `_image` is what the next one finds, or it is new."""
+    """Invariant: between two lives `_kept` is what the next one finds, without it `_image`, without both a new disk.
+
+    Beside `_kept` there may be an older image: of the power cut that a killed process had started from.
+    """
 
     def __init__(
         self,

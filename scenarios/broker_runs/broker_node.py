@@ -10,10 +10,7 @@ from ...store.broker.server import RemotingServer
 from ...store.errors import CorruptFileError
 from ...store.message_store import MessageStore
 from ...store.world import World
-from ..invariants import CHECKERS
-from ..judging.evidence import Evidence
 from ..judging.judge import Judge
-from ..judging.ledger import Ledger
 from ..judging.recovered import read_store
 from ..machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of
 from ..plan import Plan
@@ -24,8 +21,6 @@ PORT = 10911
 ADDRESS = f"{HOST}:{PORT}"
 TRANSACTION_MS = 1_000
 """After how long a producer is asked about a half message, and between two such questions."""
-_OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
-"""Checkers that need nothing but a store."""
 
 
 class BrokerNode:
@@ -79,7 +74,7 @@ class BrokerNode:
         server = self._server = RemotingServer(world, self._limits)
         server.listen([ADDRESS])
         broker = self._broker = self._load(world)
-        self._recovered(broker.own_store)
+        self._recovered(broker.own_store, disk)
         broker.start()
         server.start(
             broker.router(), on_channel_closed=broker.channel_closed, on_response=broker.calls.answered
@@ -103,7 +98,7 @@ class BrokerNode:
         settled: whether transactions must have been decided; shown: whether consumers must have been given everything.
         """
         broker = self._load(World(machine.clock, machine.tasks, disk.mount(machine)))
-        self._recovered(broker.own_store)
+        self._recovered(broker.own_store, disk)
         records = read_store(broker.own_store).records
         if settled:
             self._judge.report(self._clients.check_decided(records))
@@ -125,12 +120,9 @@ class BrokerNode:
             )
         return broker
 
-    def _recovered(self, store: MessageStore) -> None:
+    def _recovered(self, store: MessageStore, disk: Disk) -> None:
         """Judge what a recovery has made of the last life, and note what it settles."""
-        found = read_store(store)
-        evidence = Evidence(Ledger(), found)
-        for name in _OF_LOG_AND_QUEUES:
-            self._judge.report(CHECKERS[name](evidence))
+        found = self._judge.recovery_alone(store, disk)
         self._judge.report(self._clients.check_recovery(found.records))
         self._clients.note_recovery(found.records)
         self.store = store

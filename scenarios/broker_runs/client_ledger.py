@@ -92,15 +92,15 @@ class ClientLedger:
     shown: dict[Place, str] = field(default_factory=dict)
     """What consumers were given and no crash has taken."""
     seen_until: dict[Queue, int] = field(default_factory=dict)
-    """Behind what has ever been shown of a queue, or committed."""
+    """Behind what has ever been shown of a queue."""
     excused_until: dict[Queue, int] = field(default_factory=dict)
     """Offsets of a queue that consumers were past when a crash took them, and others came in their place."""
     committed: dict[Queue, int] = field(default_factory=dict)
     """The greatest offset that the group has ever asked to be kept."""
     answered_commits: dict[Queue, int] = field(default_factory=dict)
-    """The newest one whose request was answered."""
+    """The newest one whose request was answered, or what the group has asked for since, if that is less."""
     kept_commits: dict[Queue, int] = field(default_factory=dict)
-    """The least that a clean stop has kept."""
+    """The least that a clean stop has kept, and every end since."""
     _last_sent: dict[tuple[int, Queue], int] = field(default_factory=dict)
     """Of each producer and queue, the offset of its newest answered message."""
 
@@ -159,8 +159,9 @@ class ClientLedger:
     def commit(self, queue: Queue, offset: int) -> None:
         """Note that an offset is about to be committed."""
         self.committed[queue] = max(self.committed.get(queue, 0), offset)
-        if queue in self.kept_commits:
-            self.kept_commits[queue] = min(self.kept_commits[queue], offset)
+        for known in (self.answered_commits, self.kept_commits):
+            if queue in known:
+                known[queue] = min(known[queue], offset)
 
     def check_commit(self, queue: Queue, offset: int) -> Iterator[Violation]:
         """Yield what is wrong with a committed offset that the broker tells."""
@@ -183,7 +184,7 @@ class ClientLedger:
         self.halves.clear()
         self.durable |= self.expected
         self.expected.clear()
-        self.kept_commits = dict(self.answered_commits)
+        self.kept_commits |= self.answered_commits
 
     def note_crash(self, profile: CrashProfile, *, flushed_where: int) -> None:
         """Note a crash, and what it may not take."""

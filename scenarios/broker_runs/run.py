@@ -145,8 +145,10 @@ class BrokerRun(Execution):
         machine, disk, door = broker.running
         if broker.is_alive and life.is_stop:
             self._run_on(machine, "stop", broker.stop)
+        if broker.is_alive and life.is_stop:  # it was clean, or the machine would have died of it
             door.dies_silently = False
             self._kernel.kill(machine)
+            self._marks.note_end(life, disk, crashed=False, recovered=True)
             self._clients.note_stop()
             self._lasting.leave_after_stop(disk)
             return

@@ -23,7 +23,7 @@ from ...store.network import Network
 from ...store.replication.ha_service import HAService
 from ...store.world import World
 from ..execution import HEAL, Execution
-from ..invariants import pos, rep
+from ..invariants import rep
 from ..judging import opening, promises
 from ..judging.ends import note_crash
 from ..judging.recovered import RecoveredStore, read_store
@@ -49,7 +49,7 @@ class ClusterRun(Execution):
         self._links = NetworkFaults(self._kernel, choices.stream("network"), plan.network)
         self._network = SimNetwork(self._kernel, self._links)
         self._referee = self._kernel.machine("referee")
-        self._witness = Witness(self._judge, self._ledger)
+        self._witness = Witness(self._judge)
         self._master, *self._slaves = nodes_of(plan, self._kernel, choices.stream)
 
     def _play(self) -> None:
@@ -81,13 +81,24 @@ class ClusterRun(Execution):
                 assert node.disk is not None, "it is on"
                 node.disk.disarm()
                 if node is victim:
-                    self.crash_points.arm(node.disk, life)
+                    self._doom(node, life)
             else:
                 self._boot(node, number, life if node is victim else None)
         if self._plan.cluster.gathers:
             self._gather()
         self._let_users_work(number, life, victim)
         self._finish(victim, life)
+
+    def _doom(self, node: Node, life: Life) -> None:
+        """Have a machine that is on die where, and as, a life says."""
+        assert node.disk is not None, "it is on"
+        self._say_how(node, life)
+        self.crash_points.arm(node.disk, life)
+
+    def _say_how(self, node: Node, life: Life) -> None:
+        """Tell the network whether a machine that dies is off then: of a process, its system ends what it had."""
+        assert node.door is not None, "it is on"
+        node.door.dies_silently = life.profile != "process-kill"
 
     def _gather(self) -> None:
         """Give slaves time to follow the master, if they can."""
@@ -117,6 +128,7 @@ class ClusterRun(Execution):
             if victim in self._slaves and not victim.is_alive:
                 self._note_end(victim, life)
                 self._boot(victim, number, None, again="-again")
+                self._say_how(victim, life)
 
     def _finish(self, node: Node, life: Life) -> None:
         """End a machine that has not died of itself, and keep what it leaves."""
@@ -124,6 +136,7 @@ class ClusterRun(Execution):
             assert node.disk is not None, "it has been on"
             node.lasting.leave_after_stop(node.disk)
             if node.is_master:
+                self._marks.note_end(life, node.disk, crashed=False, recovered=True)
                 promises.note_stop(self._ledger)
             return
         if node.is_alive:
@@ -163,7 +176,7 @@ class ClusterRun(Execution):
             self._judge.note_damage(node.config, disk.damage)
         else:
             if node.store is not None:
-                self._judge.report(pos.check(node.store, disk))
+                self._judge.claims_of_all(node.store, disk)
             self._witness.slave_crashed(node, profile, sync_flush=self._plan.cluster.slave_sync_flush)
         node.lasting.leave_after_crash(disk, profile)
 
@@ -175,10 +188,9 @@ class ClusterRun(Execution):
         disk = node.lasting.find(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
         machine = self._kernel.machine(f"{node.name}{again}-life-{number}")
         door = self._network.join(machine, node.host)
-        if life is not None:
-            door.dies_silently = life.profile != "process-kill"
-            self.crash_points.arm(disk, life)
         node.power_on(machine, disk, door)
+        if life is not None:
+            self._doom(node, life)
         if node.is_master:
             self._ledger.begin_life()
         self._kernel.spawn(machine, "boot", partial(self._start, node, machine, disk, door)).join(None)
@@ -198,7 +210,7 @@ class ClusterRun(Execution):
             self._judge.recovery(store, disk)
             self._witness.master_recovered(store)
         else:
-            self._witness.slave_recovered(node, store)
+            self._witness.slave_recovered(node, store, disk)
         return store
 
     # -- in the end --------------------------------------------------------------------------------

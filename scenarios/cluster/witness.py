@@ -3,31 +3,26 @@
 from collections.abc import Iterator
 from functools import partial
 
+from ...faults.disk import Disk
 from ...faults.profiles import CrashProfile
 from ...store.formats.replication import REPORT_BYTES, decode_report
 from ...store.message_store import MessageStore
 from ...store.network import Network
-from ..invariants import CHECKERS, rep
-from ..judging.evidence import Evidence, Violation
+from ..invariants import rep
+from ..judging.evidence import Violation
 from ..judging.judge import Judge
-from ..judging.ledger import Ledger
 from ..judging.master_history import MasterHistory
-from ..judging.recovered import RecoveredStore, read_store
 from ..judging.replicas import Replicas
 from .node import Node
 from .watched_network import Sending, WatchedNetwork
-
-_OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
-"""Checkers that need nothing but a store: of a slave, whose log may be an older one of its master's."""
 
 
 class Witness:
     """Keeps what was said, and has the judge hear of what was untrue."""
 
-    def __init__(self, judge: Judge, ledger: Ledger) -> None:
+    def __init__(self, judge: Judge) -> None:
         self.replicas = Replicas()
         self._judge = judge
-        self._ledger = ledger
         self._history = MasterHistory()
 
     def network_of(self, node: Node, door: Network) -> Network:
@@ -59,16 +54,12 @@ class Witness:
         """Note what a master goes on with."""
         self._history.begin(store.log)
 
-    def slave_recovered(self, node: Node, store: MessageStore) -> RecoveredStore:
-        """Judge what recovery made of a slave, and return it."""
-        found = read_store(store)
-        evidence = Evidence(self._ledger, found)
-        for name in _OF_LOG_AND_QUEUES:
-            self._judge.report(CHECKERS[name](evidence))
+    def slave_recovered(self, node: Node, store: MessageStore, disk: Disk) -> None:
+        """Judge what recovery made of a slave."""
+        self._judge.recovery_alone(store, disk)
         self._judge.report(rep.check_prefix(node.name, store, self._history))
         self._judge.report(rep.check_kept(node.name, store, self.replicas.held.get(node.host)))
         self.replicas.recovered(node.host, store)
-        return found
 
     def slave_crashed(self, node: Node, profile: CrashProfile, *, sync_flush: bool) -> None:
         """Note the end of a slave's machine."""

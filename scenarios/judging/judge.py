@@ -21,9 +21,11 @@ from .damaged_log import damaged_log_offset
 from .evidence import Evidence, Violation
 from .ledger import Ledger
 from .promised import PROMISED, Promise
-from .recovered import read_store
+from .recovered import RecoveredStore, read_store
 
 _NOWHERE = 1 << 63
+_OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
+"""Checkers that need nothing but a store: it may be a slave's, whose log may be an older one of its master's."""
 
 
 class BrokenPromise(Exception):
@@ -125,8 +127,24 @@ class Judge:
 
     def claims(self, store: MessageStore, disk: Disk) -> None:
         """Ask the disk whether what the store takes for durable is."""
-        self.report(pos.check(store, disk, self._ledger))
-        self.report(ckpt.check(store, disk, self._ledger))
+        self._claims(store, disk, self._ledger)
+
+    def claims_of_all(self, store: MessageStore, disk: Disk) -> None:
+        """Ask that of a store that retention takes nothing from, be it a slave's or a broker's."""
+        self._claims(store, disk, None)
+
+    def _claims(self, store: MessageStore, disk: Disk, ledger: Ledger | None) -> None:
+        self.report(pos.check(store, disk, ledger))
+        self.report(ckpt.check(store, disk, ledger))
+
+    def recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
+        """Judge a recovery by nothing but its store and disk, and return what it found; nothing is settled by it."""
+        found = read_store(store)
+        evidence = Evidence(self._ledger, found)
+        for name in _OF_LOG_AND_QUEUES:
+            self.report(CHECKERS[name](evidence))
+        self.claims_of_all(store, disk)
+        return found
 
     def catch_up(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all that is durable is visible, then judge what consumers were given."""

@@ -91,6 +91,7 @@ class Hostility:
             self._resets = not self._resets
             made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", self._resets, 0))
             made.close()
+            kind.tally.left += 1
             return
         link = _Link(made, now + kind.allowed + _GRACE_SECONDS, kind.reads, deque(kind.pieces()))
         self._links[kind][made.fileno()] = link

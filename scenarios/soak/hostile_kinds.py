@@ -36,6 +36,13 @@ class Tally:
     """Were to be closed by the broker, and were not in time."""
     refused: int = 0
     """Could not be made."""
+    left: int = 0
+    """Were closed from this side, as is the way of their kind."""
+
+    @property
+    def ended(self) -> int:
+        """Return of how many it is known how they ended; of the others none fell due."""
+        return self.closed_by_broker + self.stuck + self.left
 
 
 class Kind:

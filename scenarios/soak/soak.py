@@ -99,10 +99,11 @@ class Soak:
         return Verdict(name, found.busy <= BUSY_MAX * found.answers, detail)
 
     def _tally(self, name: str, tally: Tally) -> Verdict:
-        """Each kind was there, was let in, and none was left open for longer than may be."""
+        """Each kind was there, was let in, and none was left open for longer than may be, if it came to that."""
         detail = f"{tally.made} made, {tally.closed_by_broker} closed by the broker, {tally.stuck} stuck"
         held = tally.made > 0 and tally.stuck == 0 and tally.refused * 100 <= tally.made
-        return Verdict(name, held, detail + (f", {tally.refused} refused" if tally.refused else ""))
+        detail += f", {tally.refused} refused" if tally.refused else ""
+        return Verdict(name, held, detail + ("" if tally.ended else ", none fell due"))
 
     def _nothing_left(self) -> Verdict:
         connections, held = self.left["connections"], self.left["heldBytes"]

@@ -127,9 +127,12 @@ class SimConnection:
         room_bytes = self._medium.buffer_bytes - self.peer.incoming.size_bytes
         return room_bytes > 0 or self._has_ended(self._medium.kernel.now_ns)
 
-    def next_ns(self) -> int | None:
-        """Return the next moment, or one that has passed, at which either may change by itself."""
-        return _earliest((self.incoming.next_ns(), self.broken_ns))
+    def next_ns(self, *, receives: bool) -> int | None:
+        """Return the next moment, or one that has passed, at which sends, or else receives too, may change by itself.
+
+        Arrivals do not make room: the other end's reading does, and says so.
+        """
+        return _earliest((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
 
     @property
     def is_forgotten(self) -> bool:
@@ -160,10 +163,11 @@ class SimConnection:
         self.peer.is_lost = True
 
     def break_off(self) -> None:
-        """Have both ends learn that the connection is broken: this one now, the other when word of it arrives."""
+        """Have both ends learn that the connection is broken: this one now, the other when word arrives, if it does."""
         now_ns = self._medium.kernel.now_ns
         self.learn(now_ns)
-        self.peer.learn(now_ns + self._delay_ns(0))
+        if not self.is_lost:
+            self.peer.learn(now_ns + self._delay_ns(0))
 
     def learn(self, broken_ns: int) -> None:
         """Have this end learn, at that moment or before, that the connection is broken."""

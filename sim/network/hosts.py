@@ -176,7 +176,7 @@ class HostNetwork:
                 continue
             if self.is_off:
                 end.vanish()
-            elif conditions.is_reset_at_death(self.host):
+            elif not end.is_lost and conditions.is_reset_at_death(self.host):
                 end.closed = True
                 end.break_off()
             else:

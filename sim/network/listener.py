@@ -84,7 +84,7 @@ class SimListener:
         """Return whether it is closed; nothing is sent over it."""
         return self.closed
 
-    def next_ns(self) -> None:
+    def next_ns(self, *, receives: bool) -> None:
         """Return None: it changes when somebody changes it."""
 
     def offer(self, connection: SimConnection) -> None:

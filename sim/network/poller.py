@@ -1,6 +1,6 @@
 """Waiting for many simulated connections at once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..machine import Machine
@@ -19,7 +19,7 @@ class Ready(NamedTuple):
 
 
 class SimPoller:
-    """One machine's wait for many. Every call is a scheduling point.
+    """One machine's wait for many. Every call but close is a scheduling point.
 
     Invariant: `_watched` is in the order of first watching, and each of its keys opens the gate when it changes.
     """
@@ -60,7 +60,7 @@ class SimPoller:
             if ready or self._is_woken or is_over:
                 self._is_woken = False
                 return ready
-            moments = [due_ns, *(what.next_ns() for what, (receives, _) in self._watched.items() if receives)]
+            moments = [due_ns, *self._next_ns()]
             self._gate.wait(min((moment for moment in moments if moment is not None), default=None))
 
     def wake(self) -> None:
@@ -81,6 +81,12 @@ class SimPoller:
             if receives or sends:
                 found.append(Ready(what, receives, sends))
         return found
+
+    def _next_ns(self) -> Iterator[int | None]:
+        """Yield when each that is waited for may change by itself; none has passed, or it would be ready."""
+        for what, (receives, sends) in self._watched.items():
+            if receives or sends:
+                yield what.next_ns(receives=receives)
 
     def _drop(self, what: SimConnection | SimListener) -> None:
         if what in self._watched:

@@ -173,3 +173,26 @@ def test_a_committed_offset_is_one_that_was_committed_and_no_older_than_a_stop_h
     assert not list(ledger.check_commit(queue, 3))
     ledger.commit(queue, 1)
     assert not list(ledger.check_commit(queue, 1)), "the group has gone back itself"
+
+
+def test_what_a_stop_has_kept_of_commits_is_kept_by_later_ends_too() -> None:
+    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
+    ledger.commit(queue, 5)
+    ledger.answer_commit(queue, 5, asked_in=0)
+    ledger.note_stop()
+    ledger.note_crash(KILL, flushed_where=0)
+    ledger.note_stop()
+
+    assert [found.found for found in ledger.check_commit(queue, 0)] == ["0"]
+    assert not list(ledger.check_commit(queue, 5))
+
+
+def test_a_group_that_went_back_and_was_not_answered_may_be_found_back_after_a_stop() -> None:
+    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
+    ledger.commit(queue, 5)
+    ledger.answer_commit(queue, 5, asked_in=0)
+    ledger.commit(queue, 3)
+    ledger.note_stop()
+
+    assert not list(ledger.check_commit(queue, 3))
+    assert [found.found for found in ledger.check_commit(queue, 2)] == ["2"]

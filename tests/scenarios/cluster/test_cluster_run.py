@@ -1,19 +1,26 @@
 """Runs of clusters: they hold, they are their seeds, and they see what is wrong with replication."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tornlog.faults.disk import Disk
 from tornlog.scenarios.catalogue import SCENARIOS
+from tornlog.scenarios.cluster.node import Node
 from tornlog.scenarios.cluster.ranges import CLUSTER, TROUBLED
 from tornlog.scenarios.cluster.run import ClusterRun
+from tornlog.scenarios.cluster.witness import Witness
 from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.failures.replay import replay
 from tornlog.scenarios.failures.shrink import shrink_failure
-from tornlog.scenarios.plan import Plan
+from tornlog.scenarios.invariants import ckpt
+from tornlog.scenarios.judging.evidence import Violation
+from tornlog.scenarios.judging.ledger import Ledger
+from tornlog.scenarios.marks import RunMarks
+from tornlog.scenarios.plan import Life, Plan
 from tornlog.scenarios.run import Run
 from tornlog.scenarios.runs import run_of
 from tornlog.scenarios.scenario import Scenario
@@ -197,6 +204,72 @@ def test_a_slave_that_takes_puts_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(MessageStore, "start", open_to_all)
 
     assert summaries(_claim(), 40) <= {"replica", "report", "replication", "divergence"}
+
+
+# -- how machines end ------------------------------------------------------------------------------
+
+
+def _ends(**changes: object) -> Scenario:
+    ranges = replace(CLUSTER, lives=(3,), heals=(True,), **changes)  # type: ignore[arg-type]
+    return Scenario("ends", "machines end as they are told", ranges)
+
+
+def test_whether_a_machine_falls_silent_is_up_to_how_it_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    silences: list[bool] = []
+    note_end = ClusterRun._note_end
+
+    def noting(self: ClusterRun, node: Node, life: Life) -> None:
+        assert node.door is not None
+        silences.append(node.door.dies_silently is (life.profile != "process-kill"))
+        note_end(self, node, life)
+
+    monkeypatch.setattr(ClusterRun, "_note_end", noting)
+    for seed in range(10):
+        assert run_seed(_ends(endings=("crash in traffic", "crash at rest")), seed).outcome == "held"
+
+    assert len(silences) >= 30
+    assert all(silences)
+
+
+def test_clean_stops_of_a_master_are_told_to_who_looks_for_what_follows_what(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends: list[tuple[bool, bool]] = []
+    monkeypatch.setattr(
+        RunMarks, "note_end", lambda *_, crashed, recovered: ends.append((crashed, recovered))
+    )
+    for seed in range(4):
+        ends.clear()
+        choices, plan = draw(_ends(endings=("stop",)), seed)
+        machines = plan.cluster.slaves + 1
+
+        assert ClusterRun(plan, choices).execute().crashes == 0
+        stops = sum(life.node % machines == 0 for life in plan.lives)
+        assert ends == [(False, True)] * (stops + 1), "and the one in which all is well"
+
+
+@pytest.mark.parametrize("moment", ["_note_end", "slave_recovered"])
+def test_slaves_are_asked_what_their_checkpoints_claim(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = ClusterRun if moment == "_note_end" else Witness
+    inside = getattr(owner, moment)
+    is_moment = False
+
+    def marking(self: object, node: Node, *rest: object) -> None:
+        nonlocal is_moment
+        is_moment = not node.is_master
+        try:
+            inside(self, node, *rest)
+        finally:
+            is_moment = False
+
+    def lying(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
+        if is_moment:
+            yield Violation("CKPT", "ahead", field="claim")
+
+    monkeypatch.setattr(owner, moment, marking)
+    monkeypatch.setattr(ckpt, "check", lying)
+
+    assert summaries(_claim(), 40) == {"claim"}
 
 
 # -- artefacts -------------------------------------------------------------------------------------

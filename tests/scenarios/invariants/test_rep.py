@@ -99,6 +99,15 @@ def test_a_slave_with_other_bytes_there_stands_behind_nothing(stores: Stores) ->
     assert rep.check_answer(stores.master, replicas, entry(stores.results[4]), stores.results[4])
 
 
+def test_bytes_that_cannot_be_read_at_the_master_are_stood_behind_by_nobody(stores: Stores) -> None:
+    result = stores.results[4]
+    assert result.append is not None
+    unread = result._replace(append=result.append._replace(wrote_offset=stores.end_of(4)))
+    replicas = Replicas(held={"s": Held(0, stores.data)})
+
+    assert rep.check_answer(stores.master, replicas, entry(unread), unread)
+
+
 def test_nobody_has_to_stand_behind_what_did_not_wait(stores: Stores) -> None:
     put = entry(stores.results[4], wait=False)
 

@@ -63,6 +63,19 @@ def test_a_kind_that_was_stuck_or_never_there_is_found(tally: Tally) -> None:
 
 
 @pytest.mark.parametrize(
+    ("tally", "says_so"),
+    [(Tally(made=10), True), (Tally(made=10, closed_by_broker=1), False), (Tally(made=10, left=10), False)],
+)
+def test_a_kind_of_which_none_fell_due_is_told(tally: Tally, says_so: bool) -> None:
+    found = soak()
+    found.hostile = {"idle connections": tally}
+
+    (verdict,) = [one for one in found.verdicts() if one.name == "idle connections"]
+    assert verdict.held
+    assert verdict.detail.endswith(", none fell due") is says_so
+
+
+@pytest.mark.parametrize(
     "left", [{"connections": "2", "heldBytes": "0"}, {"connections": "1", "heldBytes": "9999"}]
 )
 def test_whatever_is_left_is_found(left: dict[str, str]) -> None:

@@ -103,6 +103,80 @@ def test_a_machine_that_is_off_says_nothing_and_is_not_reached() -> None:
     rig.run(body)
 
 
+@pytest.mark.parametrize("receives", [True, False])
+def test_who_only_waits_to_send_is_woken_when_the_connection_breaks(receives: bool) -> None:
+    rig = Rig(Resetting(latency_ns=S // 4), buffer_bytes=4)
+
+    def body() -> None:
+        client, _ = rig.pair()
+        assert client.send(b"full", None) == 4
+        rig.die(silently=False)
+        begin_ns = rig.kernel.now_ns
+        poller = rig.at_client.poller()
+        poller.watch(client, receives=receives, sends=True)
+
+        assert list(poller.wait(60_000)) == [(client, receives, True)]
+        assert rig.kernel.now_ns == begin_ns + S // 4
+        assert list(poller.wait(60_000)) == [(client, receives, True)], "it stays ready"
+        assert rig.kernel.now_ns == begin_ns + S // 4
+
+    rig.run(body)
+
+
+def test_who_only_waits_to_send_does_not_look_again_for_what_has_arrived() -> None:
+    rig = Rig(buffer_bytes=4)
+
+    def body() -> None:
+        client, server = rig.pair()
+        assert client.send(b"full", None) == 4
+        server.send(b"here", None)
+        rig.client.tasks.sleep(1)
+        poller = rig.at_client.poller()
+        poller.watch(client, receives=False, sends=True)
+
+        assert list(poller.wait(60_000)) == []
+
+    rig.run(body)
+
+
+class _Counting(Resetting):
+    resets = 0
+
+    def is_reset_at_death(self, host: str) -> bool:
+        self.resets += 1
+        return True
+
+
+def test_no_reset_comes_of_a_process_whose_connection_had_been_lost() -> None:
+    conditions = _Counting()
+    rig = Rig(conditions)
+
+    def body() -> None:
+        client, server = rig.pair()
+        client.is_lost = server.is_lost = True
+        rig.die(silently=False)
+
+        assert conditions.resets == 0
+        with pytest.raises(TimeoutError):
+            client.receive(100, 60_000)
+
+    rig.run(body)
+
+
+def test_no_reset_comes_over_a_lost_connection_that_nobody_had_accepted() -> None:
+    rig = Rig()
+
+    def body() -> None:
+        client = rig.at_client.connect(AT, 1000)
+        client.is_lost = client.peer.is_lost = True
+        rig.listener.close()
+
+        with pytest.raises(TimeoutError):
+            client.receive(100, 60_000)
+
+    rig.run(body)
+
+
 def test_what_had_arrived_before_a_machine_went_off_can_be_read() -> None:
     rig = Rig(Resetting())
 
