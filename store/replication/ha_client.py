@@ -66,8 +66,9 @@ class HAClient(Service):
         """Follow another master from now on; nothing happens if it is followed already."""
         if address == self.master_address:
             return
-        self.master_address = address
-        self.diverged = None
+        with self._lock:
+            self.master_address = address
+            self.diverged = None
         self._disconnect()
         self.wake()
 
@@ -110,7 +111,9 @@ class HAClient(Service):
                 self._take_all(connection, replica)
         except DivergedError as error:
             hit("slave diverged")
-            self.diverged = error
+            with self._lock:
+                if address == self.master_address:  # another one is yet to be looked at
+                    self.diverged = error
         except (OSError, CorruptFileError) as error:
             self.last_error = str(error)
         self._disconnect()

@@ -77,7 +77,7 @@ class HAConnection:
 
     def join(self) -> None:
         """Wait for both tasks to end. Only after `close`."""
-        for task in list(self._tasks):
+        for task in self._tasks:  # which grows if the reader, while it is waited for, begins to send
             task.join(None)
 
     # -- what the slave has ------------------------------------------------------------------------

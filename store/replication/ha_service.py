@@ -17,6 +17,15 @@ CONNECTIONS_MAX = 64
 _ACCEPT_RETRY_MS = 1_000
 
 
+def in_brackets(host: str) -> str:
+    """Return a host as it stands before a port: an IPv6 one in brackets.
+
+    >>> in_brackets("::1"), in_brackets("[::1]"), in_brackets("127.0.0.1")
+    ('[::1]', '[::1]', '127.0.0.1')
+    """
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
 class HAService:
     """Who listens for slaves, the slaves that are connected, and on a slave the client."""
 
@@ -44,7 +53,9 @@ class HAService:
 
     def start(self) -> None:
         """Listen for slaves at haListenPort, and follow the master on a slave. OSError if it cannot listen."""
-        self._listener = self._network.listen(f"{self._listen_host}:{self._config.ha_listen_port}")
+        self._listener = self._network.listen(
+            f"{in_brackets(self._listen_host)}:{self._config.ha_listen_port}"
+        )
         self._store.follow(self._wake)
         self._accepting = self._world.tasks.spawn("ha-accept", self._accept)
         if self.client is not None:

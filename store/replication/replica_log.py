@@ -33,7 +33,13 @@ class ReplicaLog:
     def __init__(self, commit_log: CommitLog) -> None:
         self._commit_log = commit_log
         self._log: SegmentQueue = commit_log.queue
-        self._last_record = last_record_offset(self._log)
+        self._last_record: int | None = None
+        self._damage: CorruptFileError | None = None
+        """What hides the last record, so that nothing can be compared."""
+        try:
+            self._last_record = last_record_offset(self._log)
+        except CorruptFileError as damage:
+            self._damage = damage
         self._expected = 0
         """Where the next byte of the stream belongs, if the log is not empty."""
         self._begun = False
@@ -47,7 +53,11 @@ class ReplicaLog:
         """Begin with a new stream; return the offset that it has to begin at, 0 for an empty log.
 
         To ask for a record at offset 0 would be to say that the log is empty: it is compared from its second byte on.
+        Raises DivergedError if damage hides the last record: any log would seem to be this one's.
         """
+        if self._damage is not None:
+            expected = "a last record to compare with the master's"
+            raise DivergedError(self._log.max_offset, expected, f"damage here: {self._damage}")
         self._expected = self._log.max_offset if self._last_record is None else max(self._last_record, 1)
         self._begun = False
         self._heartbeats = 0
@@ -132,9 +142,11 @@ class ReplicaLog:
         last = self._checked(whole, base)
         store_timestamp_ms = self._commit_log.last_store_timestamp_ms
         if last is not None:
-            self._last_record, store_timestamp_ms = last.physical_offset, last.store_timestamp_ms
+            store_timestamp_ms = last.store_timestamp_ms
         if not self._commit_log.append_replicated(base, bytes(whole[begin:]), store_timestamp_ms):
             raise OSError(f"no segment for what belongs at log offset {base}")
+        if last is not None:
+            self._last_record = last.physical_offset
         rest = bytes(self._pending[end:])
         self._forget_pending(base + end - begin)
         self._pending += rest
@@ -182,17 +194,14 @@ class ReplicaLog:
 
 
 def last_record_offset(log: SegmentQueue) -> int | None:
-    """Return where the last record of a log begins; None if it has none, or damage hides it."""
+    """Return where the last record of a log begins; None if it has none. CorruptFileError if damage hides it."""
     for segment in reversed(log.segments):
         wrote, last = segment.wrote.get(), None
         view = segment.file.view(0, segment.size_bytes)
-        try:
-            for record in scan_records(
-                view, 0, wrote, file=segment.file.path, base_offset=segment.base_offset, check_crc=False
-            ):
-                last = record.physical_offset
-        except CorruptFileError:
-            return None
+        for record in scan_records(
+            view, 0, wrote, file=segment.file.path, base_offset=segment.base_offset, check_crc=False
+        ):
+            last = record.physical_offset
         if last is not None:
             return last
     return None

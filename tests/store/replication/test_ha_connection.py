@@ -152,3 +152,30 @@ def test_there_is_an_end_to_slaves(node: Start, connect: Connect, monkeypatch: p
     third = connect(master)
 
     assert third.receive(1, 5000) == b""
+
+
+def test_a_task_that_another_spawns_while_it_is_waited_for_is_waited_for_too(
+    master: Node, connect: Connect
+) -> None:
+    connect(master)
+    eventually(lambda: len(master.ha.connections) == 1, "the slave")
+    (connection,) = master.ha.connections
+    eventually(lambda: len(connection._tasks) == 1, "its reader")
+    joined: list[str] = []
+
+    class Writer:
+        def join(self, timeout_ms: int | None) -> bool:
+            joined.append("writer")
+            return True
+
+    class Reader:
+        def join(self, timeout_ms: int | None) -> bool:
+            connection._tasks.append(Writer())  # type: ignore[arg-type]
+            return True
+
+    connection._tasks.append(Reader())  # type: ignore[arg-type]
+    connection.close("test")
+    connection.join()
+
+    assert joined == ["writer"]
+    del connection._tasks[1:]

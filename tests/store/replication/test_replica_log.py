@@ -208,3 +208,42 @@ def test_a_closed_log_takes_nothing(master: MessageStore, slave: MessageStore) -
 
     with pytest.raises(OSError, match="no segment for what belongs at log offset 0"):
         ship(log, data, 0, len(data))
+
+
+def without_segments(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store.commit_log.allocate, "take", lambda *_: None)
+
+
+@pytest.mark.parametrize("records", [1, 3])
+def test_a_slave_without_room_goes_on_behind_its_own_last_record(
+    master: MessageStore, slave: MessageStore, monkeypatch: pytest.MonkeyPatch, records: int
+) -> None:
+    data, log = log_bytes(master), ReplicaLog(slave.commit_log)
+    log.begin()
+    ship(log, data, 0, SEGMENT_BYTES)
+    last = log.begin()
+    end = SEGMENT_BYTES
+    for _ in range(records):
+        end += int.from_bytes(data[end : end + 4], "big")
+
+    with monkeypatch.context() as full:
+        without_segments(slave, full)
+        with pytest.raises(OSError, match="no segment"):
+            ship(log, data, last, end)
+
+    assert log.begin() == last == last_record_offset(slave.log)
+    ship(log, data, last, len(data))
+    assert log_bytes(slave) == data
+
+
+def test_damage_that_hides_the_last_record_lets_no_log_pass(
+    master: MessageStore, slave: MessageStore
+) -> None:
+    data, log = log_bytes(master), ReplicaLog(slave.commit_log)
+    log.begin()
+    ship(log, data, 0, len(data))
+    segment = slave.log.segments[-1]
+    segment.file.store(4, bytes(4))  # the magic of its first record
+
+    with pytest.raises(DivergedError, match=r"damage here: .*magicCode"):
+        ReplicaLog(slave.commit_log).begin()

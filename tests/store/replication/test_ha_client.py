@@ -1,0 +1,42 @@
+"""A slave's client when its master changes under it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.config import BrokerRole
+from tornlog.store.errors import DivergedError
+from tornlog.store.replication.ha_client import HAClient
+
+Start = Callable[..., Any]
+
+
+class _Connection:
+    remote_address = "old:1"
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def test_what_the_old_master_was_found_to_be_is_not_held_against_the_new_one(
+    node: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slave = node("slave", BrokerRole.SLAVE)
+    client = HAClient(slave.store.world, slave.store)
+    client.master_address = "old:1"
+
+    def changed_meanwhile(*_: object) -> None:
+        client.update_master_address("new:1")
+        raise DivergedError(1, "this", "that")
+
+    monkeypatch.setattr(client, "_take_all", changed_meanwhile)
+    client._follow(_Connection(), None, "old:1")
+    assert client.diverged is None
+
+    client.update_master_address("old:1")
+    monkeypatch.setattr(
+        client, "_take_all", lambda *_: (_ for _ in ()).throw(DivergedError(1, "this", "that"))
+    )
+    client._follow(_Connection(), None, "old:1")
+    assert client.diverged is not None
