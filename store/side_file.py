@@ -6,6 +6,7 @@ that could not be read is never kept in place of one that can.
 Source: RocketMQ ConfigManager.load, MixAll.string2File; the order of its steps and its missing syncs are not kept.
 """
 
+import errno
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -80,9 +81,13 @@ class SideFile:
         """Make content the current version, durably; return False, and do nothing, if it is that already.
 
         Raises OSError if the disk fails. Either version may then be the current one, and the next call writes again.
+        Raises OSError(EFBIG), and nothing has changed, for content that `load` would refuse.
         """
         if content == self._content:
             return False
+        if len(content) > SIDE_JSON_BYTES_MAX:
+            expected = f"expected {SIDE_JSON_BYTES_MAX} bytes or less, found {len(content)}"
+            raise OSError(errno.EFBIG, expected, self.path)
         old, self._content = self._content, None
         self._make_directory()
         self._write_aside(content)

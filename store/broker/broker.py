@@ -9,7 +9,7 @@ broker.shutdown()
 
 from ..config import StoreConfig
 from ..errors import StoreError
-from ..replication.ha_service import HAService
+from ..replication.ha_service import HAService, in_brackets
 from ..world import World
 from .broker_config import BrokerConfig
 from .housekeeping import ClientHousekeepingService
@@ -59,7 +59,8 @@ class Broker(BrokerParts):
     def start(self) -> None:
         """Start the store and all services; requests can be answered from now on.
 
-        Raises OSError if the disk fails, or slaves cannot be listened for; the store is then shut down again.
+        Raises OSError if the disk fails, or slaves cannot be listened for, ValueError if haHost is no host. Whatever it
+        raises, the store is then shut down again.
         """
         self.store.start()
         try:
@@ -69,8 +70,8 @@ class Broker(BrokerParts):
             if self.ha is not None:
                 self._listen_for_slaves(self.ha)
                 port = self.ha.address.rpartition(":")[2]
-                self.name_server.ha_address = f"{self.config.broker_ip1}:{port}"
-        except OSError:
+                self.name_server.ha_address = f"{in_brackets(self.config.broker_ip1)}:{port}"
+        except Exception:
             self.store.shutdown()
             raise
         if not self.is_slave:
@@ -99,7 +100,7 @@ class Broker(BrokerParts):
         return self.store.shutdown()
 
     def _listen_for_slaves(self, ha: HAService) -> None:
-        address = f"{self.config.ha_host}:{self.store.config.ha_listen_port}"
+        address = f"{in_brackets(self.config.ha_host)}:{self.store.config.ha_listen_port}"
         try:
             ha.start()
         except OSError as error:

@@ -239,7 +239,7 @@ class Connections(Service):
         """Take the commands out of what a session has sent, as long as it is listened to."""
         reader = session.reader
         try:
-            while session.is_listened_to and (taken := reader.take()) is not None:
+            while session.is_open and session.is_listened_to and (taken := reader.take()) is not None:
                 command, size_bytes = taken
                 self._patience.frame_ended(session)
                 self.hold(-size_bytes)
@@ -250,7 +250,8 @@ class Connections(Service):
         except Exception as error:  # an error of ours must not cost all others their server
             self._tell(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed")
             session.end(Ending.FAILED)
-        self._patience.look_at(session, now_ns)
+        if session.is_open:
+            self._patience.look_at(session, now_ns)
 
     def _look_at(self, session: Session, now_ns: int) -> None:
         """Have a session watched for what it needs; let it go if it has ended."""
@@ -275,13 +276,13 @@ class Connections(Service):
             self._remove(slowest)
 
     def _remove(self, session: Session) -> None:
+        self._patience.gone(session)
         if self._sessions.pop(session.connection, None) is None:
             return
         self._poller.forget(session.connection)  # again: it may have ended just before it was last watched
         left = self._of_host.pop(session.host) - 1
         if left:
             self._of_host[session.host] = left
-        self._patience.gone(session)
         self.hold(-session.reader.held_bytes)
         self._on_ended(session)
 

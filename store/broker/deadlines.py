@@ -1,6 +1,7 @@
 """Who has to have done something by when, all with the same time to do it: a queue in order of the moments."""
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 _Who = TypeVar("_Who")
@@ -19,6 +20,14 @@ class Deadlines(Generic[_Who]):
     def __contains__(self, who: _Who) -> bool:
         return who in self._due_ns
 
+    def __iter__(self) -> Iterator[_Who]:
+        """Iterate over who is waited for, the longest first."""
+        return iter(self._due_ns)
+
+    def since_ns(self, who: _Who) -> int:
+        """Return the moment since which who is waited for. KeyError if nobody waits."""
+        return self._due_ns[who] - self._after_ns
+
     def set(self, who: _Who, from_ns: int) -> None:
         """Give who after_ms from a moment, which is not before that of the last call."""
         self._due_ns[who] = from_ns + self._after_ns
@@ -32,11 +41,6 @@ class Deadlines(Generic[_Who]):
     def next_due_ns(self) -> int | None:
         """Return the next moment, None if nobody is waited for."""
         return next(iter(self._due_ns.values()), None)
-
-    @property
-    def first(self) -> _Who | None:
-        """Return who has been waited for longest."""
-        return next(iter(self._due_ns), None)
 
     def pop_due(self, now_ns: int, count_max: int) -> list[_Who]:
         """Take out and return those whose moment has come, the earliest first."""

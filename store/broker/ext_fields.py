@@ -35,6 +35,11 @@ class ExtFields:
             refuse_field(name, "a text", None)
         return value
 
+    @property
+    def size_characters(self) -> int:
+        """Return the length of all names and values together."""
+        return sum(len(name) + len(value) for name, value in self._fields.items())
+
     def int32(self, name: str, default: int | None = None) -> int:
         """Return a field that is an integer of 32 bits."""
         return self._integer(name, default, INT_MAX, "an integer of 32 bits")

@@ -69,18 +69,26 @@ class NameServer:
         """Forget a broker."""
         with self._lock:
             self._others.pop((name, broker_id), None)
+            self._forget_read_only()
 
     def _forget_expired(self) -> None:
         silent_ns = self._clock.monotonic_ns() - BROKER_EXPIRED_MS * _NS_PER_MS
         self._others = {key: each for key, each in self._others.items() if each.heard_ns > silent_ns}
+        self._forget_read_only()
+
+    def _forget_read_only(self) -> None:
+        if self._read_only:
+            self._read_only &= {self._config.broker_name, *(name for name, _ in self._others)}
 
     def set_writeable(self, name: str, *, writeable: bool) -> int:
         """Have the routes of a broker's topics say whether they may be sent to; return how many topics it has.
 
-        Producers learn it when they ask for routes again. It holds until it is taken back, or this name server ends.
+        Producers learn it when they ask for routes again. It holds until it is taken back, the last broker
+        of the name has gone, or this name server ends.
         """
         with self._lock:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
+            self._forget_read_only()  # it may have gone since it was looked for
         return len({topic for broker in self._brokers() if broker.name == name for topic in broker.topics})
 
     # -- asking ------------------------------------------------------------------------------------

@@ -19,7 +19,10 @@ CLOSE_MS = 1_000
 
 
 class OperatorLog:
-    """Hands on at most LINES_MAX lines in each WINDOW_MS, and says how many it left out. Any task may tell."""
+    """Hands on at most LINES_MAX lines in each WINDOW_MS, and says how many it left out. Any task may tell.
+
+    A line that cannot be written is left out, too.
+    """
 
     def __init__(self, world: World, write: Callable[[str], None]) -> None:
         self._now_ns = world.clock.monotonic_ns
@@ -69,6 +72,10 @@ class OperatorLog:
             self._signal.wait(None)
             is_closing = self._is_closing  # before the last look, so that nothing told until then is missed
             while self._waiting:
-                self._write(self._waiting.popleft())
+                try:
+                    self._write(self._waiting.popleft())
+                except OSError:  # a full disk, say, which may have room again
+                    with self._lock:
+                        self._left_out += 1
             if is_closing:
                 return

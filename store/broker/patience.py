@@ -48,8 +48,15 @@ class Patience:
 
     @property
     def slowest(self) -> Session | None:
-        """Return who has been at a frame for longest, or else at taking answers; None if nobody is."""
-        return self._frames.first or self._outputs.first
+        """Return who has been at a frame, or has taken nothing of its answers, for longest; None if nobody is slow.
+
+        Whose frame waits because nobody listens to it is not slow.
+        """
+        frame = next((session for session in self._frames if session.is_listened_to), None)
+        output = min(self._outputs, key=_taken_ns, default=None)
+        if frame is None or output is None:
+            return frame or output
+        return frame if self._frames.since_ns(frame) <= output.taken_ns else output
 
     @property
     def next_due_ns(self) -> int | None:
@@ -78,3 +85,7 @@ class Patience:
                 session.end(Ending.NOT_READING)
             else:
                 self._outputs.set(session, now_ns)
+
+
+def _taken_ns(session: Session) -> int:
+    return session.taken_ns

@@ -53,8 +53,12 @@ class ProducerManager:
     def register(self, group: str, client: ClientChannelInfo) -> None:
         """Note what a heartbeat says of one group."""
         with self._lock:
-            known = self._groups.setdefault(group, {}).setdefault(client.channel, client)
-            known.heartbeat_ns = client.heartbeat_ns
+            clients = self._groups.setdefault(group, {})
+            known = clients.get(client.channel)
+            if known is None or known.client_id != client.client_id:
+                clients[client.channel] = client
+            else:
+                known.heartbeat_ns = client.heartbeat_ns
 
     def unregister(self, group: str, channel: Channel) -> None:
         """Forget a client in one group."""

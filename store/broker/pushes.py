@@ -63,9 +63,13 @@ class Pushes:
     def send(self, channel: Channel, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> bool:
         """Send a request that is not answered; False if it never will be."""
         opaque = self._opaques.add(1) & _OPAQUE_MASK
-        return channel.send(
-            RemotingCommand(code, opaque, ONE_WAY_FLAG, version=BROKER_VERSION, ext_fields=fields, body=body)
+        command = RemotingCommand(
+            code, opaque, ONE_WAY_FLAG, version=BROKER_VERSION, ext_fields=fields, body=body
         )
+        try:
+            return channel.send(command)
+        except ValueError:  # no frame can hold it; whoever tells, which may be a service, has more to do
+            return False
 
 
 def _text_bytes(record: MessageRecord) -> int:

@@ -47,7 +47,7 @@ class BrokerRegistration(Service):
                 OSError,
                 StoreError,
                 ValueError,
-            ) as error:  # ValueError: more topics than a frame can hold
+            ) as error:  # ValueError: more topics than a frame can hold, or an address that is none
                 self.last_error = error
         self.signal.wait(self._parts.config.register_name_server_period_ms)
 
@@ -57,7 +57,7 @@ class BrokerRegistration(Service):
         for client in self._clients:
             try:
                 self._ask(client, RequestCode.UNREGISTER_BROKER, fields, b"")
-            except (OSError, StoreError) as error:
+            except (OSError, StoreError, ValueError) as error:
                 self.last_error = error
             client.close()
 

@@ -83,6 +83,14 @@ class SendChecks:
                 ResponseCode.SYSTEM_ERROR, f"this broker takes messages from {begin_ms} ms since 1970 on"
             )
 
+    def check_queues(self, topic: TopicConfig) -> None:
+        """Refuse what is put to a topic without queues: nobody could pull it."""
+        if topic.write_queue_nums <= 0:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                f"writeQueueNums of topic {topic.topic!r}: expected 1 or more, found {topic.write_queue_nums}",
+            )
+
     def topic(self, send: SendRequest) -> TopicConfig:
         """Return the topic of a send, made if that is possible, after all checks of it."""
         known = self._parts.topics.get(send.topic)
@@ -102,6 +110,7 @@ class SendChecks:
                 ResponseCode.NO_PERMISSION,
                 f"topic {send.topic!r} is in order, and this broker takes no more of it",
             )
+        self.check_queues(config)
         if send.queue_id >= config.queue_nums:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,

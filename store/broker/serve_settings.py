@@ -11,8 +11,10 @@ import typer
 
 from ..config import BrokerRole, StoreConfig
 from ..errors import StoreError, StoreLockedError
+from ..real.addresses import split_address
 from ..real.network import RealNetwork
 from ..real.tls import TlsSettings
+from ..replication.ha_service import in_brackets
 from ..settings.broker_conf import BrokerConf, read_broker_conf
 from .acl.addresses import address_parts
 from .broker_config import BrokerConfig
@@ -57,7 +59,7 @@ def port_of(port: int | None, others: Mapping[str, str]) -> int:
 
 def addresses_of(host: str, port: int, namesrv_port: int | None, *, vip_port: bool) -> list[str]:
     """Return every `host:port` to listen at; the first is the broker's own."""
-    shown = f"[{host}]" if ":" in host else host
+    shown = in_brackets(host)
     ports = [port]
     if namesrv_port is not None:
         ports.append(namesrv_port)
@@ -78,10 +80,10 @@ def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, por
     if store.broker_role is BrokerRole.SLAVE and not store.ha_master_address:
         if master is None:
             raise typer.BadParameter("a slave needs one", param_hint="--master")
-        host, _, master_port = master.rpartition(":")
-        if not host or not master_port.isdigit():
-            raise typer.BadParameter(f"expected HOST:PORT, found {master!r}", param_hint="--master")
-        store = replace(store, ha_master_address=f"{host}:{int(master_port) + 1}")
+        master_host, master_port = _split_master(master, "--master")
+        ha_address = f"{in_brackets(master_host)}:{master_port + 1}"
+        _split_master(ha_address, "--master")
+        store = replace(store, ha_master_address=ha_address)
     return store
 
 
@@ -107,7 +109,18 @@ def broker_config_of(
         if host in _ANY_HOST:
             raise typer.BadParameter(f"clients cannot be told {host}: say which IP", param_hint="--advertise")
         settings["broker_ip1"] = "127.0.0.1" if host == "localhost" else host
-    return BrokerConfig.of(others, **settings)
+    config = BrokerConfig.of(others, **settings)
+    if config.master_addr:
+        _split_master(config.master_addr, "masterAddr" if master is None else "--master")
+    return config
+
+
+def _split_master(address: str, hint: str) -> tuple[str, int]:
+    """Return host and port. A usage error that names the setting if it is none."""
+    try:
+        return split_address(address)
+    except ValueError as error:
+        raise typer.BadParameter(f"expected HOST:PORT, {error}", param_hint=hint) from error
 
 
 def limits_of_process(others: Mapping[str, str]) -> ServerLimits:

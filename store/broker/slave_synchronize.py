@@ -49,7 +49,7 @@ class SlaveSynchronize(Service):
             try:
                 self.synchronize()
                 self.last_error = None
-            except (OSError, StoreError) as error:
+            except (OSError, StoreError, ValueError) as error:  # ValueError: an address that is none
                 self.last_error = error
 
     def finish(self) -> None:

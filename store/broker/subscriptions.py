@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import FilterExpressionError
 from ..filters.consumer_filter import ConsumerFilterData
 from ..filters.message_filter import MessageFilter
-from ..filters.sql_filter import SqlExpression
+from ..filters.sql_filter import EXPRESSION_CHARACTERS_MAX, SqlExpression
 from ..filters.sql_message_filter import SqlMessageFilter
 from ..filters.tag_filter import TagFilter
 from ..formats.java_hash import java_hash
@@ -82,6 +82,12 @@ class SubscriptionData:
     def check(self) -> None:
         """Refuse a request whose expression cannot be understood."""
         if self.is_tag:
+            if len(self.expression) > EXPRESSION_CHARACTERS_MAX:
+                raise RequestRefusedError(
+                    ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                    f"subscription expression: expected at most {EXPRESSION_CHARACTERS_MAX} characters,"
+                    f" found {len(self.expression)}",
+                )
             return
         if self.expression_type != SQL92:
             raise RequestRefusedError(

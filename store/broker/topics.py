@@ -21,6 +21,7 @@ from .topic_names import (
     OFFSET_MOVED_EVENT,
     REPLY_TOPIC_POSTFIX,
     SELF_TEST_TOPIC,
+    is_system_topic,
     topic_fault,
 )
 from .versioned_table import VersionedTable
@@ -101,6 +102,11 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         path = f"{config_directory}/topics.json"
         super().__init__(world, path, "topicConfigTable", TopicConfig.of, lambda topic: topic.members)
         self._config = config
+        self._own = frozenset(topic.topic for topic in _system_topics(config))
+
+    def is_system(self, topic: str) -> bool:
+        """Return whether a topic is one that this broker has for its own purposes, by its settings too."""
+        return topic in self._own or is_system_topic(topic)
 
     def add_system_topics(self) -> None:
         """Make those topics that every broker has. Raises OSError if the disk fails."""
@@ -111,7 +117,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
     ) -> TopicConfig | None:
         """Return a topic, made like another if it is not there; None if there is no example that may be followed.
 
-        queue_nums: how many queues the producer would like; no more are made than the example has.
+        queue_nums: how many queues the producer would like; no more are made than the example has, and one at least.
         """
         known = self.get(topic)
         like = self.get(example)
@@ -119,7 +125,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
             like = None  # it may be there from a time when settings were others
         if known is not None or like is None or not like.perm & PERM_INHERIT or topic_fault(topic):
             return known
-        queues = max(0, min(queue_nums, like.write_queue_nums))
+        queues = max(1, min(queue_nums, like.write_queue_nums))
         made = replace(
             like,
             topic=topic,
@@ -134,9 +140,13 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
     def create(
         self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0
     ) -> TopicConfig | None:
-        """Return a topic, made if it is not there; None if no topic can have the name."""
+        """Return a topic, made if it is not there; None if no topic can have the name.
+
+        queue_nums: taken as the nearest number of queues that a topic can have.
+        """
         if topic_fault(topic):
             return None
+        queue_nums = max(0, min(queue_nums, QUEUES_MAX))
         return self.get_or_put(
             topic, lambda: TopicConfig(topic, queue_nums, queue_nums, perm, sys_flag=sys_flag)
         )

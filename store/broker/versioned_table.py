@@ -99,8 +99,7 @@ class VersionedTable(Generic[Value]):
         """Return an entry, made if there is none. Raises OSError likewise."""
         found = self._table.get(name)
         if found is None:
-            self.change(lambda table: table if name in table else {**table, name: make()})
-            found = self._table[name]
+            found = self.change(lambda table: table if name in table else {**table, name: make()})[name]
         return found
 
     def add_missing(self, entries: Iterable[tuple[str, Value]]) -> None:
@@ -112,12 +111,13 @@ class VersionedTable(Generic[Value]):
         """Remove an entry, if it is there. Raises OSError likewise."""
         self.change(lambda table: {key: value for key, value in table.items() if key != name})
 
-    def change(self, changed: Callable[[dict[str, Value]], dict[str, Value]]) -> None:
-        """Put in place of the table what is made of it. Raises OSError likewise."""
+    def change(self, changed: Callable[[dict[str, Value]], dict[str, Value]]) -> Mapping[str, Value]:
+        """Put in place of the table what is made of it, and return that. Raises OSError likewise."""
         with self._lock:
             table = changed(self._table)
             if table != self._table:
                 self._store(DataVersion(self._clock.now_ms(), self.version.counter + 1), table)
+            return table
 
     def replace(self, members: Members) -> bool:
         """Take over another broker's table; return whether it was another version.

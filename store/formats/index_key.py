@@ -8,7 +8,7 @@ Source: RocketMQ IndexService.buildIndex and buildKey, IndexFile.indexKeyHashMet
 from operator import mul
 
 from .java_hash import index_hash, java_hash
-from .message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from .message import MAX_TOPIC_BYTES, TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from .properties import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_UNIQ_KEY, find_property
 from .scan import ScannedRecord
 
@@ -81,6 +81,9 @@ def key_hashes(topic: str, properties: bytes) -> tuple[int, ...]:
 
 
 def _remember_topic(topic: str) -> int:
-    if len(_topics) >= _TOPICS_MAX:
-        _topics.clear()
-    return _topics.setdefault(topic, java_hash(f"{topic}#"))
+    h = java_hash(f"{topic}#")
+    if len(topic) <= MAX_TOPIC_BYTES:  # others are asked for, and never there
+        if len(_topics) >= _TOPICS_MAX:
+            _topics.clear()
+        _topics[topic] = h
+    return h

@@ -5,21 +5,41 @@
 Source: Java SE, String.hashCode; RocketMQ IndexFile.indexKeyHashMethod for the index.
 """
 
-from functools import lru_cache
 from struct import Struct
 
 _CHUNK_UNITS = (
     32  # how far h may grow before it is cut to 32 bits: a few machine words are cheaper than a cut each
 )
+KNOWN_CHARACTERS_MAX = 256
+"""Longer texts are not kept: clients may send them as long as messages are."""
+_KNOWN_MAX = 16_384
+
+_known: dict[str, int] = {}  # hashes of texts seen before
 
 
-@lru_cache(maxsize=16_384)
 def java_hash(text: str) -> int:
     """Hash text as Java does, as a signed 32-bit integer; a lone surrogate counts as itself.
 
     >>> java_hash("TagA"), java_hash("polygenelubricants")
     (2598919, -2147483648)
     """
+    h = _known_hash(text)
+    return _remember(text) if h is None else h
+
+
+_known_hash = _known.get
+
+
+def _remember(text: str) -> int:
+    h = _hash(text)
+    if len(text) <= KNOWN_CHARACTERS_MAX:
+        if len(_known) >= _KNOWN_MAX:
+            _known.clear()
+        _known[text] = h
+    return h
+
+
+def _hash(text: str) -> int:
     units = _code_units(text)
     h = 0
     for start in range(0, len(units), _CHUNK_UNITS):

@@ -121,11 +121,12 @@ class SocketPoller:
         return [report for _, report in ready]
 
     def wake(self) -> None:
-        """Have the wait that is under way, or else the next one, return."""
-        if not self._is_woken:
-            self._is_woken = True
-            with suppress(BlockingIOError):  # full of wake-ups
-                self._waker.send(b"\0")
+        """Have the wait that is under way, or else the next one, return. Nothing happens once it is closed."""
+        if self._is_woken or self._is_closed:
+            return
+        self._is_woken = True
+        with suppress(OSError):  # full of wake-ups, or closed meanwhile
+            self._waker.send(b"\0")
 
     def close(self) -> None:
         """Give it back. What it watched stays open."""
@@ -170,11 +171,13 @@ class SocketPoller:
 
     def _update(self, entry: _Watched) -> None:
         """Have the selector wait for what is wanted and no more: of a connection that ended it would never stop."""
+        if self._watched.get(entry.what) is not entry:
+            return  # forgotten since it was found ready
         if entry.is_ready_unasked and entry.what not in self._unasked:
             self._unasked[entry.what] = entry
             self.wake()  # the wait may be under way
         wanted = entry.wanted_events
-        if wanted == entry.events or entry.what not in self._watched:
+        if wanted == entry.events:
             return
         descriptor = entry.what.shared.descriptor
         if not entry.events:

@@ -7,10 +7,12 @@ another thread. Nor would blocking them do: threads that libraries have started 
 import os
 import signal
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_PIPE_BYTES = 1 << 16
 _SIGNALLED = 128
 """Above the number of the signal that ended a process, as shells tell it."""
 
@@ -20,6 +22,8 @@ class StopSignals:
 
     def __enter__(self) -> "StopSignals":
         self._reader, self._writer = os.pipe()
+        self._is_watched = False
+        """Whether a thread reads the pipe, which then closes its end of it."""
         os.set_blocking(self._writer, False)
         self._before_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         self._before: dict[signal.Signals, Any] = {each: signal.signal(each, _ignore) for each in _SIGNALS}
@@ -31,19 +35,37 @@ class StopSignals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._before_fd)
+        os.close(self._writer)  # which ends the watching
+        if not self._is_watched:
+            os.close(self._reader)
 
     def wait(self) -> None:
-        """Wait for the first. The next one ends the process at once."""
+        """Wait for the first; all that have come until it returns count as one. The next ends the process at once."""
         self._next()
+        self._forget_the_others()
         threading.Thread(target=self._end_at_the_next, daemon=True).start()
+        self._is_watched = True
 
     def _next(self) -> int:
-        while (number := os.read(self._reader, 1)[0]) not in _SIGNALS:
-            continue  # of other signals that have a handler
-        return number
+        """Return the next signal, waiting for it; 0 if there will be none."""
+        while data := os.read(self._reader, 1):
+            if data[0] in _SIGNALS:  # and not another that has a handler
+                return data[0]
+        return 0
+
+    def _forget_the_others(self) -> None:
+        """Read what lies in the pipe: a supervisor that lost patience with a long start may have asked twice."""
+        os.set_blocking(self._reader, False)
+        with suppress(BlockingIOError):
+            while os.read(self._reader, _PIPE_BYTES):
+                pass
+        os.set_blocking(self._reader, True)
 
     def _end_at_the_next(self) -> None:
-        os._exit(_SIGNALLED + self._next())
+        number = self._next()
+        if number:
+            os._exit(_SIGNALLED + number)
+        os.close(self._reader)
 
 
 def _ignore(_number: int, _frame: object) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tornlog.faults.image import FileImage, Image
 from tornlog.faults.namespace import Namespace
 from tornlog.sim.errors import MachineDied
+from tornlog.store import side_file
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.side_file import SideFile
 from tornlog.store.world import World
@@ -230,3 +231,21 @@ def test_a_rename_that_fails_between_the_two_leaves_the_old_version_as_backup(la
         assert world.files.read(f"{PATH}.bak") == written("one")
 
     bench.run(body)
+
+
+def test_what_could_not_be_read_again_is_not_written(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_file, "SIDE_JSON_BYTES_MAX", 8)
+
+    def life(world: World) -> None:
+        file = SideFile(world.files, PATH)
+        for text in ("before", "now"):
+            assert file.store(written(text))
+        with pytest.raises(OSError, match="expected 8 bytes or less, found 9"):
+            file.store(written("longer!"))
+        assert world.files.read(PATH) == written("now")
+        assert world.files.read(file.backup_path) == written("before")
+        assert SideFile(world.files, PATH).load(parse) == "now"
+        assert not file.store(written("now"))
+        assert file.store(written("later"))
+
+    lab(EMPTY).run(life)

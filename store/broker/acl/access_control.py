@@ -28,6 +28,8 @@ class AccessControl(Service):
         self._path = path
         self._tell = tell
         self._interval_ms = interval_ms
+        self._disk_fault = ""
+        """Why the file could not be read at the last look, empty if it could."""
         self._seen = self._state()
         self.rules = self._read()
 
@@ -38,16 +40,19 @@ class AccessControl(Service):
     def step(self) -> None:
         """Wait for a while, then look whether the file has changed."""
         self.signal.wait(self._interval_ms)
-        seen = self._state()
-        if seen == self._seen:
-            return
-        self._seen = seen
+        fault, seen = "", self._seen
         try:
-            self.rules = self._read()
-        except (PlainAclError, OSError) as error:
+            seen = self._state()
+            if seen != self._seen:
+                self.rules = self._read()
+                self._tell(f"{self._path}: read again, {len(self.rules.accounts)} accounts")
+        except PlainAclError as error:
             self._tell(f"{self._path}: {error}; the rules stay as they were")
-        else:
-            self._tell(f"{self._path}: read again, {len(self.rules.accounts)} accounts")
+        except OSError as error:  # which is told once, and the file tried again at each look
+            fault, seen = str(error), None
+            if fault != self._disk_fault:
+                self._tell(f"{self._path}: {error}; the rules stay as they were")
+        self._disk_fault, self._seen = fault, seen
 
     def _state(self) -> tuple[int, int] | None:
         status = self.world.files.status(self._path)

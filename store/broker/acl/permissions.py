@@ -1,7 +1,7 @@
 """Which permissions there are, and which of them each request needs.
 
-Source: RocketMQ Permission, PlainAccessValidator.parse. Beyond it, batches (320) need what single messages need, and
-whatever changes a broker needs an administrator.
+Source: RocketMQ Permission, PlainAccessValidator.parse. Beyond it, batches (320) and replies (324, 325) need what
+single messages need, and whatever changes a broker needs an administrator.
 """
 
 from collections.abc import Iterator, Mapping
@@ -72,10 +72,12 @@ ADMIN_CODES = frozenset(
 OPEN_CODES = frozenset((RequestCode.GET_ROUTEINFO_BY_TOPIC,))
 """What name servers answer to anyone. A client that gets no route blames its topic and never learns what is wrong."""
 
-_SEND_SHORT = (
+_SEND_LONG = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
+_SEND_SHORT = (  # fields under names of one letter
     RequestCode.SEND_MESSAGE_V2,
     RequestCode.SEND_BATCH_MESSAGE,
-)  # fields under names of one letter
+    RequestCode.SEND_REPLY_MESSAGE_V2,
+)
 
 _SUBSCRIBED: Mapping[int, tuple[str | None, str | None]] = {
     RequestCode.PULL_MESSAGE: ("topic", "consumerGroup"),
@@ -96,7 +98,7 @@ def group_resource(group: str) -> str:
 def needs_of(command: RemotingCommand) -> list[Need]:
     """Return the permissions that a request needs beside a signature. CorruptFileError for a heartbeat that is none."""
     fields, code = command.ext_fields, command.code
-    if code == RequestCode.SEND_MESSAGE:
+    if code in _SEND_LONG:
         return _to_send(fields.get("topic"))
     if code in _SEND_SHORT:
         return _to_send(fields.get("b"))

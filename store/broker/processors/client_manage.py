@@ -28,6 +28,10 @@ class ClientManageProcessor:
         """Note who a client is. Its groups get their retry topics."""
         parts = self._parts
         heartbeat = HeartbeatData.decode(request.body)
+        for consumer in heartbeat.consumers:
+            fault = parts.group_fault(consumer.group)
+            if fault is not None:
+                raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, fault)
         now_ns = parts.world.clock.monotonic_ns()
         for consumer in heartbeat.consumers:
             self._consumer(consumer, ClientChannelInfo.of(channel, heartbeat.client_id, request, now_ns))

@@ -12,12 +12,13 @@ from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import decode_json_body, encode_json_body
 from ..channel import Channel
 from ..clients import ClientChannelInfo
-from ..ext_fields import ExtFields
+from ..ext_fields import ExtFields, refuse_field
 from ..parts import BrokerParts
 from ..requests import RequestRefusedError, ResponseCode
 from ..responses import response_to
 from ..subscription_groups import SubscriptionGroupConfig
 from ..topic_names import group_fault
+from ..topics import QUEUES_MAX
 
 _NS_PER_MS = 1_000_000
 
@@ -36,6 +37,8 @@ class GroupAdminProcessor:
         fault = group_fault(config.group)
         if fault is not None:
             raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, fault)
+        if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
+            refuse_field("retryQueueNums", f"0 to {QUEUES_MAX}", str(config.retry_queue_nums))
         self._parts.groups.put(config.group, config)
         return response_to(request, ResponseCode.SUCCESS)
 

@@ -13,7 +13,6 @@ from ..name_server import NameServer, RegisteredBroker
 from ..parts import BrokerParts
 from ..requests import RequestRefusedError, ResponseCode
 from ..responses import response_to
-from ..topic_names import is_system_topic
 from ..topics import TopicConfig
 
 STANDARD_JSON_VERSION = 401
@@ -61,8 +60,9 @@ class NameServerProcessor:
     def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the topics that brokers have for their own purposes, and where the broker is."""
         config = self._parts.config
-        topics = [topic for topic in self._name_server.topics() if is_system_topic(topic)]
-        topics += [config.broker_cluster_name, config.broker_name]
+        topics = [topic for topic in self._name_server.topics() if self._parts.topics.is_system(topic)]
+        own = dict.fromkeys((config.broker_cluster_name, config.broker_name))
+        topics += [name for name in own if name not in topics]
         body = encode_json_body({"brokerAddr": config.address, "topicList": topics})
         return response_to(request, ResponseCode.SUCCESS, body=body)
 

@@ -5,6 +5,8 @@
 Source: RocketMQ PullMessageProcessor, PullSysFlag.
 """
 
+from dataclasses import replace
+
 from ...errors import StoreError
 from ...filters.message_filter import MessageFilter
 from ...formats.remoting.command import RemotingCommand
@@ -30,6 +32,8 @@ SUBSCRIPTION_FLAG = 4
 CLASS_FILTER_FLAG = 8
 MESSAGES_MAX = 1024
 """What a client may ask for at once, as RocketMQ's own clients may."""
+HELD_CHARACTERS_MAX = 4096
+"""Of the fields of a pull that is held, for it is kept; a longer one is answered at once."""
 _BROADCASTING = "BROADCASTING"
 _NS_PER_MS = 1_000_000
 
@@ -70,6 +74,8 @@ class PullMessageProcessor:
         group = self._group(group_name)
         self._check_queue(topic, queue_id)
         wanted = self._filter(fields, group, topic, sys_flag)
+        if parts.is_slave and not parts.config.slave_read_enable:
+            return self._sent_to_master(request, topic, queue_id, offset)
         most = min(max(1, most), MESSAGES_MAX)
         result = parts.store.get_message(topic, queue_id, offset, most, wanted=wanted)
         if may_hold and sys_flag & COMMIT_OFFSET_FLAG and not parts.is_slave and commit_offset >= 0:
@@ -77,9 +83,16 @@ class PullMessageProcessor:
         if result.records:
             parts.pull_rates.count(group_name, len(result.records))
         code = _code_of(result, offset)
-        if code is ResponseCode.PULL_NOT_FOUND and may_hold and sys_flag & SUSPEND_FLAG:
+        if (
+            code is ResponseCode.PULL_NOT_FOUND
+            and may_hold
+            and sys_flag & SUSPEND_FLAG
+            and not request.is_one_way
+        ):
             due_ns = self._due_ns(suspend_ms)
-            if parts.held_pulls.hold(HeldPull(request, channel, (topic, queue_id), offset, wanted, due_ns)):
+            kept = replace(request, body=b"", remark=None)
+            pull = HeldPull(kept, channel, (topic, queue_id), offset, wanted, due_ns)
+            if fields.size_characters <= HELD_CHARACTERS_MAX and parts.held_pulls.hold(pull):
                 return None
         if code is ResponseCode.PULL_OFFSET_MOVED:
             if parts.is_slave and not parts.store.config.offset_check_in_slave:
@@ -171,6 +184,17 @@ class PullMessageProcessor:
         return found
 
     # -- answers -----------------------------------------------------------------------------------
+
+    def _sent_to_master(
+        self, request: RemotingCommand, topic: str, queue_id: int, offset: int
+    ) -> RemotingCommand:
+        """Return the answer of a slave that may not be read from.
+
+        It goes on where the consumer is; RocketMQ's goes on behind the messages that it has found and does not give.
+        """
+        first, end = self._parts.min_offset(topic, queue_id), self._parts.max_offset(topic, queue_id)
+        nothing = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, first, end)
+        return _answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, MASTER_ID, nothing)
 
     def _suggested_broker(self, result: GetMessageResult, group: SubscriptionGroupConfig) -> int:
         """Return from which broker the consumer is to pull next."""

@@ -1,19 +1,23 @@
 """SEND_REPLY_MESSAGE, SEND_REPLY_MESSAGE_V2: the answer of a consumer to a message whose producer waits for one.
 
 The producer's connection is found by the client id that its message had in REPLY_TO_CLIENT, and is sent the reply at
-once (PUSH_REPLY_MESSAGE_TO_CLIENT); it is stored, too, unless settings say otherwise.
+once (PUSH_REPLY_MESSAGE_TO_CLIENT); it is stored, too, unless settings say otherwise. Once it is sent, the answer is
+SUCCESS whatever becomes of storing it, and has msgId, queueId and queueOffset, stored or not: clients need them.
 Source: RocketMQ ReplyMessageProcessor, ReplyMessageRequestHeader.
 """
 
+from ...errors import StoreError
 from ...formats.properties import PROPERTY_CLUSTER, PROPERTY_WAIT, decode_properties, rebuild_properties
 from ...formats.remoting.command import RemotingCommand
 from ...message import Message
+from ...put_result import AppendMessageResult
 from ..channel import Channel
 from ..parts import BrokerParts
 from ..requests import RequestCode, ResponseCode
 from ..responses import response_to
 from ..send_request import SendRequest
-from ..sending import PUT_CODES, SendChecks, born_host, put_remark, record_flag
+from ..sending import SendChecks, born_host, record_flag
+from ..topics import TopicConfig
 
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
@@ -33,36 +37,47 @@ class ReplyMessageProcessor:
         topic = self._checks.topic(send)
         properties = decode_properties(send.properties)
         refused = self._push(request, send, properties, channel)
-        if not self._parts.config.store_reply_message_enable:
-            code = ResponseCode.SUCCESS if refused is None else ResponseCode.SYSTEM_ERROR
-            return response_to(request, code, refused)
-        properties.pop(PROPERTY_WAIT, None)
-        properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
         queue_id = send.queue_id if send.queue_id >= 0 else self._parts.next_turn(topic.write_queue_nums)
-        result = self._parts.store.put_message(
-            Message(
-                send.topic,
-                request.body,
-                queue_id,
-                rebuild_properties(properties),
-                send.flag,
-                record_flag(send, topic),
-                send.born_timestamp_ms,
-                born_host(channel.remote_address),
-                self._parts.config.store_host,
-                max(0, send.reconsume_times),
-            )
-        )
+        put = None
+        if self._parts.config.store_reply_message_enable:
+            put = self._put(request, send, topic, properties, queue_id, channel)
         if refused is not None:
             return response_to(request, ResponseCode.SYSTEM_ERROR, refused)
-        fields = {}
-        if result.append is not None:
-            fields = {
-                "msgId": result.append.message_id,
-                "queueId": str(queue_id),
-                "queueOffset": str(result.append.queue_offset),
-            }
-        return response_to(request, PUT_CODES[result.status], put_remark(result.status), fields)
+        fields = {
+            "msgId": "0" if put is None else put.message_id,
+            "queueId": str(queue_id),
+            "queueOffset": "0" if put is None else str(put.queue_offset),
+        }
+        return response_to(request, ResponseCode.SUCCESS, None, fields)
+
+    def _put(
+        self,
+        request: RemotingCommand,
+        send: SendRequest,
+        topic: TopicConfig,
+        properties: dict[str, str],
+        queue_id: int,
+        channel: Channel,
+    ) -> AppendMessageResult | None:
+        """Store a reply; return where it is, None if that fails."""
+        properties.pop(PROPERTY_WAIT, None)
+        properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
+        message = Message(
+            send.topic,
+            request.body,
+            queue_id,
+            rebuild_properties(properties),
+            send.flag,
+            record_flag(send, topic),
+            send.born_timestamp_ms,
+            born_host(channel.remote_address),
+            self._parts.config.store_host,
+            max(0, send.reconsume_times),
+        )
+        try:
+            return self._parts.store.put_message(message).append
+        except (StoreError, OSError):
+            return None  # whoever waits for it has been sent it
 
     def _push(
         self, request: RemotingCommand, send: SendRequest, properties: dict[str, str], channel: Channel

@@ -110,6 +110,7 @@ class SendMessageProcessor:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR, f"group {group!r}: no topic can be made of it"
             )
+        self._checks.check_queues(dead_letters)
         return replace(message, topic=dead_letters.topic, queue_id=0)
 
     # -- answering ---------------------------------------------------------------------------------

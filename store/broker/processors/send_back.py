@@ -85,6 +85,7 @@ class SendBackProcessor:
             raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"topic {name!r}: there can be none")
         if not topic.perm & PERM_WRITE:
             raise RequestRefusedError(ResponseCode.NO_PERMISSION, f"topic {name!r} may not be sent to")
+        self._checks.check_queues(topic)
         return topic
 
     def _again(self, record: MessageRecord, topic: TopicConfig, level: int) -> Message:

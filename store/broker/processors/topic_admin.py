@@ -14,7 +14,7 @@ from ..parts import BrokerParts
 from ..permissions import PERM_INHERIT, PERM_READ_WRITE
 from ..requests import RequestRefusedError, ResponseCode
 from ..responses import response_to
-from ..topic_names import is_system_topic, topic_fault
+from ..topic_names import topic_fault
 from ..topics import MULTI_TAG, QUEUES_MAX, SINGLE_TAG, TopicConfig
 
 
@@ -56,7 +56,11 @@ class TopicAdminProcessor:
         fault = topic_fault(topic)
         if fault is None and topic == config.broker_cluster_name:
             fault = "topic: expected another name than that of the cluster"
-        if fault is None and is_system_topic(topic) and config.validate_system_topic_when_update_topic:
+        if (
+            fault is None
+            and self._parts.topics.is_system(topic)
+            and config.validate_system_topic_when_update_topic
+        ):
             fault = f"topic: expected none of the system's, found {topic!r}"
         if fault is not None:
             raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, fault)
@@ -85,7 +89,8 @@ class TopicAdminProcessor:
 
     def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the topics that this broker has for its own purposes."""
-        topics = [topic for topic in sorted(self._parts.topics.table) if is_system_topic(topic)]
+        table = self._parts.topics
+        topics = [topic for topic in sorted(table.table) if table.is_system(topic)]
         return response_to(request, ResponseCode.SUCCESS, body=encode_json_body({"topicList": topics}))
 
 

@@ -13,7 +13,11 @@ def test_what_a_synchronous_master_acknowledged_is_read_from_its_slave(
     assert producer.send("copied", "nobody copies it yet")["status"] == "SLAVE_NOT_AVAILABLE"
 
     slave = serve(
-        brokerRole="SLAVE", brokerId="1", haMasterAddress=master.slaves_connect_to, namesrvAddr=master.namesrv
+        brokerRole="SLAVE",
+        brokerId="1",
+        haMasterAddress=master.slaves_connect_to,
+        namesrvAddr=master.namesrv,
+        slaveReadEnable="true",
     )
     eventually(lambda: producer.send("copied", "on both")["status"] == "SEND_OK")
     acknowledged = {f"{number}" for number in range(40)}

@@ -25,8 +25,13 @@ from tornlog.store.real.world import real_world
 class Peer:
     """One connection to a server, a byte at a time if need be."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address, timeout=5)
+    def __init__(self, address: tuple[str, int], receive_bytes: int | None = None) -> None:
+        """receive_bytes: how much the system keeps of what is not received; None: as it likes."""
+        self.socket = socket.socket()
+        if receive_bytes is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        self.socket.settimeout(5)
+        self.socket.connect(address)
         self._commands = self._receive()
 
     def send(self, *commands: RemotingCommand) -> None:
@@ -78,8 +83,8 @@ class Served:
     """The opaques of requests of code WAIT that a task has taken."""
     peers: list[Peer] = field(default_factory=list)
 
-    def connect(self) -> Peer:
-        self.peers.append(Peer(self.address))
+    def connect(self, receive_bytes: int | None = None) -> Peer:
+        self.peers.append(Peer(self.address, receive_bytes))
         return self.peers[-1]
 
     def until(self, condition: Callable[[], bool], seconds: float = 5.0) -> None:

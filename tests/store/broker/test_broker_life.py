@@ -108,6 +108,24 @@ def test_a_port_for_slaves_that_is_taken_is_named(tmp_path: Path) -> None:
     assert again.shutdown()
 
 
+def test_slaves_can_be_listened_for_at_an_ipv6_host(tmp_path: Path) -> None:
+    config = StoreConfig(str(tmp_path / "s"), ha_listen_port=0, mapped_file_size_commit_log=1 << 16)
+    broker = begun(real_world(), config, ha_host="::1", broker_ip1="::1")
+    assert broker.ha is not None
+    assert broker.ha.address.startswith("[::1]:")
+    assert broker.name_server.ha_address == broker.ha.address
+    assert broker.shutdown()
+
+
+def test_a_host_for_slaves_that_is_none_leaves_nothing_running(tmp_path: Path) -> None:
+    config = StoreConfig(str(tmp_path / "s"), ha_listen_port=0, mapped_file_size_commit_log=1 << 16)
+    broker = Broker(real_world(), config, BrokerConfig(ha_host=""))
+    broker.load()
+    with pytest.raises(ValueError, match="address"):
+        broker.start()
+    assert begun(real_world(), config).shutdown()
+
+
 def test_plug_ins_stand_between_clients_and_the_store(lab: Make, small: Make) -> None:
     def life(world: World) -> None:
         broker = begun(world, small(), message_store_plug_in=f"{__name__}:Refusing")

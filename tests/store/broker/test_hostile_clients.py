@@ -293,3 +293,46 @@ def test_connections_that_come_and_go_leave_nothing(serve: Serve) -> None:
     served.until_ended(Ending.BY_CLIENT, 300)
     served.until(lambda: served.server.connections.count == 0)
     served.until(lambda: len(served.closed) == 300)
+
+
+def left_lying(served: Any, size_bytes: int) -> Any:
+    """Return a client that leaves answers lying here, of so many bytes at least."""
+    peer = served.connect(receive_bytes=4096)
+    for number in range(100):
+        if served.server.connections.held_bytes >= size_bytes:
+            return peer
+        peer.send(RemotingCommand(served.SIZED, number, ext_fields={"bytes": "60000"}))
+        time.sleep(0.02)
+    raise AssertionError("the system takes it all")
+
+
+def test_who_goes_for_want_of_memory_while_it_is_heard_is_heard_no_more(serve: Serve) -> None:
+    served = serve(ServerLimits(held_bytes_max=600_000))
+    lazy, other = left_lying(served, 150_000), served.connect()
+    held = served.server.connections.held_bytes
+    other.send(RemotingCommand(served.WAIT, 1, body=bytes(590_000 - held)))
+    served.until(lambda: served.server.connections.held_bytes > 580_000)
+    frames = [encode_frame(RemotingCommand(served.ECHO, n, body=bytes(20_000))) for n in range(3)]
+
+    lazy.socket.sendall(b"".join(frames)[:-10_000])
+    served.until_ended(Ending.TOO_MUCH_HELD)
+    served.connect().send(RemotingCommand(served.WAIT, 2, body=bytes(300_000)))
+    time.sleep(0.1)
+
+    assert still_answers(served), "the task of the connections goes on"
+
+
+def test_when_memory_runs_out_who_has_just_begun_a_frame_is_not_the_slowest(serve: Serve) -> None:
+    served = serve(ServerLimits(held_bytes_max=600_000))
+    lazy, quick, other = left_lying(served, 150_000), served.connect(), served.connect()
+    time.sleep(0.2)
+    frame = encode_frame(RemotingCommand(served.ECHO, 1, body=bytes(50_000)))
+    quick.socket.sendall(frame[:30_000])
+    served.until(lambda: served.server.connections.held_bytes > 180_000)
+    held = served.server.connections.held_bytes
+    other.send(RemotingCommand(served.WAIT, 1, body=bytes(605_000 - held)))
+
+    served.until_ended(Ending.TOO_MUCH_HELD)
+    assert lazy.is_ended()
+    quick.socket.sendall(frame[30_000:])
+    assert quick.receive().code == 0

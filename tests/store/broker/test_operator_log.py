@@ -1,5 +1,6 @@
 """Lines for whoever runs a broker."""
 
+import errno
 import threading
 import time
 
@@ -44,6 +45,27 @@ def test_a_terminal_that_is_stopped_holds_up_nobody() -> None:
     assert took < 1
     assert not log.close()
     written.set()
+
+
+def test_a_line_that_cannot_be_written_is_left_out_and_the_next_is_not() -> None:
+    lines: list[str] = []
+
+    def write(line: str) -> None:
+        if line == "no room":
+            raise OSError(errno.ENOSPC, line)
+        lines.append(line)
+
+    log = OperatorLog(real_world(), write)
+    log.start()
+
+    log.tell("no room")
+    log.tell("room")
+    end = time.monotonic() + 5
+    while not lines and time.monotonic() < end:
+        time.sleep(0.005)
+
+    assert log.close()
+    assert lines == ["room", "... and 1 lines more"]
 
 
 def assert_true(condition: bool) -> None:

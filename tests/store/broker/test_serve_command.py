@@ -219,6 +219,9 @@ def test_a_taken_port_and_a_directory_in_use_are_usage_errors(
         (["--tls-only"], "--tls-cert"),
         (["--role", "slave"], "--master"),
         (["--role", "slave", "--master", "nowhere"], "HOST:PORT"),
+        (["--role", "slave", "--master", "::1:10911"], "in brackets"),
+        (["--role", "slave", "--master", "host:65535"], "--master"),
+        (["--master", "host:\u0661"], "--master"),
         (["--port", "2", "--vip-port"], "--vip-port"),
         (["--name", ""], "brokerName"),
     ],
@@ -230,7 +233,11 @@ def test_what_cannot_be_meant_is_a_usage_error(tmp_path: Path, options: list[str
 
 @pytest.mark.parametrize(
     ("conf", "says"),
-    [("sendMessageThreadPoolNums=0\n", "sendMessageThreadPoolNums"), ("nosuchkey=1\n", "nosuchkey")],
+    [
+        ("sendMessageThreadPoolNums=0\n", "sendMessageThreadPoolNums"),
+        ("nosuchkey=1\n", "nosuchkey"),
+        ("masterAddr=nowhere\n", "masterAddr"),
+    ],
 )
 def test_a_bad_broker_conf_is_a_usage_error(tmp_path: Path, conf: str, says: str) -> None:
     file = tmp_path / "broker.conf"

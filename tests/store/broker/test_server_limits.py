@@ -66,10 +66,11 @@ def test_deadlines_come_in_order_and_no_more_at_a_time_than_asked_for() -> None:
     deadlines.drop("c")
     deadlines.drop("nobody")
 
-    assert (deadlines.first, deadlines.next_due_ns) == ("b", 11_000_000)
+    assert (next(iter(deadlines)), deadlines.next_due_ns) == ("b", 11_000_000)
+    assert deadlines.since_ns("b") == 1_000_000
     assert deadlines.pop_due(10_999_999, 9) == []
     assert deadlines.pop_due(13_000_000, 1) == ["b"]
     assert deadlines.pop_due(13_000_000, 9) == ["d"]
     assert "a" in deadlines
     assert deadlines.pop_due(15_000_000, 9) == ["a"]
-    assert (deadlines.first, deadlines.next_due_ns) == (None, None)
+    assert (list(deadlines), deadlines.next_due_ns) == ([], None)

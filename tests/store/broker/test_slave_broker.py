@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tornlog.store.broker import slave_synchronize
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.limits import ServerLimits
@@ -129,6 +130,29 @@ def test_a_slave_whose_master_does_not_answer_or_refuses_keeps_what_it_has(
         synchronize.synchronize()
     refusing.shutdown()
     assert slave.broker.topics.table == known
+
+
+def test_an_address_that_is_none_is_an_error_to_be_seen_and_no_end(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slave_synchronize, "FIRST_MS", 1)
+    monkeypatch.setattr(slave_synchronize, "INTERVAL_MS", 1)
+    master = serve("master", BrokerRole.ASYNC_MASTER)
+    slave = serve(
+        "slave", BrokerRole.SLAVE, broker_id=1, master_addr="nowhere", namesrv_addr=f"::1;{master.address}"
+    )
+    synchronize, registration = slave.broker.synchronize, slave.broker.registration
+    assert synchronize is not None
+    assert registration is not None
+    until(lambda: isinstance(synchronize.last_error, ValueError))
+    until(lambda: registration.registered and isinstance(registration.last_error, ValueError))
+    synchronize.update_master_address(f"{'a' * 70}.example:1")  # UnicodeError
+    until(lambda: isinstance(synchronize.last_error, UnicodeError))
+    synchronize.update_master_address(master.address)
+    until(lambda: synchronize.synchronized)
+    registration.last_error = None
+    slave.stop()
+    assert isinstance(registration.last_error, ValueError)
 
 
 def test_a_slave_needs_a_number_of_its_own(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Tables of topics and groups: on the disk before they are in use, and read as RocketMQ writes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -158,7 +158,9 @@ def test_topics_follow_their_example_or_are_not_made(lab: Make) -> None:
         assert topics.create_by_example("T", "nothing", 1) == TopicConfig("T", 4, 4)
         assert topics.create_by_example("no/such", "TBW102", 8) is None
         assert topics.create("no/such", 1) is None
-        assert topics.create_by_example("V", "TBW102", -5) == TopicConfig("V", 0, 0)
+        assert topics.create_by_example("V", "TBW102", -5) == TopicConfig("V", 1, 1)
+        assert topics.create("W", -5) == TopicConfig("W", 0, 0)
+        assert topics.create("X", 70_000) == TopicConfig("X", 65_536, 65_536)
 
     lab().run(life)
 
@@ -183,5 +185,26 @@ def test_groups_are_made_where_settings_allow_it(lab: Make) -> None:
         assert opened.find("b@d") is None
         assert opened.find("x" * 121) is None
         assert opened.find("") is None
+
+    lab().run(life)
+
+
+def test_a_topic_that_is_removed_as_soon_as_it_is_made_was_made(
+    lab: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def life(world: World) -> None:
+        topics = topics_of(world)
+        change = topics.change
+
+        def change_and_remove(
+            changed: Callable[[dict[str, TopicConfig]], dict[str, TopicConfig]],
+        ) -> Mapping[str, TopicConfig]:
+            made = change(changed)
+            change(lambda table: {})
+            return made
+
+        monkeypatch.setattr(topics, "change", change_and_remove)
+        assert topics.create("T", 1) == TopicConfig("T", 1, 1)
+        assert topics.get("T") is None
 
     lab().run(life)

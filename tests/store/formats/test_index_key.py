@@ -95,3 +95,12 @@ def test_all_but_roll_backs_may_have_keys(sys_flag: int, expected: bool) -> None
 
 def record_of(properties: bytes, sys_flag: int) -> ScannedRecord:
     return ScannedRecord(0, 91, "T", 0, 0, sys_flag, 0, properties)
+
+
+def test_a_topic_longer_than_any_is_not_kept() -> None:
+    longest = "t" * 127
+    for topic in (longest, longest + "t"):
+        assert key_hash(topic, b"key") == index_hash(f"{topic}#key")
+
+    assert longest in index_key._topics
+    assert longest + "t" not in index_key._topics

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tornlog.store.formats.java_hash import index_hash, java_hash
+from tornlog.store.formats import java_hash as module
+from tornlog.store.formats.java_hash import KNOWN_CHARACTERS_MAX, index_hash, java_hash
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,20 @@ def test_the_hash_is_the_sum_javas_documentation_gives(text: str) -> None:
     total = sum(unit * 31 ** (len(units) - 1 - place) for place, unit in enumerate(units))
 
     assert java_hash(text) == (total + 2**31) % 2**32 - 2**31
+
+
+def test_only_short_texts_are_kept() -> None:
+    longest = "k" * KNOWN_CHARACTERS_MAX
+    for text in (longest, longest + "k"):
+        assert java_hash(text) == java_hash(text)
+
+    assert longest in module._known
+    assert longest + "k" not in module._known
+
+
+def test_no_more_than_so_many_texts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KNOWN_MAX", 10)
+    for number in range(100):
+        java_hash(f"some text {number}")
+
+    assert len(module._known) <= 10

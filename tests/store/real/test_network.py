@@ -240,6 +240,26 @@ def test_a_descriptor_is_not_given_back_while_a_poller_watches_it(opened: ExitSt
         os.fstat(server.shared.descriptor)
 
 
+def test_a_poller_that_is_closed_can_still_be_woken() -> None:
+    poller = RealNetwork().poller()
+    poller.close()
+    poller.wake()
+
+
+def test_a_poller_keeps_nothing_of_what_it_has_forgotten(opened: ExitStack) -> None:
+    network = RealNetwork()
+    listener, poller = network.listen("127.0.0.1:0"), network.poller()
+    opened.callback(poller.close)
+    listener.close()
+    poller.watch(listener, receives=True, sends=False)  # always ready, without the selector
+    entry = poller._watched[listener]
+    poller.forget(listener)
+
+    poller._update(entry)  # as the wait does that had found it ready
+
+    assert not poller._unasked
+
+
 # TLS
 
 

@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from threading import Event, Thread
 
 import pytest
@@ -31,6 +32,42 @@ def test_a_signal_that_comes_before_anyone_waits_is_not_lost() -> None:
         waiter.join(10)
         assert waited.is_set()
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_signals_that_come_before_anyone_waits_count_as_one() -> None:
+    program = WAITER.replace("    signals.wait", "    sys.stdin.readline()\n    signals.wait")
+    command = [sys.executable, "-c", program, "linger"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "asked to stop\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.terminate()
+        assert process.wait(10) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_no_descriptor_is_left_behind(waits: bool) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/dev/fd"))
+
+    before = descriptors()
+    with StopSignals() as signals:
+        if waits:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signals.wait()
+        assert descriptors() == before + 2
+    end = time.monotonic() + 5
+    while descriptors() != before:
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,5 +1,6 @@
 """Rules that are read again when their file changes."""
 
+import errno
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,32 @@ def test_a_file_that_changes_is_read_again_and_a_bad_one_leaves_the_rules(tmp_pa
         until(lambda: list(control.rules.accounts) == ["RocketMQ"])
     finally:
         control.shutdown()
+
+
+@pytest.mark.parametrize("operation", ["status", "read"])
+def test_a_disk_that_fails_for_a_while_is_told_of_once_and_the_file_read_when_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(ONE)
+    told: list[str] = []
+    looks: list[str] = []
+
+    def fail(_: object, path: str) -> None:
+        looks.append(path)
+        raise OSError(errno.EIO, "Input/output error")
+
+    control = AccessControl(real_world(), str(path), told.append, interval_ms=10)
+    control.start()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(type(control.world.files), operation, fail)
+            path.write_text(TWO)
+            until(lambda: len(looks) > 3)
+        until(lambda: list(control.rules.accounts) == ["RocketMQ", "another"])
+    finally:
+        control.shutdown()
+    assert ["Input/output" in line for line in told] == [True, False]
 
 
 @pytest.mark.parametrize("content", [b"accounts: [", b"\xff\xfe"])

@@ -252,3 +252,33 @@ def test_a_broker_tells_its_settings_and_how_it_is(live: Live) -> None:
             assert client.answer(code).code == ResponseCode.SUCCESS
 
     live(body)
+
+
+@pytest.mark.parametrize("queues", [-1, 65_537])
+def test_a_group_with_too_many_or_too_few_retry_queues_is_refused(live: Live, queues: int) -> None:
+    def body(bench: Any) -> None:
+        config = json.dumps({"groupName": GROUP, "retryQueueNums": queues}).encode()
+        answer = bench.client().answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, config)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert f"retryQueueNums: expected 0 to 65536, found '{queues}'" in answer.remark
+        assert bench.broker.groups.get(GROUP) is None
+
+    live(body)
+
+
+@pytest.mark.parametrize(
+    "topic", ["broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC", "my_traces", "TBW102"]
+)
+def test_topics_that_a_broker_has_by_its_settings_are_the_systems(live: Live, topic: str) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        answer = client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert bench.broker.topics.get(topic) is not None
+        for code in (
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+        ):
+            assert json.loads(client.answer(code).body)["topicList"].count(topic) == 1
+
+    live(body, trace_topic_enable=True, msg_trace_topic_name="my_traces")

@@ -92,6 +92,29 @@ def test_a_client_that_falls_silent_is_dead_after_two_minutes(live: Live) -> Non
     live(body)
 
 
+def test_a_message_that_no_frame_can_hold_is_not_sent_and_harms_nobody(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        assert not bench.broker.pushes.send(client, CHANGED, {"consumerGroup": "g" * (16 << 20)})
+        assert bench.broker.pushes.send(client, CHANGED, {"consumerGroup": GROUP})
+        assert client.codes() == [CHANGED]
+
+    live(body)
+
+
+def test_a_producer_group_may_be_as_long_as_its_client_lets_it_be(live: Live) -> None:
+    """A client that traces makes one of its own that begins with the name of the other."""
+
+    def body(bench: Any) -> None:
+        group = "_INNER_TRACE_PRODUCER-" + "g" * 233
+        said = {"clientID": "c", "producerDataSet": [{"groupName": group}]}
+        client = bench.client()
+        assert client.answer(RequestCode.HEART_BEAT, json.dumps(said).encode()).code == ResponseCode.SUCCESS
+        assert list(bench.broker.producers.groups) == [group]
+
+    live(body)
+
+
 def test_a_group_may_want_not_to_be_told(live: Live) -> None:
     def body(bench: Any) -> None:
         client = bench.client()
@@ -117,8 +140,12 @@ def test_a_group_may_want_not_to_be_told(live: Live) -> None:
             b'"subVersion":"x"}]}]}',
             "consumerDataSet[0].subscriptionDataSet[0].subVersion",
         ),
-        (b'{"clientID":"c","producerDataSet":[' + b"{}," * 5000 + b"{}]}", "4096 or fewer"),
+        (b'{"clientID":"c","producerDataSet":[' + b"{}," * 5000 + b"{}]}", "256 or fewer"),
         (b'{"clientID":"\xff"}', "UTF-8"),
+        (b'{"clientID":"' + b"c" * 256 + b'"}', "clientID: expected at most 255 characters"),
+        (b'{"clientID":"c","producerDataSet":[{"groupName":"' + b"g" * 256 + b'"}]}', "groupName"),
+        (b'{"clientID":"c","consumerDataSet":[{"groupName":"' + b"g" * 121 + b'"}]}', "group"),
+        (b'{"clientID":"c","consumerDataSet":[{"groupName":"a@b"}]}', "group: expected letters"),
     ],
 )
 def test_a_heartbeat_that_is_none_is_answered_with_what_is_wrong(
@@ -224,5 +251,19 @@ def test_a_queue_is_locked_by_one_client_until_it_gives_it_back_or_forgets_it(li
         bench.sleep(2_000)
         assert lock(second, 0) == [0]
         assert lock(first, 4, -1) == []
+
+    live(body)
+
+
+def test_a_client_that_says_another_id_over_its_connection_has_that_one(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.heartbeat()
+        before, client.client_id = client.client_id, "renamed"
+        client.heartbeat()
+        producers = bench.broker.producers
+        assert [info.client_id for info in producers.clients("sellers")] == ["renamed"]
+        assert producers.find_channel("renamed") is client
+        assert producers.find_channel(before) is None
 
     live(body)

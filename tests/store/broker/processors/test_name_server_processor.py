@@ -143,3 +143,25 @@ def test_a_registration_that_is_damaged_is_refused(live: Live) -> None:
         assert register(client, {}, compressed="true").code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
     live(body)
+
+
+def test_a_broker_that_goes_and_comes_back_may_be_sent_to_again(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client, name_server = bench.client(), bench.broker.name_server
+        other = {"brokerName": "broker-b", "brokerId": 0}
+        topics = {"Theirs": {"topicName": "Theirs", "perm": 6}}
+        register(client, topics, **other)
+        client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-a")
+        client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-b")
+        register(client, topics, **other)
+        assert '"perm":4' in route(client, "Theirs")
+        client.answer(RequestCode.UNREGISTER_BROKER, **SLAVE | other)
+        assert name_server._read_only == {"broker-a"}
+        register(client, topics, **other)
+        assert '"perm":6' in route(client, "Theirs")
+        client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-b")
+        bench.sleep(121_000)
+        assert name_server.names == ["broker-a"]
+        assert name_server._read_only == {"broker-a"}
+
+    live(body)

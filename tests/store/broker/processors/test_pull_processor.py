@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 
 from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.broker.topics import TopicConfig
+from tornlog.store.config import BrokerRole
+from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
+from tornlog.store.get_result import GetMessageResult, GetMessageStatus
 
 from .conftest import GROUP, VERSION, records_of
 
@@ -82,6 +86,11 @@ def test_a_consumer_that_is_sent_elsewhere_leaves_an_event(live: Live) -> None:
             {"expressionType": "SQL92", "subscription": "a > 1"},
             ResponseCode.SYSTEM_ERROR,
             "enablePropertyFilter",
+        ),
+        (
+            {"subscription": "A" * 65_537},
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            "expected at most 65536 characters, found 65537",
         ),
         ({"expressionType": "XPATH"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED, "XPATH"),
         ({"queueOffset": "x"}, ResponseCode.SYSTEM_ERROR, "queueOffset"),
@@ -316,5 +325,85 @@ def test_clients_of_old_do_as_well(live: Live) -> None:
         client = bench.client()
         client.send_message(b"m", version=VERSION)
         assert len(client.pulled(version=63)) == 1
+
+    live(body)
+
+
+def test_of_a_held_pull_little_is_kept_and_one_of_which_that_is_much_is_answered_at_once(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"m")
+        fields = {
+            "consumerGroup": GROUP,
+            "topic": "Orders",
+            "queueId": 0,
+            "queueOffset": 1,
+            "maxMsgNums": 32,
+            "sysFlag": MAY_WAIT,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": 15_000,
+            "subscription": "*",
+            "subVersion": 0,
+        }
+        assert client.ask(RequestCode.PULL_MESSAGE, bytes(1_000_000), **fields) is None
+        held = bench.broker.held_pulls._held
+        assert [pull.request.body for pull in held.of_queue(("Orders", 0))] == [b""]
+
+        answer = client.ask(RequestCode.PULL_MESSAGE, **fields, ballast="x" * 10_000)
+        assert answer.code == ResponseCode.PULL_NOT_FOUND
+        assert held.count == 1
+
+    live(body)
+
+
+@pytest.mark.parametrize("may_be_read", [True, False])
+def test_a_slave_that_may_not_be_read_sends_consumers_to_the_master_from_where_they_are(
+    live: Live, monkeypatch: pytest.MonkeyPatch, may_be_read: bool
+) -> None:
+    def found(topic: str, queue_id: int, offset: int, *_: object, **__: object) -> GetMessageResult:
+        return GetMessageResult(GetMessageStatus.FOUND, offset + 2, 0, 9, records=[b"one", b"two"])
+
+    def body(bench: Any) -> None:
+        bench.broker.topics.put("Orders", TopicConfig("Orders", 1, 1))
+        monkeypatch.setattr(bench.broker.store, "get_message", found)
+        for flags in (4, MAY_WAIT):
+            answer = bench.client().pull(5, sysFlag=flags)
+            told = answer.code, answer.ext_fields["nextBeginOffset"], answer.body
+            if may_be_read:
+                assert told == (ResponseCode.SUCCESS, "7", b"onetwo")
+            else:
+                assert told == (ResponseCode.PULL_RETRY_IMMEDIATELY, "5", b"")
+                assert answer.ext_fields["suggestWhichBrokerId"] == "0"
+
+    live(body, store={"broker_role": BrokerRole.SLAVE}, broker_id=1, slave_read_enable=may_be_read)
+
+
+def test_a_pull_that_wants_no_answer_is_not_held(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"m")
+        held = client.pull(1, sysFlag=MAY_WAIT)
+        assert held is None
+        given: dict[str, object] = {
+            "consumerGroup": GROUP,
+            "topic": "Orders",
+            "queueId": 0,
+            "queueOffset": 1,
+            "maxMsgNums": 32,
+            "sysFlag": MAY_WAIT,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": 15_000,
+            "subscription": "*",
+            "subVersion": 0,
+        }
+        fields = {name: str(value) for name, value in given.items()}
+        request = RemotingCommand(
+            RequestCode.PULL_MESSAGE, 4711, ONE_WAY_FLAG, version=VERSION, ext_fields=fields
+        )
+        answer = bench.broker.router().route(request.code).processor(request, client)
+        assert answer.code == ResponseCode.PULL_NOT_FOUND
+        client.send_message(b"next")
+        bench.sleep(1_000)
+        assert [command.code for command in client.got] == [ResponseCode.SUCCESS]
 
     live(body)

@@ -3,8 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.properties import decode_properties, encode_properties
+from tornlog.store.message import Message
+from tornlog.store.put_result import PutMessageResult, PutMessageStatus
 
 Live = Callable[..., Any]
 TOPIC = "DefaultCluster_REPLY_TOPIC"
@@ -56,7 +60,29 @@ def test_replies_are_not_stored_where_settings_say_so(live: Live) -> None:
         asking = bench.client()
         asking.heartbeat()
         end = bench.broker.store.max_phy_offset
-        assert reply(asking, asking.client_id).code == ResponseCode.SUCCESS
+        answer = reply(asking, asking.client_id)
+        assert answer.code == ResponseCode.SUCCESS
+        assert answer.ext_fields == {"msgId": "0", "queueId": "0", "queueOffset": "0"}
         assert bench.broker.store.max_phy_offset == end
 
     live(body, store_reply_message_enable=False)
+
+
+@pytest.mark.parametrize("fault", [None, OSError(5, "Input/output error")])
+def test_a_reply_that_was_pushed_and_cannot_be_stored_is_a_success(
+    live: Live, monkeypatch: pytest.MonkeyPatch, fault: OSError | None
+) -> None:
+    def put_message(message: Message) -> PutMessageResult:
+        if fault is not None:
+            raise fault
+        return PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+
+    def body(bench: Any) -> None:
+        asking = bench.client()
+        asking.heartbeat()
+        monkeypatch.setattr(bench.broker.store, "put_message", put_message)
+        answer = reply(asking, asking.client_id)
+        assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, None)
+        assert answer.ext_fields == {"msgId": "0", "queueId": "0", "queueOffset": "0"}
+
+    live(body)

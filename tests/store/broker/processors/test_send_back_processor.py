@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.broker.topics import TopicConfig
 from tornlog.store.formats.properties import decode_properties
 
 from .conftest import GROUP
@@ -79,6 +82,21 @@ def test_only_what_a_consumer_can_have_seen_is_sent_back(live: Live) -> None:
                 RequestCode.CONSUMER_SEND_MSG_BACK, offset=offset, group=GROUP, delayLevel=1
             )
             assert (answer.code, str(offset) in answer.remark) == (ResponseCode.SYSTEM_ERROR, True)
+        assert bench.broker.store.max_phy_offset == end
+
+    live(body)
+
+
+@pytest.mark.parametrize(("topic", "level"), [(RETRY, 1), (DEAD, -1)])
+def test_a_message_does_not_go_back_to_a_topic_without_queues(live: Live, topic: str, level: int) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        client.send_message(b"hard")
+        bench.broker.topics.put(topic, TopicConfig(topic, 0, 0))
+        end = bench.broker.store.max_phy_offset
+        answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group=GROUP, delayLevel=level)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert f"writeQueueNums of topic '{topic}'" in answer.remark
         assert bench.broker.store.max_phy_offset == end
 
     live(body)

@@ -7,6 +7,7 @@ import pytest
 
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.broker.sending import PUT_CODES
+from tornlog.store.broker.topics import TopicConfig
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.properties import decode_properties
 from tornlog.store.put_result import PutMessageStatus
@@ -246,3 +247,16 @@ def test_every_status_of_a_put_has_a_code_that_clients_know() -> None:
     assert PUT_CODES[PutMessageStatus.SLAVE_NOT_AVAILABLE] == 11
     assert PUT_CODES[PutMessageStatus.FLUSH_SLAVE_TIMEOUT] == 12
     assert PUT_CODES[PutMessageStatus.SERVICE_NOT_AVAILABLE] == 14
+
+
+@pytest.mark.parametrize("queue_id", [-1, 0])
+def test_a_topic_without_queues_takes_no_messages(live: Live, queue_id: int) -> None:
+    def body(bench: Any) -> None:
+        bench.broker.topics.put("Orders", TopicConfig("Orders", 1, 0))
+        end = bench.broker.store.max_phy_offset
+        answer = bench.client().send_message(b"m", e=queue_id)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "writeQueueNums of topic 'Orders': expected 1 or more, found 0" in answer.remark
+        assert bench.broker.store.max_phy_offset == end
+
+    live(body)
