@@ -36,12 +36,14 @@ def test_a_few_seeds_of_each_writer_are_compared_and_summed_up(program: JavaProg
 
 
 def test_several_processes_come_to_the_same(program: JavaProgram) -> None:
-    def deviations(jobs: int) -> Any:
+    def found(jobs: int) -> Any:
+        """Return all but how many had to be explained: the real store names index files by its clock."""
         result = tornlog("compare", "--seeds", 12, "--written-by", "ours", "--jobs", jobs, "--json", "-")
-        found = json.loads(result.stdout)
-        return found["directories"], found["disks"], found["records"]
+        assert result.exit_code == 0, result.output
+        told = json.loads(result.stdout)
+        return told["disks"], told["records"]
 
-    assert deviations(1) == deviations(2)
+    assert found(1) == found(2)
 
 
 def test_stores_may_write_with_the_bugs_of_a_version(program: JavaProgram) -> None:
