@@ -78,7 +78,7 @@ NETWORK_KINDS: tuple[FaultKind, ...] = (
         "a machine was off from one moment to the next, and its peers heard nothing",
         "the power goes, the system panics: nobody is left to end connections",
         "the last pieces under way may be lost; its ends say nothing, until another machine of its name answers with "
-        "resets (at every power cut that the network is told of; otherwise silent_death_chance)",
+        "resets; at every power cut that the network is told of, otherwise by chance (silent_death_chance)",
         f"{_TCP}, section 3.5.1",
     ),
     FaultKind(
