@@ -8,6 +8,15 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
+def in_brackets(host: str) -> str:
+    """Return a host as it stands before a port: an IPv6 one in brackets.
+
+    >>> in_brackets("::1"), in_brackets("[::1]"), in_brackets("127.0.0.1")
+    ('[::1]', '[::1]', '127.0.0.1')
+    """
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
 class Connection(Protocol):
     """One stream in each direction between two ends."""
 

@@ -9,7 +9,8 @@ broker.shutdown()
 
 from ..config import StoreConfig
 from ..errors import StoreError
-from ..replication.ha_service import HAService, in_brackets
+from ..network import in_brackets
+from ..replication.ha_service import HAService
 from ..world import World
 from .broker_config import BrokerConfig
 from .housekeeping import ClientHousekeepingService

@@ -11,10 +11,10 @@ import typer
 
 from ..config import BrokerRole, StoreConfig
 from ..errors import StoreError, StoreLockedError
+from ..network import in_brackets
 from ..real.addresses import split_address
 from ..real.network import RealNetwork
 from ..real.tls import TlsSettings
-from ..replication.ha_service import in_brackets
 from ..settings.broker_conf import BrokerConf, read_broker_conf
 from .acl.addresses import address_parts
 from .broker_config import BrokerConfig

@@ -3,6 +3,8 @@
 import socket
 from typing import NamedTuple
 
+from ..network import in_brackets
+
 _PORT_MAX = 65_535
 
 
@@ -30,7 +32,7 @@ def split_address(address: str) -> tuple[str, int]:
 def join_address(place: tuple[str | int, ...]) -> str:
     """Return `host:port` of what getsockname, getpeername and accept give."""
     host, port = str(place[0]), place[1]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"{in_brackets(host)}:{port}"
 
 
 def find_addresses(address: str) -> list[SocketAddress]:

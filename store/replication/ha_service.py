@@ -6,7 +6,7 @@ before the store. Puts of a SYNC_MASTER answer SLAVE_NOT_AVAILABLE while it does
 
 from ..config import BrokerRole
 from ..message_store import MessageStore
-from ..network import Listener
+from ..network import Listener, in_brackets
 from ..world import Task, World
 from .ha_client import HAClient
 from .ha_connection import HAConnection
@@ -15,15 +15,6 @@ CONNECTIONS_MAX = 64
 """Slaves at once, for each costs two tasks; whoever comes later is turned away."""
 
 _ACCEPT_RETRY_MS = 1_000
-
-
-def in_brackets(host: str) -> str:
-    """Return a host as it stands before a port: an IPv6 one in brackets.
-
-    >>> in_brackets("::1"), in_brackets("[::1]"), in_brackets("127.0.0.1")
-    ('[::1]', '[::1]', '127.0.0.1')
-    """
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 class HAService:

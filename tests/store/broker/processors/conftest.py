@@ -20,6 +20,24 @@ VERSION = 409
 GROUP = "billing"
 
 
+def pull_fields(offset: int, topic: str = "Orders", **given: Any) -> dict[str, Any]:
+    """Return a pull's fields, with the subscription among them, not to be held."""
+    return {
+        "consumerGroup": GROUP,
+        "topic": topic,
+        "queueId": 0,
+        "queueOffset": offset,
+        "maxMsgNums": 32,
+        "sysFlag": 4,
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 15_000,
+        "subscription": "*",
+        "subVersion": 0,
+        "expressionType": "TAG",
+        **given,
+    }
+
+
 class Client:
     """One connection."""
 
@@ -83,21 +101,7 @@ class Client:
 
     def pull(self, offset: int = 0, topic: str = "Orders", **given: Any) -> RemotingCommand | None:
         """Pull with the subscription in the fields, not to be held."""
-        fields: dict[str, Any] = {
-            "consumerGroup": GROUP,
-            "topic": topic,
-            "queueId": 0,
-            "queueOffset": offset,
-            "maxMsgNums": 32,
-            "sysFlag": 4,
-            "commitOffset": 0,
-            "suspendTimeoutMillis": 15_000,
-            "subscription": "*",
-            "subVersion": 0,
-            "expressionType": "TAG",
-            **given,
-        }
-        return self.ask(RequestCode.PULL_MESSAGE, **fields)
+        return self.ask(RequestCode.PULL_MESSAGE, **pull_fields(offset, topic, **given))
 
     def pulled(self, offset: int = 0, topic: str = "Orders", **given: Any) -> list[MessageRecord]:
         """Return the messages of a pull's answer."""

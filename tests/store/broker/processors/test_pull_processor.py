@@ -12,7 +12,7 @@ from tornlog.store.config import BrokerRole
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
 from tornlog.store.get_result import GetMessageResult, GetMessageStatus
 
-from .conftest import GROUP, VERSION, records_of
+from .conftest import GROUP, VERSION, pull_fields, records_of
 
 Live = Callable[..., Any]
 MAY_WAIT = 4 | 2
@@ -333,18 +333,7 @@ def test_of_a_held_pull_little_is_kept_and_one_of_which_that_is_much_is_answered
     def body(bench: Any) -> None:
         client = bench.client()
         client.send_message(b"m")
-        fields = {
-            "consumerGroup": GROUP,
-            "topic": "Orders",
-            "queueId": 0,
-            "queueOffset": 1,
-            "maxMsgNums": 32,
-            "sysFlag": MAY_WAIT,
-            "commitOffset": 0,
-            "suspendTimeoutMillis": 15_000,
-            "subscription": "*",
-            "subVersion": 0,
-        }
+        fields = pull_fields(1, sysFlag=MAY_WAIT)
         assert client.ask(RequestCode.PULL_MESSAGE, bytes(1_000_000), **fields) is None
         held = bench.broker.held_pulls._held
         assert [pull.request.body for pull in held.of_queue(("Orders", 0))] == [b""]
@@ -384,19 +373,7 @@ def test_a_pull_that_wants_no_answer_is_not_held(live: Live) -> None:
         client.send_message(b"m")
         held = client.pull(1, sysFlag=MAY_WAIT)
         assert held is None
-        given: dict[str, object] = {
-            "consumerGroup": GROUP,
-            "topic": "Orders",
-            "queueId": 0,
-            "queueOffset": 1,
-            "maxMsgNums": 32,
-            "sysFlag": MAY_WAIT,
-            "commitOffset": 0,
-            "suspendTimeoutMillis": 15_000,
-            "subscription": "*",
-            "subVersion": 0,
-        }
-        fields = {name: str(value) for name, value in given.items()}
+        fields = {name: str(value) for name, value in pull_fields(1, sysFlag=MAY_WAIT).items()}
         request = RemotingCommand(
             RequestCode.PULL_MESSAGE, 4711, ONE_WAY_FLAG, version=VERSION, ext_fields=fields
         )
