@@ -3,53 +3,67 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
 JOBS := $(shell nproc 2>/dev/null || echo 1)
+# `run` needs the package alone, everything else what developers need beside it; whoever has the second has the first.
+CORE := $(VENV)/.core
+DEV := $(VENV)/.dev
 
 .PHONY: run test coverage lint bench compare soak docs pictures clean
 
-run: $(STAMP)  ## every built-in scenario for half a minute
+run: $(CORE)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
 
-TESTS := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -r s
+# Tests run in random order, another one each time; `make test ORDER=N` repeats one.
+ORDER := $(shell date +%s)
+TESTS := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -r s --randomly-seed=$(ORDER)
 
-test: coverage  ## the tests, on all cores
-	$(TESTS) --ignore=tests/store --ignore=tests/faults --durations=15
+test: $(DEV)  ## the tests, on all cores; a failure in one half does not keep the other from running
+	status=0; \
+	$(MAKE) coverage ORDER=$(ORDER) || status=1; \
+	$(TESTS) --ignore=tests/store --ignore=tests/faults --durations=15 || status=1; \
+	exit $$status
 
-coverage: $(STAMP)  ## those of store/ and faults/, with the line coverage of both
+coverage: $(DEV)  ## those of store/ and faults/, with the line coverage of both
 	$(TESTS) tests/store tests/faults --cov --cov-report=term --cov-fail-under=90
 
-lint: $(STAMP)  ## style, then types
+lint: $(DEV)  ## style, then types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p tornlog
 
-bench: $(STAMP)  ## what one second buys on this machine
+bench: $(DEV)  ## what one second buys on this machine
 	$(BIN)/tornlog bench
 
-compare: $(STAMP)  ## every check against the real store, which Maven fetches: 480 directories of each side
+compare: $(DEV)  ## every check against the real store, which Maven fetches: 480 directories of each side
 	$(BIN)/tornlog compare --against rocketmq-4.9.8 --seeds 480 --jobs $(JOBS) --out out
 
-soak: $(STAMP)  ## a broker among hostile clients for ten minutes
+soak: $(DEV)  ## a broker among hostile clients for ten minutes
 	$(BIN)/tornlog soak --time 10m
 
-docs: $(STAMP)  ## the site, in build/site
+docs: $(DEV)  ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 LOST := rollover-at-a-crash-dur-record
 
-pictures: $(STAMP)  ## the pictures in the README; the second needs Chromium
+pictures: $(DEV)  ## the pictures in the README; the second needs Chromium
 	$(BIN)/tornlog plot latency --out out
 	-$(BIN)/tornlog run rollover-at-a-crash --mutant no-dir-fsync-on-rollover --seeds 50 --out out
 	-$(BIN)/tornlog replay --original out/failures/$(LOST).json --timeline out/lost.html
 	cp out/latency.png docs/pictures/latency.png
 	$(BIN)/python docs/site/screenshot.py out/lost.html docs/pictures/timeline.png
 
-$(STAMP): pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("tornlog needs Python 3.11 or newer; run make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev]'
+
+$(CORE): pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --editable .
 	touch $@
+
+$(DEV): pyproject.toml | $(BIN)/python
+	@echo "Installing Spark, a Java for it and the tools of the tests: some 1.6 GB, once"
+	$(BIN)/pip install --editable '.[dev]'
+	touch $(CORE) $@
 
 clean:
 	rm -rf $(VENV) build dist out *.egg-info .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -154,7 +154,7 @@ def expire_the_head(store: MessageStore, log_begin: int) -> None:
     store.clean_expired_consumer_queue()
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(is_so: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, "it never was"

@@ -30,7 +30,7 @@ class Peer:
         self.socket = socket.socket()
         if receive_bytes is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        self.socket.settimeout(5)
+        self.socket.settimeout(60)
         self.socket.connect(address)
         self._commands = self._receive()
 
@@ -87,7 +87,7 @@ class Served:
         self.peers.append(Peer(self.address, receive_bytes))
         return self.peers[-1]
 
-    def until(self, condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait for something that the server does in its own time."""
         end = time.monotonic() + seconds
         while not condition():
@@ -119,7 +119,7 @@ class Served:
 
     def _wait(self, command: RemotingCommand, _: Channel) -> RemotingCommand:
         self.begun.append(command.opaque)
-        assert self.gate.wait(30)
+        assert self.gate.wait(120)
         return response_to(command, 0)
 
     def _sized(self, command: RemotingCommand, _: Channel) -> RemotingCommand:

@@ -127,7 +127,7 @@ def test_half_a_frame_is_given_up_after_its_time_however_slowly_it_goes_on(serve
     slow = served.connect()
     frame = encode_frame(RemotingCommand(served.ECHO, 1, body=bytes(1000)))
 
-    sent, end = 0, time.monotonic() + 5
+    sent, end = 0, time.monotonic() + 60
     while time.monotonic() < end and not served.server.counts.endings[Ending.HALF_FRAME]:
         try:
             slow.socket.sendall(frame[sent : sent + 1])
@@ -143,13 +143,13 @@ def test_half_a_frame_is_given_up_after_its_time_however_slowly_it_goes_on(serve
 
 
 def test_whole_frames_reset_the_time_of_the_next(serve: Serve) -> None:
-    served = serve(ServerLimits(frame_ms_max=300))
+    served = serve(ServerLimits(frame_ms_max=3_000))
     peer = served.connect()
     frame = encode_frame(RemotingCommand(served.ECHO, 1))
 
-    for _ in range(8):  # each chunk ends one frame and begins the next
+    for _ in range(8):  # each chunk ends one frame and begins the next; all of it takes longer than one may
         peer.socket.sendall(frame[:10])
-        time.sleep(0.06)
+        time.sleep(0.5)
         peer.socket.sendall(frame[10:])
 
     assert [peer.receive().code for _ in range(8)] == [0] * 8
@@ -157,11 +157,10 @@ def test_whole_frames_reset_the_time_of_the_next(serve: Serve) -> None:
 
 
 def test_an_idle_connection_is_closed_and_a_busy_one_is_not(serve: Serve) -> None:
-    served = serve(ServerLimits(idle_ms_max=400))
+    served = serve(ServerLimits(idle_ms_max=2_000))
     idle, busy = served.connect(), served.connect()
 
-    end = time.monotonic() + 1.0
-    while time.monotonic() < end:
+    while not served.server.counts.endings[Ending.IDLE]:
         assert busy.ask(RemotingCommand(served.ECHO, 1)).code == 0
         time.sleep(0.05)
 
@@ -199,7 +198,7 @@ def test_pushes_to_a_client_that_never_reads_end_it_at_the_limit_and_never_wait(
         pushes += 1
 
     assert pushes > 10
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     assert not channel.is_open
     served.until_ended(Ending.NOT_READING)
     served.until(lambda: served.server.connections.held_bytes == 0)
@@ -279,7 +278,7 @@ def test_a_client_with_much_under_way_is_not_listened_to_until_some_is_answered(
     assert served.server.connections.held_bytes < 300_000
     assert still_answers(served)
     served.gate.set()
-    peer.socket.settimeout(5)
+    peer.socket.settimeout(60)
     assert [peer.receive().code for _ in range(50)] == [0] * 50
 
 

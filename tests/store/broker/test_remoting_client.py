@@ -58,7 +58,7 @@ def test_several_tasks_may_share_a_client(serve: Serve, connect: Connect) -> Non
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
 
     assert wrong == []
     assert served.server.counts.accepted == 1

@@ -258,7 +258,7 @@ def test_a_stop_answers_what_has_come_and_ends_every_connection(serve: Serve) ->
     assert peer.receive().opaque == 1
     assert peer.is_ended()
     assert idle.is_ended()
-    stopping.join(5)
+    stopping.join(60)
     assert not stopping.is_alive()
     assert served.server.counts.endings[Ending.SHUTDOWN] == 2
 

@@ -22,7 +22,7 @@ from tornlog.store.real.world import real_world
 
 
 def until(found: Callable[[], object]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not found():
         assert time.monotonic() < end, "not in time"
         time.sleep(0.01)

@@ -18,7 +18,7 @@ from tornlog.store.real.network import RealNetwork
 from tornlog.store.real.socket_poller import SocketPoller
 from tornlog.store.real.tls import TlsSettings, TlsTrust
 
-SECOND_MS = 1_000
+PATIENCE_MS = 30_000  # for what comes at once on an idle machine
 IDLE = 2_000
 
 
@@ -39,7 +39,7 @@ def close_all(*things: Connection | Listener) -> None:
 
 
 def raw_client(listener: Listener) -> socket.socket:
-    return socket.create_connection(split_address(listener.address), timeout=5)
+    return socket.create_connection(split_address(listener.address), timeout=30)
 
 
 def test_the_system_keeps_little_for_a_client_that_never_reads() -> None:
@@ -47,7 +47,7 @@ def test_the_system_keeps_little_for_a_client_that_never_reads() -> None:
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(split_address(listener.address))
-    accepted = listener.accept(SECOND_MS)
+    accepted = listener.accept(PATIENCE_MS)
     kept = 0
     with suppress(TimeoutError):
         while kept < 64 << 20:
@@ -89,27 +89,27 @@ def test_idle_connections_cost_a_poller_nothing(opened: ExitStack) -> None:
     opened.callback(poller.close)
     ends = []
     for _ in range(IDLE):
-        client = network.connect(listener.address, SECOND_MS)
-        server = listener.accept(SECOND_MS)
+        client = network.connect(listener.address, PATIENCE_MS)
+        server = listener.accept(PATIENCE_MS)
         opened.callback(close_all, client, server)
         poller.watch(server, receives=True, sends=False)
         ends.append((client, server))
 
     client, server = ends[IDLE // 2]
-    spent_s = time.process_time()
+    spent_s = time.thread_time()  # of this thread only: others of the process are none of its business
     for _ in range(200):
         client.send(b"x", None)
-        assert [what for what, _, _ in poller.wait(SECOND_MS)] == [server]
+        assert [what for what, _, _ in poller.wait(PATIENCE_MS)] == [server]
         server.receive(1, 0)
-    assert time.process_time() - spent_s < 0.5
+    assert time.thread_time() - spent_s < 0.5
 
 
 def test_running_out_of_descriptors_turns_connections_away_and_harms_nobody_else(opened: ExitStack) -> None:
     network = RealNetwork()
     listener = network.listen("127.0.0.1:0")
     opened.callback(listener.close)
-    client = network.connect(listener.address, SECOND_MS)
-    server = listener.accept(SECOND_MS)
+    client = network.connect(listener.address, PATIENCE_MS)
+    server = listener.accept(PATIENCE_MS)
     opened.callback(close_all, client, server)
     refused = [raw_client(listener) for _ in range(3)]
     for one in refused:
@@ -118,16 +118,16 @@ def test_running_out_of_descriptors_turns_connections_away_and_harms_nobody_else
     with exhausted_descriptors():
         for _ in refused:
             with pytest.raises(OSError, match="Too many open files"):
-                listener.accept(SECOND_MS)
+                listener.accept(PATIENCE_MS)
         with pytest.raises(TimeoutError):
             listener.accept(50)
         client.send(b"still here", None)
-        assert server.receive(100, SECOND_MS) == b"still here"
+        assert server.receive(100, PATIENCE_MS) == b"still here"
     for one in refused:
         with suppress(ConnectionResetError):
             assert one.recv(1) == b""
-    late = network.connect(listener.address, SECOND_MS)
-    opened.callback(close_all, late, listener.accept(SECOND_MS))
+    late = network.connect(listener.address, PATIENCE_MS)
+    opened.callback(close_all, late, listener.accept(PATIENCE_MS))
 
 
 class exhausted_descriptors:  # noqa: N801 reads as what it does
@@ -156,10 +156,10 @@ def test_connections_that_were_aborted_before_they_were_accepted_are_no_failure(
         aborted = raw_client(listener)
         aborted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         aborted.close()
-    honest = network.connect(listener.address, SECOND_MS)
+    honest = network.connect(listener.address, PATIENCE_MS)
     opened.callback(honest.close)
     while True:
-        accepted = listener.accept(SECOND_MS)
+        accepted = listener.accept(PATIENCE_MS)
         opened.callback(accepted.close)
         if accepted.remote_address == honest.local_address:
             return
@@ -171,7 +171,7 @@ def test_a_port_that_would_connect_to_itself_counts_as_refused() -> None:
         port = free.getsockname()[1]
     for _ in range(50):
         with pytest.raises(ConnectionRefusedError):
-            RealNetwork().connect(f"127.0.0.1:{port}", SECOND_MS)
+            RealNetwork().connect(f"127.0.0.1:{port}", PATIENCE_MS)
 
 
 def test_a_host_that_does_not_answer_is_given_as_long_as_was_said() -> None:
@@ -198,13 +198,13 @@ def test_closing_while_others_wait_never_leaves_one_of_them_waiting() -> None:
     network = RealNetwork()
     listener = network.listen("127.0.0.1:0")
     for round_number in range(100):
-        client = network.connect(listener.address, SECOND_MS)
-        server = listener.accept(SECOND_MS)
+        client = network.connect(listener.address, PATIENCE_MS)
+        server = listener.accept(PATIENCE_MS)
         outcomes: list[str] = []
 
         def receive(end: Connection = server, outcomes: list[str] = outcomes) -> None:
             try:
-                outcomes.append(f"received {end.receive(1, 10 * SECOND_MS)!r}")
+                outcomes.append(f"received {end.receive(1, 10 * PATIENCE_MS)!r}")
             except ConnectionError:
                 outcomes.append("closed")
 
@@ -215,7 +215,7 @@ def test_closing_while_others_wait_never_leaves_one_of_them_waiting() -> None:
             time.sleep(0.001)
         server.close()
         for thread in waiting:
-            thread.join(5)
+            thread.join(30)
         assert outcomes == ["closed"] * 3
         client.close()
     listener.close()
@@ -226,15 +226,15 @@ def test_a_descriptor_is_not_given_back_while_a_poller_watches_it(opened: ExitSt
     listener, poller = network.listen("127.0.0.1:0"), network.poller()
     opened.callback(listener.close)
     opened.callback(poller.close)
-    client, server = network.connect(listener.address, SECOND_MS), listener.accept(SECOND_MS)
+    client, server = network.connect(listener.address, PATIENCE_MS), listener.accept(PATIENCE_MS)
     opened.callback(client.close)
     poller.watch(server, receives=True, sends=False)
     server.close()
-    fresh = network.connect(listener.address, SECOND_MS)
-    opened.callback(close_all, fresh, listener.accept(SECOND_MS))
+    fresh = network.connect(listener.address, PATIENCE_MS)
+    opened.callback(close_all, fresh, listener.accept(PATIENCE_MS))
 
     assert fresh.shared.descriptor != server.shared.descriptor
-    assert [what for what, _, _ in poller.wait(SECOND_MS)] == [server]
+    assert [what for what, _, _ in poller.wait(PATIENCE_MS)] == [server]
     poller.forget(server)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(server.shared.descriptor)
@@ -283,7 +283,7 @@ def pump(poller: SocketPoller, listener: Listener, stop: threading.Event, hook: 
                 except ConnectionError:
                     data = b""
                 if data:
-                    what.send(data, SECOND_MS)  # type: ignore[union-attr]
+                    what.send(data, PATIENCE_MS)  # type: ignore[union-attr]
                 else:
                     poller.forget(what)
                     what.close()
@@ -306,19 +306,19 @@ def echo(tls: RealNetwork) -> Iterator[tuple[Listener, list[int]]]:
     thread.start()
     yield listener, turns
     stop.set()
-    thread.join(5)
+    thread.join(30)
     close_all(listener)
     poller.close()
 
 
 def echoed(network: RealNetwork, listener: Listener, data: bytes) -> bytes:
-    connection = network.connect(listener.address, 5 * SECOND_MS)
+    connection = network.connect(listener.address, 5 * PATIENCE_MS)
     try:
         view, found = memoryview(data), b""
         while view:
-            view = view[connection.send(view[:5000], 5 * SECOND_MS) :]
+            view = view[connection.send(view[:5000], 5 * PATIENCE_MS) :]
             while len(found) < len(data) - len(view):
-                found += connection.receive(1 << 16, 5 * SECOND_MS)
+                found += connection.receive(1 << 16, 5 * PATIENCE_MS)
         return found
     finally:
         connection.close()
@@ -339,11 +339,11 @@ def test_bytes_that_were_decrypted_and_not_read_yet_count_as_ready(
 ) -> None:
     listener, _ = echo  # which receives 1000 bytes at a time, of records of up to 16,384
     network = RealNetwork(tls_trust=TlsTrust(str(certificates / "authority.pem")))
-    connection = network.connect(listener.address, 5 * SECOND_MS)
-    connection.send(bytes(16_000), SECOND_MS)
+    connection = network.connect(listener.address, 5 * PATIENCE_MS)
+    connection.send(bytes(16_000), PATIENCE_MS)
     found = 0
     while found < 16_000:
-        found += len(connection.receive(1 << 16, 5 * SECOND_MS))
+        found += len(connection.receive(1 << 16, 5 * PATIENCE_MS))
     connection.close()
 
 
@@ -380,13 +380,13 @@ def test_where_tls_is_required_plain_text_is_turned_away(certificates: Path, ope
     network = RealNetwork(tls=settings)
     listener = network.listen("127.0.0.1:0")
     opened.callback(listener.close)
-    plain = RealNetwork().connect(listener.address, SECOND_MS)
-    accepted = listener.accept(SECOND_MS)
+    plain = RealNetwork().connect(listener.address, PATIENCE_MS)
+    accepted = listener.accept(PATIENCE_MS)
     opened.callback(close_all, plain, accepted)
     plain.send(b"\0\0\0\x10 a frame in plain text", None)
 
     with pytest.raises(ConnectionError, match="TLS"):
-        accepted.receive(100, SECOND_MS)
+        accepted.receive(100, PATIENCE_MS)
 
 
 def test_a_client_that_asks_for_proof_believes_no_stranger(echo: tuple[Listener, list[int]]) -> None:
@@ -394,7 +394,7 @@ def test_a_client_that_asks_for_proof_believes_no_stranger(echo: tuple[Listener,
     suspicious = RealNetwork(tls_trust=TlsTrust(ssl.get_default_verify_paths().cafile or os.devnull))
 
     with pytest.raises(ConnectionError, match=r"TLS: .*CERTIFICATE"):
-        suspicious.connect(listener.address, SECOND_MS)
+        suspicious.connect(listener.address, PATIENCE_MS)
 
 
 def test_a_server_that_speaks_no_tls_is_found_out_in_time(opened: ExitStack) -> None:

@@ -18,7 +18,7 @@ with StopSignals() as signals:
     signals.wait()
     print("asked to stop", flush=True)
     if "linger" in sys.argv:
-        threading.Event().wait(30)
+        threading.Event().wait(120)
 """
 
 
@@ -29,7 +29,7 @@ def test_a_signal_that_comes_before_anyone_waits_is_not_lost() -> None:
         waited = Event()
         waiter = Thread(target=lambda: (signals._next(), waited.set()))
         waiter.start()
-        waiter.join(10)
+        waiter.join(60)
         assert waited.is_set()
     assert signal.getsignal(signal.SIGTERM) == before
 
@@ -50,7 +50,7 @@ def test_signals_that_come_before_anyone_waits_count_as_one() -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.3)
         process.terminate()
-        assert process.wait(10) == 128 + signal.SIGTERM
+        assert process.wait(60) == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -64,7 +64,7 @@ def test_no_descriptor_is_left_behind(waits: bool) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
             signals.wait()
         assert descriptors() == before + 2
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while descriptors() != before:
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -77,7 +77,7 @@ def test_a_process_with_other_threads_goes_on_after_the_first_signal(number: sig
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(number)
         assert process.stdout.readline() == "asked to stop\n"
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
 
 def test_the_second_signal_ends_the_process() -> None:
@@ -88,4 +88,4 @@ def test_the_second_signal_ends_the_process() -> None:
         process.terminate()
         assert process.stdout.readline() == "asked to stop\n"
         process.terminate()
-        assert process.wait(10) == 128 + signal.SIGTERM
+        assert process.wait(60) == 128 + signal.SIGTERM

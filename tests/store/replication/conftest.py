@@ -18,7 +18,7 @@ from tornlog.store.replication.ha_service import HAService
 SEGMENT_BYTES = 4096
 
 
-def eventually(holds: Callable[[], bool], what: str, patience_s: float = 20) -> None:
+def eventually(holds: Callable[[], bool], what: str, patience_s: float = 120) -> None:
     """Wait until something holds."""
     pause, due = threading.Event(), time.monotonic() + patience_s
     while time.monotonic() < due:

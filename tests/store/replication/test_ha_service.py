@@ -79,8 +79,8 @@ def test_a_slave_that_takes_nothing_costs_a_put_its_time_out(node: Start, flush:
     master = node("master", BrokerRole.SYNC_MASTER, flush_disk_type=flush, slave_timeout_ms=50)
     network = master.store.world.network
     assert network is not None
-    stubborn = network.connect(master.ha.address, 1000)
-    stubborn.send(bytes(8), 1000)
+    stubborn = network.connect(master.ha.address, 30_000)
+    stubborn.send(bytes(8), 30_000)
     eventually(lambda: any(each.reported == 0 for each in master.ha.connections), "a report")
     result = put(master.store, 0)
     stubborn.close()
@@ -93,8 +93,8 @@ def test_a_slave_too_far_behind_is_not_waited_for(node: Start) -> None:
     master = node("master", BrokerRole.SYNC_MASTER, ha_slave_fallbehind_max=1000, slave_timeout_ms=50)
     network = master.store.world.network
     assert network is not None
-    stubborn = network.connect(master.ha.address, 1000)
-    stubborn.send(bytes(8), 1000)
+    stubborn = network.connect(master.ha.address, 30_000)
+    stubborn.send(bytes(8), 30_000)
     eventually(lambda: any(each.reported == 0 for each in master.ha.connections), "a report")
     statuses = [put(master.store, number, 600).status for number in range(2)]
     stubborn.close()

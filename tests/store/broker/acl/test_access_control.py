@@ -16,7 +16,7 @@ TWO = ONE + "- accessKey: another\n  secretKey: 12345678\n"
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
