@@ -1,13 +1,15 @@
 """Moves the log from the buffers of the transient pool to its files: RocketMQ's CommitRealTimeService.
 
-Until then a message is in the memory of this process only: nobody sees it, and a kill takes it back. A failed write
-ends the store's willingness to write, as a failed sync does, but what it left in the buffer is tried again: unlike a
-sync, a write that succeeds has done what the one before it did not.
+Until then a message is in the memory of this process only: nobody sees it, and a kill takes it back. What a failed
+write left in the buffer is tried again: unlike a sync, a write that succeeds has done what the one before it did not.
+For want of room, which holes of a sparse file meet as late as this, puts are refused until there is some again; any
+other failure ends them until a restart, as a failed sync does.
 """
 
 from collections.abc import Callable
 
 from .config import StoreConfig
+from .disk_usage import is_disk_full
 from .marks import hit
 from .running_flags import Refusal, RunningFlags
 from .segments.buffered_queue import BufferedSegmentQueue
@@ -59,7 +61,10 @@ class CommitRealTimeService(Service):
         except OSError as error:
             hit("commit failed")
             self.last_error = error
-            self._flags.refuse_for_good(Refusal.NOT_WRITEABLE)
+            if is_disk_full(error):
+                self._flags.refuse(Refusal.DISK_FULL)  # retention takes it back once it has seen room
+            else:
+                self._flags.refuse_for_good(Refusal.NOT_WRITEABLE)
         where = self._queue.committed_where
         if where == self._committed_where:
             return False

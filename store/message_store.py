@@ -157,10 +157,9 @@ class MessageStore(StoreParts):
 
     def is_clean(self) -> bool:
         """Return whether everything written is durable and visible."""
-        log_end = self.log.max_offset
         return (
             not self.flags.has_failed
-            and self.log.flushed_where.get() == log_end
+            and self.log.flushed_where.get() == self.log.put_offset
             and self.dispatch.behind_bytes == 0
             and self.flush_queues.last_error is None
         )

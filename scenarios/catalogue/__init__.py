@@ -3,6 +3,7 @@
 from ..scenario import Scenario
 from . import (
     a_broker_keeps_what_it_answered,
+    a_commit_waits_for_room,
     a_dying_disk_is_never_made_worse,
     a_full_disk_recovers_when_space_returns,
     a_kill_takes_only_what_was_not_committed,
@@ -67,6 +68,7 @@ SCENARIOS: dict[str, Scenario] = {
         lost_tail_is_cut_with_its_entries,
         full_disk_refuses_cleanly,
         a_full_disk_recovers_when_space_returns,
+        a_commit_waits_for_room,
         retention_takes_only_the_oldest,
         old_blocks_are_never_records,
         odd_segments_are_refused_not_forgotten,

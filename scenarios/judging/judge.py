@@ -168,8 +168,7 @@ class Judge:
 
     def _await_commit(self, store: MessageStore, disk: Disk, deadline_ns: int) -> None:
         """Wait until what has been put is in the page cache."""
-        last = store.log.last()
-        end = 0 if last is None else last.base_offset + last.wrote.get()
+        end = store.log.put_offset
         while store.log.max_offset < end and not excuses.errors(disk):
             if self._kernel.now_ns > deadline_ns:
                 behind = f"{end - store.log.max_offset} bytes"

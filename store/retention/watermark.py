@@ -29,7 +29,7 @@ class Pressure(NamedTuple):
 
 
 class DiskWatermark:
-    """Measures, and sets and takes back the one reason that is its own to refuse puts: DISK_FULL."""
+    """Measures, and sets and takes back DISK_FULL, whose only other finder is a commit that has met no room."""
 
     def __init__(self, files: Files, config: StoreConfig, flags: RunningFlags) -> None:
         self._files = files

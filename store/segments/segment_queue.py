@@ -66,6 +66,12 @@ class SegmentQueue:
             return 0
         return segments[-1].base_offset + segments[-1].readable.get()
 
+    @property
+    def put_offset(self) -> int:
+        """Return the offset behind the last byte that was put, whether readers may see it yet or not."""
+        last = self.last()
+        return 0 if last is None else last.base_offset + last.wrote.get()
+
     # -- growing -----------------------------------------------------------------------------------
 
     def path(self, base_offset: int) -> str:

@@ -61,6 +61,7 @@ CATALOGUE = {
     "append-advances-before-write",
     "index-header-ahead-of-entries",
     "final-drain-stops-early",
+    "full-disk-ends-commits",
 }
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
@@ -174,19 +175,19 @@ class Failures:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
         """Every call that could have failed, in order."""
-        self._planned: list[tuple[str, str, int]] = []
+        self._planned: list[tuple[str, str, int, int]] = []
 
-    def plan(self, method: str, part: str, times: int = 1) -> None:
-        """Let the next calls of a method fail whose path has that part."""
-        self._planned.append((method, part, times))
+    def plan(self, method: str, part: str, times: int = 1, number: int = errno.EIO) -> None:
+        """Let the next calls of a method fail whose path has that part; number: as errno has it."""
+        self._planned.append((method, part, times, number))
 
     def meet(self, method: str, path: str) -> None:
         """Raise what was planned for a call."""
         self.calls.append((method, path))
-        for number, (name, part, times) in enumerate(self._planned):
+        for index, (name, part, times, number) in enumerate(self._planned):
             if name == method and part in path:
-                self._planned[number : number + 1] = [(name, part, times - 1)] if times > 1 else []
-                raise OSError(errno.EIO, "Input/output error", path)
+                self._planned[index : index + 1] = [(name, part, times - 1, number)] if times > 1 else []
+                raise OSError(number, os.strerror(number), path)
 
 
 class FailingMap:

@@ -1,3 +1,4 @@
+import errno
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -284,6 +285,56 @@ def test_a_failed_write_ends_putting_and_loses_nothing_that_can_be_written_again
         assert store.get_max_offset_in_queue("T", 0) == 1
 
     lab(image).run(again)
+
+
+def test_a_commit_without_room_is_made_when_there_is_some_and_the_stop_is_clean(
+    lab: Make, small: Make
+) -> None:
+    bench = lab()
+    config = pooled(small)
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        bench.failures.plan("pwrite", "commitlog", 3, errno.ENOSPC)
+        assert store.put_message(Message.of("T", b"told ok")).status is OK
+        while store.flags.is_writeable:
+            world.tasks.sleep(10)
+        assert store.flags.bits == Refusal.DISK_FULL
+        assert not store.flags.has_failed
+        assert not store.is_clean(), "nothing of it is in the file"
+        refused = store.put_message(Message.of("T", b"refused"))
+        assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        world.tasks.sleep(1_000)
+        assert store.get_max_offset_in_queue("T", 0) == 1
+        while not store.flags.is_writeable:
+            world.tasks.sleep(1_000)
+        assert store.put_message(Message.of("T", b"taken again")).status is OK
+        check_positions(store)
+        assert store.shutdown()
+
+    bench.run(body)
+    image = bench.switch_off()
+    assert "/store/abort" not in image.files
+
+    def again(world: World) -> None:
+        store = MessageStore(world, config)
+        assert store.load().findings == []
+        assert store.get_max_offset_in_queue("T", 0) == 2
+
+    lab(image).run(again)
+
+
+def test_a_stop_on_a_disk_without_room_for_the_buffers_is_not_clean(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, pooled(small))
+        bench.failures.plan("pwrite", "commitlog", 1_000, errno.ENOSPC)
+        assert store.put_message(Message.of("T", b"told ok")).status is OK
+        assert not store.shutdown()
+
+    bench.run(body)
+    assert "/store/abort" in bench.switch_off().files
 
 
 def test_a_disk_that_never_writes_again_makes_the_stop_an_unclean_one(lab: Make, small: Make) -> None:

@@ -26,7 +26,7 @@ def attributes(mutant: Mutant) -> list[object]:
 
 def test_the_table_has_a_verdict_and_a_reason_for_every_entry_of_the_catalogue() -> None:
     names = [fact.id for fact in VERSION.facts]
-    assert len(names) == len(set(names)) == 46
+    assert len(names) == len(set(names))
     assert set(names) == set(MUTANTS) | NOT_BUILT_YET
     assert all(fact.reason for fact in VERSION.facts)
 

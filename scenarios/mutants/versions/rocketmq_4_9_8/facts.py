@@ -215,5 +215,10 @@ FACTS: tuple[Fact, ...] = (
         _UNCERTAIN,
         "the last commit ends after ten rounds, but puts are refused a second before it; reported on 4.3 only (#574)",
     ),
+    Fact(
+        "full-disk-ends-commits",
+        _HAS_NOT,
+        "MappedFile.commit0 logs what a write throws and refuses nothing: the next commit tries again",
+    ),
 )
 """In the order of the catalogue."""
