@@ -1,6 +1,20 @@
-"""Places: a path of this machine, or a URI that pyarrow.fs knows, as in hdfs://host/dir or s3://bucket/dir."""
+"""Places: a path of this machine, or a URI that pyarrow.fs knows, as in hdfs://host/dir or s3://bucket/dir.
+
+What is written through `whole_file` is there whole or not at all, and on this machine's file systems it is durable
+when the call returns: the bytes are synced, then the name is given, then the directory that has the name is synced.
+Elsewhere a file is closed and then moved, and how durable that is, is up to the file system.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
 
 from pyarrow import fs
+
+_ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
 def open_place(place: str) -> tuple[fs.FileSystem, str]:
@@ -9,3 +23,55 @@ def open_place(place: str) -> tuple[fs.FileSystem, str]:
         system, path = fs.FileSystem.from_uri(place)
         return system, path
     return fs.LocalFileSystem(), place
+
+
+def is_local(system: fs.FileSystem) -> bool:
+    """Return whether files of a file system are this machine's."""
+    return isinstance(system, fs.LocalFileSystem)
+
+
+def make_directory(system: fs.FileSystem, path: str) -> None:
+    """Make a directory, and those above it that are missing, each with a durable name on this machine."""
+    if not is_local(system):
+        system.create_dir(path, recursive=True)
+    elif not os.path.isdir(path):
+        above = os.path.dirname(os.path.abspath(path))
+        make_directory(system, above)
+        os.makedirs(path, exist_ok=True)
+        _sync_directory(above)
+
+
+@contextmanager
+def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
+    """Yield a stream to write, whose bytes replace the file at a path when the block ends, and not if it raises."""
+    directory, _, name = path.rpartition("/")
+    aside = f"{directory}/.{name}.{uuid4().hex}"
+    try:
+        if is_local(system):
+            with open(aside, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, path)
+            _sync_directory(directory)
+        else:
+            with system.open_output_stream(aside) as stream:
+                yield stream
+            system.move(aside, path)
+    except BaseException:
+        if system.get_file_info(aside).type == fs.FileType.File:
+            system.delete_file(aside)
+        raise
+
+
+def is_aside(name: str) -> bool:
+    """Return whether a name is that of a file which is, or was to be, given another one when it is whole."""
+    return _ASIDE.fullmatch(name) is not None
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,11 +1,14 @@
 """The command that analyses: what the rows of one or several sweeps say when they are put together.
 
 JSON, version 1: `{"format": "tornlog-analysis/1", "sweeps": [{"place", "scenarios": [names], "first", "last", "disk",
-"policy", "mutant", "seeds"}], "rows", "never": {"faults": [names], "marks": [names]}, "tables": {"pass_rates",
-"mutants", "detections", "coverage", "put_latency"}, "files": [paths]}`; with --out also "report": path. Of a sweep it
-is what was asked for; rows is what was there, of all sweeps together, every run once. Each table is a list of objects,
-whose members are the columns that `pass_rates.py`, `detection.py`, `coverage.py` and `put_latency.py` in
-reports/analysis describe; so are the files that --out leaves, one Parquet file a table.
+"policy", "mutant", "seeds", "code", "damaged": [{"file", "reason"}]}], "rows", "never": {"faults": [names], "marks":
+[names]}, "tables": {"pass_rates", "mutants", "detections", "coverage", "put_latency"}, "files": [paths]}`; with --out
+also "report": path. Of a sweep it is what was asked for, by which code, and the files whose rows cannot be read; rows
+is what was there, of all sweeps together, every run once. Each table is a list of objects, whose members are the
+columns that `pass_rates.py`, `detection.py`, `coverage.py` and `put_latency.py` in reports/analysis describe; so are
+the files that --out leaves, one Parquet file a table.
+
+Exit codes: 0 all rows that are there were counted, 2 usage, 3 some could not be read, and are named.
 """
 
 from pathlib import Path
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...scenarios.cli.common import OUT, JsonFile, command_line, write_json
+from ...scenarios.cli.common import ERR, EXIT_HARNESS, OUT, JsonFile, command_line, write_json
 from ...scenarios.cli.reporting import write_page
 from ..absolute import absolute
 from ..html.sweep_report import sweep_page
@@ -67,14 +70,18 @@ def analyze(
     took = perf_counter() - began
     files: list[Path] = []
     report = None
+    damaged = sum(len(sweep.files.damaged) for sweep in sweeps)
     if out is not None:
         files = write_tables(tables, out)
-        report = write_page(sweep_page(_results(tables, command_line(context), took)), out)
+        report = write_page(sweep_page(_results(tables, command_line(context), took, damaged)), out)
     if json_file is not None:
         document = _document(sweeps, tables, files)
         write_json(json_file, document if report is None else {**document, "report": str(report)})
     if json_file != "-":
         _tell(tables, files if report is None else [*files, report])
+    _tell_doubts(sweeps)
+    if damaged:
+        raise typer.Exit(EXIT_HARNESS)
 
 
 def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[Path]) -> dict[str, Any]:
@@ -87,6 +94,11 @@ def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[
                 "place": sweep.place,
                 **{name: getattr(sweep.request, name) for name in _ASKED_FOR},
                 "seeds": sweep.request.seeds,
+                "code": sweep.code,
+                "damaged": [
+                    {"file": f"rows/{name}", "reason": reason}
+                    for name, reason in sorted(sweep.files.damaged.items())
+                ],
             }
             for sweep in sweeps
         ],
@@ -97,7 +109,27 @@ def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[
     }
 
 
-def _results(tables: dict[str, "pa.Table"], command: str, seconds: float) -> SweepResults:
+def _tell_doubts(sweeps: list["Sweep"]) -> None:
+    """Say which rows are missing for being damaged, and whether code differs."""
+    for sweep in sweeps:
+        for name, reason in sorted(sweep.files.damaged.items()):
+            _doubt(f"{sweep.place}/rows/{name}: {reason}")
+        if sweep.files.damaged:
+            _doubt(
+                f"{sweep.place}: these rows are not counted; the same call of `tornlog sweep` makes them again"
+            )
+    codes = sorted({sweep.code for sweep in sweeps})
+    if len(codes) > 1:
+        _doubt(
+            f"different code made these sweeps, and may have other runs for the same seeds: {', '.join(codes)}"
+        )
+
+
+def _doubt(text: str) -> None:
+    ERR.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def _results(tables: dict[str, "pa.Table"], command: str, seconds: float, damaged: int) -> SweepResults:
     rows = {name: table.to_pylist() for name, table in tables.items()}
     times: dict[str, dict[str, int]] = {"fault": {}, "end": {}, "mark": {}}
     for row in rows["coverage"]:
@@ -111,6 +143,7 @@ def _results(tables: dict[str, "pa.Table"], command: str, seconds: float) -> Swe
         rows["detections"],
         fired=times["fault"] | times["end"],
         marks=times["mark"],
+        damaged=damaged,
     )
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...scenarios.present import plain_table, prose
-from ..shares import percent
+from ..shares import rate
 from .coverage import never
 
 _BROKEN_TOLD = 20
@@ -49,10 +49,10 @@ def _sums(rates: list[dict[str, Any]], by: tuple[str, ...]) -> Sums:
 
 
 def _scenarios_table(title: str, sums: Sums) -> Table:
-    table = plain_table(title, ("scenario",), ("seeds", "broken", "other", "rate"))
+    table = plain_table(title, ("scenario",), ("seeds", "broken", "other", "rate in %, at 95 %"))
     for (scenario,), counts in sorted(sums.items()):
         figures = (f"{counts[name]:,}" for name in ("seeds", "violated", "other"))
-        table.add_row(scenario, *figures, percent(counts["held"], counts["seeds"]))
+        table.add_row(scenario, *figures, rate(counts["held"], counts["seeds"]))
     return table
 
 
@@ -60,9 +60,9 @@ def _broken_table(broken: Sums) -> Table:
     worst = sorted(broken, key=lambda cell: (broken[cell]["held"] / broken[cell]["seeds"], cell))
     told = worst[:_BROKEN_TOLD]
     title = f"where it broke, {len(told)} of {len(worst)} combinations, the worst first"
-    table = plain_table(title, ("scenario", "disk", "policy"), ("rate",))
+    table = plain_table(title, ("scenario", "disk", "policy"), ("rate in %, at 95 %",))
     for cell in told:
-        table.add_row(*cell, percent(broken[cell]["held"], broken[cell]["seeds"]))
+        table.add_row(*cell, rate(broken[cell]["held"], broken[cell]["seeds"]))
     return table
 
 

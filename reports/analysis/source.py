@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from ..sweep.request import Request, SweepFileError
 from ..sweep.rows import SCHEMA
-from ..sweep.table import Table
+from ..sweep.table import Files, Table
 
 _RUN = ("scenario", "seed", "mutant", "disk", "policy", "digest")
 """What makes a run. A seed that was steered to a disk is another run than one that drew its disk."""
@@ -31,20 +31,26 @@ class Sweep:
 
     place: str
     request: Request
+    code: str
+    """What made its rows."""
+    files: Files
+    """Those of its rows: only whole ones are read."""
 
 
 def sweep_at(place: str) -> Sweep:
-    """Return the sweep at a place. Raises NoSweepError, also if another version made it."""
+    """Return the sweep at a place. Raises NoSweepError, also if another version made it or no file is whole."""
     table = Table(place)
     try:
-        request = table.request()
+        begun = table.begun()
+        files = table.files(every_page=True)
     except (SweepFileError, OSError, ValueError) as error:  # pyarrow's own errors are of the latter two
         raise NoSweepError(f"{place}: {error}") from error
-    if request is None:
+    if begun is None:
         raise NoSweepError(f"{place}: expected a directory that `tornlog sweep` wrote, found no sweep.json")
-    if not table.finished():
-        raise NoSweepError(f"{place}: the sweep there has no rows yet")
-    return Sweep(place, request)
+    if not files.whole:
+        damaged = "".join(f"; rows/{name}: {reason}" for name, reason in sorted(files.damaged.items()))
+        raise NoSweepError(f"{place}: the sweep there has no rows yet{damaged}")
+    return Sweep(place, begun.request, begun.code, files)
 
 
 def rows_of(spark: SparkSession, sweeps: list[Sweep]) -> DataFrame:
@@ -62,4 +68,6 @@ def _with_new_rows(known: DataFrame, more: DataFrame) -> DataFrame:
 def _read(spark: SparkSession, sweep: Sweep) -> DataFrame:
     place = sweep.place if "://" in sweep.place else f"file://{Path(sweep.place).resolve()}"
     escaped = re.sub(r"([][{}*?\\])", r"\\\1", place)  # Spark takes a path for a pattern
-    return spark.read.schema(from_arrow_schema(SCHEMA)).parquet(f"{escaped}/rows")
+    rows = f"{escaped}/rows"
+    paths = [f"{rows}/{name}" for name in sorted(sweep.files.whole)] if sweep.files.damaged else [rows]
+    return spark.read.schema(from_arrow_schema(SCHEMA)).parquet(*paths)

@@ -8,7 +8,7 @@ from ...scenarios.catalogue import SCENARIOS
 from ...scenarios.present import faults_of
 from ..durations import duration
 from ..percentiles import PER_MILLE
-from ..shares import percent
+from ..shares import rate
 from .coverage import coverage_groups
 from .failures import Told, told
 from .figures import latency_picture
@@ -30,7 +30,8 @@ class Rate(NamedTuple):
     seeds: int
     violated: int
     other: int
-    percent: str
+    share: str
+    """In percent, with its bounds."""
 
 
 class Rates(NamedTuple):
@@ -91,8 +92,17 @@ def _totals(rows: Iterable[Row]) -> Counter[str]:
 
 
 def _verdict(results: SweepResults) -> Verdict:
-    totals = _totals(results.pass_rates)
+    """Judge the store as it is, if there are seeds of it: that mutants break promises is what they are for."""
+    clean = [row for row in results.pass_rates if row["mutant"] is None]
+    totals = _totals(clean or results.pass_rates)
     more = [f"{counted(results.left, 'seed')} left: the same call again goes on"] if results.left else []
+    more += (
+        [f"{counted(results.damaged, 'file')} of rows damaged, and not counted"] if results.damaged else []
+    )
+    if clean and len(clean) < len(results.pass_rates):
+        mutated = _totals(row for row in results.pass_rates if row["mutant"] is not None)
+        seeds = counted(mutated["seeds"], "seed")
+        more.append(f"beside these, {figure(mutated['violated'])} of {seeds} of mutants broke a promise")
     if totals["other"]:
         more.insert(0, f"{counted(totals['other'], 'seed')} without a verdict")
     seeds = counted(totals["seeds"], "seed")
@@ -102,11 +112,14 @@ def _verdict(results: SweepResults) -> Verdict:
         return Verdict("broken", f"No promise broken in {seeds}, and not all have a verdict", tuple(more))
     if not totals["seeds"]:
         return Verdict("unsure", "No seed has been run", tuple(more))
+    if results.damaged:
+        return Verdict("unsure", f"Every promise held in {seeds}, and others could not be read", tuple(more))
     return Verdict("held", f"Every promise held in {seeds}", tuple(more))
 
 
 def _facts(results: SweepResults) -> Facts:
-    totals = _totals(results.pass_rates)
+    clean = [row for row in results.pass_rates if row["mutant"] is None]
+    totals = _totals(clean or results.pass_rates)
     names = {"seeds": "seeds", "held": "held", "violated": "broke a promise", "other": "no verdict"}
     return [
         *((text, figure(totals[name])) for name, text in names.items()),
@@ -161,7 +174,7 @@ def _rate(name: str, about: str, rows: Iterable[Row]) -> Rate:
         totals["seeds"],
         totals["violated"],
         totals["other"],
-        percent(totals["held"], totals["seeds"]),
+        rate(totals["held"], totals["seeds"]),
     )
 
 

@@ -33,3 +33,5 @@ class SweepResults:
     """The smallest failure of each signature, by that."""
     left: int = 0
     """Seeds that were asked for and have no row."""
+    damaged: int = 0
+    """Files of rows that could not be read."""

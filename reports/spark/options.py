@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .masters import is_master
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -44,6 +46,11 @@ def session_for(
         from .session import session
     except ImportError as error:
         raise typer.BadParameter(f"{error}: Spark needs `pip install tornlog[spark]`") from error
+    if not is_master(master):
+        raise typer.BadParameter(
+            f"expected local[N], local[*], spark://host:port, yarn or k8s://host:port, found {master}",
+            param_hint="--master",
+        )
     try:
         with session(master, config=dict(map(_pair, conf or ())), ship=ship or ()) as spark:
             try:

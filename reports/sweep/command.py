@@ -86,7 +86,7 @@ def sweep(
         raise typer.BadParameter(f"no mutant {mutant}; `tornlog list` names them", param_hint="--mutant")
     if rounds is not None and not guided:
         raise typer.BadParameter("only a guided sweep has rounds", param_hint="--rounds")
-    wanted, seconds = seeds_in(seeds, None), seconds_in(shrink)
+    wanted, seconds = seeds_in(seeds, None), seconds_in(shrink, "--shrink")
     assert wanted is not None, "an option that must be given"
     try:
         from .request import Request, SweepFileError

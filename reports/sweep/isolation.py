@@ -40,7 +40,7 @@ def isolated_rows(batch: Batch, seconds_max: float = SECONDS_MAX) -> Iterator[Ro
 def _of_one_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
     """Yield rows for as long as one child lives; the last one may be that of the seed it did not survive."""
     receiver, sender = _FORK.Pipe(duplex=False)
-    child = _FORK.Process(target=_run_all, args=(batch, sender), daemon=True)
+    child = _FORK.Process(target=_run_all, args=(batch, receiver, sender), daemon=True)
     child.start()
     sender.close()
     try:
@@ -61,10 +61,14 @@ def _of_one_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
         child.join()
 
 
-def _run_all(batch: Batch, sender: Connection) -> None:
-    """Be the child: send a row for each seed."""
-    for row in rows_of(batch):
-        sender.send(row)
+def _run_all(batch: Batch, receiver: Connection, sender: Connection) -> None:
+    """Be the child: send a row for each seed. receiver is the parent's, whose death ends this process, too."""
+    receiver.close()
+    try:
+        for row in rows_of(batch):
+            sender.send(row)
+    except BrokenPipeError:
+        return  # nobody is there to take the rows
 
 
 def _row_of_none(batch: Batch, seed: int, outcome: str, error: str) -> Row:

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ... import __version__
 from ...scenarios.catalogue import SCENARIOS
 from ...scenarios.runner import Batch
+from ..spark.same_code import code_here
 
 BLOCK_SEEDS = 500
 """Seeds of one block: some seconds of work, so that handing it out costs less than 2 %."""
@@ -44,27 +45,49 @@ class Request:
             for name in self.scenarios:
                 yield Block(name, first, count, self.disk, self.policy, self.mutant)
 
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a sweep was asked for when it was begun, and the code that began it, as `code_here` names it."""
+
+    request: Request
+    code: str = field(default_factory=code_here)
+
     def to_json(self) -> str:
         """Return the description that is kept beside the rows."""
-        options = asdict(self)
-        if self.rounds is None:
+        options = asdict(self.request)
+        if self.request.rounds is None:
             del options["rounds"]
-        return json.dumps({"format": FORMAT, "tornlog": __version__, **options}, indent=1)
+        return json.dumps({"format": FORMAT, "tornlog": __version__, "code": self.code, **options}, indent=1)
 
     @classmethod
-    def from_json(cls, text: str) -> "Request":
+    def from_json(cls, text: str) -> "Begun":
         """Read a description. SweepFileError if it is none, or if its rows are another version's."""
         try:
             found: dict[str, Any] = json.loads(text)
             if found.pop("format") != FORMAT:
                 raise SweepFileError(f"format: expected {FORMAT}")
-            version = found.pop("tornlog")
-            request = cls(**{**found, "scenarios": tuple(found["scenarios"])})
+            version, code = found.pop("tornlog"), found.pop("code", "code that nobody noted")
+            request = Request(**{**found, "scenarios": tuple(found["scenarios"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SweepFileError(f"not the description of a sweep: {error}") from error
         if version != __version__:
             raise SweepFileError(f"tornlog: the sweep was begun by {version}, this is {__version__}")
-        return request
+        return cls(request, code)
+
+    def require_same(self, request: Request) -> None:
+        """Raise SweepFileError unless a request is this one, and the code here that which began it.
+
+        Rows of the same seeds are equal only where the code is, and a version does not tell one code from another.
+        """
+        if self.request != request:
+            raise SweepFileError("it holds a sweep of other seeds or with other options")
+        here = code_here()
+        if self.code != here:
+            raise SweepFileError(
+                f"the sweep was begun by {self.code}, this is {here}: the same seeds may be other runs now, and their"
+                " rows would be mixed. Begin a new one elsewhere"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..percentiles import nearest_ranks
+from ..shares import bounds
 from .table import Table
 
 Row = dict[str, Any]
@@ -70,6 +71,7 @@ class Summed:
                 "violated": counts["violated"],
                 "other": counts.total() - counts["held"] - counts["violated"],
                 "pass_rate": counts["held"] / counts.total(),
+                **dict(zip(("rate_low", "rate_high"), bounds(counts["held"], counts.total()), strict=True)),
             }
             for run, counts in sorted(self._outcomes.items(), key=lambda pair: _null_first(pair[0]))
         ]

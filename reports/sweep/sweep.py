@@ -11,7 +11,7 @@ from ...scenarios.failures.failure import Failure
 from ...scenarios.failures.shrink import shrunk_within
 from ..spark.engine import Engine
 from .rarity import COLUMNS
-from .request import Request, SweepFileError
+from .request import Request
 from .rounds import rounds_of
 from .table import Table
 from .work import Done, do_block
@@ -62,14 +62,26 @@ def sweep(
 ) -> Progress:
     """Give every seed its row; stop_after: that many failures, or a few more, and then no further.
 
-    Raises SweepFileError if the place holds another sweep.
+    Blocks whose rows are there, and whole, are not done again. Raises SweepFileError if the place holds another sweep,
+    or one that other code began, or that is at work.
     """
-    known = table.request()
-    if known is not None and known != request:
-        raise SweepFileError(f"{table.place} holds a sweep of other seeds or with other options")
-    if known is None:
-        table.begin(request)
-    finished = table.finished()
+    with table.held():
+        begun = table.begun()
+        if begun is None:
+            table.begin(request)
+        else:
+            begun.require_same(request)
+        return _sweep(request, table, engine, stop_after, on_progress)
+
+
+def _sweep(
+    request: Request,
+    table: Table,
+    engine: Engine,
+    stop_after: int | None,
+    on_progress: Callable[[Progress], None],
+) -> Progress:
+    finished = table.files(every_page=True).whole
     progress = Progress(request.seeds)
     for blocks in rounds_of(request, partial(table.rows_of, columns=COLUMNS)):
         todo = [block for block in blocks if block.file_name not in finished]

@@ -12,6 +12,8 @@ def seeds_in(seeds: str | None, seed: int | None) -> range | None:
     if seed is not None:
         if seeds is not None:
             raise typer.BadParameter("expected --seed or --seeds, found both", param_hint="--seed")
+        if seed < 0:
+            raise typer.BadParameter(f"expected a number from 0 on, found {seed}", param_hint="--seed")
         return range(seed, seed + 1)
     if seeds is None:
         return None
@@ -20,20 +22,22 @@ def seeds_in(seeds: str | None, seed: int | None) -> range | None:
         found = range(int(first or 0), int(last))
     except ValueError as error:
         raise typer.BadParameter(f"expected N or A:B, found {seeds}", param_hint="--seeds") from error
+    if found.start < 0:
+        raise typer.BadParameter(f"expected numbers from 0 on, found {seeds}", param_hint="--seeds")
     if not found:
         raise typer.BadParameter(f"expected at least one seed, found {seeds}", param_hint="--seeds")
     return found
 
 
-def seconds_in(text: str) -> float:
-    """Return the seconds in a time such as 30s, 5m or 1h."""
+def seconds_in(text: str, option: str = "--time") -> float:
+    """Return the seconds in a time such as 30s, 5m or 1h, which was given with an option."""
     unit = _UNITS.get(text[-1:])
     try:
         found = float(text[:-1]) * unit if unit else float(text)
     except ValueError as error:
         raise typer.BadParameter(
-            f"expected a time such as 30s or 5m, found {text}", param_hint="--time"
+            f"expected a time such as 30s or 5m, found {text}", param_hint=option
         ) from error
     if not (found > 0 and isfinite(found)):
-        raise typer.BadParameter(f"expected more than 0 and an end, found {text}", param_hint="--time")
+        raise typer.BadParameter(f"expected more than 0 and an end, found {text}", param_hint=option)
     return found

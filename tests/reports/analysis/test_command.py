@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
@@ -29,7 +30,8 @@ def test_an_analysis_is_a_document_and_files(sweep_of: Any, tmp_path: Path) -> N
     assert [Path(path).exists() for path in document["files"]] == [True] * 5
     page = Path(document["report"])
     assert page == out / "report.html"
-    assert "1 of 2 seeds broke a promise" in page.read_text()
+    assert "Every promise held in 1 seed" in page.read_text(), "a mutant's breaches are no news of the store"
+    assert "1 of 1 seed of mutants broke a promise" in page.read_text()
 
 
 def test_the_terminal_has_sums_and_what_broke(sweep_of: Any) -> None:
@@ -47,8 +49,8 @@ def test_the_terminal_has_sums_and_what_broke(sweep_of: Any) -> None:
     for line in (
         "4 rows",
         "pass rates of the store as it is",
-        "a 3 1 0 66.66",
-        "a xfs pct 66.66",
+        "a 3 1 0 66.66 (25.35-92.18)",
+        "a xfs pct 66.66 (25.35-92.18)",
         "pass rates of mutants",
         "m DUR 1 1.0 1 of 1 1",
         "mark index rolls 12 1",
@@ -70,3 +72,33 @@ def test_without_spark_there_is_no_analysis(sweep_of: Any) -> None:
 
     assert result.exit_code == 2
     assert "done by Spark" in result.output
+
+
+def test_rows_that_cannot_be_read_are_named_and_not_counted_and_exit_3(sweep_of: Any, tmp_path: Path) -> None:
+    place = Path(sweep_of({}, {}, {}, {}))
+    first, second, third, _ = sorted((place / "rows").iterdir())
+    first.write_bytes(b"")
+    second.write_bytes(second.read_bytes()[:-9])
+    column = pq.read_metadata(third).row_group(0).column(0)
+    raw = bytearray(third.read_bytes())
+    raw[column.dictionary_page_offset + column.total_compressed_size - 1] ^= 1
+    third.write_bytes(raw)
+    result = invoke(
+        place, "--master", "local[1]", "--json", tmp_path / "found.json", "--out", tmp_path / "out"
+    )
+    document = json.loads((tmp_path / "found.json").read_text())
+
+    assert result.exit_code == 3
+    (described,) = document["sweeps"]
+    assert [one["file"] for one in described["damaged"]] == [
+        f"rows/{one.name}" for one in (first, second, third)
+    ]
+    assert document["rows"] == 1
+    for one in (first, second, third):
+        assert f"{one}: " in result.stderr
+    assert "3 files of rows damaged" in (tmp_path / "out" / "report.html").read_text()
+    for one in (place / "rows").iterdir():
+        one.write_bytes(b"PAR1")
+    result = invoke(place)
+    assert result.exit_code == 2
+    assert "has no rows yet" in result.output

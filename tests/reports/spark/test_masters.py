@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.reports.spark.masters import is_in_this_environment, is_on_this_machine
+from tornlog.reports.spark.masters import is_in_this_environment, is_master, is_on_this_machine
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,21 @@ def test_a_masters_work_is_done_here_on_this_machine_or_elsewhere(
 ) -> None:
     assert is_in_this_environment(master) is in_this_environment
     assert is_on_this_machine(master) is on_this_machine
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        *("local", "local[4]", "local[*]", "local[2,3]", "local[*, 3]", "local-cluster[2,1,1024]", "yarn"),
+        *("spark://head:7077", "spark://one:7077,two:7077", "k8s://https://api:6443"),
+    ],
+)
+def test_what_spark_takes_for_a_master_is_one(master: str) -> None:
+    assert is_master(master)
+
+
+@pytest.mark.parametrize(
+    "master", ["nonsense", "", "local[]", "local[0]", "local[x]", "spark://head", "in-process"]
+)
+def test_what_spark_takes_for_none_is_none(master: str) -> None:
+    assert not is_master(master)

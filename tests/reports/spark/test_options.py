@@ -23,6 +23,12 @@ def test_a_property_is_a_key_and_a_value(text: str) -> None:
         pass
 
 
+def test_what_is_no_master_is_told_without_a_spark() -> None:
+    with pytest.raises(typer.BadParameter, match="found nonsense") as caught, session_for("nonsense"):
+        pass
+    assert caught.value.param_hint == "--master"
+
+
 def test_what_is_not_there_to_be_shipped_is_the_users_to_mend(tmp_path: Path) -> None:
     missing = str(tmp_path / "tornlog.whl")
     with (

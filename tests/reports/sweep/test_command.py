@@ -97,10 +97,19 @@ def test_a_guided_sweep_has_as_many_seeds_and_leaves_what_replays(invoke: Any, t
         ("--seeds", "5", "--disk", "no-such"),
         ("--seeds", "5", "--mutant", "no-such"),
         ("--seeds", "5", "--stop-after", "0"),
+        ("--seeds", "-1:3"),
     ],
 )
 def test_what_cannot_be_meant_exits_2(invoke: Any, arguments: tuple[str, ...]) -> None:
     assert invoke(*arguments).exit_code == 2
+
+
+def test_a_time_that_cannot_be_meant_is_told_by_its_own_option(invoke: Any) -> None:
+    result = invoke("--seeds", 3, "--shrink", "0s")
+
+    assert result.exit_code == 2
+    assert "--shrink" in result.output
+    assert "--time" not in result.output
 
 
 def test_a_place_that_holds_another_sweep_exits_2(invoke: Any) -> None:

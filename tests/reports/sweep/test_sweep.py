@@ -1,20 +1,25 @@
 """Every seed gets its row once, however often a sweep is begun, and failures end up small."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from tornlog.reports.spark.engine import InProcess
+from tornlog.reports.spark.same_code import code_here
 from tornlog.reports.sweep.rarity import COLUMNS
-from tornlog.reports.sweep.request import Request, SweepFileError
+from tornlog.reports.sweep.request import Begun, Request, SweepFileError
 from tornlog.reports.sweep.rounds import rounds_of
 from tornlog.reports.sweep.rows import SCHEMA
 from tornlog.reports.sweep.sweep import Progress, shrunk_failures, smallest_failures, sweep
-from tornlog.reports.sweep.table import Table
+from tornlog.reports.sweep.table import Files, Table
 from tornlog.reports.sweep.work import do_block
 from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.failures.replay import replay
@@ -109,7 +114,7 @@ def test_a_guided_sweep_that_was_killed_goes_on_and_comes_to_the_same_table(
     assert progress.is_complete
     assert 0 < progress.done_before < progress.done_before + progress.done == 80
     assert rows(table).equals(rows(whole))
-    assert table.finished() == whole.finished()
+    assert table.files() == whole.files()
     places = list(zip(*(rows(table)[name].to_pylist() for name in ("scenario", "seed")), strict=True))
     assert len(set(places)) == len(places) == 80
 
@@ -138,18 +143,117 @@ def test_a_failure_that_was_steered_to_replays_without_knowing_of_that(
 
 
 def test_only_a_guided_sweep_speaks_of_rounds(request_of: RequestOf) -> None:
-    assert "rounds" not in request_of().to_json()
+    assert "rounds" not in Begun(request_of()).to_json()
     guided = request_of(rounds=3)
-    assert Request.from_json(guided.to_json()) == guided != request_of()
+    assert Begun.from_json(Begun(guided).to_json()).request == guided != request_of()
 
 
-def test_a_file_that_was_not_finished_counts_for_nothing(table: Table, request_of: RequestOf) -> None:
+def test_a_file_that_was_not_finished_counts_for_nothing_and_goes(
+    table: Table, request_of: RequestOf
+) -> None:
     table.begin(request_of())
-    (Path(table.place) / "rows" / ".rollover-at-a-crash-0000000000-4.parquet.aside").write_bytes(b"PAR1")
+    rows_at = Path(table.place) / "rows"
+    orphan = rows_at / f".rollover-at-a-crash-0000000000-4.parquet.{'0' * 32}"
+    orphan.write_bytes(b"PAR1")
 
-    assert table.finished() == set()
+    assert table.files() == Files()
     sweep(request_of(), table, InProcess())
     assert table.read().num_rows == 20
+    assert not orphan.exists()
+    assert len(list(rows_at.iterdir())) == 6
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flipped(path: Path) -> None:
+    column = pq.read_metadata(path).row_group(0).column(0)
+    raw = bytearray(path.read_bytes())
+    raw[column.dictionary_page_offset + column.total_compressed_size - 1] ^= 1
+    path.write_bytes(raw)
+
+
+def of_fewer_seeds(path: Path) -> None:
+    pq.write_table(pq.read_table(path).slice(1), path)
+
+
+def of_other_columns(path: Path) -> None:
+    pq.write_table(pq.read_table(path).drop(["digest"]), path)
+
+
+@pytest.mark.parametrize("damage", [cut, emptied, flipped, of_fewer_seeds, of_other_columns])
+def test_a_damaged_file_of_rows_is_named_and_made_again(
+    table: Table, request_of: RequestOf, damage: Callable[[Path], None]
+) -> None:
+    sweep(request_of(), table, InProcess())
+    before, whole = rows(table), table.files()
+    damaged = Path(table.place) / "rows" / sorted(whole.whole)[1]
+    damage(damaged)
+
+    found = table.files(every_page=True)
+    assert (set(found.damaged), found.whole) == ({damaged.name}, whole.whole - {damaged.name})
+    assert found.damaged[damaged.name]
+    progress = sweep(request_of(), table, InProcess())
+    assert (progress.done_before, progress.done) == (16, 4)
+    assert rows(table).equals(before)
+
+
+def test_a_file_that_is_no_blocks_is_damage_and_is_not_read(table: Table, request_of: RequestOf) -> None:
+    sweep(request_of(), table, InProcess())
+    (Path(table.place) / "rows" / "notes.txt").write_text("seen by hand")
+
+    assert set(table.files().damaged) == {"notes.txt"}
+    assert table.read().num_rows == 20
+
+
+def test_a_sweep_that_other_code_of_this_version_began_is_refused(
+    table: Table, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep(request_of(4), table, InProcess())
+    described = Path(table.place) / "sweep.json"
+    text = described.read_text()
+    described.write_text(text.replace(code_here(), "tornlog 0.1.0 (0123456789abcdef)"))
+
+    with pytest.raises(
+        SweepFileError, match=r"begun by tornlog 0\.1\.0 \(0123456789abcdef\), this is tornlog"
+    ):
+        sweep(request_of(4), table, InProcess())
+    described.write_text(text.replace(f'"code": "{code_here()}",', ""))
+    with pytest.raises(SweepFileError, match="code that nobody noted"):
+        sweep(request_of(4), table, InProcess())
+
+
+def test_rows_without_a_description_are_nobodys(table: Table, request_of: RequestOf) -> None:
+    sweep(request_of(4), table, InProcess())
+    (Path(table.place) / "sweep.json").unlink()
+
+    with pytest.raises(SweepFileError, match=r"sweep\.json is gone"):
+        sweep(request_of(4), table, InProcess())
+
+
+def test_a_place_where_a_sweep_is_at_work_is_left_alone(table: Table, request_of: RequestOf) -> None:
+    sweep(request_of(4), table, InProcess())
+    lines = """
+        import sys
+        from tornlog.reports.sweep.table import Files, Table
+
+        with Table(sys.argv[1]).held():
+            print("held", flush=True)
+            sys.stdin.read()
+    """
+    command = [sys.executable, "-c", dedent(lines), table.place]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(SweepFileError, match=f"another sweep is at work there, process {other.pid}"):
+            sweep(request_of(4), table, InProcess())
+        other.kill()
+    assert sweep(request_of(4), table, InProcess()).done_before == 8, "a death gives the place back"
 
 
 def test_a_place_with_another_sweep_is_left_alone(table: Table, request_of: RequestOf) -> None:
@@ -200,11 +304,11 @@ def test_progress_sums_what_blocks_came_to() -> None:
 )
 def test_what_is_no_description_of_a_sweep_is_refused(text: str, message: str) -> None:
     with pytest.raises(SweepFileError, match=message):
-        Request.from_json(text)
+        Begun.from_json(text)
 
 
 def test_a_sweep_that_another_version_began_is_refused(request_of: RequestOf) -> None:
-    text = request_of().to_json()
-    assert Request.from_json(text) == request_of()
+    text = Begun(request_of()).to_json()
+    assert Begun.from_json(text).request == request_of()
     with pytest.raises(SweepFileError, match=r"the sweep was begun by 0\.0\.9"):
-        Request.from_json(text.replace('"tornlog": "0.1.0"', '"tornlog": "0.0.9"'))
+        Begun.from_json(text.replace('"tornlog": "0.1.0"', '"tornlog": "0.0.9"'))
