@@ -20,6 +20,8 @@ from .segments.segment import Segment
 from .segments.segment_queue import SegmentQueue
 from .world import World
 
+_HOLE_ENTRIES_MAX = 1024
+
 
 class QueueSegments(SegmentQueue):
     """The files of one queue. All of them can be rebuilt from the log, so none that a crash spoilt is worth keeping."""
@@ -245,6 +247,26 @@ class ConsumeQueue:
             return None
         position = logic_offset - segment.base_offset
         return decode_entry(segment.file.view(position, position + ENTRY_BYTES), 0)
+
+    def index_of(self, physical_offset: int) -> int | None:
+        """Return the index of the entry with that phyOffset, None if there is none or the entries do not rise.
+
+        Positions are not looked at, for recovery has not set them; a longer run of entries that are none ends the row.
+        """
+        low, high = 0, sum(segment.size_bytes for segment in self.queue.segments) // ENTRY_BYTES
+        begin = self.queue.segments[0].base_offset // ENTRY_BYTES if high else 0
+        while low < high:
+            at = middle = (low + high) // 2
+            stop = min(high, middle + _HOLE_ENTRIES_MAX)
+            while at < stop and (entry := self.entry(begin + at)) is not None and not is_valid(entry):
+                at += 1
+            if at == stop or entry is None or entry.physical_offset > physical_offset:
+                high = middle
+            elif entry.physical_offset == physical_offset:
+                return begin + at
+            else:
+                low = at + 1
+        return None
 
     def unit_at(self, tags_code: int) -> ExtUnit | None:
         """Return the unit that an entry's tagsCode leads to, None if it leads to none that is there."""

@@ -1,19 +1,22 @@
 """From a store time to a queue offset: RocketMQ's getOffsetInQueueByTime, to the letter.
 
-It is the *nearest* message, not the first at or after the time, and the segment is picked by the file's mtime.
+It is the *nearest* message, not the first at or after the time, and the segment is picked by the file's mtime. An entry
+without a record, which ends RocketMQ's search at 0, is passed over.
 """
 
 from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
-from .formats.consume_queue import ENTRY_BYTES, decode_entry
+from .formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from .segments.segment import Segment
 from .world import Files
+
+_GONE = -1
 
 
 def offset_by_time(
     files: Files, commit_log: CommitLog, queue: ConsumeQueue, timestamp_ms: int, log_limit: int
 ) -> int:
-    """Return the queue offset of the message stored nearest to timestamp_ms; 0 if there is none or it is unreadable."""
+    """Return the queue offset of the message stored nearest to timestamp_ms; 0 if there is none."""
     segment = _segment_by_time(files, queue, timestamp_ms)
     if segment is None:
         return 0
@@ -24,19 +27,21 @@ def offset_by_time(
     left_ms = right_ms = -1
     while high >= low:
         middle = (low + high) // (2 * ENTRY_BYTES) * ENTRY_BYTES
-        entry = decode_entry(segment.file.view(middle, middle + ENTRY_BYTES), 0)
-        if entry.physical_offset < log_min:
-            low, left = middle + ENTRY_BYTES, middle
-            continue
-        record = commit_log.record_at(entry.physical_offset, log_limit)
-        if record is None:
-            return 0
-        if record.store_timestamp_ms == timestamp_ms:
-            return (segment.base_offset + middle) // ENTRY_BYTES
-        if record.store_timestamp_ms > timestamp_ms:
-            high, right, right_ms = middle - ENTRY_BYTES, middle, record.store_timestamp_ms
+        found = middle
+        while (
+            record_ms := _stored_ms(commit_log, segment, found, log_min, log_limit)
+        ) is None and found < high:
+            found += ENTRY_BYTES  # a hole: what is behind it says on which side to go on
+        if record_ms is None:
+            high = middle - ENTRY_BYTES
+        elif record_ms == _GONE:
+            low, left = found + ENTRY_BYTES, found
+        elif record_ms == timestamp_ms:
+            return (segment.base_offset + found) // ENTRY_BYTES
+        elif record_ms > timestamp_ms:
+            high, right, right_ms = middle - ENTRY_BYTES, found, record_ms
         else:
-            low, left, left_ms = middle + ENTRY_BYTES, middle, record.store_timestamp_ms
+            low, left, left_ms = found + ENTRY_BYTES, found, record_ms
     if left_ms == -1:
         nearest = right
     elif right_ms == -1 or timestamp_ms - left_ms <= right_ms - timestamp_ms:
@@ -44,6 +49,17 @@ def offset_by_time(
     else:
         nearest = right
     return max(0, (segment.base_offset + nearest)) // ENTRY_BYTES
+
+
+def _stored_ms(commit_log: CommitLog, segment: Segment, at: int, log_min: int, log_limit: int) -> int | None:
+    """Return the store time of an entry's record, _GONE if it has left the log, None if there is none."""
+    entry = decode_entry(segment.file.view(at, at + ENTRY_BYTES), 0)
+    if not is_valid(entry):
+        return None
+    if entry.physical_offset < log_min:
+        return _GONE
+    record = commit_log.record_at(entry.physical_offset, log_limit)
+    return None if record is None else record.store_timestamp_ms
 
 
 def _segment_by_time(files: Files, queue: ConsumeQueue, timestamp_ms: int) -> Segment | None:

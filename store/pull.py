@@ -6,7 +6,7 @@ from .commit_log import CommitLog
 from .config import StoreConfig
 from .consume_queue import ConsumeQueue
 from .filters.message_filter import MessageFilter
-from .formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry
+from .formats.consume_queue import BLANK_ENTRY, ENTRY_BYTES, decode_entry
 from .formats.consume_queue_ext import ADDRESS_MAX
 from .get_result import GetMessageResult, GetMessageStatus
 from .marks import hit
@@ -50,41 +50,50 @@ class Puller:
         wanted: MessageFilter,
         log_limit: int,
     ) -> None:
-        """Walk the entries of one segment, at least 800 of them, until the answer is full."""
+        """Walk the entries of one segment, at least 800 of them, until the answer is full.
+
+        An entry without a record, be it blank or one whose record is gone, costs nothing but itself: what lies behind
+        it in the same segment of the log is there. Only of what retention has removed, all that the log no longer
+        begins with is passed over without a look.
+        """
         in_memory_bytes = self._config.access_message_in_memory_max_bytes
-        begin, skip_until, total_bytes, last = result.next_begin_offset, 0, 0, 0
+        begin, removed_to, total_bytes, last = result.next_begin_offset, 0, 0, 0
         matches_queue, reads_records = wanted.matches_queue, wanted.reads_records
         scan_bytes = min(len(raw), max(_SCAN_BYTES_MIN, ENTRY_BYTES * max_messages))
         scanned = 0
         for at in range(0, scan_bytes, ENTRY_BYTES):
-            entry = decode_entry(raw, at)
-            last = entry.physical_offset
-            if entry.physical_offset >= skip_until:
-                in_disk = log_limit - entry.physical_offset > in_memory_bytes
-                if self._is_full(len(result.records), total_bytes, entry, max_messages, in_disk=in_disk):
+            physical_offset, size_bytes, tags_code = decode_entry(raw, at)
+            if not 0 < size_bytes < BLANK_ENTRY.size_bytes:
+                if not result.records:
+                    result.status = GetMessageStatus.MESSAGE_WAS_REMOVING
+            elif physical_offset >= removed_to:
+                last = physical_offset
+                in_disk = log_limit - physical_offset > in_memory_bytes
+                end_bytes = total_bytes + size_bytes
+                if self._is_full(len(result.records), end_bytes, max_messages, in_disk=in_disk):
                     break
-                tags_code: int | None = entry.tags_code
+                matched_code: int | None = tags_code
                 unit = None
-                if entry.tags_code <= ADDRESS_MAX:
-                    unit = queue.unit_at(entry.tags_code)
-                    tags_code = None if unit is None else unit.tags_code
-                if matches_queue(tags_code, unit):
-                    record = self._commit_log.record_bytes(entry.physical_offset, entry.size_bytes, log_limit)
+                if tags_code <= ADDRESS_MAX:
+                    unit = queue.unit_at(tags_code)
+                    matched_code = None if unit is None else unit.tags_code
+                if matches_queue(matched_code, unit):
+                    record = self._commit_log.record_bytes(physical_offset, size_bytes, log_limit)
                     if record is None:
                         if not result.records:
                             result.status = GetMessageStatus.MESSAGE_WAS_REMOVING
-                        segment_bytes = self._commit_log.queue.segment_bytes
-                        skip_until = (entry.physical_offset // segment_bytes + 1) * segment_bytes
+                        log_min_offset = self._commit_log.queue.min_offset
+                        if physical_offset < log_min_offset:
+                            removed_to = log_min_offset
                     elif reads_records and not wanted.matches_record(record):
                         if not result.records:
                             result.status = GetMessageStatus.NO_MATCHED_MESSAGE
                     else:
                         result.records.append(record)
                         result.queue_offsets.append(begin + at // ENTRY_BYTES)
-                        result.physical_offsets.append(entry.physical_offset)
-                        total_bytes += entry.size_bytes
+                        result.physical_offsets.append(physical_offset)
+                        total_bytes = end_bytes
                         result.status = GetMessageStatus.FOUND
-                        skip_until = 0
                 elif not result.records:
                     result.status = GetMessageStatus.NO_MATCHED_MESSAGE
             scanned = at // ENTRY_BYTES + 1
@@ -92,10 +101,8 @@ class Puller:
         result.fall_behind_bytes = log_limit - last
         result.suggest_pulling_from_slave = result.fall_behind_bytes > in_memory_bytes
 
-    def _is_full(
-        self, count: int, total_bytes: int, entry: QueueEntry, max_messages: int, *, in_disk: bool
-    ) -> bool:
-        """Return whether the answer must end before this entry; never before the first record."""
+    def _is_full(self, count: int, end_bytes: int, max_messages: int, *, in_disk: bool) -> bool:
+        """Return whether the answer must end before an entry that would make it end_bytes; never before the first."""
         if count == 0:
             return False
         if count >= max_messages:
@@ -107,7 +114,7 @@ class Puller:
         else:
             bytes_max = config.max_transfer_bytes_on_message_in_memory
             count_max = config.max_transfer_count_on_message_in_memory
-        return total_bytes + entry.size_bytes > bytes_max or count >= count_max
+        return end_bytes > bytes_max or count >= count_max
 
 
 def _refusal(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] | None:

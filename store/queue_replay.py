@@ -1,5 +1,8 @@
 """Brings one consume queue to exactly what the log says, writing only what differs."""
 
+from bisect import bisect_right
+from typing import NamedTuple
+
 from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .formats.consume_queue import (
@@ -16,6 +19,8 @@ from .marks import hit
 
 _CHUNK_ENTRIES = 4096
 """Entries of one queue that are held back, to be compared and written in one piece."""
+_GAP_ENTRIES_MAX = 4096
+"""How many numbers two records that follow one another may leave out, however little room the log has for them."""
 
 
 class EarlierEntriesMissing(Exception):
@@ -26,21 +31,42 @@ class RecordMisplaced(Exception):
     """A record's place in its queue is further away than the log before it has room for."""
 
 
+class Misplaced(NamedTuple):
+    """A record whose queueOffset is not its place in its queue."""
+
+    physical_offset: int
+    place: int
+    """Where its entry is; of one that has none, where the next one had to be."""
+    queue_offset: int
+
+
+class _Doubted(NamedTuple):
+    """A record that does not come next in its queue by what it says, until more is known of it."""
+
+    queue_offset: int
+    physical_offset: int
+    size_bytes: int
+    tags_code: int
+
+
 class SkippedRanges:
     """Stretches of the log that a damaged record made unreadable; entries into them are all that is left of them."""
 
     def __init__(self) -> None:
-        self._ranges: list[tuple[int, int]] = []
+        self._starts: list[int] = []
+        self._ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
-        """Note one stretch, [start, end)."""
-        self._ranges.append((start, end))
+        """Note one stretch, [start, end), behind those that are noted."""
+        self._starts.append(start)
+        self._ends.append(end)
 
     def hold(self, entry: QueueEntry | None) -> bool:
         """Return whether an entry points into one of them."""
         if entry is None or not is_valid(entry):
             return False
-        return any(start <= entry.physical_offset < end for start, end in self._ranges)
+        number = bisect_right(self._starts, entry.physical_offset) - 1
+        return number >= 0 and entry.physical_offset < self._ends[number]
 
 
 def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
@@ -48,10 +74,27 @@ def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
 
     A queue may begin with blank entries that never had records, as one has that was made in the middle.
     """
-    if 0 <= record.queue_offset <= 1 + _records_in(record.physical_offset):
+    queue_offset = record.queue_offset
+    if 0 <= queue_offset <= 1 + _records_in(record.physical_offset):
         return True
     queue = queues.find(record.topic, record.queue_id)
-    return queue is not None and record.queue_offset > 0 and _is_there(queue.entry(record.queue_offset - 1))
+    if queue is None or queue_offset < 0:
+        return False
+    before = queue.entry(queue_offset - 1)
+    reaches_it = before is not None and _is_there(before) and before.physical_offset < record.physical_offset
+    return reaches_it or _leads_to(queue.entry(queue_offset), record)
+
+
+def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
+    """Return the place of a queue's first record in a scan: where an entry leads to it, else as it says itself.
+
+    No checksum covers queueOffset, and an entry that has the record's place and size has not come about by chance.
+    """
+    queue = queues.find(record.topic, record.queue_id)
+    if queue is None or _leads_to(queue.entry(record.queue_offset), record):
+        return record.queue_offset
+    found = queue.index_of(record.physical_offset)
+    return found if found is not None and _leads_to(queue.entry(found), record) else record.queue_offset
 
 
 def _records_in(log_bytes: int) -> int:
@@ -60,15 +103,23 @@ def _records_in(log_bytes: int) -> int:
 
 
 class QueueReplay:
-    """The records of one queue, in log order, laid over the queue's entries."""
+    """The records of one queue, in log order, laid over the queue's entries.
+
+    A record that says another queueOffset than the one that comes next waits for the next record of its queue: who goes
+    on from what it says vouches for a gap, as 4.9.8 leaves one, and who goes on as if nothing had happened shows that
+    its number alone is wrong. Where that says nothing, an old entry that leads to the record does, and without one
+    a gap must fit into the log that lies before it.
+    """
 
     __slots__ = (
+        "_doubted",
         "_pending",
         "_pending_at",
         "_scanned_from",
         "_skipped",
         "changed",
         "first",
+        "misplaced",
         "next",
         "queue",
         "write_again",
@@ -93,6 +144,9 @@ class QueueReplay:
         self.changed = 0
         self.write_again = write_again
         """Whether entries are written even where they are in the page cache already: the disk may not have them."""
+        self.misplaced: list[Misplaced] = []
+        """Records that are not where they say, or nowhere, as far as is known."""
+        self._doubted: _Doubted | None = None
         self._skipped = skipped
         self._pending = bytearray()
         self._pending_at = first.queue_offset
@@ -129,7 +183,11 @@ class QueueReplay:
         queue_offset, row = first.queue_offset, self.queue.queue
         begin, end = self._row_bounds()
         last = self._last_into_damage(min(queue_offset, end))
-        if last is not None and queue_offset - last[0] > _records_in(first.physical_offset - last[1]):
+        if (
+            last is not None
+            and queue_offset - last[0] > _records_in(first.physical_offset - last[1])
+            and not _leads_to(self.queue.entry(queue_offset), first)
+        ):
             raise RecordMisplaced
         if last is None and not begin <= queue_offset < end:
             row.remove_all()
@@ -179,23 +237,52 @@ class QueueReplay:
                 hit("hole in a queue")
                 self._place(index, BLANK_ENTRY_BYTES)
 
-    def add(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
-        """Take the next record; False if its place is taken by an earlier one, or too far away to be its own."""
-        if queue_offset != self.next:
-            if queue_offset < self.next or not self._has_room(queue_offset, physical_offset):
-                return False
-            self._bridge(queue_offset)
+    def add(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
+        """Take the next record."""
+        if queue_offset != self.next or self._doubted is not None:
+            doubted, self._doubted = self._doubted, None
+            if doubted is not None:
+                self._settle(doubted, queue_offset)
+            if queue_offset != self.next:
+                self._doubted = _Doubted(queue_offset, physical_offset, size_bytes, tags_code)
+                return
         self._pending += encode_entry(physical_offset, size_bytes, tags_code)
         self.next = queue_offset + 1
         if not queue_offset % _CHUNK_ENTRIES:
             self._write()
-        return True
 
-    def _has_room(self, queue_offset: int, physical_offset: int) -> bool:
-        """Return whether the log has room for as many records as are missing up to a queue offset, and for one more."""
+    def _settle(self, doubted: _Doubted, following: int | None) -> None:
+        """Give a doubted record its place, or none; following is the next one's queueOffset, None if there is none."""
         self._write()
+        place = self._place_of(doubted, following)
+        if place != doubted.queue_offset:
+            expected = self.next if place is None else place
+            self.misplaced.append(Misplaced(doubted.physical_offset, expected, doubted.queue_offset))
+        if place is not None:
+            self._bridge(place)
+            self._pending += encode_entry(doubted.physical_offset, doubted.size_bytes, doubted.tags_code)
+            self.next = place + 1
+
+    def _place_of(self, doubted: _Doubted, following: int | None) -> int | None:
+        """Return where a doubted record belongs, None if its place is taken, too far away, or not to be known."""
+        said = doubted.queue_offset
+        is_ahead = said > self.next
+        if is_ahead and following == said + 1 and said - self.next <= _GAP_ENTRIES_MAX:
+            return said
+        if following == self.next + 1:
+            return self.next
+        for place in (said, self.next, -1 if following is None else following - 1):
+            if place >= self.next and _leads_to(self.queue.entry(place), doubted):
+                return place
+        is_passed_by = following is not None and self.next <= following <= said
+        return said if is_ahead and not is_passed_by and self._has_room(doubted) else None
+
+    def _has_room(self, doubted: _Doubted) -> bool:
+        """Return whether the log has room for as many records as are missing in front of one, and for itself."""
         last = self.queue.entry(self.next - 1)
-        return last is None or queue_offset - self.next <= _records_in(physical_offset - last.physical_offset)
+        return last is None or doubted.queue_offset - self.next <= _records_in(
+            doubted.physical_offset - last.physical_offset
+        )
 
     def kept_code(self, record: ScannedRecord, tags_code: int) -> int:
         """Return the code to add a record with: its tagsCode, or the address of its unit that its entry has already."""
@@ -223,6 +310,8 @@ class QueueReplay:
 
     def end(self) -> None:
         """Write the rest, and forget every entry behind the last record."""
+        if self._doubted is not None:
+            self._settle(self._doubted, None)
         self._write()
         end = self.next
         while self._skipped.hold(self.queue.entry(end)):
@@ -257,6 +346,11 @@ def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRan
     if entry is None or not _is_there(entry):
         return False
     return is_blank(entry) or entry.physical_offset < log_offset or skipped.hold(entry)
+
+
+def _leads_to(entry: QueueEntry | None, record: ScannedRecord | _Doubted) -> bool:
+    """Return whether an entry has a record's place in the log, and its size."""
+    return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
 
 
 def _is_there(entry: QueueEntry | None) -> bool:

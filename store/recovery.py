@@ -16,22 +16,25 @@ from .errors import CorruptFileError
 from .formats.delay_level import entry_tags_code
 from .formats.index_key import MAYBE_KEYED
 from .formats.message import BLANK_BYTES, TRANSACTION_MASK
-from .formats.scan import ScannedRecord, scan_records
+from .formats.scan import ScannedRecord, behind_damage, scan_records
 from .index.index_recovery import IndexRecovery
 from .light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
 from .marks import hit
 from .queue_replay import (
     EarlierEntriesMissing,
+    Misplaced,
     QueueReplay,
     RecordMisplaced,
     SkippedRanges,
     can_be_first,
     keep_trusted_entries,
+    witnessed_first,
 )
 from .segments.segment import Segment
 from .segments.segment_queue import SegmentQueue
 
 _NOWHERE = _NEVER = 1 << 63
+_QUEUE_OFFSET_AT = 20
 _SEGMENTS_AFTER_CLEAN_EXIT = 3
 """How many segments at the end a clean exit does not vouch for: another system may have written the marker."""
 
@@ -133,10 +136,10 @@ class Recovery:
         except CorruptFileError:
             return None
 
-    def _records(self, segment: Segment) -> Iterator[ScannedRecord]:
+    def _records(self, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
         return scan_records(
             segment.file.view(0, segment.size_bytes),
-            0,
+            start,
             segment.size_bytes,
             file=segment.file.path,
             base_offset=segment.base_offset,
@@ -176,19 +179,34 @@ class Recovery:
         report = self._report
         report.start_offset = report.end_offset = segments[first].base_offset
         for number, segment in enumerate(segments[first:], first):
-            report.end_offset = segment.base_offset
-            try:
-                self._scan_segment(segment, whole_log=first == 0)
-            except CorruptFileError as error:
-                if number >= trusted:
-                    return error
-                hit("trusted damage")
-                report.findings.append(error)
-                self._skipped.add(report.end_offset, segment.end_offset)
+            at: int | None = 0
+            while at is not None:
+                report.end_offset = segment.base_offset + at
+                try:
+                    self._scan_segment(segment, at, whole_log=first == 0)
+                    at = None
+                except CorruptFileError as error:
+                    if number >= trusted:
+                        return error
+                    hit("trusted damage")
+                    report.findings.append(error)
+                    at = self._pass_damage(segment, report.end_offset)
         return None
 
-    def _scan_segment(self, segment: Segment, *, whole_log: bool) -> None:
-        """Lay one segment's records over their queues. Raises CorruptFileError at the first that does not check."""
+    def _pass_damage(self, segment: Segment, offset: int) -> int | None:
+        """Note damage at a log offset as passed over; return where the segment goes on, None if it does not."""
+        behind = behind_damage(
+            segment.file.view(0, segment.size_bytes), offset - segment.base_offset, segment.base_offset
+        )
+        end = segment.size_bytes if behind is None else behind
+        self._skipped.add(offset, segment.base_offset + end)
+        return behind
+
+    def _scan_segment(self, segment: Segment, start: int, *, whole_log: bool) -> None:
+        """Lay a segment's records over their queues, from position start on.
+
+        Raises CorruptFileError at the first that does not check.
+        """
         report, replays, delays_ms, vouched_ms = (
             self._report,
             self._replays,
@@ -201,10 +219,10 @@ class Recovery:
             index_from, index_record = self.index.start_offset, self.index.dispatch
         if self._unvouched_offset != _NOWHERE:
             vouched_ms = _NEVER  # nothing is left to be noticed
-        physical_offset, size_bytes = segment.base_offset, 0
+        physical_offset, size_bytes = segment.base_offset + start, 0
         records, store_timestamp_ms = 0, report.last_store_timestamp_ms
         try:
-            for record in self._records(segment):
+            for record in self._records(segment, start):
                 (
                     physical_offset,
                     size_bytes,
@@ -228,29 +246,25 @@ class Recovery:
                     tags_code = plain_code = entry_tags_code(topic, properties, store_timestamp_ms, delays_ms)
                     if extended and replay is not None:
                         tags_code = replay.kept_code(record, plain_code)
-                    if replay is None or not replay.add(queue_offset, physical_offset, size_bytes, tags_code):
-                        self._report_unqueued(segment, record, replay)
+                    if replay is not None:
+                        replay.add(queue_offset, physical_offset, size_bytes, tags_code)
                     if light and LIGHT_MARK in properties and is_queued(record):
-                        self._scan_light(segment, record, plain_code, whole_log=whole_log)
+                        self._scan_light(record, plain_code, whole_log=whole_log)
                 records += 1
         finally:
             report.records += records
             report.end_offset = physical_offset + size_bytes
             report.last_store_timestamp_ms = store_timestamp_ms
 
-    def _scan_light(
-        self, segment: Segment, record: ScannedRecord, tags_code: int, *, whole_log: bool
-    ) -> None:
+    def _scan_light(self, record: ScannedRecord, tags_code: int, *, whole_log: bool) -> None:
         """Lay a record over its light queues."""
         for seen in light_records(record, lmq=self._lmq):
             replay = self._replays.get((seen.topic, seen.queue_id))
             if replay is None:
                 replay = self._begin(seen, whole_log=whole_log)
-            code = tags_code if replay is None else replay.kept_code(seen, tags_code)
-            if replay is None or not replay.add(
-                seen.queue_offset, seen.physical_offset, seen.size_bytes, code
-            ):
-                self._report_unqueued(segment, seen, replay)
+            if replay is not None:
+                code = replay.kept_code(seen, tags_code)
+                replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code)
 
     def _end_vouching(self, physical_offset: int) -> None:
         """Note where the log begins of which nobody says that it is durable."""
@@ -259,34 +273,34 @@ class Recovery:
             replay.vouching_ends()
 
     def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay | None:
-        """Begin with the first record of a queue; None if it cannot be that."""
-        if not can_be_first(record, self._queues):
+        """Begin with the first record of a queue; None, and that is reported, if it cannot be that."""
+        queues, place = self._queues, witnessed_first(record, self._queues)
+        if place == record.queue_offset and not can_be_first(record, queues):
+            self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
             return None
-        queue = self._queues.find_or_create(record.topic, record.queue_id)
+        queue = queues.find_or_create(record.topic, record.queue_id)
         write_again = self._unvouched_offset != _NOWHERE
         try:
             replay = QueueReplay(
                 queue,
-                record,
+                record._replace(queue_offset=place),
                 whole_log=whole_log,
                 write_again=write_again,
                 skipped=self._skipped,
                 scanned_from=self._report.start_offset,
             )
         except RecordMisplaced:
+            self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
             return None
         self._replays[record.topic, record.queue_id] = replay
         return replay
 
-    def _report_unqueued(self, segment: Segment, record: ScannedRecord, replay: QueueReplay | None) -> None:
-        """Report a record that no queue can lead to, unless its topic or queue id already says so."""
-        if not is_queued(record):
-            return
-        at = record.physical_offset - segment.base_offset
-        expected = "one that fits the log before it" if replay is None else replay.next
-        self._report.findings.append(
-            CorruptFileError(segment.file.path, at + 20, "queueOffset", expected, record.queue_offset)
-        )
+    def _report_misplaced(self, physical_offset: int, expected: object, found: int) -> None:
+        """Report a record that is not in its queue where it says."""
+        segment = self._log.find(physical_offset)
+        assert segment is not None, physical_offset
+        at = physical_offset - segment.base_offset + _QUEUE_OFFSET_AT
+        self._report.findings.append(CorruptFileError(segment.file.path, at, "queueOffset", expected, found))
 
     # -- cutting -----------------------------------------------------------------------------------
 
@@ -322,7 +336,7 @@ class Recovery:
 
     def finish_queues(self) -> None:
         """Write what the queues lack, cut what they have too much, and set their positions."""
-        report = self._report
+        report, misplaced = self._report, list[Misplaced]()
         for queue in self._queues.all():
             replay = self._replays.get((queue.topic, queue.queue_id))
             if replay is None:
@@ -331,8 +345,11 @@ class Recovery:
                     queue.forget_all()  # nothing expired: what was counted never was
             else:
                 replay.end()
+                misplaced += replay.misplaced
                 report.changed_entries += replay.changed
             queue.correct_min_offset(max(self._log.min_offset, 0))
+        for one in sorted(misplaced):
+            self._report_misplaced(*one)
 
 
 def _ignore(record: ScannedRecord) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from isal.isal_zlib import crc32
 
 from ..errors import CorruptFileError
+from .boundaries import find_record
 from .message import (
     BLANK_BYTES,
     BLANK_MAGIC,
@@ -135,6 +136,22 @@ def scan_records(
         scanned = _scan_carefully(view, at, end, file, base_offset, check_crc)
         yield scanned
         at += scanned.size_bytes
+
+
+def behind_damage(view: memoryview, at: int, base_offset: int) -> int | None:
+    """Return where a whole segment goes on behind a record at position at that does not check, None if nowhere.
+
+    If it is the body alone that is not what its checksum says, where the record says it ends; else at the next record
+    that has a magic and says where it lies. What is there is not checked. base_offset is the segment's own in the log.
+    """
+    records = scan_records(view, at, len(view), file="", base_offset=base_offset, check_crc=False)
+    try:
+        record = next(records, None)
+    except CorruptFileError:
+        record = None
+    if record is not None:
+        return at + record.size_bytes
+    return find_record(view, at + 1, base_offset, len(view))
 
 
 def _is_blank(view: memoryview, at: int, end: int) -> bool:

@@ -14,7 +14,7 @@ from ..config import StoreConfig
 from ..errors import CorruptFileError
 from ..formats.index import FIELDS_AT, IndexEntry, time_diff_s
 from ..formats.index_key import key_hash, keys_of, may_have_keys
-from ..formats.scan import ScannedRecord, scan_records
+from ..formats.scan import ScannedRecord, behind_damage, scan_records
 from ..marks import hit
 from ..segments.segment_queue import SegmentQueue
 from .index_file import IndexFile
@@ -170,22 +170,29 @@ class IndexRecovery:
         return offset, done + len(keys)
 
     def _keyed_records(self, offset: int) -> Iterator[ScannedRecord]:
-        """Yield the records from a log offset on that may have keys; behind damage, from the next segment on."""
+        """Yield the records from a log offset on that may have keys, behind damage too."""
         for segment in self._log.segments:
             if segment.end_offset <= offset:
                 continue
-            records = scan_records(
-                segment.file.view(0, segment.size_bytes),
-                max(offset - segment.base_offset, 0),
-                segment.size_bytes,
-                file=segment.file.path,
-                base_offset=segment.base_offset,
-                check_crc=self._check_crc,
-            )
-            try:
-                yield from filter(may_have_keys, records)
-            except CorruptFileError:
-                continue
+            view = segment.file.view(0, segment.size_bytes)
+            behind: int | None = max(offset - segment.base_offset, 0)
+            while behind is not None:
+                at = behind
+                try:
+                    for record in scan_records(
+                        view,
+                        at,
+                        segment.size_bytes,
+                        file=segment.file.path,
+                        base_offset=segment.base_offset,
+                        check_crc=self._check_crc,
+                    ):
+                        at = record.physical_offset - segment.base_offset + record.size_bytes
+                        if may_have_keys(record):
+                            yield record
+                    behind = None
+                except CorruptFileError:
+                    behind = behind_damage(view, at, segment.base_offset)
 
 
 def _in_header(path: str, field: str, expected: object, found: object) -> CorruptFileError:

@@ -111,13 +111,13 @@ CASES: dict[str, tuple[Damage, str | None, str | None]] = {
     ),
     "a flipped queueOffset sign": (
         flip(LOG_FILES[0], 20),
-        f"{LOG_FILES[0]} @ 20: queueOffset: expected one that fits the log before it, found -9223372036854775808",
         f"{LOG_FILES[0]} @ 20: queueOffset: expected 0, found -9223372036854775808",
+        SAME,
     ),
     "a flipped queueOffset": (
         flip(LOG_FILES[0], 21),
-        f"{LOG_FILES[0]} @ 20: queueOffset: expected one that fits the log before it, found 36028797018963968",
         f"{LOG_FILES[0]} @ 20: queueOffset: expected 0, found 36028797018963968",
+        SAME,
     ),
     "a flipped physicalOffset": (
         flip(LOG_FILES[0], 28),

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
@@ -60,11 +61,22 @@ def test_messages_that_left_the_log_are_not_the_answer(timed: Make) -> None:
     timed(check)
 
 
-def test_an_unreadable_record_ends_the_search_at_zero(timed: Make) -> None:
+def test_an_entry_without_a_record_is_passed_over(timed: Make) -> None:
     def check(store: MessageStore, first_ms: int) -> None:
-        store.dispatch.readable_limit = lambda: 100
-        assert store.get_offset_in_queue_by_time("T", 0, first_ms + 700) == 0
-        del store.dispatch.readable_limit
+        queue = store.queues.find("T", 0)
+        assert queue is not None
+        first = queue.queue.segments[0]
+        for hole in (BLANK_ENTRY_BYTES, bytes(ENTRY_BYTES)):
+            for index in (0, 3, 4, 5, 9):
+                first.file.store(index * ENTRY_BYTES, hole)
+            wanted = [1, 1, 2, 2, 2, 6, 6, 7, 8, 8]  # of two equally near, the earlier
+            assert [
+                store.get_offset_in_queue_by_time("T", 0, first_ms + at * 100) for at in range(10)
+            ] == wanted
+
+        for index in range(10):
+            first.file.store(index * ENTRY_BYTES, BLANK_ENTRY_BYTES)
+        assert store.get_offset_in_queue_by_time("T", 0, first_ms + 300) == 0
 
     timed(check)
 

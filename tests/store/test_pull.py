@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.config import StoreConfig
+from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry
 from tornlog.store.get_result import GetMessageResult, GetMessageStatus
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
@@ -113,6 +114,22 @@ def test_records_that_left_the_log_are_passed_over_a_segment_at_a_time(asked: Ma
         removing = GetMessageStatus.MESSAGE_WAS_REMOVING
         assert outcome(store.get_message("T", 0, 0)) == (removing, 10, [])
         store.log.segments = segments
+
+    asked(check)
+
+
+@pytest.mark.parametrize("hole", [BLANK_ENTRY_BYTES, bytes(ENTRY_BYTES), encode_entry(3, 4000, 0)])
+def test_an_entry_without_a_record_costs_a_pull_that_entry_only(asked: Make, hole: bytes) -> None:
+    def check(store: MessageStore) -> None:
+        queue = store.queues.find("T", 0)
+        assert queue is not None
+        file = queue.queue.segments[0].file
+        for index in (0, 4):
+            file.store(index * ENTRY_BYTES, hole)
+        # All ten lie in the first two segments of the log, as what the hole seems to lead to does.
+        assert outcome(store.get_message("T", 0, 0)) == (FOUND, 10, [1, 2, 3, 5, 6, 7, 8, 9])
+        assert outcome(store.get_message("T", 0, 4, 1)) == (FOUND, 6, [5])
+        assert outcome(store.get_message("T", 0, 3, tags="A")) == (FOUND, 10, [6, 8])
 
     asked(check)
 

@@ -8,7 +8,7 @@ from tornlog.faults.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.batch import BatchUnit, encode_batch
-from tornlog.store.formats.message import decode_record
+from tornlog.store.formats.message import MAGIC_AT, decode_record
 from tornlog.store.get_result import GetMessageStatus
 from tornlog.store.message import Message, MessageBatch
 from tornlog.store.message_store import MessageStore
@@ -217,7 +217,29 @@ def test_entries_lost_together_with_trusted_damage_become_blank(
         image = patched(image, f"/store/consumequeue/T/0/{file}", 0, None)
     found = recover(image, small())
 
-    assert found.bodies["T"] == [*whole(0, 1), None, None, *whole(*range(4, 20))]
+    assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
+    assert found.bodies["T"] == [*whole(0, 1), None, *whole(*range(3, 20))]
+
+
+@pytest.mark.parametrize("field_at", [0, MAGIC_AT, BODY_AT])
+def test_a_segment_goes_on_behind_trusted_damage(
+    field_at: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(mapped_file_size_commit_log=4 * PAIR, max_hash_slot_num=5, max_index_num=40)
+    filled = fill(config, 40)
+    image = filled.image
+    for number in (1, 2, 5):
+        bad = filled.at(number)
+        image = patched(image, log_file(0), bad + field_at, b"?")
+    for path in filled.image.files:
+        if "consumequeue" in path or "/index/" in path:
+            image = patched(image, path, 0, None)
+    found = recover(image, config)
+
+    assert len(found.findings) == (
+        2 if field_at == MAGIC_AT else 3
+    )  # two beside one another may be told as one
+    assert found.bodies["T"] == [None if n in (1, 2, 5) else body_of(n) for n in range(40)]
 
 
 def test_an_entry_in_front_whose_record_is_another_queues_now_becomes_blank(
@@ -258,19 +280,56 @@ def test_a_first_record_further_on_than_the_log_before_it_has_room_for_is_no_fir
     found = recover(image, small())
 
     assert found.findings == [(log_file(0), 8, "bodyCRC"), (log_file(at), QUEUE_OFFSET_AT, "queueOffset")]
-    assert found.bodies["Old"] == [None, body_of(1), None, body_of(3)]
+    assert found.bodies["Old"] == [None, *whole(1, 2, 3)]
 
 
-def test_a_record_further_on_than_the_log_has_room_for_holds_back_none_behind_it(
-    fill: Make, recover: Make, patched: Make, small: Make
+@pytest.mark.parametrize("entries", ["kept", "lost"])
+@pytest.mark.parametrize("flipped", [15 ^ 1 << 62, 21, 16, 14, 3, 0, -5])
+@pytest.mark.parametrize("number", [0, 1, 15, 18])
+def test_a_wrong_queue_offset_costs_nothing_and_holds_back_none_behind_it(
+    number: int, flipped: int, entries: str, fill: Make, recover: Make, patched: Make, small: Make
 ) -> None:
     filled = fill(small(), 20)
-    at = filled.at(15)
-    image = patched(filled.image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (21).to_bytes(8, "big"))
+    at = filled.at(number)
+    raw = flipped.to_bytes(8, "big", signed=True)
+    image = patched(filled.image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, raw)
+    if entries == "lost":
+        for path in filled.image.files:
+            if "consumequeue" in path:
+                image = patched(image, path, 0, None)
     found = recover(image, small())
 
-    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
-    assert found.bodies["T"] == [*whole(*range(15)), None, *whole(*range(16, 20))]
+    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")] * (
+        flipped != number
+    )
+    if number == 0 and entries == "lost" and flipped != 0:
+        assert found.bodies["T"][-19:] == whole(
+            *range(1, 20)
+        )  # nothing but its number says where a row begins
+    else:
+        assert found.bodies["T"] == whole(*range(20))
+
+
+@pytest.mark.parametrize("gap", [1, 2, 7, 300])
+@pytest.mark.parametrize("entries", ["kept", "lost"])
+def test_records_behind_a_gap_in_the_numbers_are_kept(
+    entries: str, gap: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    """4.9.8 leaves one when it restarts beside an empty queue file: a zero entry, and numbers that go on behind."""
+    config = small(mapped_file_size_consume_queue=20_000)
+    filled = fill(config, 20)
+    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
+    raw = image.files[queue].content
+    for number in range(15, 20):
+        at = filled.at(number)
+        moved = (number + gap).to_bytes(8, "big")
+        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, moved)
+    rows = bytes(gap * 20) + raw[15 * 20 : 20 * 20]
+    image = patched(image, queue, 15 * 20, rows if entries == "kept" else bytes(len(rows)))
+    found = recover(image, config)
+
+    assert found.findings == []
+    assert found.bodies["T"] == [*whole(*range(15)), *[None] * gap, *whole(*range(15, 20))]
 
 
 def test_a_queue_without_any_entry_left_begins_in_the_file_of_its_first_record(
@@ -297,6 +356,7 @@ def test_a_place_that_an_earlier_record_has_makes_it_a_scan_of_the_whole_log(
     filled = fill(config, 25, topic=lambda number: "Old" if number in (0, 22) else "T")
     at = filled.at(22)
     image = patched(filled.image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, bytes(8))
+    image = patched(image, "/store/consumequeue/Old/0/00000000000000000000", 20, bytes(20))
     found = recover(image, config)
 
     assert found.report.start_offset == 0
@@ -331,9 +391,8 @@ def test_entries_in_front_of_the_first_readable_record_are_kept_or_blank(
     image = patched(image, "/store/consumequeue/T/0/00000000000000000000", entries_left * 20, lost)
     found = recover(image, small())
 
-    assert found.report.changed_entries == 2 - entries_left
-    kept = [None, body_of(1)][:entries_left]
-    assert found.bodies["T"] == [*kept, *[None] * (2 - entries_left), *whole(*range(2, 20))]
+    assert (found.report.changed_entries == 0) == (entries_left == 2)
+    assert found.bodies["T"] == [None, *whole(*range(1, 20))]
 
 
 # Queues
@@ -444,13 +503,15 @@ def test_a_log_without_its_first_segments_keeps_queue_offsets(
     assert headless.bodies["T"] == rebuilt.bodies["T"] == [None] * 8 + whole(*range(8, 20))
 
 
-def test_a_record_with_a_queue_offset_that_is_taken_is_reported_and_left_out(
+def test_a_record_with_a_queue_offset_that_is_taken_and_no_entry_is_reported_and_left_out(
     fill: Make, recover: Make, patched: Make, small: Make
 ) -> None:
     filled = fill(small(), 10)
     bad = filled.at(9)
     taken = (3).to_bytes(8, "big")
-    found = recover(patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, taken), small())
+    image = patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, taken)
+    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", 9 * 20, bytes(20))
+    found = recover(image, small())
 
     assert found.findings == [(log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
     assert found.bodies["T"] == whole(*range(9))
@@ -462,7 +523,9 @@ def test_a_record_that_skips_a_queue_offset_has_a_blank_in_front(
     filled = fill(small(), 10)
     bad = filled.at(9)
     skipping = (10).to_bytes(8, "big")
-    found = recover(patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, skipping), small())
+    image = patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, skipping)
+    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", 9 * 20, bytes(20))
+    found = recover(image, small())
 
     assert found.findings == []
     assert found.bodies["T"] == [*whole(*range(9)), None, body_of(9)]
@@ -475,7 +538,9 @@ def test_a_queue_offset_that_no_log_could_have_reached_is_reported_and_left_out(
     filled = fill(small(), 10, topic=lambda each: "T" if each == number else "Old")
     bad = filled.at(number)
     absurd = (1 << 40).to_bytes(8, "big")
-    found = recover(patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, absurd), small())
+    image = patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, absurd)
+    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", 0, None)
+    found = recover(image, small())
 
     assert found.findings == [(log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
     assert found.bodies["T"] == []

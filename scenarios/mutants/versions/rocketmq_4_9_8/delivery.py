@@ -32,13 +32,13 @@ def _init(
     create(self, config, log, queues, checkpoint, known_ms, clean_exit=clean_exit)
 
 
-def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
+def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
     """Leave entries of the schedule topic that are there as they are: a replay drops what a queue has already."""
     if self.queue.topic == SCHEDULE_TOPIC:
         there = self.queue.entry(queue_offset)
         if there is not None and there[:2] == (physical_offset, size_bytes):
             tags_code = there.tags_code
-    return add(self, queue_offset, physical_offset, size_bytes, tags_code)
+    add(self, queue_offset, physical_offset, size_bytes, tags_code)
 
 
 def _with_delays(ranges: Ranges) -> Ranges:
