@@ -287,7 +287,7 @@ class MessageStore(StoreParts):
     def query_message(
         self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int
     ) -> QueryMessageResult:
-        """Return the newest messages of a topic that have a key, stored in [begin_ms, end_ms], the oldest first."""
+        """Return the newest messages of a topic that have a key, stored in [begin_ms, end_ms + 999], oldest first."""
         self._require_readable()
         if self.index is None:
             return QueryMessageResult()

@@ -24,7 +24,7 @@ from .cases import (
     compare,
 )
 from .maven import JavaProgram
-from .real_store import STORES_AT_A_TIME, RealStore, settings_of
+from .real_store import STORES_AT_A_TIME, RealStore, moved, settings_of
 
 FORMAT = "tornlog-compare-failure/1"
 _CASES_PER_PROCESS = 120
@@ -147,7 +147,7 @@ def keep(compared: Compared, out: Path) -> Path:
         "kind": case.kind,
         "disk": case.disk,
         "scenario": case.scenario,
-        "settings": settings_of(case.config),
+        "settings": settings_of(moved(case.config, Path("/store"))),
         "recoverWholeLog": case.config.recover_whole_log,
         "answers": list(case.answers),
         "differences": [one.to_json() for one in compared.differences],
@@ -182,9 +182,18 @@ def kept_case(file: Path) -> Iterator[Case]:
 
 
 def config_of_settings(directory: Path, settings: dict[str, Any], recover_whole_log: bool) -> StoreConfig:
-    """Return the settings of a store in a directory, given those that the real one was told."""
-    return StoreConfig(
-        str(directory),
+    """Return the settings of a store in a directory, given those that the real one was told for `/store`.
+
+    Failures that were kept before some of them were told have none of these: defaults are what they meant.
+    """
+    config = StoreConfig(
+        "/store",
+        store_path_commit_log=settings.get("storePathCommitLog", ""),
+        transient_store_pool_enable=settings.get("transientStorePoolEnable", False),
+        transient_store_pool_size=settings.get("transientStorePoolSize", 5),
+        enable_consume_queue_ext=settings.get("enableConsumeQueueExt", False),
+        mapped_file_size_consume_queue_ext=settings.get("mappedFileSizeConsumeQueueExt", 48 << 20),
+        bit_map_length_consume_queue_ext=settings.get("bitMapLengthConsumeQueueExt", 64),
         mapped_file_size_commit_log=settings["mappedFileSizeCommitLog"],
         mapped_file_size_consume_queue=settings["mappedFileSizeConsumeQueue"],
         max_hash_slot_num=settings["maxHashSlotNum"],
@@ -195,3 +204,4 @@ def config_of_settings(directory: Path, settings: dict[str, Any], recover_whole_
         enable_multi_dispatch=settings["enableMultiDispatch"],
         recover_whole_log=recover_whole_log,
     )
+    return moved(config, directory)

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -12,9 +12,9 @@ from ...store.config import StoreConfig
 from .differences import differences
 from .images import CLEAN_STOP, PROCESS_KILL, left_by
 from .maven import JavaProgram
-from .observed import Observed, observe, read_answer
+from .observed import Observed, observe, read_answer, times_of
 from .opened import Difference, Opened
-from .real_store import RealStore, RealStoreDied, RealStoreFailed, settings_of
+from .real_store import RealStore, RealStoreDied, RealStoreFailed, moved, settings_of
 from .workload import Workload, workload_of
 
 WRITTEN_HERE, WRITTEN_THERE = "ours", "real"
@@ -107,10 +107,11 @@ def _killed(workloads: Sequence[Workload], files: JavaProgram, work: Path) -> It
 def _write(real: RealStore, workload: Workload, work: Path) -> Case:
     directory = work / f"real-{workload.seed}"
     directory.mkdir()
+    config = moved(workload.config, directory)
     command = {
         "do": "write",
         "root": str(directory),
-        "config": settings_of(workload.config) | {"flushDiskType": workload.config.flush_disk_type.value},
+        "config": settings_of(config) | {"flushDiskType": workload.config.flush_disk_type.value},
         "producers": workload.producers,
         "stop": not workload.is_killed,
     }
@@ -123,7 +124,6 @@ def _write(real: RealStore, workload: Workload, work: Path) -> Case:
     except RealStoreDied:
         if not workload.is_killed:
             raise
-    config = replace(workload.config, store_path_root_dir=str(directory))
     kind = PROCESS_KILL if workload.is_killed else CLEAN_STOP
     return Case(WRITTEN_THERE, workload.seed, kind, "", "", directory, config, answers)
 
@@ -135,7 +135,7 @@ def compare(case: Case, real: RealStore) -> Compared:
     copy = case.directory.with_name(f"{case.directory.name}-opened")
     shutil.copytree(case.directory, copy)
     try:
-        seen = read_answer(real.open(copy, case.config))
+        seen = read_answer(real.open(copy, moved(case.config, copy), times_of(ours)))
     finally:
         shutil.rmtree(copy, ignore_errors=True)
     found = differences(Opened(case.config, files, ours, seen, real.version))
@@ -151,11 +151,17 @@ def _files_of(directory: Path) -> dict[str, bytes]:
 
 
 def _unkept(case: Case, ours: Observed) -> Iterator[Difference]:
-    """Yield what the real store had answered with OK and is not found here: a kill takes nothing of that."""
+    """Yield what the real store had answered with OK and is not found here: a kill takes nothing of that.
+
+    But for what lay in the buffers of its pool, which is the end of the log.
+    """
     if ours.refusal:
         return
+    may_lose_end = case.kind == PROCESS_KILL and case.config.is_transient_store_pool_effective
     for answer in case.answers:
         if answer.get("status") != "PUT_OK":
+            continue
+        if may_lose_end and answer["offset"] >= ours.max_offset:
             continue
         for number, message_id in enumerate(answer["msgId"].split(",")):
             offset = int(message_id[-16:], 16)

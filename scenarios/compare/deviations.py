@@ -123,6 +123,25 @@ INDEX_STALE = Deviation(
     "IDX",
 )
 
+INDEX_SECONDS = Deviation(
+    "index-seconds",
+    "a query by key verifies topic and key",
+    "times are known to the second: messages stored less than one behind the begin of a query are not found",
+    "",
+)
+FILE_TIMES = Deviation(
+    "file-times",
+    "segments keep their mtimes over recovery",
+    "recovery touches queue files, by whose mtimes a look-up by time picks one of them",
+    "",
+)
+TIME_OF_NOTHING = Deviation(
+    "time-of-nothing",
+    "a look-up by time passes over entries that lead nowhere",
+    "a blank entry has the time of the log's first record; what cannot be read ends the search at 0",
+    "",
+)
+
 DEVIATIONS: dict[str, Deviation] = {
     each.name: each
     for each in (
@@ -143,6 +162,9 @@ DEVIATIONS: dict[str, Deviation] = {
         INDEX_NAME_TAKEN,
         INDEX_HASH_ONLY,
         INDEX_STALE,
+        INDEX_SECONDS,
+        FILE_TIMES,
+        TIME_OF_NOTHING,
     )
 }
 """By name."""

@@ -8,7 +8,7 @@ from .deviations import (
     ODD_FILE,
 )
 from .log_differences import differences_of_log, has_gap
-from .lookup_differences import differences_of_lookup
+from .lookup_differences import differences_of_lookup, differences_of_times
 from .opened import Difference, Opened
 from .queue_differences import differences_of_progress, differences_of_queue
 from .truth import faults_of
@@ -28,6 +28,7 @@ def differences(opened: Opened) -> list[Difference]:
         found += differences_of_queue(opened, key)
     for topic, name in sorted(ours.lookups.keys() & real.lookups.keys()):
         found += differences_of_lookup(opened, topic, name)
+    found += differences_of_times(opened)
     found += differences_of_progress(opened)
     return found
 
@@ -59,10 +60,10 @@ def _queues_without_a_last_entry(opened: Opened) -> Iterator[str]:
 
 def _odd_files(opened: Opened) -> Iterator[str]:
     """Yield files of log and queues that are not as long as the settings say."""
-    sizes = {
-        "commitlog": opened.config.mapped_file_size_commit_log,
-        "consumequeue": opened.config.mapped_file_size_consume_queue,
-    }
+    for base, content in opened.log_files.items():
+        if len(content) != opened.config.mapped_file_size_commit_log:
+            yield f"commitlog/{base:020}"
     for path, content in opened.files.items():
-        if len(content) != sizes.get(path.partition("/")[0], len(content)):
+        is_queue = path.startswith("consumequeue/")
+        if is_queue and len(content) != opened.config.mapped_file_size_consume_queue:
             yield path

@@ -59,7 +59,7 @@ def why_longer(opened: Opened) -> Deviation | None:
         return None
     at = ours.max_offset % size
     base = ours.max_offset - at
-    content = opened.files.get(f"commitlog/{base:020}", b"")
+    content = opened.log_files.get(base, b"")
     if len(content) - at < _HEAD.size:
         return None
     _, magic, physical_offset, _ = _HEAD.unpack_from(content, at)
@@ -105,6 +105,6 @@ def _field(content: bytes, at: int, end: int, length: Struct) -> range | None:
 
 def has_gap(opened: Opened) -> bool:
     """Return whether between the files of the log one is missing."""
-    bases = sorted(int(path.rpartition("/")[2]) for path in opened.files if path.startswith("commitlog/"))
+    bases = sorted(opened.log_files)
     size = opened.config.mapped_file_size_commit_log
     return any(after - before != size for before, after in pairwise(bases))

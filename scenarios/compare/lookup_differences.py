@@ -8,16 +8,20 @@ from ...store.formats.index import ENTRY_BYTES as INDEX_ENTRY_BYTES
 from ...store.formats.index import entries_at
 from ...store.formats.java_hash import index_hash
 from .deviations import (
+    FILE_TIMES,
     INDEX_HASH_ONLY,
     INDEX_LOST,
     INDEX_NAME_TAKEN,
+    INDEX_SECONDS,
     INDEX_STALE,
     INDEX_TWICE,
+    TIME_OF_NOTHING,
     Deviation,
 )
 from .log_differences import why_longer
+from .observed import QueueKey, times_of, window_of
 from .opened import Difference, Opened
-from .truth import keys_of
+from .truth import BLANK, keys_of
 
 _ENTRY = Struct(">qiq")
 _CHECKPOINT = Struct(">qq")
@@ -48,6 +52,36 @@ def _why_found(opened: Opened, topic: str, key: str, offset: int, here: int, the
     if not equal:
         return INDEX_STALE
     return INDEX_TWICE if "abort" in opened.files or offset >= _dispatched_from(opened) else None
+
+
+def differences_of_times(opened: Opened) -> Iterator[Difference]:
+    """Yield look-ups that take times and differ, though entries and look-ups without times are the same."""
+    ours, real = opened.ours, opened.real
+    for key, time_ms in sorted(ours.nearest.keys() & real.nearest.keys()):
+        here, there = ours.nearest[key, time_ms], real.nearest[key, time_ms]
+        if here != there and ours.queues[key].entries == real.queues[key].entries:
+            place = f"queue {key[0]}/{key[1]} at {time_ms}"
+            yield Difference(place, str(here), str(there), _why_nearest(opened, key))
+    begin_ms, end_ms = window_of(times_of(ours))
+    for topic, key_name in sorted(ours.windowed.keys() & real.windowed.keys()):
+        if ours.lookups[topic, key_name] != real.lookups[topic, key_name]:
+            continue
+        here_found, there_found = ours.windowed[topic, key_name], real.windowed[topic, key_name]
+        for offset in sorted(set(here_found) ^ set(there_found)):
+            stored_ms = ours.records[offset].store_timestamp if offset in ours.records else -1
+            is_edge = offset in here_found and begin_ms <= stored_ms < begin_ms + 1_000
+            place = f"look-up {topic} {key_name} from {begin_ms} to {end_ms}: {offset}"
+            why = INDEX_SECONDS if is_edge else None
+            yield Difference(place, str(offset in here_found), str(offset in there_found), why)
+
+
+def _why_nearest(opened: Opened, key: QueueKey) -> Deviation | None:
+    """Return why a queue of the same entries leads elsewhere: entries without a time, or several files."""
+    entries = opened.ours.queues[key].entries
+    if any(entry[:2] == BLANK[:2] or entry[0] not in opened.ours.records for entry in entries):
+        return TIME_OF_NOTHING
+    files = [path for path in opened.files if path.startswith(f"consumequeue/{key[0]}/{key[1]}/")]
+    return FILE_TIMES if len(files) > 1 else None
 
 
 def _dispatched_from(opened: Opened) -> int:

@@ -4,9 +4,12 @@ records   every record, as a look-up by offset gives it
 queues    of each queue its ends, its entries, and what a consumer gets who pulls all of it
 lookups   by topic and key: the offsets a query finds, in the order in which it gives them
 progress  of delayed delivery: level -> queue offset of the next message
+
+Look-ups that take times are asked with `times_of` the records: each queue for the message nearest to each of them, each
+key for the messages between the second and the last but one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -85,6 +88,10 @@ class Observed:
     """Log offsets of what the log has in place of records."""
     queues: dict[QueueKey, SeenQueue] = field(default_factory=dict)
     lookups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    windowed: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    """The same, of the messages between two times."""
+    nearest: dict[tuple[QueueKey, int], int] = field(default_factory=dict)
+    """By queue and time in ms: the queue offset of the message stored nearest to it."""
     progress: dict[int, int] | None = field(default_factory=dict)
     """None where it is not the store that delivers."""
     report: RecoveryReport | None = None
@@ -112,6 +119,12 @@ def read_answer(answer: dict[str, Any]) -> Observed:
         key = (one["topic"], one["queueId"])
         seen.queues[key] = SeenQueue(one["minOffset"], one["maxOffset"], entries, one["pulled"])
     seen.lookups = {(topic, key): offsets for topic, key, offsets in answer["queries"]}
+    seen.windowed = {(topic, key): offsets for topic, key, offsets in answer["windowed"]}
+    seen.nearest = {
+        ((one["topic"], one["queueId"]), time_ms): found
+        for one in answer["queues"]
+        for time_ms, found in one["nearest"]
+    }
     raw = answer.get("delayOffsets")
     seen.progress = None if raw is None else decoded_offsets(raw.encode(), "config/delayOffset.json")
     return seen
@@ -139,11 +152,32 @@ def observe(directory: Path, config: StoreConfig) -> Observed:
         if queue.max_offset > 0:
             seen.queues[queue.topic, queue.queue_id] = _seen_queue(store, queue)
     if store.index is not None:
+        begin_ms, end_ms = window_of(times_of(seen))
         for topic, key in dict.fromkeys(_keys(seen)):
             found = store.query_message(topic, key, FOUND_MAX, 0, _FOREVER_MS)
             seen.lookups[topic, key] = found.physical_offsets
+            found = store.query_message(topic, key, FOUND_MAX, begin_ms, end_ms)
+            seen.windowed[topic, key] = found.physical_offsets
+    for topic, queue_id in seen.queues:
+        for time_ms in times_of(seen):
+            found_at = store.get_offset_in_queue_by_time(topic, queue_id, time_ms)
+            seen.nearest[(topic, queue_id), time_ms] = found_at
     seen.progress = dict(store.schedule.offsets)
     return seen
+
+
+def times_of(seen: Observed) -> list[int]:
+    """Return the times in ms that look-ups are asked with: in front of all records, of five of them, behind all."""
+    stored = sorted({record.store_timestamp for record in seen.records.values()})
+    if not stored:
+        return []
+    inner = dict.fromkeys(stored[(len(stored) - 1) * part // 4] for part in range(5))
+    return [stored[0] - 1, *inner, stored[-1] + 1]
+
+
+def window_of(times_ms: Sequence[int]) -> tuple[int, int]:
+    """Return the first and the last ms of the window that keys are looked up in."""
+    return (times_ms[1], times_ms[-2]) if times_ms else (0, 0)
 
 
 def _seen(record: MessageRecord) -> SeenRecord:

@@ -36,3 +36,14 @@ class Opened:
     real: Observed
     version: str
     """Of the real store."""
+
+    @property
+    def log_files(self) -> dict[int, bytes]:
+        """Return the files of the log by the offset they begin at, whichever directory of the log they are in."""
+        root = f"{self.config.store_path_root_dir}/"
+        names = [path.removeprefix(root) for path in self.config.commit_log_directories]
+        return {
+            int(path.rpartition("/")[2]): content
+            for path, content in self.files.items()
+            if path.rpartition("/")[0] in names and path.rpartition("/")[2].isdecimal()
+        }

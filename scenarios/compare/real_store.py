@@ -2,9 +2,9 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -20,10 +20,12 @@ STORES_AT_A_TIME = 24
 """Stopping a store is mostly waiting: a second and more."""
 START_MS_MAX = 30_000
 _ANSWER_SECONDS_MAX = 120
-_MODULES = ("java.nio", "jdk.internal.ref")
+_MODULES = ("java.nio", "jdk.internal.ref", "sun.nio.ch")
 _SETTINGS = (
     *("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum", "maxIndexNum"),
     *("messageIndexEnable", "messageDelayLevel", "maxMessageSize", "enableLmq", "enableMultiDispatch"),
+    *("transientStorePoolEnable", "transientStorePoolSize"),
+    *("enableConsumeQueueExt", "mappedFileSizeConsumeQueueExt", "bitMapLengthConsumeQueueExt"),
 )
 _ALWAYS = {
     "maxMsgsNumBatch": 1_000,
@@ -107,13 +109,17 @@ class RealStore:
         self.process.kill()
         self.process.wait()
 
-    def open(self, directory: Path, config: StoreConfig) -> Fields:
-        """Load and start a store in a directory, which is used up; return what is seen of it, see OpenedStore.java."""
+    def open(self, directory: Path, config: StoreConfig, times_ms: Sequence[int] = ()) -> Fields:
+        """Load and start a store in a directory, which is used up; return what is seen of it, see OpenedStore.java.
+
+        times_ms: in ascending order; look-ups by time are made at each, and by key between the first and the last.
+        """
         command = {
             "do": "open",
             "root": str(directory),
             "config": settings_of(config),
             "startMs": START_MS_MAX,
+            "times": list(times_ms),
         }
         return self.ask(command)
 
@@ -173,4 +179,16 @@ class RealStore:
 def settings_of(config: StoreConfig) -> Fields:
     """Return what the real store has to know of a store's settings, under its names."""
     named = {one.metadata["key"].name: getattr(config, one.name) for one in fields(config)}
-    return {name: named[name] for name in _SETTINGS} | _ALWAYS
+    return {name: named[name] for name in _SETTINGS} | {"storePathCommitLog": _log_paths(config)} | _ALWAYS
+
+
+def _log_paths(config: StoreConfig) -> str:
+    return ",".join(config.commit_log_directories)
+
+
+def moved(config: StoreConfig, directory: Path) -> StoreConfig:
+    """Return the settings of a store that now is in another directory, its log's directories below it included."""
+    root = config.store_path_root_dir
+    names = [path.removeprefix(f"{root}/") for path in config.commit_log_directories]
+    paths = ",".join(f"{directory}/{name}" for name in names)
+    return replace(config, store_path_root_dir=str(directory), store_path_commit_log=paths)

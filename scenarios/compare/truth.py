@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from ...store.config import StoreConfig
-from ...store.formats.consume_queue import tags_code
+from ...store.formats.consume_queue import ENTRY_BYTES, tags_code
 from ...store.formats.delay_level import SCHEDULE_TOPIC, parse_delay_levels
 from ..judging.ledger import LIGHT_OFFSETS
 from ..judging.light_places import light_queue
-from .observed import Entry, Observed, QueueKey, SeenRecord
+from .observed import Entry, Observed, QueueKey, SeenRecord, times_of, window_of
 
 BLANK = (0, 0x7FFFFFFF, 0)
 _TRANSACTION_MASK, _PREPARED, _ROLLBACK = 0xC, 0x4, 0xC
@@ -91,6 +91,38 @@ def faults_of(seen: Observed, config: StoreConfig) -> Iterator[tuple[str, object
         for (topic, name), found_offsets in seen.lookups.items():
             if found_offsets != keyed[topic, name]:
                 yield f"look-up {topic} {name}", keyed[topic, name], found_offsets
+        yield from _windowed_faults(seen, keyed)
+    yield from _nearest_faults(seen, config)
+
+
+def _windowed_faults(
+    seen: Observed, keyed: Mapping[tuple[str, str], list[int]]
+) -> Iterator[tuple[str, object, object]]:
+    """An index knows times to the second, so what is stored within one behind the window may be found, too."""
+    begin_ms, end_ms = window_of(times_of(seen))
+    for (topic, name), found_offsets in seen.windowed.items():
+        stored_ms = {offset: seen.records[offset].store_timestamp for offset in keyed[topic, name]}
+        must = [offset for offset, at_ms in stored_ms.items() if begin_ms <= at_ms <= end_ms]
+        may = [offset for offset, at_ms in stored_ms.items() if begin_ms <= at_ms < end_ms + 1_000]
+        if not set(must) <= set(found_offsets) <= set(may):
+            yield f"look-up {topic} {name} from {begin_ms} to {end_ms}", must, found_offsets
+
+
+def _nearest_faults(seen: Observed, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
+    """Which of several files is looked into depends on their mtimes, so only queues of one are asked about."""
+    per_file = config.mapped_file_size_consume_queue // ENTRY_BYTES
+    for (key, time_ms), found in seen.nearest.items():
+        queue = seen.queues[key]
+        if (queue.max_offset - 1) // per_file != queue.min_offset // per_file:
+            continue
+        away_ms = {
+            number: abs(seen.records[entry[0]].store_timestamp - time_ms)
+            for number, entry in enumerate(queue.entries, queue.min_offset)
+            if entry[:2] != BLANK[:2] and entry[0] in seen.records
+        }
+        if away_ms and away_ms.get(found) != min(away_ms.values()):
+            nearest = min(away_ms, key=lambda number: away_ms[number])
+            yield f"{_name(key)} at {time_ms}", nearest, found
 
 
 def _name(key: QueueKey) -> str:

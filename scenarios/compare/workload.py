@@ -42,6 +42,11 @@ def workload_of(seed: int) -> Workload:
         max_hash_slot_num=stream.pick((3, 40), "slots"),
         max_index_num=stream.pick((8, 50, 400), "index entries"),
         message_delay_level="1s 2s 30m",
+        store_path_commit_log=stream.pick(("", "", "/store/commitlog,/store/commitlog-2"), "log directories"),
+        transient_store_pool_enable=stream.pick((False, False, True), "pool"),
+        transient_store_pool_size=2,
+        enable_consume_queue_ext=stream.pick((False, False, True), "extensions"),
+        mapped_file_size_consume_queue_ext=stream.pick((256, 4_096), "extension bytes"),
     )
     mean = stream.pick((10, 40, 120), "puts")
     pause_ms_max = stream.pick((0, 3, 20), "pause")

@@ -66,6 +66,8 @@ def query_message(
 ) -> QueryMessageResult:
     """Return the newest messages of a topic with a key, stored in [begin_ms, end_ms]; limit ends what may be shown.
 
+    Index entries know times to the second: up to 999 ms behind end_ms are found too, as RocketMQ finds them.
+
     RocketMQ asks up to three times, each time for older ones, if all that a first answer led to was unreadable. Here
     that does not count in the first place.
     """

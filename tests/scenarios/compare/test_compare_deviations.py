@@ -9,7 +9,7 @@ import pytest
 
 from tornlog.scenarios.compare.deviations import DEVIATIONS
 from tornlog.scenarios.compare.differences import differences
-from tornlog.scenarios.compare.observed import Entry, Observed, SeenQueue, SeenRecord
+from tornlog.scenarios.compare.observed import Entry, Observed, SeenQueue, SeenRecord, times_of, window_of
 from tornlog.scenarios.compare.opened import Opened
 from tornlog.scenarios.compare.truth import BLANK, faults_of
 from tornlog.store.config import StoreConfig
@@ -255,6 +255,52 @@ def test_after_a_clean_exit_a_key_is_forgotten_only_if_no_index_file_has_it() ->
 
     assert explained(bytes(len(with_entry))) == {"index-lost"}
     assert explained(with_entry) == {None}
+
+
+TWO_FILES = {f"consumequeue/T/0/{number * 20:020}": bytes(20) for number in range(2)}
+
+
+def timed(found: int, *, blank_first: bool = False) -> Observed:
+    """Return a store of three records and what it finds at the time of the third."""
+    store = seen(3)
+    if blank_first:
+        queue = store.queues["T", 0]
+        store = replace(store, queues={("T", 0): replace(queue, entries=[BLANK, *queue.entries[1:]])})
+    return replace(store, nearest={(("T", 0), 1_002): found})
+
+
+def test_a_time_leads_elsewhere_only_for_files_touched_or_entries_without_a_time() -> None:
+    assert names(timed(2), timed(2)) == set()
+    assert names(timed(2), timed(0)) == {"nothing"}
+    assert names(timed(2), timed(0), TWO_FILES) == {"file-times"}
+    assert "time-of-nothing" in names(timed(2, blank_first=True), timed(0, blank_first=True))
+
+
+def test_a_time_that_does_not_lead_to_the_nearest_is_a_fault_of_ours() -> None:
+    records = {offset: one._replace(store_timestamp=offset) for offset, one in seen(3).records.items()}
+    store = seen(3, records=records)
+
+    assert faults(replace(store, nearest={(("T", 0), 149): 1})) == []
+    assert faults(replace(store, nearest={(("T", 0), 149): 2})) == ["queue T/0 at 149"]
+
+
+def test_a_window_of_times_holds_all_of_it_and_at_most_a_second_more() -> None:
+    at_ms = (1_000, 2_000, 3_000, 4_000, 5_000, 5_900, 6_100)
+    records = {
+        offset: one._replace(store_timestamp=at_ms[number])
+        for number, (offset, one) in enumerate(seen(7).records.items())
+    }
+    store = seen(7, records=records)
+    first, *_, late = store.lookups
+    begin_ms, end_ms = window_of(times_of(store))
+
+    assert (begin_ms, end_ms) == (1_000, 6_100)
+    assert faults(replace(store, windowed={late: store.lookups[late]})) == []
+    assert faults(replace(store, windowed={late: []})) != []
+    real = replace(store, windowed={first: []})
+    assert names(replace(store, windowed={first: store.lookups[first]}), real) == {"index-seconds"}
+    real = replace(store, windowed={late: []})
+    assert names(replace(store, windowed={late: store.lookups[late]}), real) == {"nothing"}
 
 
 def test_keys_of_one_hash_are_found_together() -> None:

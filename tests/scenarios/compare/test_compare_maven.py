@@ -90,3 +90,7 @@ def test_a_workload_is_its_seed() -> None:
     puts = [put for seed in range(20) for producer in workload_of(seed).producers for put in producer]
     assert {"batch" in put for put in puts} == {True, False}
     assert {put["sysFlag"] for put in puts} == {0, 4, 8, 12}
+    configs = [workload_of(seed).config for seed in range(20)]
+    assert {len(config.commit_log_directories) for config in configs} == {1, 2}
+    assert {config.is_transient_store_pool_effective for config in configs} == {True, False}
+    assert {config.enable_consume_queue_ext for config in configs} == {True, False}

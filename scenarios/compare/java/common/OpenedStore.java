@@ -22,19 +22,25 @@ import org.apache.rocketmq.store.SelectMappedBufferResult;
 /**
  * One directory, loaded and started by the real store, and all that its users can see of it.
  *
- * Command: root, config, startMs (how long a start may take). The directory is used up.
+ * Command: root, config, startMs (how long a start may take), times (in ms, ascending: asked of each queue; keys are
+ * looked up between the second and the last but one). The directory is used up.
  */
 final class OpenedStore {
     private static final int PULLED_MAX = 32;
     private static final int FOUND_MAX = 1000;
     private final DefaultMessageStore store;
     private final long startMs;
+    private final List<Long> times = new ArrayList<>();
     private boolean loaded;
     private boolean started;
 
     OpenedStore(JSONObject command) throws Exception {
         store = Settings.store(command, false);
         startMs = command.getLongValue("startMs");
+        JSONArray asked = command.getJSONArray("times");
+        for (int number = 0; number < asked.size(); number++) {
+            times.add(asked.getLong(number));
+        }
     }
 
     void observe(JSONObject answer) throws Throwable {
@@ -55,7 +61,10 @@ final class OpenedStore {
         Set<List<String>> keys = new LinkedHashSet<>();
         answer.put("records", records(keys));
         answer.put("queues", queues());
-        answer.put("queries", store.getMessageStoreConfig().isMessageIndexEnable() ? queries(keys) : new JSONArray());
+        boolean indexed = store.getMessageStoreConfig().isMessageIndexEnable();
+        answer.put("queries", indexed ? queries(keys, 0, Long.MAX_VALUE) : new JSONArray());
+        answer.put("windowed", indexed && !times.isEmpty()
+            ? queries(keys, times.get(1), times.get(times.size() - 2)) : new JSONArray());
         answer.put("delayOffsets", Version.progress(store));
     }
 
@@ -182,6 +191,14 @@ final class OpenedStore {
             fields.put("maxOffset", max);
             fields.put("entries", entries(queue, min, max));
             fields.put("pulled", pulled(queue, min, max));
+            JSONArray nearest = new JSONArray();
+            for (long time : times) {
+                JSONArray row = new JSONArray();
+                row.add(time);
+                row.add(store.getOffsetInQueueByTime(queue.getTopic(), queue.getQueueId(), time));
+                nearest.add(row);
+            }
+            fields.put("nearest", nearest);
             found.add(fields);
         }
         return found;
@@ -228,11 +245,11 @@ final class OpenedStore {
         return found;
     }
 
-    /** Looks each key up: [topic, key, offsets in ascending order]. */
-    private JSONArray queries(Set<List<String>> keys) {
+    /** Looks each key up between two times: [topic, key, offsets in ascending order]. */
+    private JSONArray queries(Set<List<String>> keys, long beginMs, long endMs) {
         JSONArray found = new JSONArray();
         for (List<String> key : keys) {
-            QueryMessageResult result = store.queryMessage(key.get(0), key.get(1), FOUND_MAX, 0, Long.MAX_VALUE);
+            QueryMessageResult result = store.queryMessage(key.get(0), key.get(1), FOUND_MAX, beginMs, endMs);
             JSONArray offsets = new JSONArray();
             for (ByteBuffer record : result.getMessageBufferList()) {
                 offsets.add(record.getLong(28));
