@@ -126,7 +126,7 @@ INDEX_STALE = Deviation(
 INDEX_SECONDS = Deviation(
     "index-seconds",
     "a query by key verifies topic and key",
-    "times are known to the second: messages stored less than one behind the begin of a query are not found",
+    "an index file knows times to the second, its first entry's from the file before: a window lacks some at its edges",
     "",
 )
 FILE_TIMES = Deviation(
@@ -138,7 +138,7 @@ FILE_TIMES = Deviation(
 TIME_OF_NOTHING = Deviation(
     "time-of-nothing",
     "a look-up by time passes over entries that lead nowhere",
-    "a blank entry has the time of the log's first record; what cannot be read ends the search at 0",
+    "a blank entry has the time of the log's first record; what cannot be read ends the search at 0, or throws",
     "",
 )
 

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from struct import Struct
 
+from ...store.formats.consume_queue import ENTRY_BYTES as QUEUE_ENTRY_BYTES
 from ...store.formats.index import ENTRY_BYTES as INDEX_ENTRY_BYTES
+from ...store.formats.index import HEADER_BYTES as INDEX_HEADER_BYTES
 from ...store.formats.index import entries_at
 from ...store.formats.java_hash import index_hash
 from .deviations import (
@@ -71,7 +73,8 @@ def differences_of_times(opened: Opened) -> Iterator[Difference]:
             stored_ms = ours.records[offset].store_timestamp if offset in ours.records else -1
             is_edge = offset in here_found and begin_ms <= stored_ms < begin_ms + 1_000
             place = f"look-up {topic} {key_name} from {begin_ms} to {end_ms}: {offset}"
-            why = INDEX_SECONDS if is_edge else None
+            is_first = offset in here_found and offset in _first_of_index_files(opened)
+            why = INDEX_SECONDS if is_edge or is_first else None
             yield Difference(place, str(offset in here_found), str(offset in there_found), why)
 
 
@@ -80,8 +83,10 @@ def _why_nearest(opened: Opened, key: QueueKey) -> Deviation | None:
     entries = opened.ours.queues[key].entries
     if any(entry[:2] == BLANK[:2] or entry[0] not in opened.ours.records for entry in entries):
         return TIME_OF_NOTHING
-    files = [path for path in opened.files if path.startswith(f"consumequeue/{key[0]}/{key[1]}/")]
-    return FILE_TIMES if len(files) > 1 else None
+    per_file = opened.config.mapped_file_size_consume_queue // QUEUE_ENTRY_BYTES
+    queue = opened.ours.queues[key]
+    has_several = queue.min_offset // per_file != (queue.max_offset - 1) // per_file
+    return FILE_TIMES if has_several else None
 
 
 def _dispatched_from(opened: Opened) -> int:
@@ -118,6 +123,14 @@ def _indexed(opened: Opened) -> set[int]:
                 int.from_bytes(whole[at + 4 : at + 12]) for at in range(0, len(whole), INDEX_ENTRY_BYTES)
             }
     return found
+
+
+def _first_of_index_files(opened: Opened) -> set[int]:
+    """Return the log offsets that index files begin with: such an entry's seconds count from the file before."""
+    headers = (
+        content[:INDEX_HEADER_BYTES] for path, content in opened.files.items() if path.startswith("index/")
+    )
+    return {int.from_bytes(header[16:24]) for header in headers}
 
 
 def recovery_start(opened: Opened) -> int:

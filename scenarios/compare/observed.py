@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ...store.config import StoreConfig
 from ...store.consume_queue import ConsumeQueue
 from ...store.errors import StoreError
+from ...store.formats.consume_queue_ext import ADDRESS_MAX
 from ...store.formats.host import Host
 from ...store.formats.message import MessageRecord
 from ...store.formats.message_id import encode_message_id
@@ -30,7 +31,7 @@ from ...store.tools.observed import entries_of, records_of
 
 QueueKey = tuple[str, int]
 Entry = tuple[int, int, int]
-"""phyOffset, size, tagsCode."""
+"""phyOffset, size, tagsCode: that of the unit where the entry has an extension's address."""
 FOUND_MAX = 1_000
 _PULLED_MAX = 32
 _FOREVER_MS = (1 << 63) - 1
@@ -91,7 +92,7 @@ class Observed:
     windowed: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     """The same, of the messages between two times."""
     nearest: dict[tuple[QueueKey, int], int] = field(default_factory=dict)
-    """By queue and time in ms: the queue offset of the message stored nearest to it."""
+    """By queue and time in ms: the queue offset of the message stored nearest to it, -1 if asking for it raises."""
     progress: dict[int, int] | None = field(default_factory=dict)
     """None where it is not the store that delivers."""
     report: RecoveryReport | None = None
@@ -215,8 +216,13 @@ def _seen_queue(store: MessageStore, queue: ConsumeQueue) -> SeenQueue:
         if result.next_begin_offset <= at:
             break
         at = result.next_begin_offset
-    entries = [(entry[0], entry[1], entry[2]) for entry in entries_of(queue)]
+    entries = [(entry[0], entry[1], _code(queue, entry[2])) for entry in entries_of(queue)]
     return SeenQueue(queue.min_offset, queue.max_offset, entries, pulled)
+
+
+def _code(queue: ConsumeQueue, tags_code: int) -> int:
+    unit = queue.unit_at(tags_code) if tags_code <= ADDRESS_MAX else None
+    return tags_code if unit is None else unit.tags_code
 
 
 def _keys(seen: Observed) -> Iterator[tuple[str, str]]:

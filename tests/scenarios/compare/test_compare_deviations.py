@@ -257,12 +257,9 @@ def test_after_a_clean_exit_a_key_is_forgotten_only_if_no_index_file_has_it() ->
     assert explained(with_entry) == {None}
 
 
-TWO_FILES = {f"consumequeue/T/0/{number * 20:020}": bytes(20) for number in range(2)}
-
-
-def timed(found: int, *, blank_first: bool = False) -> Observed:
-    """Return a store of three records and what it finds at the time of the third."""
-    store = seen(3)
+def timed(found: int, count: int = 3, *, blank_first: bool = False) -> Observed:
+    """Return a store of some records, five to a queue file, and what it finds at the time of the third."""
+    store = seen(count)
     if blank_first:
         queue = store.queues["T", 0]
         store = replace(store, queues={("T", 0): replace(queue, entries=[BLANK, *queue.entries[1:]])})
@@ -272,7 +269,7 @@ def timed(found: int, *, blank_first: bool = False) -> Observed:
 def test_a_time_leads_elsewhere_only_for_files_touched_or_entries_without_a_time() -> None:
     assert names(timed(2), timed(2)) == set()
     assert names(timed(2), timed(0)) == {"nothing"}
-    assert names(timed(2), timed(0), TWO_FILES) == {"file-times"}
+    assert names(timed(2, 6), timed(0, 6)) == {"file-times"}
     assert "time-of-nothing" in names(timed(2, blank_first=True), timed(0, blank_first=True))
 
 

@@ -195,13 +195,22 @@ final class OpenedStore {
             for (long time : times) {
                 JSONArray row = new JSONArray();
                 row.add(time);
-                row.add(store.getOffsetInQueueByTime(queue.getTopic(), queue.getQueueId(), time));
+                row.add(nearest(queue, time));
                 nearest.add(row);
             }
             fields.put("nearest", nearest);
             found.add(fields);
         }
         return found;
+    }
+
+    /** The queue offset of the message stored nearest to a time, -1 if the look-up throws. */
+    private long nearest(ConsumeQueue queue, long time) {
+        try {
+            return store.getOffsetInQueueByTime(queue.getTopic(), queue.getQueueId(), time);
+        } catch (RuntimeException thrown) {
+            return -1;
+        }
     }
 
     private JSONArray entries(ConsumeQueue queue, long min, long max) {
