@@ -137,7 +137,7 @@ FILE_TIMES = Deviation(
 )
 TIME_OF_NOTHING = Deviation(
     "time-of-nothing",
-    "a look-up by time passes over entries that lead nowhere",
+    "an entry without a record costs a pull, and a look-up by time, that entry",
     "a blank entry has the time of the log's first record; what cannot be read ends the search at 0, or throws",
     "",
 )
