@@ -6,23 +6,31 @@ that are idle, slow or broken. It never waits for one of them, and an idle one c
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from heapq import nsmallest
 
 from ..errors import CorruptFileError
 from ..formats.remoting.command import RemotingCommand
-from ..network import Connection, Listener, Network
+from ..network import Connection, Listener, Network, Ready
 from ..service import Service
 from ..world import World
+from .fair_queue import HostFairQueue
 from .frame_reader import LENGTH_FIELD
 from .limits import ServerLimits
 from .patience import Patience
 from .server_counts import Ending, ServerCounts
-from .session import Session
+from .session import Host, Session
 
 RECEIVE_BYTES = 64 * 1024
-ACCEPTS_MAX = 16
-"""At a time, so that a crowd at the door does not keep those inside waiting."""
+ACCEPTS_MAX = 8
+"""In a turn, so that a crowd at the door does not keep those inside waiting."""
 READY_MAX = ENDS_MAX = 64
 """The same of those who have something to say, before what they asked for is begun, and of those who have to leave."""
+TURNS_MAX = 16
+"""In how many turns all are heard, if they are more: a look at who is ready takes long where thousands are."""
+PIPELINING_MAX = 8
+"""The same of those who have said more than was taken of it."""
+COMMANDS_MAX = 16
+"""How much of what one of them has said is taken in a turn."""
 DRAINED_MS = 5_000
 """How long a turn may take, by far."""
 
@@ -62,7 +70,8 @@ class Connections(Service):
         self._has_drained = False
         self._held_bytes = world.tasks.cell("held bytes")
         self._sessions: dict[Connection | Listener, Session] = {}
-        self._of_host: dict[str, int] = {}
+        self._hosts: dict[str, Host] = {}
+        self._turn = 0
         self._attention: deque[Session] = deque()
         self._patience = Patience(limits)
         self._turn_due_ns: int | None = None
@@ -153,27 +162,54 @@ class Connections(Service):
     # -- turns -------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Wait until something can be done, and do it."""
+        """Wait until something can be done, and do it: for whoever asks for little first, and for others in turns."""
         ready = self._poller.wait(self._wait_ms())
         now_ns = self.world.clock.monotonic_ns()
-        for begin in range(0, len(ready), READY_MAX):
-            for what, receives, sends in ready[begin : begin + READY_MAX]:
+        self._turn += 1
+        first, doors, pipelining = self._in_turns(ready)
+        for begin in range(0, len(first), READY_MAX):
+            for what, receives, sends in first[begin : begin + READY_MAX]:
                 self._attend(what, now_ns, receives=receives, sends=sends)
             self._turn_due_ns = self._on_turn(now_ns)
+        for what, receives, sends in (*doors, *pipelining):
+            self._attend(what, now_ns, receives=receives, sends=sends)
         if not self.is_listening and not self._has_drained:
             self._has_drained = True
             self._close_listeners()
             self._attention.extend(self._sessions.values())
             self._drained.notify()
-        while self._attention:
+        for _ in range(min(len(self._attention), ENDS_MAX)):
             self._look_at(self._attention.popleft(), now_ns)
         self._patience.expire(now_ns, ENDS_MAX)
         self._relieve()
         self._turn_due_ns = self._on_turn(now_ns)
 
+    def _in_turns(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:
+        """Return those whose client waits for its answers, host by host; listeners; and of the others whose turn it is.
+
+        What is left out is still ready in the next turn.
+        """
+        if len(ready) == 1:
+            return [*ready], [], []
+        first: HostFairQueue[Session, Ready] = HostFairQueue()
+        doors: list[Ready] = []
+        pipelining: list[tuple[int, Ready]] = []
+        for each in ready:
+            session = self._sessions.get(each[0])
+            if session is None:
+                doors.append(each)
+            elif session.is_pipelining:
+                pipelining.append((session.heard_turn, each))
+            else:
+                first.put(session.host.name, session, each)
+        turns = nsmallest(PIPELINING_MAX, pipelining, key=_heard_turn)
+        count = max(READY_MAX, len(first) // TURNS_MAX)
+        return [first.take() for _ in range(min(count, len(first)))], doors, [each for _, each in turns]
+
     def _attend(self, what: Connection | Listener, now_ns: int, *, receives: bool, sends: bool) -> None:
         """Do what can be done for one connection or listener."""
         if (session := self._sessions.get(what)) is not None:
+            session.heard_turn = self._turn
             if sends:
                 session.send_waiting()
             if receives and session.is_open:
@@ -184,6 +220,8 @@ class Connections(Service):
             self._accept(listener, now_ns)
 
     def _wait_ms(self) -> int | None:
+        if self._attention:
+            return 0
         due = [due_ns for due_ns in (self._patience.next_due_ns, self._turn_due_ns) if due_ns is not None]
         if not due:
             return None
@@ -202,24 +240,28 @@ class Connections(Service):
             self._welcome(connection, now_ns)
 
     def _welcome(self, connection: Connection, now_ns: int) -> None:
-        session = Session(self.world, connection, self)
-        of_host = self._of_host.get(session.host, 0)
+        name = connection.remote_address.rpartition(":")[0]
+        host = self._hosts.get(name) or Host(self.world, name)
         refusal = None
         if len(self._sessions) >= self.limits.connections_max:
             refusal = Ending.TOO_MANY
-        elif of_host >= self.limits.connections_per_host_max:
+        elif host.connections >= self.limits.connections_per_host_max:
             refusal = Ending.TOO_MANY_OF_HOST
         if refusal is not None:
             self._counts.ended(refusal)
             connection.close()
             return
         self._counts.accepted += 1
-        self._sessions[connection] = session
-        self._of_host[session.host] = of_host + 1
+        session = self._sessions[connection] = Session(self.world, connection, self, host)
+        self._hosts[name] = host
+        host.connections += 1
         self._patience.came(session, now_ns)
         self._poller.watch(connection, receives=True, sends=False)
 
     def _receive(self, session: Session, now_ns: int) -> None:
+        if session.reader.has_more:
+            self._hand_on(session, now_ns)
+            return
         try:
             data = session.connection.receive(RECEIVE_BYTES, 0)
         except TimeoutError:
@@ -236,14 +278,19 @@ class Connections(Service):
         self._hand_on(session, now_ns)
 
     def _hand_on(self, session: Session, now_ns: int) -> None:
-        """Take the commands out of what a session has sent, as long as it is listened to."""
+        """Take the commands out of what a session has sent, as long as it is listened to, some in each turn."""
         reader = session.reader
         try:
-            while session.is_open and session.is_listened_to and (taken := reader.take()) is not None:
+            for _ in range(COMMANDS_MAX):
+                if not (session.is_open and session.is_listened_to) or (taken := reader.take()) is None:
+                    break
                 command, size_bytes = taken
                 self._patience.frame_ended(session)
                 self.hold(-size_bytes)
                 self._on_command(session, command, size_bytes, now_ns)
+            else:
+                if reader.has_more:
+                    self._attention.append(session)
         except CorruptFileError as error:
             self._tell(f"{error}; connection closed")
             session.end(Ending.BAD_LENGTH if error.field == LENGTH_FIELD else Ending.BAD_FRAME)
@@ -280,9 +327,9 @@ class Connections(Service):
         if self._sessions.pop(session.connection, None) is None:
             return
         self._poller.forget(session.connection)  # again: it may have ended just before it was last watched
-        left = self._of_host.pop(session.host) - 1
-        if left:
-            self._of_host[session.host] = left
+        session.host.connections -= 1
+        if not session.host.connections:
+            del self._hosts[session.host.name]
         self.hold(-session.reader.held_bytes)
         self._on_ended(session)
 
@@ -291,3 +338,7 @@ class Connections(Service):
             self._poller.forget(listener)
             listener.close()
         self._listeners.clear()
+
+
+def _heard_turn(waiting: tuple[int, Ready]) -> int:
+    return waiting[0]

@@ -1,5 +1,6 @@
 """What several owners have in one queue: one item of each in turn, so that nobody waits behind all that another has.
 
+Owners belong to hosts, and hosts have turns first: who has many connections has no more turns than who has one.
 Source: Nagle, "On Packet Switches with Infinite Storage", RFC 970.
 """
 
@@ -47,4 +48,46 @@ class FairQueue(Generic[_Owner, _Item]):
         items.popleft()
         if not items:
             del self._of[owner]
+        self._count -= 1
+
+
+class HostFairQueue(Generic[_Owner, _Item]):
+    """Items by host and owner: a turn is a host's, and within it the turn of one of its owners. For one task at a time.
+
+    An owner is of one host only.
+    """
+
+    __slots__ = ("_count", "_of")
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[str, FairQueue[_Owner, _Item]] = OrderedDict()
+        """Whichever host has any, in the order of their turns."""
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, host: str, owner: _Owner, item: _Item) -> None:
+        """Add an item; a host, or an owner, that had none has the last turn."""
+        queue = self._of.get(host)
+        if queue is None:
+            queue = self._of[host] = FairQueue()
+        queue.put(owner, item)
+        self._count += 1
+
+    def take(self) -> _Item:
+        """Take the first item of whose turn it is. KeyError if there is none."""
+        host, queue = self._of.popitem(last=False)
+        item = queue.take()
+        if queue:
+            self._of[host] = queue
+        self._count -= 1
+        return item
+
+    def drop_first(self, host: str, owner: _Owner) -> None:
+        """Drop the first item of an owner, out of turn. KeyError if it has none."""
+        queue = self._of[host]
+        queue.drop_first(owner)
+        if not queue:
+            del self._of[host]
         self._count -= 1

@@ -31,6 +31,11 @@ class FrameReader:
         """Return how much has been added and not been taken."""
         return len(self._data) - self._at if self._part is None else len(self._part)
 
+    @property
+    def has_more(self) -> bool:
+        """Return whether there may be a command that has not been looked for yet."""
+        return self._at < len(self._data)
+
     def add(self, data: bytes) -> None:
         """Add what came."""
         if self._part is not None:

@@ -22,11 +22,23 @@ class PoolLimits:
     """How many requests wait at the most; the next is answered SYSTEM_BUSY at once."""
     wait_ms_max: int | None = None
     """How long a request waits at the most, then it is answered SYSTEM_BUSY; None: for ever."""
+    pipelined_tasks: int | None = None
+    """How many tasks are at most taken by requests of clients that do not wait for answers before they ask for more;
+    None: half of them. Requests that only compute gain nothing from more tasks, and cost others each task's turn."""
 
+    @property
+    def pipelined_tasks_max(self) -> int:
+        """Return that number: at least one, and not more than there are."""
+        wanted = self.tasks // 2 if self.pipelined_tasks is None else self.pipelined_tasks
+        return max(1, min(wanted, self.tasks))
+
+
+_COMPUTING_TASKS = 2
+"""One that computes, and one that begins while it hands over its answer."""
 
 POOL_LIMITS: Mapping[Pool, PoolLimits] = {
-    Pool.SEND_MESSAGE: PoolLimits(16, 10_000, 200),
-    Pool.PULL_MESSAGE: PoolLimits(8, 100_000, 5_000),
+    Pool.SEND_MESSAGE: PoolLimits(16, 10_000, 200, _COMPUTING_TASKS),
+    Pool.PULL_MESSAGE: PoolLimits(8, 100_000, 5_000, _COMPUTING_TASKS),
     Pool.REPLY_MESSAGE: PoolLimits(2, 10_000),
     Pool.QUERY_MESSAGE: PoolLimits(4, 20_000),
     Pool.CLIENT_MANAGE: PoolLimits(2, 1_000_000),
@@ -59,12 +71,19 @@ class ServerLimits:
     """Requests of one client that wait or are under way; with so much it is not listened to until some are answered."""
     request_bytes_least: int = 2 * MIB
     """What a small request counts for there: its answer may be large, and other clients' requests stand behind it."""
+    requests_of_host_bytes_max: int = 128 * MIB
+    """The same of all connections of one host: each has an equal share of it, and may always have one request."""
     held_bytes_max: int = 512 * MIB
     """All of this of all clients; beyond it whoever has been slow for longest goes, and requests are refused."""
 
     def with_pool(self, pool: Pool, limits: PoolLimits) -> "ServerLimits":
         """Return these limits with others for one kind of request."""
         return replace(self, pools={**self.pools, pool: limits})
+
+    def with_waiting_sends(self) -> "ServerLimits":
+        """Return these limits for a store whose puts wait, for a disk or a slave: there, several wait together."""
+        sends = self.pools[Pool.SEND_MESSAGE]
+        return self.with_pool(Pool.SEND_MESSAGE, replace(sends, pipelined_tasks=sends.tasks * 3 // 4))
 
 
 _POOL_KEYS: Mapping[Pool, tuple[str, str | None, str | None]] = {
@@ -123,7 +142,7 @@ def server_limits_of(others: Mapping[str, str], limits: ServerLimits | None = No
         if capacity_key is not None:
             capacity = _number(others, capacity_key, capacity, _INT_MAX)
         tasks = _number(others, tasks_key, one.tasks, _TASKS_MAX)
-        limits = limits.with_pool(pool, PoolLimits(tasks, capacity, wait_ms_max))
+        limits = limits.with_pool(pool, PoolLimits(tasks, capacity, wait_ms_max, one.pipelined_tasks))
     idle_ms_max = 1_000 * _number(others, _IDLE_KEY, limits.idle_ms_max // 1_000, 86_400)
     own: dict[str, Any] = {
         name: _number(others, key, getattr(limits, name), most) for key, (name, most) in _OWN_KEYS.items()

@@ -1,6 +1,9 @@
-"""Requests of one kind: a bounded queue, and the tasks that work it off, a request of each session in turn.
+"""Requests of one kind: two bounded queues, and the tasks that work them off, a request of each session in turn.
 
-Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, whose words are sent to those who are refused.
+Who waits for an answer before asking for more goes before who pipelines requests, four to one, and the latter have a
+few tasks at a time: so however much is pipelined, whoever asks for little finds a free task and few that compute.
+Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, whose words are sent to those who are refused;
+RFC 8290, sparse flows.
 """
 
 from collections.abc import Callable
@@ -10,11 +13,14 @@ from ..formats.remoting.command import RemotingCommand
 from ..world import Task, World
 from .channel import Processor
 from .deadlines import Deadlines
-from .fair_queue import FairQueue
+from .fair_queue import HostFairQueue
 from .limits import PoolLimits
 from .router import Pool
 from .server_counts import Refusal
 from .session import Session
+
+_PASSED_MAX = 4
+"""How many requests go before one that is pipelined and has waited longer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +32,8 @@ class Request:
     processor: Processor
     size_bytes: int
     arrived_ns: int
+    is_pipelined: bool
+    """Whether its client has asked for more than it has taken answers to."""
 
 
 Refuse = Callable[[Request, Refusal, str], None]
@@ -44,7 +52,11 @@ class RequestPool:
         self._handle = handle
         self._refuse = refuse
         self._lock = world.tasks.lock(f"{self._name} queue")
-        self._queue: FairQueue[Session, Request] = FairQueue()
+        self._awaited: HostFairQueue[Session, Request] = HostFairQueue()
+        self._pipelined: HostFairQueue[Session, Request] = HostFairQueue()
+        self._pipelined_tasks = 0
+        """How many tasks work at what was pipelined."""
+        self._passed = 0
         self._ages = None if limits.wait_ms_max is None else Deadlines[Request](limits.wait_ms_max)
         """Of all that is in the queue; None if nothing is ever too old."""
         self._signal = world.tasks.signal(self._name)
@@ -70,9 +82,9 @@ class RequestPool:
     def offer(self, request: Request) -> None:
         """Queue a request until `wake`, or refuse it for there are too many."""
         with self._lock:
-            is_full = len(self._queue) >= self.limits.queue_capacity
+            is_full = self.count >= self.limits.queue_capacity
             if not is_full:
-                self._queue.put(request.session, request)
+                self._queue_of(request).put(request.session.host.name, request.session, request)
                 if self._ages is not None:
                     self._ages.set(request, request.arrived_ns)
         if is_full:
@@ -81,13 +93,18 @@ class RequestPool:
 
     def wake(self) -> None:
         """Have what was queued taken: once for all that came together, for tasks get in each other's way."""
-        if self._queue:
+        if self._may_go_on:
             self._signal.notify()
+
+    @property
+    def count(self) -> int:
+        """Return how many wait."""
+        return len(self._awaited) + len(self._pipelined)
 
     @property
     def next_due_ns(self) -> int | None:
         """Return when the first that waits will have waited too long, None if none ever will."""
-        if self._ages is None or not self._queue:
+        if self._ages is None or not self.count:
             return None
         with self._lock:
             return self._ages.next_due_ns
@@ -97,36 +114,67 @@ class RequestPool:
         if self._ages is None:
             return
         with self._lock:
-            old = self._ages.pop_due(now_ns, len(self._queue))
+            old = self._ages.pop_due(now_ns, self.count)
             for request in old:
-                self._queue.drop_first(request.session)  # the others of a session came later
+                session = request.session
+                self._queue_of(request).drop_first(
+                    session.host.name, session
+                )  # the others of a session came later
         for request in old:
             self._refuse_old(request, now_ns)
 
+    def _queue_of(self, request: Request) -> HostFairQueue[Session, Request]:
+        return self._pipelined if request.is_pipelined else self._awaited
+
     def _work(self) -> None:
-        while (request := self._take()) is not None:
+        request: Request | None = None
+        while (request := self._take(request)) is not None:
             now_ns = self._world.clock.monotonic_ns()
             if self._is_old(request, now_ns):
                 self._refuse_old(request, now_ns)
             else:
                 self._handle(request)
 
-    def _take(self) -> Request | None:
-        """Wait for a request; None once the pool is to end and none is left."""
+    def _take(self, done: Request | None) -> Request | None:
+        """Wait for a request; None once the pool is to end and none is left for this task, which has done another."""
+        with self._lock:
+            self._pipelined_tasks -= done is not None and done.is_pipelined
         while True:
             with self._lock:
-                request = self._queue.take() if self._queue else None
-                if request is not None and self._ages is not None:
-                    self._ages.drop(request)
+                request = self._next()
+                may_go_on = self._may_go_on
             if request is None:
                 if self._ending.get():
                     self._signal.notify()  # the next task is to end, too
                     return None
                 self._signal.wait(None)
                 continue
-            if self._queue:
+            if may_go_on:
                 self._signal.notify()  # a notice wakes one task, and stands for any number of requests
             return request
+
+    @property
+    def _may_go_on(self) -> bool:
+        """Return whether there is a request that may be taken now."""
+        return bool(self._awaited) or (
+            bool(self._pipelined) and self._pipelined_tasks < self.limits.pipelined_tasks_max
+        )
+
+    def _next(self) -> Request | None:
+        """Take the request whose turn it is; None if there is none, or none that may be taken yet."""
+        may_be_pipelined = bool(self._pipelined) and self._pipelined_tasks < self.limits.pipelined_tasks_max
+        if may_be_pipelined and (not self._awaited or self._passed >= _PASSED_MAX):
+            request = self._pipelined.take()
+            self._pipelined_tasks += 1
+            self._passed = 0
+        elif self._awaited:
+            request = self._awaited.take()
+            self._passed += bool(self._pipelined)
+        else:
+            return None
+        if self._ages is not None:
+            self._ages.drop(request)
+        return request
 
     def _is_old(self, request: Request, now_ns: int) -> bool:
         wait_ms_max = self.limits.wait_ms_max
@@ -136,6 +184,6 @@ class RequestPool:
         waited_ms = (now_ns - request.arrived_ns) // 1_000_000
         words = (
             "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
-            f"period in queue: {waited_ms}ms, size of queue: {len(self._queue)}"
+            f"period in queue: {waited_ms}ms, size of queue: {self.count}"
         )
         self._refuse(request, Refusal.TOO_OLD, words)

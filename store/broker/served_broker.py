@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..config import StoreConfig
+from ..config import BrokerRole, FlushDiskType, StoreConfig
 from ..world import World
 from .acl.access_control import AccessControl
 from .broker import Broker
@@ -27,7 +27,10 @@ class ServedBroker:
     ) -> None:
         """Read the rules of access, if acl_path names some. PlainAclError or OSError if they cannot be."""
         self._access = None if acl_path is None else AccessControl(world, acl_path, tell)
-        self.server = RemotingServer(world, limits, tell=tell)
+        waits = (
+            store.flush_disk_type is FlushDiskType.SYNC_FLUSH or store.broker_role is BrokerRole.SYNC_MASTER
+        )
+        self.server = RemotingServer(world, limits.with_waiting_sends() if waits else limits, tell=tell)
         self.addresses: list[str] = []
         """Where it listens, once started; the first is the one that clients are told."""
         self._world = world

@@ -116,8 +116,9 @@ class RemotingServer:
                 remark = f"request type {command.code} not supported"
                 session.send(response_to(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
             return
+        is_pipelined = session.is_pipelining
         session.began_request(size_bytes)
-        request = Request(command, session, route.processor, size_bytes, now_ns)
+        request = Request(command, session, route.processor, size_bytes, now_ns, is_pipelined)
         if not self.connections.has_room():
             words = "[OVERLOAD]system busy, start flow control for a while"
             self._handler.refuse(request, Refusal.TOO_MUCH_HELD, words)

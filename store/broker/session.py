@@ -37,6 +37,30 @@ class SessionKeeper(Protocol):
         """Let go of a session that has ended."""
 
 
+class Host:
+    """What all connections of one host have together."""
+
+    __slots__ = ("_busy", "connections", "name")
+
+    def __init__(self, world: World, name: str) -> None:
+        self.name = name
+        self.connections = 0
+        """The poller task's own."""
+        self._busy = world.tasks.cell("busy connections of a host")
+
+    def began(self) -> None:
+        """Count a connection that has requests under way."""
+        self._busy.add(1)
+
+    def done(self) -> None:
+        """Count it no more."""
+        self._busy.add(-1)
+
+    def share(self, limits: ServerLimits) -> int:
+        """Return how many bytes of requests one of its connections may have under way."""
+        return min(limits.requests_bytes_max, limits.requests_of_host_bytes_max // max(self._busy.get(), 1))
+
+
 class Session:
     """One connection; a Channel to processors.
 
@@ -45,6 +69,7 @@ class Session:
     """
 
     __slots__ = (
+        "_is_paused",
         "_keeper",
         "_lock",
         "_now_ns",
@@ -53,6 +78,7 @@ class Session:
         "active_ns",
         "connection",
         "ending",
+        "heard_turn",
         "host",
         "local_address",
         "output_bytes",
@@ -62,11 +88,11 @@ class Session:
         "watched_for",
     )
 
-    def __init__(self, world: World, connection: Connection, keeper: SessionKeeper) -> None:
+    def __init__(self, world: World, connection: Connection, keeper: SessionKeeper, host: Host) -> None:
         self.connection = connection
         self.remote_address = connection.remote_address
         self.local_address = connection.local_address
-        self.host = self.remote_address.rpartition(":")[0]
+        self.host = host
         self.reader = FrameReader(self.remote_address)
         self.ending: Ending | None = None
         self.output_bytes = 0
@@ -76,6 +102,10 @@ class Session:
         """When anything came or went, and when the client last took any of what waits for it."""
         self.watched_for = (True, False)
         """Whether the poller waits for it to receive, and to have room; the poller task's own."""
+        self.heard_turn = 0
+        """In which of its turns the poller task last received of it."""
+        self._is_paused = False
+        """Whether the poller task is to be told when enough of its requests are done."""
         self._output: deque[memoryview] | None = None
         self._lock = world.tasks.lock("session")
         self._keeper = keeper
@@ -170,24 +200,45 @@ class Session:
 
     def began_request(self, size_bytes: int) -> None:
         """Count a request's frame until it is done."""
-        self._requests_bytes.add(max(size_bytes, self._keeper.limits.request_bytes_least))
+        counted_bytes = max(size_bytes, self._keeper.limits.request_bytes_least)
+        if self._requests_bytes.add(counted_bytes) == counted_bytes:
+            self.host.began()
         self._keeper.hold(size_bytes)
 
     def done_request(self, size_bytes: int) -> None:
         """Count it no more."""
         limits = self._keeper.limits
-        counted_bytes = max(size_bytes, limits.request_bytes_least)
-        left_bytes = self._requests_bytes.add(-counted_bytes)
+        left_bytes = self._requests_bytes.add(-max(size_bytes, limits.request_bytes_least))
         self._keeper.hold(-size_bytes)
-        if left_bytes < limits.requests_bytes_max <= left_bytes + counted_bytes:
+        if left_bytes == 0:
+            self.host.done()
+        if self._is_paused and left_bytes * 2 <= self.host.share(limits):  # half: not a look for each request
+            self._is_paused = False
             self._keeper.look_after(self)
 
     @property
+    def is_pipelining(self) -> bool:
+        """Return whether it asks for more than it waits for, or leaves answers lying."""
+        return self.reader.held_bytes > 0 or self.output_bytes > 0 or self._requests_bytes.get() > 0
+
+    @property
     def is_listened_to(self) -> bool:
-        """Return whether more may come: not while it leaves answers lying, or has much under way."""
+        """Return whether more may come: not while it leaves answers lying, or has its share of requests under way.
+
+        For the poller task, which is told when that changes.
+        """
+        if self._is_heard():
+            return True
+        self._is_paused = (
+            True  # before the second look: who is done from now on tells, who was before is seen
+        )
+        return self._is_heard()
+
+    def _is_heard(self) -> bool:
         limits = self._keeper.limits
+        under_way_bytes = self._requests_bytes.get()
         return (
             self.output_bytes <= limits.output_pause_bytes
-            and self._requests_bytes.get() < limits.requests_bytes_max
+            and (under_way_bytes == 0 or under_way_bytes < self.host.share(limits))
             and self._keeper.is_listening
         )

@@ -43,6 +43,8 @@ def test_the_limits_on_the_page_are_the_servers() -> None:
         f"{limits.output_pause_bytes // KIB} KiB",
         f"{limits.output_bytes_max // MIB} MiB, or {limits.output_ms_max // 1000} s",
         f"{limits.requests_bytes_max // limits.request_bytes_least}, and {limits.requests_bytes_max // MIB} MiB",
+        f"{limits.requests_of_host_bytes_max // limits.request_bytes_least}, and "
+        f"{limits.requests_of_host_bytes_max // MIB} MiB",
         f"{limits.held_bytes_max // MIB} MiB",
         f"{send.queue_capacity:,}",
         f"{send.wait_ms_max} ms",

@@ -1,12 +1,12 @@
 """Queues that several owners share."""
 
-from collections import deque
+from collections import Counter, deque
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tornlog.store.broker.fair_queue import FairQueue
+from tornlog.store.broker.fair_queue import FairQueue, HostFairQueue
 
 
 def taken(queue: FairQueue[str, int]) -> list[int]:
@@ -65,3 +65,33 @@ def test_nothing_is_lost_and_each_owner_s_order_is_kept(steps: list[str | None])
             queue.drop_first(step.lower())
             expected[step.lower()].popleft()
         assert len(queue) == sum(map(len, expected.values()))
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 5)), min_size=1, max_size=60))
+def test_hosts_take_turns_and_within_each_its_owners(puts: list[tuple[str, int]]) -> None:
+    """However many owners a host has: between two items of one host is one of each other that has any."""
+    queue: HostFairQueue[tuple[str, int], tuple[str, int, int]] = HostFairQueue()
+    for number, (host, owner) in enumerate(puts):
+        queue.put(host, (host, owner), (host, owner, number))
+
+    found = [queue.take() for _ in range(len(queue))]
+
+    left = Counter(host for host, _ in puts)
+    waited: Counter[str] = Counter()
+    for host, _, _ in found:
+        assert waited[host] < len(left), f"{host} has waited for more than a round"
+        waited.update(other for other in left if left[other] and other != host)
+        waited[host] = 0
+        left[host] -= 1
+    for host in set(left):
+        of_host = [(owner, number) for one, owner, number in found if one == host]
+        rounds = Counter[int]()
+        for owner, _ in of_host:
+            others = [o for o, _ in of_host if o != owner]
+            rounds[owner] += 1
+            assert all(rounds[o] >= min(rounds[owner] - 1, others.count(o)) for o in set(others))
+        for owner in rounds:
+            numbers = [number for one, number in of_host if one == owner]
+            assert numbers == sorted(numbers)
+    with pytest.raises(KeyError):
+        queue.take()

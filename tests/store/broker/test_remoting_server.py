@@ -215,18 +215,51 @@ def test_one_client_s_requests_do_not_stand_in_front_of_another_s(serve: Serve) 
 
     assert modest.receive().code == 0
     assert {greedy.receive().code for _ in range(8)} == {0}
-    assert served.begun == [0, 1, 100, 2, 3, 4, 5, 6, 7]
+    assert served.begun == [0, 100, 1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_burst_reaches_every_task_of_its_kind_though_none_ends_yet(serve: Serve) -> None:
     served = serve(pools=PoolLimits(4, 100))
-    peer = served.connect()
+    peers = [served.connect() for _ in range(4)]
 
-    peer.send(*(RemotingCommand(served.WAIT, n) for n in range(4)))
+    for number, peer in enumerate(peers):
+        peer.send(RemotingCommand(served.WAIT, number))
     served.until(lambda: len(served.begun) == 4)
 
     served.gate.set()
-    assert {peer.receive().code for _ in range(4)} == {0}
+    assert {peer.receive().code for peer in peers} == {0}
+
+
+def test_what_is_pipelined_takes_half_of_the_tasks_and_leaves_the_others_to_who_waits(serve: Serve) -> None:
+    served = serve(pools=PoolLimits(4, 100))
+    greedy, modest = served.connect(), served.connect()
+
+    greedy.send(*(RemotingCommand(served.WAIT, n) for n in range(8)))
+    served.until(lambda: served.server.counts.requests == 8)
+    served.until(lambda: len(served.begun) >= 2)
+    modest.send(RemotingCommand(served.WAIT, 100))
+    served.until(lambda: 100 in served.begun)
+    assert len(served.begun) == 3
+
+    served.gate.set()
+    assert {greedy.receive().code for _ in range(8)} == {0}
+
+
+def test_what_is_pipelined_is_not_kept_waiting_for_ever_by_who_waits_for_answers(serve: Serve) -> None:
+    served = serve(pools=PoolLimits(1, 100))
+    holder, greedy, many = served.connect(), served.connect(), [served.connect() for _ in range(8)]
+    holder.send(RemotingCommand(served.WAIT, 0))
+    served.until(lambda: served.begun == [0])
+    greedy.send(*(RemotingCommand(served.WAIT, n) for n in (1, 2)))
+    served.until(lambda: served.server.counts.requests == 3)
+    for number, peer in enumerate(many):
+        peer.send(RemotingCommand(served.WAIT, 100 + number))
+    served.until(lambda: served.server.counts.requests == 11)
+
+    served.gate.set()
+    assert {greedy.receive().code, greedy.receive().code, *(peer.receive().code for peer in many)} == {0}
+    assert served.begun.index(1) <= 6
+    assert served.begun.index(2) <= 10
 
 
 def test_what_is_not_allowed_is_answered_so_and_never_processed(serve: Serve) -> None:

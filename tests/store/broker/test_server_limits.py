@@ -32,7 +32,7 @@ def test_each_key_changes_its_own_limit() -> None:
         }
     )
 
-    assert limits.pools[Pool.SEND_MESSAGE] == PoolLimits(3, 4, 5)
+    assert limits.pools[Pool.SEND_MESSAGE] == PoolLimits(3, 4, 5, pipelined_tasks=2)
     assert limits.pools[Pool.ADMIN] == replace(POOL_LIMITS[Pool.ADMIN], tasks=7)
     assert limits.pools[Pool.PULL_MESSAGE] == POOL_LIMITS[Pool.PULL_MESSAGE]
     assert (limits.idle_ms_max, limits.connections_max, limits.connections_per_host_max) == (8_000, 9, 6)
