@@ -58,8 +58,14 @@ def serve(
         typer.Option(min=0, max=65535, help="One more port, for clients that look for a name server there."),
     ] = None,
     vip_port: Annotated[
-        bool, typer.Option("--vip-port", help="Listen at PORT - 2, too, as clients before 4.5 expect.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--vip-port/--no-vip-port",
+            help="Listen at PORT - 2, too, as RocketMQ's slaves and clients before 4.5 expect; by default where it can"
+            " be had, and not with port 0.",
+            show_default=False,
+        ),
+    ] = None,
     advertise: Annotated[
         str | None, typer.Option(metavar="IP", help="The address that clients are told; else HOST.")
     ] = None,
@@ -101,7 +107,7 @@ def serve(
         )
     requires_tls = tls_only or (not is_local and acl is None and not open_to_all)
     network = network_of(_text(tls_cert), _text(tls_key), is_required=requires_tls)
-    addresses = addresses_of(host, port_of(port, conf.others), namesrv_port, vip_port=vip_port)
+    addresses, optional = addresses_of(host, port_of(port, conf.others), namesrv_port, vip_port=vip_port)
     world = real_world(network)
     log = OperatorLog(world, lambda line: typer.echo(f"tornlog: {line}", err=True))
     with usage_errors():
@@ -127,7 +133,7 @@ def serve(
         _prefer_short_waits()
         log.start()
         with usage_errors():
-            served.start(addresses)
+            served.start(addresses, optional)
         say(
             f"serving {directory} at {', '.join(served.addresses)}",
             {

@@ -1,4 +1,4 @@
-"""Tells name servers of this broker, if settings name some, every so often and once more when it goes.
+"""Tells name servers of this broker, if settings name some: every so often, when its topics change, and when it goes.
 
 The answer to a slave says who its master is.
 Source: RocketMQ BrokerOuterAPI.registerBrokerAll, BrokerController.
@@ -17,6 +17,8 @@ from .requests import RequestCode, ResponseCode
 from .responses import BROKER_VERSION
 
 TIMEOUT_MS = 6_000
+APART_MS = 100
+"""Between two times at least: topics that are made meanwhile are told of together."""
 
 
 class BrokerRegistration(Service):
@@ -36,10 +38,12 @@ class BrokerRegistration(Service):
         self._ha_address = ha_address
         self._on_master = on_master
         self._clients = [RemotingClient(parts.world, address) for address in parts.config.name_servers]
+        parts.topics.on_changed = self.wake
 
     def step(self) -> None:
-        """Register everywhere, then wait."""
+        """Register everywhere, then wait until topics change or it is time again."""
         self.last_error = None
+        version = self._parts.topics.version
         for client in self._clients:
             try:
                 self._register(client)
@@ -49,7 +53,9 @@ class BrokerRegistration(Service):
                 ValueError,
             ) as error:  # ValueError: more topics than a frame can hold, or an address that is none
                 self.last_error = error
-        self.signal.wait(self._parts.config.register_name_server_period_ms)
+        self.pause(APART_MS)
+        if not self.is_stopping and self._parts.topics.version == version:
+            self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
 
     def finish(self) -> None:
         """Take leave of those that answer."""

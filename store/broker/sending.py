@@ -5,8 +5,15 @@ Source: RocketMQ AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.han
 
 from functools import lru_cache
 
+from ..formats.batch import decode_batch
 from ..formats.host import Host
 from ..formats.message import MULTI_TAGS, TRANSACTION_MASK
+from ..formats.properties import (
+    PROPERTY_TIMER_DELAY_MS,
+    PROPERTY_TIMER_DELAY_SEC,
+    PROPERTY_TIMER_DELIVER_MS,
+    decode_properties,
+)
 from ..put_result import PutMessageStatus
 from .parts import BrokerParts
 from .permissions import PERM_READ_WRITE, PERM_WRITE
@@ -40,6 +47,9 @@ _REMARKS = {
     PutMessageStatus.MESSAGE_ILLEGAL: "the message is longer than the store's settings allow, or cannot be stored",
     PutMessageStatus.PROPERTIES_SIZE_EXCEEDED: "the properties are longer than 32767 bytes",
 }
+_TIMER_PROPERTIES = (PROPERTY_TIMER_DELAY_SEC, PROPERTY_TIMER_DELAY_MS, PROPERTY_TIMER_DELIVER_MS)
+_TIMER_MARK = "TIMER_DEL"
+assert all(name.startswith(_TIMER_MARK) for name in _TIMER_PROPERTIES)
 _UNKNOWN_HOST = b"\0\0\0\0"
 
 
@@ -62,6 +72,30 @@ def record_flag(send: SendRequest, topic: TopicConfig) -> int:
     """Return a record's flag: what the client says of body and tags. Transactions are the broker's to begin."""
     flag = send.sys_flag & ~TRANSACTION_MASK
     return flag | MULTI_TAGS if topic.filter_type == MULTI_TAG else flag
+
+
+def refuse_timed(properties: str) -> None:
+    """Refuse a message that is to be delivered at a time of its own, which clients of 5.x can ask for.
+
+    RocketMQ 4.9 delivers it at once.
+    """
+    if _TIMER_MARK not in properties:
+        return
+    named = decode_properties(properties)
+    for name in _TIMER_PROPERTIES:
+        if name in named:
+            raise RequestRefusedError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"property {name}: this broker delivers at no time of a message's own; it has delay levels"
+                " (setDelayTimeLevel)",
+            )
+
+
+def refuse_timed_batch(body: bytes) -> None:
+    """Refuse a batch body that has such a message. CorruptFileError if it is no batch body."""
+    if _TIMER_MARK.encode() in body:
+        for unit in decode_batch(body):
+            refuse_timed(unit.properties.decode(errors="replace"))
 
 
 class SendChecks:

@@ -22,6 +22,7 @@ from .limits import ServerLimits, server_limits_of
 
 _SPARE_DESCRIPTORS = 512
 """For files and for whoever must still be turned away."""
+_PORT_WITH_VIP_MIN = 3
 _ANY_HOST = ("0.0.0.0", "::")
 
 
@@ -57,17 +58,23 @@ def port_of(port: int | None, others: Mapping[str, str]) -> int:
         return BrokerConfig.of(others).listen_port if port is None else port
 
 
-def addresses_of(host: str, port: int, namesrv_port: int | None, *, vip_port: bool) -> list[str]:
-    """Return every `host:port` to listen at; the first is the broker's own."""
+def addresses_of(
+    host: str, port: int, namesrv_port: int | None, *, vip_port: bool | None
+) -> tuple[list[str], list[str]]:
+    """Return every `host:port` to listen at, the first the broker's own, and others to listen at if they can be had.
+
+    vip_port: whether to listen at port - 2; None: if it can be had.
+    """
     shown = in_brackets(host)
     ports = [port]
     if namesrv_port is not None:
         ports.append(namesrv_port)
-    if vip_port:
-        if port < 3:
-            raise typer.BadParameter(f"PORT - 2 is no port if PORT is {port}", param_hint="--vip-port")
-        ports.append(port - 2)
-    return [f"{shown}:{one}" for one in ports]
+    optional: list[int] = []
+    if port >= _PORT_WITH_VIP_MIN and vip_port is not False:
+        (ports if vip_port else optional).append(port - 2)
+    elif vip_port:
+        raise typer.BadParameter(f"PORT - 2 is no port if PORT is {port}", param_hint="--vip-port")
+    return [f"{shown}:{one}" for one in ports], [f"{shown}:{one}" for one in optional if one not in ports]
 
 
 def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, port: int) -> StoreConfig:

@@ -33,19 +33,23 @@ class ServedBroker:
         self.server = RemotingServer(world, limits.with_waiting_sends() if waits else limits, tell=tell)
         self.addresses: list[str] = []
         """Where it listens, once started; the first is the one that clients are told."""
+        self._tell = tell
         self._world = world
         self._store = store
         self._config = config
         self._broker: Broker | None = None
 
-    def start(self, addresses: Sequence[str]) -> None:
+    def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
         """Listen, recover the directory, and answer requests.
 
+        optional: where it listens as well if that can be had; if not, the operator is told.
         OSError if an address cannot be had or the disk fails, StoreLockedError if the directory is in use,
         CorruptFileError if it cannot be a store's; then nothing is left running.
         """
         try:
             self.addresses = self.server.listen(addresses)
+            for address in optional:
+                self._listen_as_well(address)
             port = int(self.addresses[0].rpartition(":")[2])
             broker = Broker(self._world, self._store, replace(self._config, listen_port=port))
             broker.load()
@@ -64,6 +68,15 @@ class ServedBroker:
             on_channel_closed=broker.channel_closed,
             on_response=broker.calls.answered,
         )
+
+    def _listen_as_well(self, address: str) -> None:
+        try:
+            self.addresses += self.server.listen([address])
+        except OSError as error:
+            self._tell(
+                f"cannot listen at {address} (the broker's port - 2, where RocketMQ's slaves and clients before 4.5 "
+                f"ask): {error.strerror}; --no-vip-port does without"
+            )
 
     def _info(self) -> dict[str, str]:
         """Return what there is to tell of the server, as runtime information has it."""

@@ -51,6 +51,8 @@ class VersionedTable(Generic[Value]):
         """
         self.file = SideFile(world.files, path)
         self.version = DataVersion(world.clock.now_ms())
+        self.on_changed: Callable[[], None] | None = None
+        """Called after each change, in the task that has made it, which it must not keep waiting."""
         self._clock = world.clock
         self._name = name
         self._read = read
@@ -115,9 +117,12 @@ class VersionedTable(Generic[Value]):
         """Put in place of the table what is made of it, and return that. Raises OSError likewise."""
         with self._lock:
             table = changed(self._table)
-            if table != self._table:
+            has_changed = table != self._table
+            if has_changed:
                 self._store(DataVersion(self._clock.now_ms(), self.version.counter + 1), table)
-            return table
+        if has_changed and self.on_changed is not None:
+            self.on_changed()
+        return table
 
     def replace(self, members: Members) -> bool:
         """Take over another broker's table; return whether it was another version.
@@ -129,6 +134,8 @@ class VersionedTable(Generic[Value]):
             if version == self.version:
                 return False
             self._store(version, table)
+        if self.on_changed is not None:
+            self.on_changed()
         return True
 
     def _store(self, version: DataVersion, table: dict[str, Value]) -> None:

@@ -32,6 +32,8 @@ from ..sending import (
     born_host,
     put_remark,
     record_flag,
+    refuse_timed,
+    refuse_timed_batch,
 )
 from ..topic_names import RETRY_GROUP_PREFIX, dlq_topic
 
@@ -63,6 +65,8 @@ class SendMessageProcessor:
             max(0, send.reconsume_times),
         )
         properties = decode_properties(send.properties)
+        if not send.topic.startswith(RETRY_GROUP_PREFIX):  # where a consumer hands on what others have let in
+            refuse_timed(send.properties)
         if send.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
             result = self._put_batch(message, properties)
         else:
@@ -87,6 +91,7 @@ class SendMessageProcessor:
     def _put_batch(self, message: Message, properties: dict[str, str]) -> PutMessageResult:
         if message.topic.startswith(RETRY_GROUP_PREFIX):
             raise RequestRefusedError(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be sent to a retry topic")
+        refuse_timed_batch(message.body)
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
         message.wait_store_ok = _waits(properties.get(PROPERTY_WAIT))
         message.properties = rebuild_properties(properties)

@@ -208,6 +208,50 @@ def test_a_taken_port_and_a_directory_in_use_are_usage_errors(
     broker.stop()
 
 
+def free_port_with_vip() -> int:
+    """Return a port that is free, as is the one two before it."""
+    for _ in range(100):
+        with socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", 0))
+            port: int = one.getsockname()[1]
+            try:
+                other.bind(("127.0.0.1", port - 2))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no such port")
+
+
+def test_it_listens_where_slaves_of_rocketmq_ask_unless_told_not_to(start: Callable[..., Broker]) -> None:
+    port = free_port_with_vip()
+    broker = start("--port", str(port))
+    assert broker.ready["addresses"] == [f"127.0.0.1:{port}", f"127.0.0.1:{port - 2}"]
+    client = RemotingClient(real_world(), f"127.0.0.1:{port - 2}")
+    assert client.invoke(RemotingCommand(21, 0), 5_000).code == 0
+    client.close()
+    broker.stop()
+
+    broker = start("--port", str(port), "--no-vip-port")
+    assert broker.ready["addresses"] == [f"127.0.0.1:{port}"]
+    broker.stop()
+
+    assert len(start().ready["addresses"]) == 1, "of a port of the system's choice nobody can guess another"
+
+
+def test_a_vip_port_that_is_taken_is_said_and_does_without_and_refused_if_it_was_asked_for(
+    start: Callable[..., Broker], tmp_path: Path
+) -> None:
+    port = free_port_with_vip()
+    with socket.create_server(("127.0.0.1", port - 2)):
+        assert "in use" in usage_error(str(tmp_path / "other"), "--port", str(port), "--vip-port")
+        broker = start("--port", str(port))
+        assert broker.ready["addresses"] == [f"127.0.0.1:{port}"]
+        broker.process.send_signal(signal.SIGTERM)
+        _, err = broker.process.communicate(timeout=30)
+    assert f"cannot listen at 127.0.0.1:{port - 2}" in err
+    assert "--no-vip-port" in err
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -11,6 +11,7 @@ from tornlog.store.broker import slave_synchronize
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.limits import ServerLimits
+from tornlog.store.broker.registration import APART_MS
 from tornlog.store.broker.router import Router
 from tornlog.store.broker.server import RemotingServer
 from tornlog.store.broker.topics import TopicConfig
@@ -153,6 +154,31 @@ def test_an_address_that_is_none_is_an_error_to_be_seen_and_no_end(
     registration.last_error = None
     slave.stop()
     assert isinstance(registration.last_error, ValueError)
+
+
+def test_a_new_topic_has_a_route_at_another_name_server_at_once_and_a_storm_of_them_few_registrations(
+    serve: Callable[..., Served],
+) -> None:
+    other = serve("names", BrokerRole.ASYNC_MASTER, broker_name="names")
+    broker = serve("broker", BrokerRole.ASYNC_MASTER, namesrv_addr=other.address).broker
+    registration = broker.registration
+    assert registration is not None
+    until(lambda: registration.registered)
+    time.sleep(2 * APART_MS / 1_000)
+
+    begin = time.monotonic()
+    broker.topics.put("Orders", TopicConfig("Orders", 2, 2))
+    until(lambda: other.broker.name_server.route("Orders", quoted_keys=True))
+    assert time.monotonic() - begin < 5, "registering comes by itself only every 30 s"
+
+    before, begin = registration.registered, time.monotonic()
+    for number in range(100):
+        broker.topics.put(f"Orders-{number}", TopicConfig(f"Orders-{number}", 2, 2))
+    until(lambda: other.broker.name_server.route("Orders-99", quoted_keys=True))
+    passed_ms = (time.monotonic() - begin) * 1_000
+    assert registration.registered - before <= passed_ms / APART_MS + 2
+    broker.topics.remove("Orders-99")
+    until(lambda: other.broker.name_server.route("Orders-99", quoted_keys=True) is None)
 
 
 def test_a_slave_needs_a_number_of_its_own(tmp_path: Path) -> None:

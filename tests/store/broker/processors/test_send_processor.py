@@ -260,3 +260,28 @@ def test_a_topic_without_queues_takes_no_messages(live: Live, queue_id: int) -> 
         assert bench.broker.store.max_phy_offset == end
 
     live(body)
+
+
+@pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
+def test_a_message_that_is_to_come_at_a_time_of_its_own_is_refused_by_name(live: Live, name: str) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        timed = {"KEYS": "k", name: "5"}
+        plain = client.send_message(b"m", properties=timed)
+        half = client.send_message(b"m", properties={**timed, "TRAN_MSG": "true", "PGROUP": "sellers"})
+        units = [BatchUnit(0, b"a", b""), BatchUnit(0, b"b", f"{name}\x015\x02".encode())]
+        inside = client.answer(320, encode_batch(units), **batch_fields())
+        around = client.answer(320, encode_batch(units[:1]), **batch_fields(i=f"{name}\x015"))
+        for answer in (plain, half, inside, around):
+            assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+            assert f"property {name}" in answer.remark
+        assert client.send_message(b"TIMER_DELAY_SEC", properties={"KEYS": "TIMER_DELAY_SEC"}).code == 0
+        units = [BatchUnit(0, b"TIMER_DELAY_SEC", b"")]
+        assert client.answer(320, encode_batch(units), **batch_fields()).code == 0
+
+    live(body)
+
+
+def batch_fields(**given: Any) -> dict[str, Any]:
+    fields = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 0, "h": 0, "i": ""}
+    return {**fields, "m": "true", **given}
