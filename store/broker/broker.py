@@ -27,7 +27,9 @@ class Broker(BrokerParts):
 
     def __init__(self, world: World, store_config: StoreConfig, config: BrokerConfig) -> None:
         super().__init__(world, store_config, config)
-        self.housekeeping = ClientHousekeepingService(world, self.consumers, self.producers, self.locks)
+        self.housekeeping = ClientHousekeepingService(
+            world, self.consumers, self.producers, self.locks, self.daily, self.watch
+        )
         self.name_server = NameServer(world, config, self.topics)
         self.synchronize: SlaveSynchronize | None = None
         """What a slave copies its master's tables with."""

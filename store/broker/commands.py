@@ -107,10 +107,12 @@ def serve(
         )
     requires_tls = tls_only or (not is_local and acl is None and not open_to_all)
     network = network_of(_text(tls_cert), _text(tls_key), is_required=requires_tls)
-    addresses, optional = addresses_of(host, port_of(port, conf.others), namesrv_port, vip_port=vip_port)
+    with usage_errors(_text(config), conf.others):
+        listen_port = port_of(port, conf.others)
+    addresses, optional = addresses_of(host, listen_port, namesrv_port, vip_port=vip_port)
     world = real_world(network)
     log = OperatorLog(world, lambda line: typer.echo(f"tornlog: {line}", err=True))
-    with usage_errors():
+    with usage_errors(_text(config), conf.others):
         broker_config = broker_config_of(conf.others, name, role, master, advertise, host)
         if not is_loopback(broker_config.ha_host) and not open_to_all:
             raise typer.BadParameter(
@@ -118,7 +120,7 @@ def serve(
             )
         served = ServedBroker(
             world,
-            store_config_of(conf, role, master, port_of(port, conf.others)),
+            store_config_of(conf, role, master, listen_port),
             broker_config,
             limits_of_process(conf.others),
             acl_path=_text(acl),
@@ -159,8 +161,11 @@ def _text(path: Path | None) -> str | None:
 
 
 def _read_conf(config: Path | None, root: str) -> BrokerConf:
-    with usage_errors():
-        return conf_of("" if config is None else config.read_text(encoding="utf-8-sig"), root)
+    with usage_errors(_text(config)):
+        try:
+            return conf_of("" if config is None else config.read_text(encoding="utf-8-sig"), root)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{config}: {error}") from error
 
 
 def _prefer_short_waits() -> None:

@@ -33,6 +33,13 @@ COMMANDS_MAX = 16
 """How much of what one of them has said is taken in a turn."""
 DRAINED_MS = 5_000
 """How long a turn may take, by far."""
+_STRANGERS = (
+    (
+        b"PRI ",
+        "a client that speaks HTTP/2, as RocketMQ's gRPC clients of 5.x do: this broker speaks remoting",
+    ),
+    *((begin, "a client that speaks HTTP") for begin in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI")),
+)
 
 Receive = Callable[[Session, RemotingCommand, int, int], None]
 """Takes a command of a session, the bytes of its frame, and when it came."""
@@ -292,7 +299,7 @@ class Connections(Service):
                 if reader.has_more:
                     self._attention.append(session)
         except CorruptFileError as error:
-            self._tell(f"{error}; connection closed")
+            self._tell(f"{error}{_who_begins_with(error.found)}; connection closed")
             session.end(Ending.BAD_LENGTH if error.field == LENGTH_FIELD else Ending.BAD_FRAME)
         except Exception as error:  # an error of ours must not cost all others their server
             self._tell(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed")
@@ -338,6 +345,11 @@ class Connections(Service):
             self._poller.forget(listener)
             listener.close()
         self._listeners.clear()
+
+
+def _who_begins_with(length: str) -> str:
+    """Return who sends what was taken for a frame's length, if that is known."""
+    return next((f" ({who})" for begin, who in _STRANGERS if length == str(int.from_bytes(begin))), "")
 
 
 def _heard_turn(waiting: tuple[int, Ready]) -> int:

@@ -5,6 +5,7 @@ Source: Nagle, "On Packet Switches with Infinite Storage", RFC 970.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 _Owner = TypeVar("_Owner")
@@ -23,6 +24,10 @@ class FairQueue(Generic[_Owner, _Item]):
 
     def __len__(self) -> int:
         return self._count
+
+    def firsts(self) -> Iterator[_Item]:
+        """Iterate over the first item of each owner."""
+        return (items[0] for items in self._of.values())
 
     def put(self, owner: _Owner, item: _Item) -> None:
         """Add an item; who had none has the last turn."""
@@ -66,6 +71,10 @@ class HostFairQueue(Generic[_Owner, _Item]):
 
     def __len__(self) -> int:
         return self._count
+
+    def firsts(self) -> Iterator[_Item]:
+        """Iterate over the first item of each owner."""
+        return (item for queue in self._of.values() for item in queue.firsts())
 
     def put(self, host: str, owner: _Owner, item: _Item) -> None:
         """Add an item; a host, or an owner, that had none has the last turn."""

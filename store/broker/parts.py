@@ -23,11 +23,13 @@ from .broker_config import MASTER_ID, BrokerConfig
 from .calls import ClientCalls
 from .channel import Channel
 from .consumers import ConsumerManager
+from .daily_totals import DailyTotals
 from .long_polling import PullRequestHoldService
 from .producers import ProducerManager
 from .pull_rates import PullRates
 from .pushes import Pushes
 from .rebalance_locks import RebalanceLockManager
+from .store_watch import StoreWatch
 from .subscription_groups import SubscriptionGroupManager
 from .subscriptions import SubscriptionData
 from .topic_names import group_fault
@@ -79,6 +81,8 @@ class BrokerParts:
         self.calls = ClientCalls(world)
         self.pushes = Pushes(world, self.producers)
         self.pull_rates = PullRates(world)
+        self.daily = DailyTotals(world, self.own_store.stats)
+        self.watch = StoreWatch(world, self.own_store)
         self.ha: HAService | None = None
         """Replication, where there is a network."""
         if world.network is not None:

@@ -8,6 +8,7 @@ RFC 8290, sparse flows.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 
 from ..formats.remoting.command import RemotingCommand
 from ..world import Task, World
@@ -19,6 +20,13 @@ from .router import Pool
 from .server_counts import Refusal
 from .session import Session
 
+_NAMES = {
+    Pool.SEND_MESSAGE: "sendThreadPoolQueue",
+    Pool.PULL_MESSAGE: "pullThreadPoolQueue",
+    Pool.QUERY_MESSAGE: "queryThreadPoolQueue",
+    Pool.END_TRANSACTION: "EndTransactionThreadPoolQueue",
+}
+"""What RocketMQ calls the queues that it tells of."""
 _PASSED_MAX = 4
 """How many requests go before one that is pipelined and has waited longer."""
 
@@ -47,6 +55,7 @@ class RequestPool:
         self, world: World, pool: Pool, limits: PoolLimits, handle: Callable[[Request], None], refuse: Refuse
     ) -> None:
         self.limits = limits
+        self._pool = pool
         self._name = pool.value
         self._world = world
         self._handle = handle
@@ -100,6 +109,22 @@ class RequestPool:
     def count(self) -> int:
         """Return how many wait."""
         return len(self._awaited) + len(self._pipelined)
+
+    def fields(self, now_ns: int) -> dict[str, str]:
+        """Return how many wait and may wait, and how long the first has waited, under the names that RocketMQ has."""
+        name = _NAMES.get(self._pool)
+        if name is None:
+            return {}
+        fields = {f"{name}Size": str(self.count), f"{name}Capacity": str(self.limits.queue_capacity)}
+        if self._pool is Pool.END_TRANSACTION:  # RocketMQ spells its size in another way, and tells no wait
+            return {"EndTransactionQueueSize": fields.pop(f"{name}Size"), **fields}
+        return {**fields, f"{name}HeadWaitTimeMills": str(self._head_wait_ms(now_ns))}
+
+    def _head_wait_ms(self, now_ns: int) -> int:
+        with self._lock:
+            firsts = chain(self._awaited.firsts(), self._pipelined.firsts())
+            oldest_ns = min((request.arrived_ns for request in firsts), default=now_ns)
+        return max(now_ns - oldest_ns, 0) // 1_000_000
 
     @property
     def next_due_ns(self) -> int | None:

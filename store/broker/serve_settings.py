@@ -1,7 +1,7 @@
 """What the options of `tornlog serve` and a broker.conf come to. What cannot be meant is a usage error."""
 
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from ..config import BrokerRole, StoreConfig
+from ..config import BrokerRole, ConfigError, StoreConfig
 from ..errors import StoreError, StoreLockedError
 from ..network import in_brackets
 from ..real.addresses import split_address
@@ -35,10 +35,16 @@ class Role(Enum):
 
 
 @contextmanager
-def usage_errors() -> Iterator[None]:
-    """Make what the user has to put right a usage error, and damage a broken promise."""
+def usage_errors(file: str | None = None, keys: Collection[str] = ()) -> Iterator[None]:
+    """Make what the user has to put right a usage error, and damage a broken promise.
+
+    keys: of settings that the file has; an error of one of them, or of one of its lines, names the file.
+    """
     try:
         yield
+    except ConfigError as error:
+        is_files = file is not None and (error.line is not None or error.name in keys)
+        raise typer.BadParameter(f"{file}: {error}" if is_files else str(error)) from error
     except (ValueError, OSError, StoreLockedError, ModuleNotFoundError) as error:
         raise typer.BadParameter(str(error)) from error
     except StoreError as error:
@@ -53,9 +59,8 @@ def conf_of(text: str, root: str) -> BrokerConf:
 
 
 def port_of(port: int | None, others: Mapping[str, str]) -> int:
-    """Return the port to listen at: what the command line says, else the file."""
-    with usage_errors():
-        return BrokerConfig.of(others).listen_port if port is None else port
+    """Return the port to listen at: what the command line says, else the file. Raises ConfigError."""
+    return BrokerConfig.of(others).listen_port if port is None else port
 
 
 def addresses_of(
@@ -118,7 +123,12 @@ def broker_config_of(
         settings["broker_ip1"] = "127.0.0.1" if host == "localhost" else host
     config = BrokerConfig.of(others, **settings)
     if config.master_addr:
-        _split_master(config.master_addr, "masterAddr" if master is None else "--master")
+        if master is not None:
+            _split_master(config.master_addr, "--master")
+        try:
+            split_address(config.master_addr)
+        except ValueError as error:
+            raise ConfigError("masterAddr", f"HOST:PORT, {error}", config.master_addr) from error
     return config
 
 

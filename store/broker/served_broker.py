@@ -59,6 +59,7 @@ class ServedBroker:
             raise
         self._broker = broker
         broker.server_info = self._info
+        broker.watch.tell = self._tell
         if self._access is not None:
             self._access.start()
         check = None if self._access is None else self._access.check
@@ -85,7 +86,9 @@ class ServedBroker:
         refused = {
             f"requestsRefused_{one.name}": str(count) for one, count in counts.refusals.items() if count
         }
+        now_ns = self._world.clock.monotonic_ns()
         return {
+            **{key: value for pool in self.server.pools for key, value in pool.fields(now_ns).items()},
             "connections": str(connections.count),
             "connectionsAccepted": str(counts.accepted),
             "heldBytes": str(connections.held_bytes),

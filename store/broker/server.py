@@ -4,7 +4,7 @@ Source: RocketMQ NettyRemotingServer, NettyRemotingAbstract.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..formats.remoting.command import RemotingCommand
 from ..service import Service
@@ -100,6 +100,11 @@ class RemotingServer:
         self.connections.shutdown()
         self._closed.shutdown()
         return all(ended)
+
+    @property
+    def pools(self) -> Iterable[RequestPool]:
+        """Return the pools of all kinds of requests."""
+        return self._pools.values()
 
     # -- in the task of the connections ------------------------------------------------------------
 

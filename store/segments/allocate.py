@@ -55,6 +55,8 @@ class AllocateMappedFileService(Service):
         self.warm_up = warm_up
         self._lock = world.tasks.lock("allocate requests")
         self._requests: dict[int, _Request] = {}
+        self.failure: tuple[str, int, OSError] | None = None
+        """Which file could not be made, how long it was to be, and why; None if the last one was."""
 
     def take(self, base_offset: int) -> Segment | None:
         """Return the segment that begins at base_offset, and order the one after it.
@@ -108,9 +110,11 @@ class AllocateMappedFileService(Service):
             return
         try:
             request.segment = self.make(request.base_offset)
+            self.failure = None
         except OSError as error:
             hit("segment not made")
             request.error = error
+            self.failure = self._queue.path(request.base_offset), self._queue.segment_bytes, error
         request.done.notify()
 
     def _next_request(self) -> _Request | None:

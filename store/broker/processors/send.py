@@ -122,6 +122,8 @@ class SendMessageProcessor:
 
     def _answer(self, request: RemotingCommand, queue_id: int, result: PutMessageResult) -> RemotingCommand:
         config, put = self._parts.config, result.append
+        if put is None:
+            self._parts.watch.look()
         fields = {
             PROPERTY_MSG_REGION: config.region_id,
             PROPERTY_TRACE_ON: "true" if config.trace_on else "false",

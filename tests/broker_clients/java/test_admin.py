@@ -78,7 +78,26 @@ def test_a_group_is_set_up(client: Any, group: str) -> None:
 def test_the_broker_tells_its_state_and_its_settings(client: Any, topic: str) -> None:
     client.producer().send(topic, "counted")
     admin = client.admin()
-    assert int(admin("runtime")["commitLogMaxOffset"]) > 0
+    runtime = admin("runtime")
+    assert int(runtime["commitLogMaxOffset"]) > 0
+    # what `mqadmin clusterList` and exporters make numbers of
+    for key in (
+        "sendThreadPoolQueueSize",
+        "sendThreadPoolQueueHeadWaitTimeMills",
+        "pullThreadPoolQueueSize",
+        "pullThreadPoolQueueHeadWaitTimeMills",
+        "pageCacheLockTimeMills",
+        "msgPutTotalYesterdayMorning",
+        "msgPutTotalTodayMorning",
+        "msgPutTotalTodayNow",
+        "msgGetTotalYesterdayMorning",
+        "msgGetTotalTodayMorning",
+        "msgGetTotalTodayNow",
+        "earliestMessageTimeStamp",
+    ):
+        assert int(runtime[key]) >= -1, key
+    assert int(runtime["msgPutTotalTodayNow"]) >= 1
+    assert float(runtime["commitLogDiskRatio"]) > 0
     settings = admin("settings")
     assert settings["brokerName"] == BROKER
     assert settings["enablePropertyFilter"] == "true"

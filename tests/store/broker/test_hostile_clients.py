@@ -39,6 +39,25 @@ def test_an_impossible_length_ends_the_connection_before_anything_is_kept(serve:
 
 
 @pytest.mark.parametrize(
+    ("head", "who"),
+    [
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "gRPC clients of 5.x"),
+        (b"GET / HTTP/1.1\r\n\r\n", "speaks HTTP)"),
+        (b"\x7f\xff\xff\xff", "found 2147483647; connection closed"),
+    ],
+)
+def test_an_operator_is_told_who_speaks_something_else(serve: Serve, head: bytes, who: str) -> None:
+    served = serve()
+    peer = served.connect()
+
+    peer.socket.sendall(head)
+
+    assert peer.is_ended()
+    served.until(lambda: bool(served.told))
+    assert who in served.told[0]
+
+
+@pytest.mark.parametrize(
     "frame",
     [
         b"\0\0\0\x04\x07\0\0\0",  # no such header form

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import Any
 
 import pytest
@@ -260,6 +261,30 @@ def test_what_is_pipelined_is_not_kept_waiting_for_ever_by_who_waits_for_answers
     assert {greedy.receive().code, greedy.receive().code, *(peer.receive().code for peer in many)} == {0}
     assert served.begun.index(1) <= 6
     assert served.begun.index(2) <= 10
+
+
+def test_it_tells_how_many_wait_and_for_how_long_under_the_names_that_tools_read(serve: Serve) -> None:
+    def told(name: str) -> int:
+        now_ns = monotonic_ns()
+        fields = {key: value for pool in served.server.pools for key, value in pool.fields(now_ns).items()}
+        return int(fields[name])
+
+    served = serve(pools=PoolLimits(1, 100))
+    greedy, modest = served.connect(), served.connect()
+    assert told("sendThreadPoolQueueSize") == told("sendThreadPoolQueueHeadWaitTimeMills") == 0
+    greedy.send(*(RemotingCommand(served.WAIT, n) for n in range(3)))
+    served.until(lambda: len(served.begun) == 1)
+    modest.send(RemotingCommand(served.WAIT, 100))
+
+    served.until(lambda: told("sendThreadPoolQueueSize") == 3)
+    served.until(lambda: told("sendThreadPoolQueueHeadWaitTimeMills") >= 50)
+    assert told("sendThreadPoolQueueCapacity") == 100
+    assert told("pullThreadPoolQueueSize") == told("pullThreadPoolQueueHeadWaitTimeMills") == 0
+    assert told("queryThreadPoolQueueSize") == told("EndTransactionQueueSize") == 0
+    assert told("EndTransactionThreadPoolQueueCapacity") == 100
+
+    served.gate.set()
+    assert modest.receive().code == 0
 
 
 def test_what_is_not_allowed_is_answered_so_and_never_processed(serve: Serve) -> None:

@@ -281,13 +281,23 @@ def test_what_cannot_be_meant_is_a_usage_error(tmp_path: Path, options: list[str
         ("sendMessageThreadPoolNums=0\n", "sendMessageThreadPoolNums"),
         ("nosuchkey=1\n", "nosuchkey"),
         ("masterAddr=nowhere\n", "masterAddr"),
+        ("listenPort=70000\n", "listenPort"),
     ],
 )
 def test_a_bad_broker_conf_is_a_usage_error(tmp_path: Path, conf: str, says: str) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(conf)
 
-    assert says in usage_error(str(tmp_path / "store"), "--config", str(file))
+    said = usage_error(str(tmp_path / "store"), "--config", str(file))
+    assert says in said
+    assert file.name in said, "which of several files it is"
+
+
+def test_a_bad_option_is_not_laid_at_the_door_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(SMALL)
+
+    assert file.name not in usage_error(str(tmp_path / "store"), "--config", str(file), "--name", "")
 
 
 def test_a_bad_acl_file_is_a_usage_error_that_names_its_line(tmp_path: Path) -> None:

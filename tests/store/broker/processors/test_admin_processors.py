@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from errno import ENOSPC
 from typing import Any
 
 import pytest
 
+from tornlog.store.broker.daily_totals import DailyTotals
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.side_json import decode_side_json
+from tornlog.store.running_flags import Refusal
 
 from .conftest import GROUP
 
@@ -282,3 +286,102 @@ def test_topics_that_a_broker_has_by_its_settings_are_the_systems(live: Live, to
             assert json.loads(client.answer(code).body)["topicList"].count(topic) == 1
 
     live(body, trace_topic_enable=True, msg_trace_topic_name="my_traces")
+
+
+def runtime(bench: Any) -> dict[str, str]:
+    table: dict[str, str] = json.loads(bench.client().answer(RequestCode.GET_BROKER_RUNTIME_INFO).body)[
+        "table"
+    ]
+    return table
+
+
+class Days:
+    """A clock that a test sets, in a zone of its own."""
+
+    def __init__(self, zone_hours: int) -> None:
+        self.hours = 0
+        self._zone_hours = zone_hours
+
+    def now_ms(self) -> int:
+        return self.hours * 3_600_000
+
+    def utc_offset_ms(self) -> int:
+        return self._zone_hours * 3_600_000
+
+    def monotonic_ns(self) -> int:
+        return self.hours * 3_600_000_000_000
+
+
+@pytest.mark.parametrize("zone_hours", [0, 9, -5])
+def test_totals_are_told_as_of_two_local_midnights_and_now(live: Live, zone_hours: int) -> None:
+    def body(bench: Any) -> list[list[str]]:
+        client, clock, told = bench.client(), Days(zone_hours), []
+        clock.hours = 100 * 24 - zone_hours
+        daily = DailyTotals(replace(bench.world, clock=clock), bench.broker.own_store.stats)
+        for messages in (2, 3, 4):
+            for number in range(messages):
+                client.send_message(b"%d" % number)
+            client.pulled()
+            clock.hours += 23
+            told.append([*daily.fields().values()])
+            clock.hours += 1
+            daily.note()
+        return told
+
+    assert live(body) == [
+        ["0", "0", "2", "0", "0", "2"],
+        ["0", "2", "5", "0", "2", "7"],
+        ["2", "5", "9", "2", "7", "16"],
+    ]
+
+
+def test_the_age_of_the_log_is_that_of_its_first_message(live: Live) -> None:
+    def body(bench: Any) -> None:
+        assert int(runtime(bench)["msgPutTotalTodayNow"]) == 0
+        assert runtime(bench)["earliestMessageTimeStamp"] == "-1"
+        bench.client().send_message(b"first")
+        first_ms = bench.client().pulled()[0].store_timestamp_ms
+        bench.sleep(5_000)
+        bench.client().send_message(b"second")
+        found = runtime(bench)
+        assert found["earliestMessageTimeStamp"] == str(first_ms)
+        assert found["remainTransientStoreBufferNumbs"] == "2147483647"
+        assert found["commitLogDirCapacity"].startswith("Total : ")
+
+    live(body)
+
+
+def test_a_full_disk_and_a_segment_that_cannot_be_made_are_told_once_and_when_they_are_over(
+    live: Live,
+) -> None:
+    def body(bench: Any) -> list[str]:
+        told: list[str] = []
+        bench.broker.watch.tell = told.append
+        client, store = bench.client(), bench.broker.own_store
+        client.send_message(b"room")
+
+        store.flags.refuse(Refusal.DISK_FULL)
+        refused = [client.send_message(b"m").code for _ in range(3)]
+        assert refused == [ResponseCode.SERVICE_NOT_AVAILABLE] * 3
+        store.flags.allow(Refusal.DISK_FULL)
+        bench.sleep(11_000)
+
+        make = store.allocate.make
+        store.allocate.make = no_room
+        codes = {client.send_message(bytes(9_000)).code for _ in range(12)}
+        assert codes == {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR}
+        store.allocate.make = make
+        assert client.send_message(bytes(9_000)).code == ResponseCode.SUCCESS
+        bench.sleep(11_000)
+        return told
+
+    def no_room(_: int) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    full, room, missing, made = live(body)
+    assert "the disk is full" in full
+    assert "messages are taken" in room
+    assert "a segment of 32,768 bytes cannot be made: No space left on device" in missing
+    assert "commitlog/" in missing
+    assert "mapedFileSizeCommitLog" in missing
+    assert "a new segment" in made
