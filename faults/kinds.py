@@ -392,6 +392,33 @@ KINDS: tuple[FaultKind, ...] = (
         "Bairavasundaram et al., An Analysis of Latent Sector Errors in Disk Drives, SIGMETRICS 2007",
         by_scenarios=True,
     ),
+    FaultKind(
+        "damaged record",
+        "rest",
+        "a bit of a record in the midst of a log was another one when the program was started again",
+        "data decays, and drives do not always notice",
+        "a bit of a record's content, magic or size is flipped in the image, and what leads to it may be removed",
+        _FAST_2008,
+        by_scenarios=True,
+    ),
+    FaultKind(
+        "flipped number",
+        "rest",
+        "a bit of a record's running number, which no checksum covers, was another one at the next start",
+        "data decays, and drives do not always notice",
+        "a bit of the field is flipped in the image",
+        _FAST_2008,
+        by_scenarios=True,
+    ),
+    FaultKind(
+        "skipped numbers",
+        "rest",
+        "running numbers of records went on behind a gap when the program was started again",
+        "another version ran in between, and counted what a crash had left empty",
+        "entries of zeros are added before the start, and numbers go on behind them",
+        "spec of the store: what a real version leaves behind an empty file",
+        by_scenarios=True,
+    ),
     *NETWORK_KINDS,
 )
 

@@ -16,6 +16,7 @@ from ..store.formats.scan import SECTOR_BYTES
 from ..store.message_store import MessageStore
 from ..store.segments.directories import name_of
 from .damage import expose_old_blocks, log_files, lose_late_sector, shorten_segment
+from .damaged_records import damage_record, flip_number, without_queues
 from .judging import promises
 from .judging.judge import Judge
 from .judging.ledger import Ledger
@@ -26,6 +27,7 @@ from .plan import Life, Plan
 _TIME_LIMIT_NS = 900 * 1_000_000_000
 _SPARED_SECTORS_MAX = 5
 _HOUR_MS = 3_600_000
+_QUEUES_KEPT_CHANCE = 0.3
 
 
 class OffTime:
@@ -60,6 +62,10 @@ class OffTime:
         """
         if life.ending == "stop and damage":
             return self._lose_tail(image, store)
+        if life.ending == "stop and damaged record":
+            return self._damage_record(image, store)
+        if life.ending == "stop and flipped number":
+            return self._flip_number(image, store)
         if life.ending == "stop and damaged progress":
             return self._damage_progress(image)
         if life.ending == "stop and returned file" and removed is not None:
@@ -102,6 +108,29 @@ class OffTime:
         self.fired["lost sector"] += 1
         promises.note_damage(self._ledger, damage.log_offset)
         promises.note_damaged_copies(self._ledger, store.schedule.offsets)
+        return damage.image
+
+    def _damage_record(self, image: Image, store: MessageStore) -> Image:
+        """Flip a bit of a record that a clean exit vouches for, and lose the queues, now and then."""
+        stream = self._streams("damaged record")
+        damage = damage_record(image, store, self._ledger.promised.values(), stream)
+        if damage is None:
+            return image
+        self.fired["damaged record"] += 1
+        promises.note_unreadable(self._ledger, damage.flaw)
+        return (
+            damage.image
+            if stream.chance(_QUEUES_KEPT_CHANCE, "queues kept")
+            else without_queues(damage.image)
+        )
+
+    def _flip_number(self, image: Image, store: MessageStore) -> Image:
+        """Flip a bit of a record's queueOffset: it stays where it is. Once in a run: two may look like a gap."""
+        damage = flip_number(image, store, self._ledger.promised.values(), self._streams("flipped number"))
+        if damage is None or self._ledger.known_damage.flaws:
+            return image
+        self.fired["flipped number"] += 1
+        self._ledger.known_damage.note(damage.flaw, unreadable=False)
         return damage.image
 
     def _damage_progress(self, image: Image) -> Image:

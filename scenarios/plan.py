@@ -22,6 +22,8 @@ STOPS = (
     "stop",
     "stop and damage",
     "stop and damaged progress",
+    "stop and damaged record",
+    "stop and flipped number",
     "stop and odd file",
     "stop and returned file",
     "stop in traffic",
@@ -40,7 +42,9 @@ class Life:
     ending: str
     """`crash in load`, `crash in traffic`, `crash in persist`: from when progress is first persisted, `crash at rest`,
     `crash on old blocks`: at rest, behind whose log an older segment's bytes appear, `stop`, `stop and damage`: then a
-    sector of the log is lost, `stop and damaged progress`: then one of what consumers committed is, `stop and odd
+    sector of the log is lost, `stop and damaged progress`: then one of what consumers committed is, `stop and
+    damaged record`: then a bit of a record rots that the next start takes for durable, and the queues may be lost,
+    `stop and flipped number`: then a bit of a record's queueOffset does, `stop and odd
     file`: then somebody tries to start beside a segment of a wrong size, `stop and returned file`: then the first
     segment that retention removed is back, or `stop in traffic`: while users are at it."""
     profile: str
@@ -137,6 +141,8 @@ class Plan:
     """What happens between machines while there is traffic."""
     broker: BrokerPlan = _UNSERVED
     """How users reach the store."""
+    skipped_numbers_max: int = 0
+    """The most numbers that a queue skips when the store is started again, as where 4.9.8 restarted it; 0: none."""
 
     @property
     def is_alone(self) -> bool:
@@ -280,6 +286,7 @@ class Ranges:
     offsets: Sequence[bool] = (False,)
     retention: Sequence[bool] = (False,)
     capacity_bytes: Sequence[int] = (0,)
+    skipped_numbers_max: Sequence[int] = (0,)
     heals: Sequence[bool] = (True, False)
     policy: Sequence[str] = (
         *("random-walk",) * 6,

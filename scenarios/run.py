@@ -30,6 +30,7 @@ from .lasting_disk import LastingDisk
 from .machine import config_of, world_of
 from .off_time import OffTime
 from .plan import Life
+from .skipped_numbers import KIND, skip_numbers
 from .users.room import Room
 from .users.transaction_traffic import TransactionTraffic
 
@@ -44,6 +45,7 @@ class Run(Execution):
         self._config = config_of(plan)
         self._progress = Progress(plan, self._ledger, self.crash_points)
         self._store: MessageStore | None = None
+        self._skipped: Counter[str] = Counter()
         self._removals: WatchedRemovals | None = None
         self._off_time = OffTime(
             plan, self._config, self._kernel, self._ledger, self._judge, self._progress.groups, choices.stream
@@ -60,7 +62,7 @@ class Run(Execution):
         self._heal()
 
     def _fired(self) -> Iterable[Counter[str]]:
-        return [self._off_time.fired, self._disturbances.fired, self.lasting.fired]
+        return [+self._skipped, self._off_time.fired, self._disturbances.fired, self.lasting.fired]
 
     # -- lives -------------------------------------------------------------------------------------
 
@@ -98,7 +100,7 @@ class Run(Execution):
 
         def body() -> None:
             room = Room(self._kernel, disk)
-            store = self._open(disk, machine, recovered, room)
+            store = self._open(disk, machine, number, recovered, room)
             if life is not HEAL:
                 self._disturbances.start()
             if self._plan.capacity_bytes and life is not HEAL:
@@ -163,7 +165,9 @@ class Run(Execution):
         self._disturbances.stop()
         return clean
 
-    def _open(self, disk: Disk, machine: Machine, recovered: str | None, room: Room) -> MessageStore:
+    def _open(
+        self, disk: Disk, machine: Machine, number: int, recovered: str | None, room: Room
+    ) -> MessageStore:
         """Load a store, judge what recovery made of the last life, and start it."""
         self._store = None
         world = world_of(machine, disk)
@@ -178,6 +182,10 @@ class Run(Execution):
         else:  # the same bytes would be judged the same
             self._check_idempotent(recovered, content_digest(store))
         self._progress.start(store)
+        if self._plan.skipped_numbers_max:
+            stream = self._choices.stream(f"life-{number}/skipped numbers")
+            skipping = skip_numbers(store, stream, self._plan.skipped_numbers_max, self._ledger)
+            self._skipped[KIND] += skipping
         opening.start(self._kernel, store, disk, machine)
         return store
 

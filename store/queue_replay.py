@@ -22,6 +22,8 @@ _CHUNK_ENTRIES = 4096
 _GAP_ENTRIES_MAX = 4096
 """How many numbers two records that follow one another may leave out, however little room the log has for them."""
 
+_NUMBER_MASK = (1 << 64) - 1
+
 
 class EarlierEntriesMissing(Exception):
     """The queue lacks entries of records before the scan's start: a longer scan is needed."""
@@ -107,8 +109,9 @@ class QueueReplay:
 
     A record that says another queueOffset than the one that comes next waits for the next record of its queue: who goes
     on from what it says vouches for a gap, as 4.9.8 leaves one, and who goes on as if nothing had happened shows that
-    its number alone is wrong. Where that says nothing, an old entry that leads to the record does, and without one
-    a gap must fit into the log that lies before it.
+    its number alone is wrong. Where that says nothing, an old entry that leads to the record does; without one a number
+    that is one bit away from the right one is wrong, and a gap must fit into the log that lies before it. The last
+    record of a queue may be behind a gap of any cause.
     """
 
     __slots__ = (
@@ -271,9 +274,13 @@ class QueueReplay:
             return said
         if following == self.next + 1:
             return self.next
-        for place in (said, self.next, -1 if following is None else following - 1):
-            if place >= self.next and _leads_to(self.queue.entry(place), doubted):
+        for place in (said, self.next, self.queue.index_of(doubted.physical_offset)):
+            if place is not None and place >= self.next and _leads_to(self.queue.entry(place), doubted):
                 return place
+        if following is None and 0 < said - self.next <= _GAP_ENTRIES_MAX:
+            return said  # a gap or not: whoever comes next goes on behind it
+        if following != self.next and ((said ^ self.next) & _NUMBER_MASK).bit_count() == 1:
+            return self.next
         is_passed_by = following is not None and self.next <= following <= said
         return said if is_ahead and not is_passed_by and self._has_room(doubted) else None
 

@@ -27,6 +27,7 @@ _PLAIN = {
     "light_chance": 0.0,
     "retention": False,
     "capacity_bytes": 0,
+    "skipped_numbers_max": 0,
     "second_start": False,
     "seekers": 0,
     "consumers": 0,

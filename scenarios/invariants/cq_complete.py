@@ -1,7 +1,7 @@
 """CQ-COMPLETE: every record of the log is reachable through exactly one entry of its queue, at its queueOffset.
 
 So is it through each light queue that it names, once it does not wait for anything; it has its place there in its
-properties.
+properties. A record that is damaged may have lost its entry, and no other with it.
 """
 
 from collections import Counter
@@ -19,13 +19,13 @@ _LIGHT = b"INNER_MULTI_DISPATCH\1"
 def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield every record without its entry, and every record with more than one."""
     store = evidence.store
-    queues = store.queues
+    queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
     for found in store.records:
         physical_offset, _, topic, queue_id, index, sys_flag, _, properties = found.record
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
             continue
         entry = _entry(queues.get((topic, queue_id)), index)
-        if entry is None or entry[0] != physical_offset:
+        if (entry is None or entry[0] != physical_offset) and physical_offset not in unreadable:
             yield _unreachable(topic, queue_id, index, physical_offset, entry)
         if _LIGHT in properties:
             yield from _check_light(evidence, found)

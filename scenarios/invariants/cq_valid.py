@@ -1,16 +1,19 @@
 """CQ-VALID: every entry points at a record of its topic and queue, with the right size and tag.
 
 Entries in front of the log's first segment lead to what has expired, and blank ones there stand for it; behind it a
-blank entry, which stands for a record that is gone, is a violation too. A record is of each light queue that it has a
-place in, as of its own. A delayed message's tag is the time it is due, that of its copy its own.
+blank entry, which stands for a record that is gone, is a violation too, but where there is known to be none. A record
+is of each light queue that it has a place in, as of its own. A delayed message's tag is the time it is due, that of its
+copy its own.
 """
 
 from collections.abc import Iterator
 
-from ...store.formats.consume_queue import tags_code
+from ...store.formats.consume_queue import BLANK_ENTRY, tags_code
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ..judging.evidence import Evidence, Violation
 from ..judging.light_places import light_places
+
+_EMPTY_BYTES = (0, BLANK_ENTRY.size_bytes)
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
@@ -19,8 +22,11 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     found_at, put_of = store.by_offset.get, ledger.by_properties.get
     code_of: dict[str, int] = {}
     for (topic, queue_id), queue in store.queues.items():
+        holes = ledger.holes.get((topic, queue_id), ())
         file = f"consumequeue/{topic}/{queue_id}"
         for number, (physical_offset, size_bytes, code) in enumerate(queue.entries, queue.begin):
+            if size_bytes in _EMPTY_BYTES and number in holes:
+                continue
             found = found_at(physical_offset)
             if found is None and physical_offset < store.min_offset:
                 continue

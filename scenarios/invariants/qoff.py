@@ -27,7 +27,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         wanted = expected.get(key)
         if wanted is None:
             wanted = max(queue_offset, expired.get(key, 0)) if evidence.store.min_offset > 0 else 0
-        if queue_offset != wanted:
+        if queue_offset != wanted and not _is_skipped(ledger.holes.get(key), wanted, queue_offset):
             yield _out_of_order(found, key, found.position + 20, wanted, queue_offset)
         expected[key] = queue_offset + 1
         for key, place in light_places(found.record).items() if LIGHT_MARK in properties else ():
@@ -46,6 +46,12 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 str(put.queue_offset),
                 str(queue_offset),
             )
+
+
+def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:
+    """Return whether no record is known to have any of the numbers between the two, nor the lower of them."""
+    low, high = min(wanted, queue_offset), max(wanted, queue_offset)
+    return holes is not None and holes.issuperset(range(low, high))
 
 
 def _counted_to(evidence: Evidence) -> dict[tuple[str, int], int]:

@@ -1,6 +1,7 @@
 """READ: a consumer gets exactly the messages that its subscription matches, each once, in queue order.
 
-Ours, beside the catalogue's codes. Tags that share a hash pass the store's filter; the workload's tags do not.
+A record that is damaged may be given or not. Ours, beside the catalogue's codes. Tags that share a hash pass the
+store's filter; the workload's tags do not.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,12 @@ def check(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
     """
     for pull in ledger.pulls:
         wanted = _wanted(pull, ledger, store)
-        given = [put.name for put in pull.puts if not ledger.may_be_removed(put)]
+        unreadable = ledger.known_damage.unreadable
+        given = [
+            put.name
+            for put in pull.puts
+            if not ledger.may_be_removed(put) and put.physical_offset not in unreadable
+        ]
         if given != wanted:
             yield Violation(
                 "READ",
@@ -60,7 +66,7 @@ def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
         offset: int | None = record.queue_offset
         if (record.topic, record.queue_id) != (pull.topic, pull.queue_id):
             offset = light_places(record).get((pull.topic, pull.queue_id))
-        if offset is None:
+        if offset is None or record.physical_offset in ledger.known_damage.unreadable:
             continue
         put = ledger.seen_in(record)
         assert put is not None, (

@@ -102,7 +102,7 @@ class Judge:
 
     def recovery(self, store: MessageStore, disk: Disk) -> None:
         """Judge what a recovery has made of the last life, and note what it settles."""
-        found = read_store(store, self._ledger.by_properties)
+        found = read_store(store, self._ledger.by_properties, self._ledger.known_damage)
         evidence = Evidence(self._ledger, found)
         if self._kernel.trace is not None:
             self._kernel.trace.tell(evidence)
@@ -162,7 +162,7 @@ class Judge:
             if not self._plan.delay_chance:  # else the store itself goes on putting
                 end = store.dispatch.readable_limit()
         if self._ledger.pulls and self.is_promised("READ") and not excuses.has_reverted(disk):
-            found = read_store(store)
+            found = read_store(store, known_damage=self._ledger.known_damage)
             if found.damage is None:  # else nobody knows all that there is to be read
                 self.report(read.check(self._ledger, found))
 

@@ -11,6 +11,7 @@ from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.properties import decode_properties
 from ...store.formats.scan import ScannedRecord
 from ...store.put_result import PutMessageStatus
+from .known_damage import KnownDamage
 from .transactions import Transactions
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -188,6 +189,9 @@ class Ledger:
         """Log offset up to which retention has set out to remove segments: what is in front of it may be gone."""
         self.ended_queues: set[tuple[str, int]] = set()
         """Queues that were removed because nothing was left of them: they may have begun again at 0."""
+        self.holes: dict[tuple[str, int], set[int]] = {}
+        """Queue offsets, by topic and queue, that have no record: skipped by a restart, or of one that is damaged."""
+        self.known_damage = KnownDamage()
         self._life_begins_at = 0
 
     def begin_life(self) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from ...faults.profiles import CrashProfile
 from ..plan import Plan
+from .known_damage import Flaw
 from .ledger import Knowledge, Ledger, PutEntry
 from .recovered import RecoveredStore
 from .transaction_log import TransactionLog
@@ -63,6 +64,15 @@ def note_damage(ledger: Ledger, log_offset: int) -> None:
         if one.put.name in ledger.promised and (one.copy_end is None or one.copy_end <= log_offset)
     ]
     ledger.transactions.note_damage(log_offset)
+
+
+def note_unreadable(ledger: Ledger, flaw: Flaw) -> None:
+    """Note that a record need not be shown any more, nor have an entry; it stays where it is."""
+    put = flaw.put
+    assert put.queue_offset is not None, put.name
+    ledger.known_damage.note(flaw, unreadable=True)
+    ledger.holes.setdefault(put.place, set()).add(put.queue_offset)
+    ledger.stable = [one for one in ledger.stable if one.put is not put]
 
 
 def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:

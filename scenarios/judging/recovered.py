@@ -10,6 +10,7 @@ from ...store.formats.consume_queue import ENTRY_BYTES
 from ...store.formats.scan import ScannedRecord, scan_records
 from ...store.message_store import MessageStore
 from .found_index import FoundIndex, read_index
+from .known_damage import KnownDamage
 
 if TYPE_CHECKING:
     from .ledger import PutEntry
@@ -96,13 +97,20 @@ class RecoveredStore:
     """The key index, if there is one."""
 
 
-def read_store(store: MessageStore, puts: Mapping[bytes, "PutEntry"] | None = None) -> RecoveredStore:
-    """Read a store whose services stand still. puts: by properties, to keep only once what is as it was put."""
+def read_store(
+    store: MessageStore,
+    puts: Mapping[bytes, "PutEntry"] | None = None,
+    known_damage: KnownDamage | None = None,
+) -> RecoveredStore:
+    """Read a store whose services stand still, through damage that is known.
+
+    puts: by properties, to keep only once what is as it was put.
+    """
     found = RecoveredStore(min_offset=store.log.min_offset, max_offset=store.log.max_offset)
     found.delivered_to = dict(store.schedule.offsets)
     try:
         shared = puts if puts is not None and len(puts) >= LONG_HISTORY_PUTS else None
-        for entry in _records(store):
+        for entry in _records(store, known_damage):
             if shared is not None:
                 keep_once(entry, shared)
             found.records.append(entry)
@@ -134,13 +142,15 @@ def keep_once(found: FoundRecord, puts: Mapping[bytes, "PutEntry"]) -> None:
             found.body = put.body
 
 
-def _records(store: MessageStore) -> Iterator[FoundRecord]:
+def _records(store: MessageStore, known_damage: KnownDamage | None) -> Iterator[FoundRecord]:
     for segment in store.log.segments:
         view, path, base_offset = (
             segment.file.view(0, segment.size_bytes),
             segment.file.path,
             segment.base_offset,
         )
+        if known_damage is not None:
+            view = known_damage.seen_through(view, base_offset)
         for record in scan_records(
             view,
             0,

@@ -13,6 +13,7 @@ from . import (
     cq_empty_tail_file,
     cq_redispatch_duplicates,
     crc_skipped_on_recovery,
+    damage_ends_segment,
     delay_offset_not_clamped,
     delay_retry_skips_message,
     failed_put_burns_queue_offset,
@@ -29,6 +30,7 @@ from . import (
     group_commit_swap_race,
     ha_ack_beyond_master,
     half_msg_immunity_double_clock,
+    hole_hides_segment,
     index_file_dropped_on_crash,
     index_header_ahead_of_entries,
     index_roll_publishes_cq_checkpoint,
@@ -36,6 +38,7 @@ from . import (
     load_stops_on_odd_file,
     no_dir_fsync_on_rollover,
     normal_recovery_keeps_dirty_cq,
+    numbering_gap_refused,
     offset_table_rebuilt_early,
     op_queue_overflow_one,
     props_outside_crc,
@@ -47,6 +50,7 @@ from . import (
     transient_fake_commit,
     transient_read_wrote_position,
     truncate_forgets_undeleted_file,
+    wrong_number_blanks_entry,
     zero_length_trailing_file,
 )
 from .mutant import Mutant
@@ -66,6 +70,7 @@ MUTANTS: dict[str, Mutant] = {
         cq_empty_tail_file,
         cq_redispatch_duplicates,
         crc_skipped_on_recovery,
+        damage_ends_segment,
         delay_offset_not_clamped,
         delay_retry_skips_message,
         failed_put_burns_queue_offset,
@@ -82,6 +87,7 @@ MUTANTS: dict[str, Mutant] = {
         group_commit_swap_race,
         ha_ack_beyond_master,
         half_msg_immunity_double_clock,
+        hole_hides_segment,
         index_file_dropped_on_crash,
         index_header_ahead_of_entries,
         index_roll_publishes_cq_checkpoint,
@@ -89,6 +95,7 @@ MUTANTS: dict[str, Mutant] = {
         load_stops_on_odd_file,
         no_dir_fsync_on_rollover,
         normal_recovery_keeps_dirty_cq,
+        numbering_gap_refused,
         offset_table_rebuilt_early,
         op_queue_overflow_one,
         props_outside_crc,
@@ -100,6 +107,7 @@ MUTANTS: dict[str, Mutant] = {
         transient_fake_commit,
         transient_read_wrote_position,
         truncate_forgets_undeleted_file,
+        wrong_number_blanks_entry,
         zero_length_trailing_file,
     )
 }

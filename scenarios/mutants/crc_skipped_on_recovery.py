@@ -10,10 +10,10 @@ from ..plan import Ranges
 from .mutant import Mutant, Patch
 
 
-def _records(self: Recovery, segment: Segment) -> Iterator[ScannedRecord]:
+def _records(self: Recovery, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
     return scan_records(
         segment.file.view(0, segment.size_bytes),
-        0,
+        start,
         segment.size_bytes,
         file=segment.file.path,
         base_offset=segment.base_offset,

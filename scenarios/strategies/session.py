@@ -41,6 +41,7 @@ _WITHOUT_STEPS = (
     "offsets",
     "retention",
     "capacity_bytes",
+    "skipped_numbers_max",
 )
 """Fields of a plan that ask for users, or for judges, that a session does not have."""
 

@@ -61,6 +61,10 @@ CATALOGUE = {
     "append-advances-before-write",
     "index-header-ahead-of-entries",
     "final-drain-stops-early",
+    "hole-hides-segment",
+    "numbering-gap-refused",
+    "wrong-number-blanks-entry",
+    "damage-ends-segment",
     "full-disk-ends-commits",
 }
 

@@ -220,5 +220,25 @@ FACTS: tuple[Fact, ...] = (
         _HAS_NOT,
         "MappedFile.commit0 logs what a write throws and refuses nothing: the next commit tries again",
     ),
+    Fact(
+        "hole-hides-segment",
+        _HAS,
+        "getMessage goes on at the next file of the log (rollNextFile) after any entry that leads to nothing",
+    ),
+    Fact(
+        "numbering-gap-refused",
+        _HAS_NOT,
+        "a record whose queueOffset is not the next one is logged as a bug, its entry put behind the last (observed)",
+    ),
+    Fact(
+        "wrong-number-blanks-entry",
+        _HAS_NOT,
+        "entries that are there are never compared with their records: a replay passes them over (observed)",
+    ),
+    Fact(
+        "damage-ends-segment",
+        _HAS_NOT,
+        "recovery does not look at what is vouched for, and cuts everything behind damage where it looks",
+    ),
 )
 """In the order of the catalogue."""

@@ -1,0 +1,46 @@
+"""What the harness has done to single records while a store was off, so that the oracle can see through it.
+
+A judge reads the log as it would be without the damage, as long as the damage is there: what a recovery cut, or what
+was put in its place, is seen as it is.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .ledger import PutEntry
+
+
+class Flaw(NamedTuple):
+    """One stretch of bytes that was changed."""
+
+    log_offset: int
+    was: bytes
+    became: bytes
+    put: "PutEntry"
+    """Whose record it is in."""
+
+
+class KnownDamage:
+    """Every record that was damaged in one run."""
+
+    def __init__(self) -> None:
+        self.flaws: list[Flaw] = []
+        self.unreadable: set[int] = set()
+        """Log offsets of records that need not be shown any more; those around them must be."""
+
+    def note(self, flaw: Flaw, *, unreadable: bool) -> None:
+        """Note what was done to a record."""
+        self.flaws.append(flaw)
+        if unreadable:
+            assert flaw.put.physical_offset is not None, flaw.put.name
+            self.unreadable.add(flaw.put.physical_offset)
+
+    def seen_through(self, view: memoryview, base_offset: int) -> memoryview:
+        """Return a segment as it was before the damage; view itself if there is none in it."""
+        mended: bytearray | None = None
+        for flaw in self.flaws:
+            at = flaw.log_offset - base_offset
+            if 0 <= at < len(view) and view[at : at + len(flaw.became)] == flaw.became:
+                mended = bytearray(view) if mended is None else mended
+                mended[at : at + len(flaw.was)] = flaw.was
+        return view if mended is None else memoryview(mended)
