@@ -15,6 +15,7 @@ from ..store.marks import collected
 from ..store.message_store import MessageStore
 from ..store.put_result import PutMessageStatus
 from .crash_points import CrashPoints
+from .judging.evidence import tries_collected
 from .judging.judge import BrokenPromise, Judge
 from .judging.ledger import Ledger
 from .marks import RunMarks
@@ -82,12 +83,13 @@ class Execution(ABC):
     def execute(self) -> Outcome:
         """Run, and return what came of it. Raises only what is wrong with the harness itself."""
         outcome, kernel = self._outcome, self._kernel
-        with kernel, collected() as hits:
+        with kernel, collected() as hits, tries_collected() as tries:
             self._marks = RunMarks(self._plan, hits)
             with suppress(BrokenPromise):
                 self._play()
             outcome.digest = kernel.digest()
         outcome.marks = +hits
+        outcome.tried = tuple(sorted(tries))
         outcome.violations = self._judge.violations
         for fired in self._fired():
             outcome.fired += fired

@@ -16,6 +16,8 @@ class Outcome:
     violations: list[Violation] = field(default_factory=list)
     fired: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
+    tried: tuple[str, ...] = ()
+    """The invariants that were checked on something that could have broken them."""
     crashes: int = 0
     messages: int = 0
     put_us: Counter[int] = field(default_factory=Counter)

@@ -24,6 +24,7 @@ from .execution import HEAL, Execution
 from .judging import opening, promises
 from .judging.content import content_digest
 from .judging.ends import note_crash
+from .judging.evidence import tried
 from .judging.progress import Progress
 from .judging.removals import WatchedRemovals
 from .lasting_disk import LastingDisk
@@ -212,6 +213,7 @@ class Run(Execution):
         return digest
 
     def _check_idempotent(self, once: str, twice: str) -> None:
+        tried("IDEMPOTENT")
         if twice != once:
             self._judge.broken("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
 

@@ -56,6 +56,8 @@ class Tally:
     marks: Counter[str] = field(default_factory=Counter)
     judged: Counter[str] = field(default_factory=Counter)
     """How many seeds came to a verdict on each disk."""
+    tried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """In how many of them each invariant was checked on something that could break it, as (invariant, disk)."""
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many of them broke each invariant on each disk, as (invariant, disk)."""
     signatures: Counter[str] = field(default_factory=Counter)
@@ -84,6 +86,7 @@ class Tally:
         place = f"{self.scenario.name} --seed {result.seed}"
         if result.outcome in ("held", "violated"):
             self.judged[result.disk] += 1
+            self.tried.update((invariant, result.disk) for invariant in result.tried)
         if result.outcome == "violated":
             self.violations += 1
             if result.failure is not None:

@@ -40,6 +40,8 @@ class SeedResult:
     wall_seconds: float = 0.0
     fired: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
+    tried: tuple[str, ...] = ()
+    """The invariants that were checked on something that could have broken them."""
     plan: Plan | None = None
     """What the seed drew; for runs in detail only, as are latencies."""
     put_us: Counter[int] = field(default_factory=Counter)
@@ -97,6 +99,7 @@ def _run(
     result.virtual_ns = outcome.virtual_ns
     result.fired = outcome.fired
     result.marks = outcome.marks
+    result.tried = outcome.tried
     if check_determinism:
         try:
             again = partial(digest_of, scenario, seed)

@@ -1,4 +1,4 @@
-"""Promises by disk: what is promised where, how many seeds were judged there, and how often it broke."""
+"""Promises by disk: what is promised where, in how many seeds it was really tried there, and how often it broke."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,10 +11,11 @@ _STATES = {Promise.KEPT: "held", Promise.INTACT: "intact", Promise.NONE: "none"}
 
 
 class Cell(NamedTuple):
-    """One invariant on one disk. state: held, intact, broken, none (not promised), unjudged."""
+    """One invariant on one disk. state: held, intact, broken, none (not promised), untried, unjudged."""
 
     state: str
     seeds: int
+    """How many tried it: had something that could break it, and got as far as the check."""
     broken: int
 
 
@@ -32,6 +33,7 @@ class Disk(NamedTuple):
     name: str
     meaning: str
     seeds: int
+    """How many came to a verdict there."""
 
 
 class Promises(NamedTuple):
@@ -41,24 +43,38 @@ class Promises(NamedTuple):
     rows: list[Row]
 
 
-def promises_table(judged: Mapping[str, int], broken: Mapping[tuple[str, str], int]) -> Promises:
-    """Return the table; judged: seeds by disk; broken: seeds by invariant and disk."""
+def promises_table(
+    judged: Mapping[str, int],
+    tried: Mapping[tuple[str, str], int],
+    broken: Mapping[tuple[str, str], int],
+) -> Promises:
+    """Return the table; judged: seeds by disk; tried, broken: seeds by invariant and disk."""
     disks = [Disk(name, reality.meaning, judged.get(name, 0)) for name, reality in REALITIES.items()]
     rows = [
         Row(
             invariant,
             meaning,
-            [_cell(invariant, disk, broken.get((invariant, disk.name), 0)) for disk in disks],
+            [
+                _cell(
+                    invariant,
+                    disk,
+                    tried.get((invariant, disk.name), 0),
+                    broken.get((invariant, disk.name), 0),
+                )
+                for disk in disks
+            ],
         )
         for invariant, meaning in INVARIANTS.items()
     ]
     return Promises(disks, rows)
 
 
-def _cell(invariant: str, disk: Disk, broken: int) -> Cell:
+def _cell(invariant: str, disk: Disk, tried: int, broken: int) -> Cell:
     state = _STATES[PROMISED[disk.name][invariant]]
     if broken:
         state = "broken"
     elif state != "none" and not disk.seeds:
         state = "unjudged"
-    return Cell(state, disk.seeds, broken)
+    elif state != "none" and not tried:
+        state = "untried"
+    return Cell(state, tried, broken)

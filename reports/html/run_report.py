@@ -56,6 +56,7 @@ def run_page(results: RunResults) -> str:
         rows=[_row(tally) for tally in tallies],
         promises=promises_table(
             sum((tally.judged for tally in tallies), Counter()),
+            sum((tally.tried for tally in tallies), Counter()),
             sum((tally.broken for tally in tallies), Counter()),
         ),
         coverage=coverage_groups(

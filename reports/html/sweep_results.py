@@ -25,6 +25,8 @@ class SweepResults:
     marks: Mapping[str, int]
     judged: Mapping[str, int] = field(default_factory=dict)
     """Seeds that came to a verdict, by disk."""
+    tried: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Those of them that tried a promise, by invariant and disk."""
     broken: Mapping[tuple[str, str], int] | None = None
     """Seeds that broke a promise, by invariant and disk; None if nobody counted."""
     signatures: Mapping[str, int] = field(default_factory=dict)

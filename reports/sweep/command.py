@@ -186,6 +186,7 @@ def _leave_report(
         sums.fired,
         sums.marks,
         sums.judged,
+        sums.tried,
         sums.broken,
         sums.signatures,
         leave_timelines(failures, paths, out, lambda failure: replay_command(paths[failure.signature])),

@@ -23,6 +23,7 @@
     virtual_ns      int64
     fired           map<string, int64>                faults that happened, by kind
     marks           map<string, int64>                rare paths that were taken
+    tried           list<string>                      invariants that were checked on something that could break them
     put_latency     list<struct<us: int64, puts: int64>>  virtual time of puts answered OK, exact to 1 us, ascending
     size            struct<messages, preemptions, sectors: int32>  of the failure; null if there is none
     failure         string                            the failure artefact; null if there is none
@@ -71,6 +72,7 @@ SCHEMA = pa.schema(
         pa.field("virtual_ns", pa.int64()),
         pa.field("fired", _COUNTS),
         pa.field("marks", _COUNTS),
+        pa.field("tried", pa.list_(pa.string())),
         pa.field("put_latency", _LATENCY),
         pa.field("size", _SIZE),
         pa.field("failure", pa.string()),
@@ -103,6 +105,7 @@ def row_of(result: SeedResult, mutant: str | None) -> Row:
         "virtual_ns": result.virtual_ns,
         "fired": _counts(result.fired),
         "marks": _counts(result.marks),
+        "tried": list(result.tried),
         "put_latency": [{"us": us, "puts": puts} for us, puts in sorted(result.put_us.items())],
         "size": None
         if size is None

@@ -27,6 +27,7 @@ _COLUMNS = [
     "signature",
     "fired",
     "marks",
+    "tried",
     "put_latency",
 ]
 _COUNTS = pa.list_(pa.struct([("name", pa.string()), ("times", pa.int64())]))
@@ -38,6 +39,8 @@ class Summed:
 
     judged: Counter[str] = field(default_factory=Counter)
     """Seeds that came to a verdict, by disk."""
+    tried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Seeds of those that tried a promise, by invariant and disk."""
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Seeds that broke a promise, by invariant and disk."""
     signatures: Counter[str] = field(default_factory=Counter)
@@ -53,6 +56,13 @@ class Summed:
             self._outcomes.setdefault(tuple(run), Counter())[outcome] += seeds
             if outcome in ("held", "violated"):
                 self.judged[run[2]] += seeds
+        judged = rows.filter(pc.is_in(rows["outcome"], pa.array(["held", "violated"])))
+        pairs = {
+            "tried": pc.list_flatten(judged["tried"]),
+            "disk": judged["disk"].take(pc.list_parent_indices(judged["tried"])),
+        }
+        for invariant, disk, seeds in _counted(pa.table(pairs), ["tried", "disk"]):
+            self.tried[invariant, disk] += seeds
         violated = table.filter(pc.equal(table["outcome"], "violated"))
         for invariant, disk, signature, seeds in _counted(violated, ["invariant", "disk", "signature"]):
             self.broken[invariant, disk] += seeds

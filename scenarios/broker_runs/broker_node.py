@@ -10,6 +10,7 @@ from ...store.broker.server import RemotingServer
 from ...store.errors import CorruptFileError
 from ...store.message_store import MessageStore
 from ...store.world import World
+from ..judging.evidence import tried
 from ..judging.judge import Judge
 from ..judging.recovered import read_store
 from ..machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of
@@ -122,6 +123,8 @@ class BrokerNode:
 
     def _recovered(self, store: MessageStore, disk: Disk) -> None:
         """Judge what a recovery has made of the last life, and note what it settles."""
+        if store.log.segments:
+            tried("START")
         found = self._judge.recovery_alone(store, disk)
         self._judge.report(self._clients.check_recovery(found.records))
         self._clients.note_recovery(found.records)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ...faults.profiles import CrashProfile
 from ...store.transactions.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 from ..judging.recovered import FoundRecord
 
 _OF_HALVES = (HALF_TOPIC, GIVEN_UP_TOPIC)
@@ -124,6 +124,7 @@ class ClientLedger:
             return
         key = (producer, place[:2])
         last = self._last_sent.get(key, -1)
+        tried("QOFF")
         if place.queue_offset <= last:
             yield Violation(
                 "QOFF",
@@ -165,6 +166,7 @@ class ClientLedger:
 
     def check_commit(self, queue: Queue, offset: int) -> Iterator[Violation]:
         """Yield what is wrong with a committed offset that the broker tells."""
+        tried("META")
         low, high = self.kept_commits.get(queue, 0), self.committed.get(queue, 0)
         if not low <= offset <= high:
             yield Violation(
@@ -202,6 +204,7 @@ class ClientLedger:
         """Yield what of the promises a recovery has broken."""
         found = found_places(records)
         for place, expected in {**self.durable, **self.expected}.items():
+            tried(expected.why.value)
             record = found.get(place)
             if record is None or record.body != self.sends[expected.name].body:
                 there = (
@@ -226,6 +229,7 @@ class ClientLedger:
             )
         copies: dict[str, int] = {}
         for place, record in found.items():
+            tried("ONCE")
             send = self.sends.get(name_in(record.body))
             if send is None or send.body != record.body:
                 yield _unsent(place, record.body)
@@ -263,6 +267,7 @@ class ClientLedger:
     def check_shown(self, records: list[FoundRecord]) -> Iterator[Violation]:
         """Yield every message that is there and that consumers, who are past it, have never been given."""
         for place, record in found_places(records).items():
+            tried("LIVE")
             if place not in self.shown and place.queue_offset >= self.excused_until.get(place[:2], 0):
                 yield Violation(
                     "LIVE",
@@ -278,6 +283,7 @@ class ClientLedger:
         given_up = {name_in(found.body) for found in records if found.record.topic == GIVEN_UP_TOPIC}
         for name in sorted(self.durable_halves | self.halves.keys()):
             send = self.sends[name]
+            tried("TX")
             is_decided = name in committed or (name in given_up and not send.is_insisted_on)
             if send.commits and not is_decided:
                 found = "given up" if name in given_up else "undecided"

@@ -2,7 +2,7 @@
 
 JSON, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "claim", "seeds", "crash_points", "fired",
 "marks", "violations", "errors", "nondeterministic", "digest", "messages", "steps", "seconds", "disks": {disk: seeds
-that came to a verdict}, "broken": [{"invariant", "disk", "seeds"}]}], "failures": [paths], "seconds"}`; with --out also
+that came to a verdict}, "tried": [{"invariant", "disk", "seeds"}], "broken": [likewise]}], "failures": [paths], "seconds"}`; with --out also
 "report": path; with --timeline or --trace also "drawn": `[paths]`; with --require-coverage also "never": `{"faults":
 [names], "marks": [names]}`; with --as also "version": `{"id", "bugs": [{"id", "verdict": "has", "has not" or "not
 certain", "on", "reason", "left_out"}], "deviations": {id: text}, "broken": [{"promise", "kind", "times", "scenarios":
@@ -285,11 +285,17 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
         "steps": tally.steps,
         "seconds": round(tally.wall_seconds, 3),
         "disks": dict(sorted(tally.judged.items())),
-        "broken": [
-            {"invariant": invariant, "disk": disk, "seeds": seeds}
-            for (invariant, disk), seeds in sorted(tally.broken.items())
-        ],
+        "tried": _by_invariant(tally.tried),
+        "broken": _by_invariant(tally.broken),
     }
+
+
+def _by_invariant(seeds: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return how many seeds did something, by invariant and disk."""
+    return [
+        {"invariant": invariant, "disk": disk, "seeds": times}
+        for (invariant, disk), times in sorted(seeds.items())
+    ]
 
 
 def _leave_failures(tallies: list[Tally], out: Path | None) -> dict[str, Path]:

@@ -13,7 +13,7 @@ from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ...store.formats.scan import scan_records
 from ...store.message_store import MessageStore
 from ...store.segments.segment import Segment
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 from ..judging.ledger import Ledger
 
 
@@ -23,6 +23,8 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
     ledger says what retention may have removed from the disk, and not from memory yet: that is not looked at.
     """
     claimed = store.checkpoint.values
+    if any(claimed):
+        tried("CKPT")
     logs = [segment for segment in store.log.segments if not _is_durable(segment, disk)]
     if logs:
         log_end = _end_of_records_before(store, disk, claimed.physic_msg_timestamp_ms)

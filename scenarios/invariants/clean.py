@@ -17,7 +17,7 @@ from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.get_result import GetMessageStatus
 from ...store.message_store import MessageStore
 from ...store.retention.clean_commit_log import SEGMENTS_PER_PASS
-from ..judging.evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation, tried
 from ..judging.ledger import Ledger
 
 _FIRST_PASS_MS_MAX = 100_000
@@ -43,6 +43,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         )
     if not ledger.expired_to:
         return
+    tried("CLEAN")
     for (topic, queue_id), queue in store.queues.items():
         for index, (physical_offset, _, _) in enumerate(queue.entries[: queue.min_offset - queue.begin]):
             if physical_offset in store.by_offset and physical_offset >= store.min_offset:
@@ -74,6 +75,7 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
 
     asked: whether its time is over, or the disk too full.
     """
+    tried("CLEAN")
     segments, file = store.log.segments, store.log.path(base_offset)
     end_offset = base_offset + store.log.segment_bytes
     if segments[0].base_offset != base_offset:
@@ -98,6 +100,7 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
 
 def check_queue_removal(store: MessageStore, disk: Disk, path: str) -> Iterator[Violation]:
     """Yield the first record of the log that a queue's file leads to which is about to go."""
+    tried("CLEAN")
     raw = disk.content(path)
     for at in range(0, len(raw), ENTRY_BYTES):
         entry = decode_entry(raw, at)
@@ -188,6 +191,7 @@ def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
     gone = [put for put in ledger.puts if put.physical_offset is not None and put.physical_offset < gone_to]
     for put in gone[:_ASKED_FOR_MAX] + gone[-_ASKED_FOR_MAX:]:
         assert put.physical_offset is not None
+        tried("CLEAN")
         if store.look_message_by_offset(put.physical_offset) is not None:
             summary = f"{put.name} was removed and can be looked up"
             yield _broken(summary, "commitlog", "record", "none", str(put.physical_offset))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ...store.dispatch import UNDISPATCHED
 from ...store.formats.message import TRANSACTION_MASK
-from ..judging.evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation, tried
 from ..judging.light_places import light_places, missing_places
 from ..judging.recovered import FoundQueue, FoundRecord
 
@@ -20,6 +20,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield every record without its entry, and every record with more than one."""
     store = evidence.store
     queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
+    if store.records:
+        tried("CQ-COMPLETE")
     for found in store.records:
         physical_offset, _, topic, queue_id, index, sys_flag, _, properties = found.record
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ...store.formats.consume_queue import BLANK_ENTRY, tags_code
 from ...store.formats.delay_level import SCHEDULE_TOPIC
-from ..judging.evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation, tried
 from ..judging.light_places import light_places
 
 _EMPTY_BYTES = (0, BLANK_ENTRY.size_bytes)
@@ -24,6 +24,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     for (topic, queue_id), queue in store.queues.items():
         holes = ledger.holes.get((topic, queue_id), ())
         file = f"consumequeue/{topic}/{queue_id}"
+        if queue.entries:
+            tried("CQ-VALID")
         for number, (physical_offset, size_bytes, code) in enumerate(queue.entries, queue.begin):
             if size_bytes in _EMPTY_BYTES and number in holes:
                 continue

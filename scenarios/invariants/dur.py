@@ -6,12 +6,14 @@ CQ-COMPLETE's. Of what retention has set out to remove nothing is promised if th
 
 from collections.abc import Iterator
 
-from ..judging.evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation, tried
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield every promised put that is missing or changed."""
     store = evidence.store
+    if evidence.ledger.promised:
+        tried("DUR")
     for put in evidence.ledger.promised.values():
         assert put.physical_offset is not None, put.name
         found = store.by_offset.get(put.physical_offset)

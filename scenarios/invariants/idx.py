@@ -21,7 +21,7 @@ from ...store.formats.index import (
 )
 from ...store.formats.index_key import key_hash, key_hashes, keys_of, may_have_keys
 from ...store.message_store import MessageStore
-from ..judging.evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation, tried
 from ..judging.found_index import FoundIndex
 from ..judging.index_model import ModelEntry, field_at, file_content
 from ..judging.recovered import RecoveredStore
@@ -55,6 +55,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 len(entries) + 1,
             )
         if entries:
+            tried("IDX")
             header = decode_header(memoryview(content))
             header, timed = _as_they_must_be(header, entries, store, front_end_ms)
             front_end_ms = header.end_timestamp_ms
@@ -156,6 +157,7 @@ def _compare(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Vi
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     """Yield every index file that a clean stop did not make durable; its name is not asked for."""
     for file in () if store.index is None else store.index.table.files:
+        tried("IDX")
         if not disk.is_durable(file.file.path, 0, file.file.size_bytes):
             yield _violation(
                 "a clean stop left an index file that is not durable",

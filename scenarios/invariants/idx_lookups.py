@@ -11,7 +11,7 @@ from ...store.formats.index_key import keys_of, may_have_keys
 from ...store.formats.scan import ScannedRecord, scan_records
 from ...store.index.query import QueryMessageResult
 from ...store.message_store import MessageStore
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 from ..judging.ledger import BOOKKEEPING_TOPICS, Ledger
 from ..judging.recovered import RecoveredStore
 
@@ -39,6 +39,7 @@ def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violat
                 place = (record.physical_offset, record.store_timestamp_ms)
                 places.setdefault((record.topic, key), []).append(place)
     for (topic, key), there in places.items():
+        tried("IDX")
         newest_ms = there[-1][1]
         for begin_ms, end_ms in (ALWAYS_MS, (newest_ms, newest_ms)):
             result = store.query_message(topic, key.decode(), ANSWERS_MAX, begin_ms, end_ms)
@@ -59,6 +60,7 @@ def check_answer(
 
     dispatched_to: log offset up to which everything had been dispatched before it was asked.
     """
+    tried("IDX")
     (topic, key), offsets = asked, result.physical_offsets
     if offsets != sorted(set(offsets)):
         yield _wrong_answer(topic, key, sorted(set(offsets)), offsets)

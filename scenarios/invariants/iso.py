@@ -10,7 +10,7 @@ from typing import Any, cast
 from ...store.errors import StoreLockedError
 from ...store.message_store import MessageStore
 from ...store.world import Files
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 
 _CHANGES_FILES = ("write", "rename", "unlink", "remove_directory")
 _CHANGES_BYTES = ("store", "pwrite")
@@ -18,6 +18,7 @@ _CHANGES_BYTES = ("store", "pwrite")
 
 def check(store: MessageStore) -> Iterator[Violation]:
     """Load a second instance beside an open store, and yield what is wrong with how that ends."""
+    tried("ISO")
     root = store.config.store_path_root_dir
     files = WatchedFiles(store.world.files)
     second = MessageStore(replace(store.world, files=cast(Files, files)), store.config)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from ...store.segments.allocate import WAIT_MS as ALLOCATE_WAIT_MS
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 from ..judging.ledger import PutEntry
 from ..plan import Plan
 
@@ -97,6 +97,7 @@ def check_answer(
     """
     if limit_ms is None or put.answered_ns is None:
         return ()
+    tried("LIVE")
     took_ms = (put.answered_ns - put.asked_ns) // 1_000_000
     if took_ms > limit_ms:
         limit_ms += overtaken_ms * _count_overtaking(put, puts)
@@ -113,6 +114,7 @@ def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Viol
     """
     if _may_slow(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
         return ()
+    tried("LIVE")
     disturbances = plan.disturbances
     paused_ms = disturbances.paused_task_ms_max if disturbances.paused_task_chance else 0
     limit_ms = paused_ms + 20 + plan.sync_ms_max * 8 * (plan.producers + 1)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ...store.message_store import MessageStore
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 from ..judging.ledger import Ledger, PutEntry
 
 
@@ -12,6 +12,7 @@ def check(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterator[Violat
     offset = put.physical_offset
     if offset is None or put.name in ledger.gone:
         return
+    tried("READ")
     readable = offset + put.record_bytes <= store.dispatch.readable_limit()
     record = store.look_message_by_offset(offset)
     if record is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.message_store import MessageStore
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 from ..judging.ledger import Group, Ledger
 from ..judging.side_versions import Versions
 
@@ -18,6 +18,8 @@ _SHOWN_BYTES = 120
 
 def check_version(versions: Versions) -> Iterator[Violation]:
     """Yield a file of which another version was found than can be."""
+    if versions.durable is not None:
+        tried("META")
     if versions.loaded != versions.durable and versions.loaded not in versions.begun:
         yield Violation(
             "META",
@@ -54,6 +56,7 @@ def check_levels(store: MessageStore) -> Iterator[Violation]:
 def check_reported(ledger: Ledger, found: Mapping[Group, int]) -> Iterator[Violation]:
     """Yield every group that was found to be further than it ever said."""
     for group, offset in found.items():
+        tried("META")
         if offset > ledger.furthest[group]:
             yield _group_violation(
                 group, "is ahead of what it reported", f"<= {ledger.furthest[group]}", offset

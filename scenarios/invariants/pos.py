@@ -13,7 +13,7 @@ from ...store.formats.scan import scan_records
 from ...store.message_store import MessageStore
 from ...store.segments.buffered_segment import BufferedSegment
 from ..judging import excuses
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 from ..judging.ledger import Ledger
 
 
@@ -30,6 +30,7 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
         wrote = segment.wrote.get()  # in this order, for each may move meanwhile
         if ledger is not None and segment.end_offset <= ledger.expired_to:
             continue
+        tried("POS")
         if not 0 <= flushed <= readable <= committed <= wrote <= segment.size_bytes:
             yield Violation(
                 "POS",

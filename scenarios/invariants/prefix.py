@@ -8,7 +8,7 @@ that retention has removed may be back after a crash; nothing else that was miss
 from collections.abc import Iterator
 
 from ...store.put_result import PutMessageStatus
-from ..judging.evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation, tried
 from ..judging.ledger import BOOKKEEPING_TOPICS, Knowledge, PutEntry
 
 
@@ -20,6 +20,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         yield Violation(
             "PREFIX", "the log has a hole", error.file, error.offset, error.field, error.expected, error.found
         )
+    if store.records:
+        tried("PREFIX")
     elsewhere: set[str] = set()  # names of what is not at a place known before; few, in a long history
     put_of, gone = ledger.by_properties.get, ledger.gone
     for found in store.records:

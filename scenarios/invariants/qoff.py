@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ...store.dispatch import UNDISPATCHED
 from ...store.formats.message import TRANSACTION_MASK
-from ..judging.evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation, tried
 from ..judging.light_places import LIGHT_MARK, light_places
 from ..judging.recovered import FoundRecord
 
@@ -19,6 +19,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     ledger = evidence.ledger
     put_of = ledger.by_properties.get
     expired = _counted_to(evidence) if ledger.expired_to else {}
+    if evidence.store.records:
+        tried("QOFF")
     for found in evidence.store.records:
         _, _, topic, queue_id, queue_offset, sys_flag, _, properties = found.record
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:

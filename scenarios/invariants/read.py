@@ -7,7 +7,7 @@ store's filter; the workload's tags do not.
 from collections.abc import Iterator
 
 from ...store.message_store import MessageStore
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 from ..judging.ledger import Ledger, Pull
 from ..judging.light_places import light_places
 from ..judging.recovered import RecoveredStore
@@ -19,6 +19,7 @@ def check(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
     store: as it is at the end of the same life, before any crash.
     """
     for pull in ledger.pulls:
+        tried("READ")
         wanted = _wanted(pull, ledger, store)
         unreadable = ledger.known_damage.unreadable
         given = [
@@ -44,6 +45,7 @@ _FAR = 1_000_000
 
 def check_beyond(store: MessageStore, topic: str, queue_id: int) -> Iterator[Violation]:
     """Yield what is wrong with the answer to a pull behind the end of a queue: where to go on is the end, or 0."""
+    tried("READ")
     result = store.get_message(topic, queue_id, _FAR)
     ends = (0, store.get_max_offset_in_queue(topic, queue_id))
     if result.records or not ends[0] <= result.next_begin_offset <= ends[1]:

@@ -8,7 +8,7 @@ consumer groups begin where they were. What progress a crash leaves is META's.
 from collections.abc import Iterator, Mapping
 
 from ...store.formats.delay_level import SCHEDULE_TOPIC
-from ..judging.evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation, tried
 from ..judging.ledger import Group, Ledger
 from ..judging.recovered import FoundRecord
 
@@ -43,6 +43,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             summary = f"{put.name} was delivered again although progress had passed it"
             yield _violation(found, summary, f"{begun_at} or later", str(offset))
         lives.add(life)
+    if delivered_in:
+        tried("REDEL")
     if ledger.progress_is_final:
         last = len(ledger.deliveries) - 1
         for name in [name for name, lives in delivered_in.items() if last in lives]:
@@ -62,6 +64,7 @@ def check_groups(ledger: Ledger, found: Mapping[Group, int]) -> Iterator[Violati
     if not ledger.progress_is_final:
         return
     for group, offset in ledger.reported.items():
+        tried("REDEL")
         if found[group] != offset:
             name, topic, queue_id = group
             summary = f"{name} in {topic}/{queue_id} does not begin where a clean stop left it"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from ...store.formats.message import BLANK_BYTES, encode_blank
 from ...store.message_store import MessageStore
 from ...store.put_result import PutMessageResult, PutMessageStatus
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 from ..judging.ledger import Knowledge, Ledger, PutEntry
 from ..judging.master_history import MasterHistory, common_bytes, log_bytes
 from ..judging.recovered import RecoveredStore
@@ -26,6 +26,7 @@ def check_answer(
     """Return a put that was answered OK by a SYNC_MASTER though no slave has reported its bytes."""
     if result.status is not PutMessageStatus.PUT_OK or not put.wait or result.append is None:
         return ()
+    tried("REP")
     start = result.append.wrote_offset
     wanted = log_bytes(master.log, start, start + result.append.wrote_bytes)
     is_readable = len(wanted) == result.append.wrote_bytes  # else any slave has what there is of it
@@ -38,6 +39,8 @@ def check_answer(
 def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iterator[Violation]:
     """Yield a slave's log that is a prefix of nothing its master's ever was."""
     first = max(slave.log.min_offset, 0)
+    if slave.log.max_offset > first:
+        tried("REP")
     differs_at = history.differs_at(first, log_bytes(slave.log, first, slave.log.max_offset))
     if differs_at is not None:
         summary = f"the log of {host} is no prefix of its master's"
@@ -53,6 +56,7 @@ def check_kept(host: str, slave: MessageStore, held: Held | None) -> Iterator[Vi
     """
     if held is None or not held.data:
         return
+    tried("REP")
     found = log_bytes(slave.log, held.first, held.end)
     is_whole = held.data.startswith(found) and (len(found) == held.size_bytes or _is_blank(held, len(found)))
     if not is_whole or max(slave.log.min_offset, 0) > held.first:
@@ -76,6 +80,7 @@ def check_settled(
 
     diverged: why it follows nobody any more; None if it follows.
     """
+    tried("REP")
     first, end = max(slave.log.min_offset, 0), slave.log.max_offset
     found, own = log_bytes(slave.log, first, end), log_bytes(master.log, 0, master.log.max_offset)
     fits = common_bytes(own, first, found) == len(found)
@@ -93,6 +98,7 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
     for put in ledger.puts:
         if put.knowledge is not Knowledge.ACKNOWLEDGED or not put.wait:
             continue
+        tried("DUR")
         if found.get(put.properties) != put.body:
             summary = f"{put.name} was acknowledged, and is gone with its master"
             yield Violation(

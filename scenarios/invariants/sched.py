@@ -10,7 +10,7 @@ store's tests' matter.
 from collections.abc import Iterator
 
 from ...store.formats.delay_level import SCHEDULE_TOPIC
-from ..judging.evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation, tried
 from ..judging.ledger import PutEntry
 from ..judging.recovered import FoundRecord
 
@@ -47,6 +47,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             yield _violation(
                 found, f"{put.name} was delivered early", "delivery", "when due", f"{early_ms} ms before"
             )
+    if waiting:
+        tried("SCHED")
     for name, own in waiting.items():
         level = own.record.queue_id + 1
         if own.record.queue_offset < store.delivered_to.get(level, 0) and name not in delivered:
@@ -56,6 +58,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
 def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:
     """Yield a delayed message that a consumer is given at now_ns, sooner than its delay after it was asked for."""
     assert put.delay_ms is not None, put.name
+    tried("SCHED")
     waited_ms = now_ns // 1_000_000 - put.asked_ns // 1_000_000  # store times are whole ms
     if waited_ms < put.delay_ms:
         summary = f"{put.name} was given to a consumer early"

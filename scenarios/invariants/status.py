@@ -11,7 +11,7 @@ from ...store.message_store import MessageStore
 from ...store.put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ...store.segments.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ..judging import excuses
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 from ..judging.ledger import PutEntry
 from ..plan import Plan
 from ..users.room import Room
@@ -37,6 +37,7 @@ def check(
     room: what the disk had, if there may have been an end to it. expired_to: log offset up to which segments may have
     been removed, which CLEAN has seen durable then. stopping: whether the store has been told to stop by now.
     """
+    tried("STATUS")
     status = result.status
     if status is PutMessageStatus.PUT_OK:
         if not legal:

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from ...faults.disk import Disk
 from ...store.errors import StoreNotReadableError
 from ...store.message_store import MessageStore
-from ..judging.evidence import Violation
+from ..judging.evidence import Violation, tried
 
 _NOBODYS_TOPIC = "nobody's"
 
 
 def check(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     """Yield the marker if it is still there after a clean stop, and an answer if the store gives one."""
+    tried("STATUS")
     marker = store.config.abort_path
     with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
         if store.world.files.status(marker) is not None:

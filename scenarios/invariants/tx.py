@@ -16,7 +16,7 @@ from ...store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, Messa
 from ...store.formats.properties import decode_properties
 from ...store.transactions.service import EndTransactionStatus
 from ..judging import excuses
-from ..judging.evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation, tried
 from ..judging.found_transaction import FoundTransaction
 from ..judging.ledger import Ledger
 from ..judging.recovered import FoundRecord, RecoveredStore
@@ -33,6 +33,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     transactions = evidence.ledger.transactions.by_name
     if not transactions:
         return
+    tried("TX")
     log = TransactionLog.read(evidence.ledger, evidence.store)
     for found, why in log.strays:
         yield _violation(found, why, "record", "one of a transaction", "none")
@@ -103,6 +104,7 @@ def _violation(found: FoundRecord, summary: str, field: str, expected: str, seen
 
 def check_question(transaction: Transaction | None, record: MessageRecord) -> Iterator[Violation]:
     """Yield what is wrong with a question; record: the half message as it was put back for it."""
+    tried("TX")
     at = record.physical_offset
     if transaction is None:
         yield _question(
@@ -130,6 +132,7 @@ def check_answer(
 
     can_be_found: whether the half message was in the log, for everyone to see, when the decision was asked for.
     """
+    tried("TX")
     name, status = decision.transaction.name, decision.status
     assert status is not None, name
     done = EndTransactionStatus.DECIDED

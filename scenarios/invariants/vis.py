@@ -5,12 +5,14 @@ Unless retention has removed it.
 
 from collections.abc import Iterator
 
-from ..judging.evidence import Evidence, Violation
+from ..judging.evidence import Evidence, Violation, tried
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield everything seen that is gone or replaced."""
     store = evidence.store
+    if evidence.ledger.stable:
+        tried("VIS")
     for seen in evidence.ledger.stable:
         if evidence.ledger.has_expired(seen.physical_offset, store.min_offset):
             continue

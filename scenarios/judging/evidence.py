@@ -1,6 +1,7 @@
 """What a checker gets to see, and what it says."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,6 +43,29 @@ class Evidence:
 
     ledger: Ledger
     store: RecoveredStore
+
+
+_collecting: list[set[str]] = []
+
+
+def tried(invariant: str) -> None:
+    """Note, for whoever collects, that an invariant was checked on something that could have broken it.
+
+    It stands in the checker, where there is something to compare: a promise counts as held in such runs only.
+    """
+    if _collecting:
+        _collecting[-1].add(invariant)
+
+
+@contextmanager
+def tries_collected() -> Iterator[set[str]]:
+    """Collect the invariants that are tried inside a `with` block, into the innermost block's set."""
+    names: set[str] = set()
+    _collecting.append(names)
+    try:
+        yield names
+    finally:
+        _collecting.pop()
 
 
 class Invariant(Protocol):

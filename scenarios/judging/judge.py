@@ -18,7 +18,7 @@ from ..plan import Plan
 from ..users import operators
 from . import excuses, promises
 from .damaged_log import damaged_log_offset
-from .evidence import Evidence, Violation
+from .evidence import Evidence, Violation, tried
 from .ledger import Ledger
 from .promised import PROMISED, Promise
 from .recovered import RecoveredStore, read_store
@@ -76,6 +76,8 @@ class Judge:
     def _note(self, *violations: Violation) -> None:
         """Keep violations, and tell the trace, if there is one."""
         self.violations += violations
+        for violation in violations:
+            tried(violation.invariant)
         if self._kernel.trace is not None:
             for violation in violations:
                 self._kernel.trace.tell(violation)
@@ -148,6 +150,7 @@ class Judge:
 
     def catch_up(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all that is durable is visible, then judge what consumers were given."""
+        tried("LIVE")
         deadline_ns = self._kernel.now_ns + live.dispatch_ms_max(self._plan) * 1_000_000
         if store.commit is not None:
             self._await_commit(store, disk, deadline_ns)

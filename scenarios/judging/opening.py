@@ -10,7 +10,7 @@ from ...store.errors import CorruptFileError
 from ...store.message_store import MessageStore
 from ..machine import CONFIG
 from . import excuses
-from .evidence import Violation
+from .evidence import Violation, tried
 from .judge import BrokenPromise, Judge
 
 
@@ -45,6 +45,8 @@ def load(
             "",
             "",
         )
+    if store.log.segments:
+        tried("START")
     judge.report(progress)
 
 

@@ -140,3 +140,17 @@ def test_digests_are_the_same_in_every_process_whatever_its_hash_seed() -> None:
         f"{scenario.name} held {run_seed(scenario, 11).digest}\n" for scenario in SCENARIOS.values()
     )
     assert printed == [here, here]
+
+
+def test_a_run_that_ends_early_tried_nothing_of_what_it_never_got_to() -> None:
+    scenario = SCENARIOS["sync-flush-survives-power-loss"]
+    result = run_seed(scenario, 0, mutant="ack-before-flush")
+    assert result.outcome == "violated"
+    assert result.tried == ("STATUS",)
+    assert {"DUR", "PREFIX", "CQ-VALID", "IDEMPOTENT"} <= set(run_seed(scenario, 0).tried)
+
+
+def test_an_invariant_is_tried_only_where_there_is_something_to_break() -> None:
+    tried = set(run_seed(SCENARIOS["sync-flush-survives-power-loss"], 0).tried)
+    assert tried.isdisjoint({"TX", "SCHED", "REDEL", "REP", "ONCE", "CLEAN", "ISO"})
+    assert "TX" in run_seed(SCENARIOS["transactions-are-decided-once-and-never-lost"], 0).tried

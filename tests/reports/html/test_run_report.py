@@ -276,3 +276,15 @@ def test_a_page_of_what_really_broke_counts_as_the_tallies_do(tally_of: Tallied,
     page = outline(run_page(RunResults("tornlog run", [tally], 1.0, rows, "ack-before-flush", failures=left)))
     assert f"STATUS broken in {tally.violations} of 4 seeds" in page.text
     assert f"{tally.violations} times in 1 scenario" in page.text
+
+
+def test_a_promise_that_no_run_got_to_try_has_no_tick(tally_of: Tallied, outline: Outlined) -> None:
+    tally = tally_of()
+    tally.judged["xfs"] = 14
+    tally.tried["STATUS", "xfs"] = 14
+    tally.tried["DUR", "xfs"] = 2
+    row = re.compile(r'<tr><th scope="row">(DUR|VIS)<small>.*?</tr>')
+    cells = {match[1]: outline(match[0]).text for match in row.finditer(run_page(RunResults("", [tally], 1.0)))}
+    assert "held in 2 seeds" in cells["DUR"]
+    assert "not tried" in cells["VIS"]
+    assert "held" not in cells["VIS"]
