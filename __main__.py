@@ -1,23 +1,21 @@
-"""The `tornlog` command: one application, put together from what each package registers."""
+"""The `tornlog` command."""
 
 import errno
 import sys
 import traceback
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import __version__
-from .reports import commands as report_commands
-from .scenarios import commands as scenario_commands
-from .store import commands as store_commands
-from .store.broker import commands as broker_commands
+from .command_line import Commands
+from .scenarios.cli.drawing import draw_with
+
+if TYPE_CHECKING:
+    from .scenarios.cli.drawing import Pages
 
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-"""What a place that results are to be written to may answer. Any other error is tornlog's own, and shows where."""
-
-PACKAGES = (scenario_commands, report_commands, store_commands, broker_commands)
-"""Modules with commands of their own, each with `register(app)`."""
+"""What a place that is read or written may answer. Any other error is tornlog's own, and shows where."""
 
 
 def _version(wanted: bool) -> None:
@@ -26,9 +24,18 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _pages() -> "Pages":
+    from .reports.html.pages import ReportPages
+
+    return ReportPages()
+
+
 def application() -> typer.Typer:
-    """Return the application with every command in it."""
-    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    """Return the application with every command in it, and have it draw with tornlog.reports."""
+    draw_with(_pages)
+    app = typer.Typer(
+        cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
 
     @app.callback()
     def tornlog(
@@ -38,8 +45,6 @@ def application() -> typer.Typer:
     ) -> None:
         """Pull the plug on a message store, thousands of times, and get a seed back."""
 
-    for package in PACKAGES:
-        package.register(app)
     return app
 
 

@@ -1,16 +1,16 @@
 """Hunting a mutant: how many seeds until some invariant sees it, while the unmutated store stays silent on them."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from multiprocessing import get_context
 from time import perf_counter
 from typing import Any
 
 from .alarm import CPU_SECONDS_MAX
 from .failures.failure import Failure
 from .failures.shrink import shrink_failure
+from .interruption import Interruption, in_processes
 from .mutants.known import mutant_named
 from .mutants.mutant import Mutant
 from .plan import Ranges
@@ -98,15 +98,30 @@ def _shrunk(hunted: Hunted, failure: Failure, seconds_max: float) -> Hunted:
 
 
 def hunt_all(
-    names: Sequence[str], seeds: int, *, jobs: int = 1, shrink_seconds: float | None = None
+    names: Sequence[str],
+    seeds: int,
+    *,
+    jobs: int = 1,
+    shrink_seconds: float | None = None,
+    interruption: Interruption | None = None,
 ) -> Iterator[Hunted]:
-    """Hunt mutants, so many at a time in processes of their own; yield what comes of each in the order of names."""
+    """Hunt mutants, so many at a time in processes of their own; yield what comes of each in the order of names.
+
+    An interruption leaves out those that are not hunted to an end.
+    """
     hunt_one = partial(_hunt_named, seeds=seeds, shrink_seconds=shrink_seconds)
-    if jobs == 1:
-        yield from map(hunt_one, names)
+    interruption = interruption or Interruption()
+    if jobs > 1:
+        for _, found in in_processes(hunt_one, names, jobs, interruption):
+            if isinstance(found, BrokenProcessPool):
+                raise found
+            yield found
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(hunt_one, names)
+    for name in names:
+        hunted = interruption.unless_wanted(partial(hunt_one, name))
+        if hunted is None:
+            return
+        yield hunted
 
 
 def _hunt_named(name: str, seeds: int, shrink_seconds: float | None) -> Hunted:

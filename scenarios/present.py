@@ -22,18 +22,18 @@ from .judging.evidence import Violation
 from .marks import MARKS
 from .mutants.systematic.survivors import SURVIVORS
 from .plan import MOMENTS
-from .runner import Tally
+from .runner import ALL, Reach, Tally
 
 VIOLATIONS_TOLD, STORY_TOLD = 3, 10
 SIZE_TOLD = ("messages", "preemptions", "sectors")
 
 
-def runs_table(tallies: Iterable[Tally], seconds: float) -> Table:
-    """Return one row a scenario: what ran, what was thrown at it, what broke."""
+def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> Table:
+    """Return one row a scenario: what ran, what was thrown at it, what broke; and those that were not run."""
     rows = list(tallies)
     seeds = sum(tally.seeds for tally in rows)
     table = plain_table(
-        f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {verdict_of(rows)}",
+        f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {verdict_of(rows, reach)}",
         ("scenario",),
         ("seeds", "crash\npoints", "fired", "violations"),
     )
@@ -47,17 +47,28 @@ def runs_table(tallies: Iterable[Tally], seconds: float) -> Table:
             f"{broken:,}",
             style="red" if broken else "",
         )
+    for name in reach.not_run:
+        table.add_row(name, "not run", "-", "-", "-", style="yellow")
     return table
 
 
-def verdict_of(tallies: Sequence[Tally]) -> str:
-    """Return what campaigns came to, in a few words."""
+def verdict_of(tallies: Sequence[Tally], reach: Reach = ALL) -> str:
+    """Return what campaigns came to, in a few words: what broke, and what was never run."""
     counts = (
         (sum(tally.violations for tally in tallies), "broken"),
         (sum(len(tally.nondeterministic) for tally in tallies), "not deterministic"),
         (sum(len(tally.errors) for tally in tallies), "lost to errors of the harness"),
     )
-    return ", ".join(f"{count:,} {what}" for count, what in counts if count) or "every promise held"
+    words = [f"{count:,} {what}" for count, what in counts if count]
+    if not words:
+        words.append("every promise held" if reach == ALL else "no promise broken")
+    return ", ".join([*reach_words(reach, "scenario"), *words])
+
+
+def reach_words(reach: Reach, what: str) -> list[str]:
+    """Return what a verdict begins with if not all was run."""
+    words = ["interrupted"] if reach.interrupted else []
+    return [*words, f"{len(reach.not_run)} of {reach.asked} {what}s not run"] if reach.not_run else words
 
 
 def tell_fired(console: Console, tallies: Iterable[Tally]) -> None:
@@ -171,13 +182,13 @@ def disk_text(profile: CrashProfile) -> str:
     return f"unsynced pages may be {pages}; of unsynced names and sizes survive {profile.metadata.value}"
 
 
-def hunts_table(hunts: Iterable[Hunted]) -> Table:
+def hunts_table(hunts: Iterable[Hunted], reach: Reach = ALL) -> Table:
     """Return one row a mutant: whether it was found, by what, after how long."""
     rows = list(hunts)
     found = sum(hunted.found for hunted in rows)
     small = ("msg", "pre", "sec") if any(hunted.shrunk for hunted in rows) else ()
     table = plain_table(
-        f"{found} of {len(rows)} mutants found", ("mutant", "found", "by"), ("seeds", "seconds", *small)
+        _hunts_verdict(found, len(rows), reach), ("mutant", "found", "by"), ("seeds", "seconds", *small)
     )
     for hunted in rows:
         verdict = "[green]yes[/green]" if hunted.found else "[red]no[/red]"
@@ -187,7 +198,13 @@ def hunts_table(hunts: Iterable[Hunted]) -> Table:
         table.add_row(
             hunted.id, verdict, hunted.invariant, f"{hunted.seeds:,}", f"{hunted.seconds:.1f}", *size
         )
+    for name in reach.not_run:
+        table.add_row(name, "not run", style="yellow")
     return table
+
+
+def _hunts_verdict(found: int, hunted: int, reach: Reach) -> str:
+    return ", ".join([*reach_words(reach, "mutant"), f"{found} of {hunted} mutants found"])
 
 
 def tell_survivors(console: Console, hunts: Iterable[Hunted]) -> None:

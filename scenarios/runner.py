@@ -6,23 +6,46 @@ cut up. `tornlog run --jobs N` is the standard library's process pool; everythin
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from hashlib import blake2b
-from itertools import count, islice
-from multiprocessing import get_context
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
 from ..sim.guard import guard
 from .failures.failure import Failure
+from .interruption import Interruption, in_processes, is_stop_wanted
+from .plan import Ranges
 from .scenario import Scenario
 from .seeds import SeedResult, run_seed
 
 BATCH_SEEDS = 25
 FAILURES_KEPT_MAX = 20
 """Failures of one scenario that are kept, beside the first of each signature; the rest are counted."""
+_ORDINARY = Ranges()
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a campaign got, for its verdict: silence about what was never run proves nothing."""
+
+    asked: int = 0
+    """Scenarios, or mutants, that it was to run."""
+    not_run: tuple[str, ...] = ()
+    """Those of them of which not one seed was run, or that were not hunted to an end."""
+    interrupted: bool = False
+    """Whether the user ended it."""
+
+    @classmethod
+    def of(cls, asked: int, not_run: tuple[str, ...], interruption: Interruption) -> "Reach":
+        """Return how far one got; equal to ALL if that is to its end."""
+        return cls(asked, not_run, interruption.is_wanted) if not_run or interruption.is_wanted else ALL
+
+
+ALL = Reach()
+"""A campaign that ran everything that it was to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +89,11 @@ class Tally:
     errors: list[str] = field(default_factory=list)
     nondeterministic: list[str] = field(default_factory=list)
     _digest: Any = field(default_factory=lambda: blake2b(digest_size=16), repr=False)
+    _next_seed: int | None = None
 
     @property
     def digest(self) -> str:
-        """Return the digest folded over the seeds, in order."""
+        """Return the digest folded over the seeds, in order, up to the first that an interruption has left out."""
         folded: str = self._digest.hexdigest()
         return folded
 
@@ -82,7 +106,9 @@ class Tally:
         self.wall_seconds += result.wall_seconds
         self.fired += result.fired
         self.marks += result.marks
-        self._digest.update(result.digest.encode())
+        if self._next_seed in (None, result.seed):
+            self._digest.update(result.digest.encode())
+            self._next_seed = result.seed + 1
         place = f"{self.scenario.name} --seed {result.seed}"
         if result.outcome in ("held", "violated"):
             self.judged[result.disk] += 1
@@ -106,8 +132,13 @@ class Tally:
 
 
 def run_batch(batch: Batch) -> list[SeedResult]:
-    """Run a batch, under one guard: each run's own then costs nothing."""
-    return list(results_of(batch))
+    """Run a batch, under one guard: each run's own then costs nothing. Ends early in a worker that is to end."""
+    results = []
+    for result in results_of(batch):
+        results.append(result)
+        if is_stop_wanted():
+            break
+    return results
 
 
 def results_of(
@@ -133,12 +164,39 @@ def batches_of(
     mutant: str | None = None,
     check_determinism: bool = False,
 ) -> Iterator[Batch]:
-    """Yield batches, the scenarios taking turns: for the seeds given, or without end."""
-    starts = count(0, BATCH_SEEDS) if seeds is None else range(seeds.start, seeds.stop, BATCH_SEEDS)
-    for start in starts:
-        size = BATCH_SEEDS if seeds is None else min(BATCH_SEEDS, seeds.stop - start)
-        for scenario in scenarios:
-            yield Batch(scenario, start, size, mutant, check_determinism)
+    """Yield batches, for the seeds given or without end: round after round of all scenarios.
+
+    The first rounds are of a seed or two each, so that whoever ends it early has seen a little of everything. In each,
+    what few scenarios draw comes first.
+    """
+    order = _rarest_first(scenarios)
+    start, stop = (0, None) if seeds is None else (seeds.start, seeds.stop)
+    size = 1
+    while stop is None or start < stop:
+        count = size if stop is None else min(size, stop - start)
+        for scenario in order:
+            yield Batch(scenario, start, count, mutant, check_determinism)
+        start += count
+        size = min(start if seeds is None else start - seeds.start, BATCH_SEEDS)
+
+
+def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
+    """Return scenarios in the order of how many others share the rarest thing that they draw."""
+    drawn = [_out_of_the_ordinary(scenario) for scenario in scenarios]
+    shared = Counter(chain.from_iterable(drawn))
+    rarity = [min((shared[one] for one in own), default=len(scenarios)) for own in drawn]
+    return [scenarios[number] for number in sorted(range(len(scenarios)), key=rarity.__getitem__)]
+
+
+def _out_of_the_ordinary(scenario: Scenario) -> set[tuple[str, object]]:
+    """Return what a scenario has drawn that others leave alone: ranges, and each disk and way to end of its own."""
+    found: set[tuple[str, object]] = set()
+    for one in fields(Ranges):
+        value = getattr(scenario.ranges, one.name)
+        if value != getattr(_ORDINARY, one.name):
+            named = isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+            found |= {(one.name, each) for each in value} if named else {(one.name, None)}
+    return found
 
 
 def run_batches(
@@ -147,14 +205,15 @@ def run_batches(
     jobs: int = 1,
     seconds: float | None = None,
     on_progress: Callable[[Tally, int], None] = lambda tally, seeds: None,
+    interruption: Interruption | None = None,
 ) -> dict[str, Tally]:
     """Run batches until there are none left or the time is up; return a tally for each scenario.
 
-    Batches begun are finished. on_progress(tally, seeds): seeds more are in that tally.
+    Batches begun are finished, unless they are interrupted. on_progress(tally, seeds): seeds more are in that tally.
     """
     tallies: dict[str, Tally] = {}
     deadline = None if seconds is None else perf_counter() + seconds
-    for batch, results in _results(batches, jobs, deadline):
+    for batch, results in _results(batches, jobs, deadline, interruption or Interruption()):
         tally = tallies.setdefault(batch.scenario.name, Tally(batch.scenario))
         for result in results:
             tally.add(result)
@@ -163,44 +222,24 @@ def run_batches(
 
 
 def _results(
-    batches: Iterable[Batch], jobs: int, deadline: float | None
+    batches: Iterable[Batch], jobs: int, deadline: float | None, interruption: Interruption
 ) -> Iterator[tuple[Batch, list[SeedResult]]]:
     """Yield every batch begun before the deadline with its results, in the order of the batches."""
-    source = iter(batches)
-    if jobs == 1:
-        for batch in _until(source, deadline):
-            yield batch, run_batch(batch)
+    source = _until(iter(batches), deadline)
+    if jobs > 1:
+        for batch, found in in_processes(run_batch, source, jobs, interruption):
+            if isinstance(found, BrokenProcessPool):
+                found = [_lost(batch, seed, found) for seed in batch.seeds]
+            yield batch, found
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        pending: dict[int, tuple[Batch, Future[list[SeedResult]]]] = {}
-        numbered = enumerate(_until(source, deadline))
-        next_out = 0
-        while True:
-            for number, batch in islice(numbered, 2 * jobs + 2 - len(pending)):
-                pending[number] = (batch, _submit(pool, batch))
-            if not pending:
-                return
-            wait([future for _, future in pending.values()], return_when=FIRST_COMPLETED)
-            while next_out in pending and pending[next_out][1].done():
-                batch, future = pending.pop(next_out)
-                next_out += 1
-                try:
-                    yield batch, future.result()
-                except BrokenProcessPool as error:
-                    numbered = enumerate(
-                        ()
-                    )  # the pool is gone: what is pending is lost, and no more is begun
-                    yield batch, [_lost(batch, seed, error) for seed in batch.seeds]
-
-
-def _submit(pool: ProcessPoolExecutor, batch: Batch) -> Future[list[SeedResult]]:
-    """Submit a batch; to a pool that is broken, as one that failed."""
-    try:
-        return pool.submit(run_batch, batch)
-    except BrokenProcessPool as error:
-        failed: Future[list[SeedResult]] = Future()
-        failed.set_exception(error)
-        return failed
+    for batch in source:
+        left, results = results_of(batch), []
+        while (result := interruption.unless_wanted(partial(next, left, None))) is not None:
+            results.append(result)
+        if results:
+            yield batch, results
+        if interruption.is_wanted:
+            return
 
 
 def _lost(batch: Batch, seed: int, error: Exception) -> SeedResult:

@@ -1,7 +1,9 @@
 """`tornlog inspect`, `verify`, `dump` and `rebuild` look into a store directory and change nothing; `config` explains.
 
-Exit codes: 0 all held, 1 damage or a broken promise, 2 usage, 3 a new directory that cannot be written. Damage goes to
-stderr, one line each, as `file @ offset: field: expected X, found Y`, with files relative to the store directory.
+Exit codes: 0 all held, 1 damage or a broken promise, 2 usage, 3 a file that may not be read, or a new directory that
+cannot be written. What the next start mends by itself is a note, and no damage. Damage is one line each, as
+`file @ offset: field: expected X, found Y`, with files relative to the store directory: below the table of `inspect`
+and `verify`, and on standard error where standard output is JSON.
 """
 
 import json
@@ -17,7 +19,6 @@ from typing import Annotated, Any, TextIO
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-from typer.core import TyperCommand
 
 from .config import MIB
 from .errors import CorruptFileError
@@ -34,20 +35,6 @@ from .tools.verify import verify_directory
 
 _LINES_MAX = 50
 _LONG_BYTES = 256 * MIB
-
-
-class JsonCommand(TyperCommand):
-    """A command whose `--json` may stand without a FILE, at the end or before another option: then it is `-`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the line, with the `-` put in."""
-        completed = []
-        for number, arg in enumerate(args):
-            completed.append(arg)
-            following = args[number + 1] if number + 1 < len(args) else "--"
-            if arg == "--json" and following.startswith("-") and following != "-":
-                completed.append("-")
-        return super().parse_args(ctx, completed)
 
 
 Directory = Annotated[
@@ -80,15 +67,6 @@ IndexEntries = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to an application."""
-    app.command("inspect", cls=JsonCommand)(inspect)
-    app.command("verify", cls=JsonCommand)(verify)
-    app.command("dump", cls=JsonCommand)(dump)
-    app.command("rebuild", cls=JsonCommand)(rebuild)
-    app.command("config", cls=JsonCommand)(show_config)
-
-
 def inspect(
     directory: Directory,
     json_file: JsonFile = None,
@@ -101,13 +79,18 @@ def inspect(
     """Open a store directory as the store would, recovery included but only in memory, and show what is in it."""
     root = os.path.abspath(directory)
     told = _told(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
-    found = inspect_directory(overlay_world(), root, told)
+    with _unread_told():
+        found = inspect_directory(overlay_world(), root, told, OverlayFiles)
     if json_file is not None:
         write_json(json_file, found.everything())
     else:
         show_inspection(found)
     _complain(
-        [str(finding).replace(finding.file, relative_to(root, finding.file), 1) for finding in found.findings]
+        [
+            str(finding).replace(finding.file, relative_to(root, finding.file), 1)
+            for finding in found.findings
+        ],
+        err=json_file == "-",
     )
     raise typer.Exit(1 if found.findings else 0)
 
@@ -124,13 +107,13 @@ def verify(
     """Check every record, queue entry and the checkpoint of a store directory as it stands, without recovery."""
     root = os.path.abspath(directory)
     told = _told(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
-    with _progress(_log_bytes(root, told)) as advance:
+    with _unread_told(), _progress(_log_bytes(root, told)) as advance:
         found = verify_directory(overlay_world().files, root, told, advance)
     if json_file is not None:
         write_json(json_file, found.fields())
     else:
         show_verification(found)
-    _complain([str(violation) for violation in found.findings.violations])
+    _complain([str(violation) for violation in found.findings.violations], err=json_file == "-")
     raise typer.Exit(1 if found.findings.violations else 0)
 
 
@@ -215,7 +198,8 @@ def rebuild(
         write_json(json_file, rebuilt.fields())
     else:
         show_rebuilt(rebuilt)
-    _complain([str(one).replace(one.file, relative_to(new, one.file), 1) for one in rebuilt.findings])
+    lines = [str(one).replace(one.file, relative_to(new, one.file), 1) for one in rebuilt.findings]
+    _complain(lines, err=json_file == "-")
     raise typer.Exit(1 if rebuilt.findings else 0)
 
 
@@ -300,11 +284,21 @@ def open_lines(file: str) -> Iterator[TextIO]:
         yield out
 
 
-def _complain(lines: list[str]) -> None:
+def _complain(lines: list[str], *, err: bool) -> None:
     for line in lines[:_LINES_MAX]:
-        typer.echo(line, err=True)
+        typer.echo(line, err=err)
     if len(lines) > _LINES_MAX:
-        typer.echo(f"... and {len(lines) - _LINES_MAX} more; --json lists all", err=True)
+        typer.echo(f"... and {len(lines) - _LINES_MAX} more; --json lists all", err=err)
+
+
+@contextmanager
+def _unread_told() -> Iterator[None]:
+    """End with 3, and say which file it was, where one may not be read: nothing is known of what is in it."""
+    try:
+        yield
+    except OSError as error:
+        typer.echo(f"{error.filename or ''}: {error.strerror or error}", err=True)
+        raise typer.Exit(3) from None
 
 
 @contextmanager

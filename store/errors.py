@@ -68,3 +68,8 @@ class AccessDeniedError(StoreError):
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
         self.code = code
+
+
+def brings(extra: str) -> str:
+    """Return the command that installs one of this package's extras: it is on no index, and comes as a checkout."""
+    return f"`pip install '.[{extra}]'` in a checkout of tornlog"

@@ -54,6 +54,8 @@ class RecoveryReport:
     """Queue entries that were written or cut."""
     findings: list[CorruptFileError] = field(default_factory=list)
     """Damage: passed over where the log is trusted, cut where it is not."""
+    cut_at: CorruptFileError | None = None
+    """That of them which ended the log, if it was cut there."""
 
 
 class Recovery:
@@ -98,6 +100,7 @@ class Recovery:
         report.findings += odd_in_index
         if self.cut_log(report.end_offset) and stopped_by is not None:
             report.findings.append(stopped_by)
+            report.cut_at = stopped_by
         self._set_log_positions(trusted)
         self.write_again()
         self.finish_queues()

@@ -19,6 +19,7 @@ import typer
 
 from ...scenarios.cli.common import ERR, EXIT_HARNESS, OUT, JsonFile, command_line, write_json
 from ...scenarios.cli.reporting import write_page
+from ...store.errors import brings
 from ..absolute import absolute
 from ..html.sweep_report import sweep_page
 from ..html.sweep_results import SweepResults
@@ -59,7 +60,7 @@ def analyze(
         from .analysis import analysed, write_tables
         from .source import NoSweepError, rows_of, sweep_at
     except ImportError as error:
-        raise typer.BadParameter(f"{error}: analyses need `pip install tornlog[spark]`") from error
+        raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
     try:
         sweeps = [sweep_at(place) for place in dict.fromkeys(map(absolute, places))]
     except NoSweepError as error:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...store.errors import brings
 from .render import Picture
 
-_HINT = "Here would be a picture: `pip install tornlog[plot]` brings what draws it."
+_HINT = f"Here would be a picture: {brings('plot')} has what draws it."
 Row = dict[str, Any]
 
 

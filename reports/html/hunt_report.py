@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from ...scenarios.cli.results import HuntResults
 from ...scenarios.hunt import Hunted
 from ...scenarios.mutants.known import mutant_named
-from ...scenarios.present import SIZE_TOLD
+from ...scenarios.present import SIZE_TOLD, reach_words
+from ...scenarios.runner import Reach
 from .failures import Told, told
 from .figures import detection_picture
 from .render import Facts, Verdict, counted, figure, render
@@ -51,7 +52,7 @@ def hunt_page(results: HuntResults) -> str:
     return render(
         "hunt.html",
         "mutants",
-        _verdict(rows),
+        _verdict(rows, results.reach),
         results.command,
         _facts(results, found),
         sections=[(anchor, title) for anchor, title, wanted in sections if wanted],
@@ -97,7 +98,7 @@ def _size(shrunk: dict[str, Any] | None) -> str:
     return "" if shrunk is None else " ".join(str(shrunk[name]) for name in SIZE_TOLD)
 
 
-def _verdict(rows: list[MutantRow]) -> Verdict:
+def _verdict(rows: list[MutantRow], reach: Reach) -> Verdict:
     found = sum(bool(row.invariant) for row in rows)
     noisy = [row.id for row in rows if row.clean]
     missed = [row.id for row in rows if row.alarming and not row.clean]
@@ -109,10 +110,11 @@ def _verdict(rows: list[MutantRow]) -> Verdict:
         more.append(f"Not found: {_names(missed)}")
     if known:
         more.append(f"{counted(known, 'mutant')} not found of which it is known why")
+    more += reach_words(reach, "mutant")
     if noisy or missed:
         return Verdict("broken", f"{found} of {counted(len(rows), 'mutant')} found", tuple(more))
     text = f"{found} of {counted(len(rows), 'mutant')} found, and the clean store is silent"
-    return Verdict("held", text, tuple(more))
+    return Verdict("unsure" if reach.not_run else "held", text, tuple(more))
 
 
 def _names(names: list[str]) -> str:

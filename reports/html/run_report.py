@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ...scenarios.catalogue import SCENARIOS
 from ...scenarios.cli.results import RunResults
-from ...scenarios.present import faults_of, verdict_of
+from ...scenarios.present import faults_of, reach_words, verdict_of
 from ...scenarios.runner import Tally
 from .coverage import coverage_groups
 from .failures import kinds_of
@@ -54,6 +55,7 @@ def run_page(results: RunResults) -> str:
         version=version,
         on=0 if version is None else sum(fact.is_on for fact in version.facts),
         rows=[_row(tally) for tally in tallies],
+        not_run=[(name, SCENARIOS[name].claim) for name in results.reach.not_run],
         promises=promises_table(
             sum((tally.judged for tally in tallies), Counter()),
             sum((tally.tried for tally in tallies), Counter()),
@@ -77,16 +79,21 @@ def _verdict(results: RunResults) -> Verdict:
     more = tuple(
         f"{what} that never did: {', '.join(names)}" for what, names in results.never.items() if names
     )
+    reach = results.reach
+    more = (*reach_words(reach, "scenario"), *more)
     if violated:
         return Verdict(
             "broken", f"{_broken(results)} in {figure(violated)} of {counted(seeds, 'seed')}", more
         )
     if lost:
         return Verdict("broken", f"{counted(lost, 'seed')} without a verdict", (verdict_of(tallies), *more))
-    if more:
-        return Verdict("broken", "Every promise held, but not all came about that had to", more)
+    if any(results.never.values()):
+        return Verdict("broken", "No promise broken, but not all came about that had to", more)
     if not seeds:
-        return Verdict("unsure", "Nothing was run")
+        return Verdict("unsure", "Nothing was run", more)
+    if more:
+        text = verdict_of(tallies, reach)
+        return Verdict("unsure", text[0].upper() + text[1:])
     return Verdict("held", "Every promise held")
 
 

@@ -52,7 +52,9 @@ def sweep_page(results: SweepResults) -> str:
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     mutated = [row for row in results.pass_rates if row["mutant"] is not None]
     rates = [_rates(whose, rows) for whose, rows in (("the store", clean), ("mutants", mutated)) if rows]
-    promises = None if results.broken is None else promises_table(results.judged, results.tried, results.broken)
+    promises = (
+        None if results.broken is None else promises_table(results.judged, results.tried, results.broken)
+    )
     stories = [_told(results, signature) for signature in results.failures]
     latencies = [_latency(row) for row in results.put_latency]
     sections = [

@@ -5,10 +5,12 @@ from types import ModuleType
 
 import typer
 
+from ...store.errors import brings
+
 
 def pictures_of(package: str) -> ModuleType:
     """Return a package's module `pictures`, which draws. BadParameter: matplotlib is not there."""
     try:
         return import_module(f"{package}.pictures")
     except ImportError as error:
-        raise typer.BadParameter(f"{error}: pictures need `pip install tornlog[plot]`") from error
+        raise typer.BadParameter(f"{error}, which {brings('plot')} has") from error

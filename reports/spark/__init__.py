@@ -1,1 +1,1 @@
-"""Spark, set up so that nothing but `pip install tornlog[spark]` is needed; `session` is the way in."""
+"""Spark, set up so that nothing but the extra `spark` is needed; `session` is the way in."""

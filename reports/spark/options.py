@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...store.errors import brings
 from .masters import is_master
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def session_for(
         from .same_code import ExecutorError, raise_if_lacking
         from .session import session
     except ImportError as error:
-        raise typer.BadParameter(f"{error}: Spark needs `pip install tornlog[spark]`") from error
+        raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
     if not is_master(master):
         raise typer.BadParameter(
             f"expected local[N], local[*], spark://host:port, yarn or k8s://host:port, found {master}",

@@ -1,8 +1,8 @@
 """The command that sweeps: seeds by the hundred thousand, on Spark or here, into a table that outlives it.
 
-JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "complete", "outcomes", "signatures",
-"failures": [paths], "report": path, null beyond this machine, "seconds", "work_seconds"}`; outcomes, signatures and
-seconds are of this call, the rest is of the table.
+JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "complete", "interrupted", "outcomes",
+"signatures", "failures": [paths], "report": path, null beyond this machine, "seconds", "work_seconds"}`; outcomes,
+signatures and seconds are of this call, the rest is of the table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,24 +14,29 @@ import typer
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ...scenarios.cli.common import (
-    ERR,
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
+    EXIT_INTERRUPTED,
     OUT,
     JsonFile,
     command_line,
+    findings_console,
     progress_bar,
     scenarios_named,
     seconds_in,
     seeds_in,
+    unknown,
     write_failures,
     write_json,
 )
 from ...scenarios.cli.reporting import leave_timelines, replay_command, write_page
 from ...scenarios.failures.failure import Failure
+from ...scenarios.interruption import interruptible
+from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant
 from ...scenarios.present import plain_table, tell_failure
+from ...store.errors import brings
 from ..absolute import absolute
 from ..html.sweep_report import sweep_page
 from ..html.sweep_results import SweepResults
@@ -83,7 +88,7 @@ def sweep(
     """Run many seeds, one row each, and go on where an earlier call was interrupted."""
     names = [one.name for one in scenarios_named(scenario, disk, policy)]
     if mutant is not None and find_mutant(mutant) is None:
-        raise typer.BadParameter(f"no mutant {mutant}; `tornlog list` names them", param_hint="--mutant")
+        raise unknown("mutant", mutant, MUTANTS, "--mutant")
     if rounds is not None and not guided:
         raise typer.BadParameter("only a guided sweep has rounds", param_hint="--rounds")
     wanted, seconds = seeds_in(seeds, None), seconds_in(shrink, "--shrink")
@@ -94,7 +99,7 @@ def sweep(
         from .sweep import sweep as run_sweep
         from .table import Table
     except ImportError as error:
-        raise typer.BadParameter(f"{error}: sweeps need `pip install tornlog[spark]`") from error
+        raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
     request = Request(
         tuple(names),
         wanted.start,
@@ -105,36 +110,52 @@ def sweep(
         rounds=(rounds or GUIDED_ROUNDS) if guided else None,
     )
     table, began = Table(absolute(out)), perf_counter()
-    with engine_for(master, ship, conf) as engine:
-        try:
-            with progress_bar(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=None),
-                TextColumn("{task.fields[facts]}"),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                ticks=False,
-            ) as display:
-                bar = display.add_task("sweeping", total=request.seeds, facts="")
+    latest: list[Progress] = []
 
-                def on_progress(progress: "Progress") -> None:
-                    rate = progress.done / (perf_counter() - began)
-                    facts = f"{rate:.0f}/s, {progress.failures} broken"
-                    completed = progress.done_before + progress.done
-                    display.update(bar, completed=completed, facts=facts, refresh=True)
+    def work() -> tuple["Progress", list[Failure]]:
+        with engine_for(master, ship, conf) as engine:
+            try:
+                with progress_bar(
+                    TextColumn("{task.description}"),
+                    BarColumn(bar_width=None),
+                    TextColumn("{task.fields[facts]}"),
+                    TimeElapsedColumn(),
+                    TimeRemainingColumn(),
+                    ticks=False,
+                ) as display:
+                    bar = display.add_task("sweeping", total=request.seeds, facts="")
 
-                done = run_sweep(request, table, engine, stop_after=stop_after, on_progress=on_progress)
-        except SweepFileError as error:
-            raise typer.BadParameter(f"{out}: {error}", param_hint="--out") from error
-        failures = smallest_failures(table)
-        small = sorted(shrunk_failures(failures, engine, seconds), key=lambda failure: failure.signature)
+                    def on_progress(progress: "Progress") -> None:
+                        latest[:] = [progress]
+                        rate = progress.done / (perf_counter() - began)
+                        facts = f"{rate:.0f}/s, {progress.failures} broken"
+                        completed = progress.done_before + progress.done
+                        display.update(bar, completed=completed, facts=facts, refresh=True)
+
+                    done = run_sweep(request, table, engine, stop_after=stop_after, on_progress=on_progress)
+            except SweepFileError as error:
+                raise typer.BadParameter(f"{out}: {error}", param_hint="--out") from error
+            small = shrunk_failures(smallest_failures(table), engine, seconds)
+            return done, sorted(small, key=lambda failure: failure.signature)
+
+    with interruptible() as interruption:
+        worked = interruption.unless_wanted(work)
+    interrupted = worked is None
+    if worked is not None:
+        done, small = worked
+    elif latest:
+        (done,), small = latest, smallest_failures(table)
+    else:
+        raise typer.Exit(EXIT_INTERRUPTED)  # before there was anything to tell
     here = Path(out) if "://" not in out else None
     paths = write_failures(small, here)
     took = perf_counter() - began
     report = None
     if here is not None:
         left = done.seeds - done.done_before - done.done
-        report = _leave_report(here, table, mutant, small, paths, command_line(context), took, left)
+        report = _leave_report(
+            here, table, mutant, small, paths, command_line(context), took, left, draws=not interrupted
+        )
     if json_file is not None:
         document = {
             "format": "tornlog-sweep-result/1",
@@ -142,6 +163,7 @@ def sweep(
             "seeds": done.seeds,
             "rows": done.done_before + done.done,
             "complete": done.is_complete,
+            "interrupted": interrupted,
             "outcomes": dict(sorted(done.outcomes.items())),
             "signatures": dict(sorted(done.signatures.items())),
             "failures": [str(path) for path in paths.values()],
@@ -151,12 +173,14 @@ def sweep(
         }
         write_json(json_file, document)
     if json_file != "-":
-        _tell(done, took)
+        _tell(done, took, interrupted=interrupted)
     for failure in small:
         path = paths.get(failure.signature)
-        tell_failure(ERR, failure, "" if path is None else replay_command(path))
+        tell_failure(findings_console(json_file), failure, "" if path is None else replay_command(path))
     if report is not None and json_file != "-":
         OUT.print(str(report), soft_wrap=True, markup=False)
+    if interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
     if any(done.outcomes[outcome] for outcome in _BAD):
         raise typer.Exit(EXIT_HARNESS)
     raise typer.Exit(EXIT_BROKEN if small else EXIT_HELD)
@@ -171,6 +195,8 @@ def _leave_report(
     command: str,
     seconds: float,
     left: int,
+    *,
+    draws: bool,
 ) -> Path:
     """Leave the page of all rows that are there, and timelines of the first failures."""
     from .summed import detections, summed
@@ -189,14 +215,16 @@ def _leave_report(
         sums.tried,
         sums.broken,
         sums.signatures,
-        leave_timelines(failures, paths, out, lambda failure: replay_command(paths[failure.signature])),
+        leave_timelines(
+            failures, paths, out, lambda failure: replay_command(paths[failure.signature]), draws=draws
+        ),
         left,
     )
     return write_page(sweep_page(results), out)
 
 
-def _tell(done: "Progress", took: float) -> None:
-    title = f"{done.done:,} seeds in {took:.1f} s"
+def _tell(done: "Progress", took: float, *, interrupted: bool) -> None:
+    title = f"{'interrupted: ' if interrupted else ''}{done.done:,} seeds in {took:.1f} s"
     if done.done_before:
         title += f", {done.done_before:,} were there"
     OUT.print(title)

@@ -1,9 +1,9 @@
 """What the commands share: where they print, how they exit, how seeds, times and failures are named."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import join
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,21 +14,42 @@ from ..catalogue import SCENARIOS
 from ..failures.failure import Failure, FailureFileError
 from ..mutants.known import find_mutant
 from ..realities import REALITIES
-from ..scenario import Scenario
+from ..scenario import POLICIES, Scenario
 from .amounts import seconds_in as seconds_in
 from .amounts import seeds_in as seeds_in
-
-EXIT_HELD, EXIT_BROKEN, EXIT_USAGE, EXIT_HARNESS, EXIT_NONDETERMINISTIC = 0, 1, 2, 3, 4
+from .options import EXIT_BROKEN as EXIT_BROKEN
+from .options import EXIT_HARNESS as EXIT_HARNESS
+from .options import EXIT_HELD as EXIT_HELD
+from .options import EXIT_INTERRUPTED as EXIT_INTERRUPTED
+from .options import EXIT_NONDETERMINISTIC as EXIT_NONDETERMINISTIC
+from .options import EXIT_USAGE as EXIT_USAGE
+from .options import JsonFile as JsonFile
+from .options import JunitFile as JunitFile
+from .options import require_writable as require_writable
+from .options import unknown as unknown
 
 OUT = Console(highlight=False)
+"""Results: tables, and what was found beside them."""
 ERR = Console(stderr=True, highlight=False)
+"""Progress, and errors. Findings only if standard output is taken by JSON."""
 
-JsonFile = Annotated[
-    str | None, typer.Option("--json", help="Write the result as JSON to FILE, - for stdout.")
-]
-JunitFile = Annotated[
-    Path | None, typer.Option("--junit", dir_okay=False, help="Write the result as JUnit XML to FILE.")
-]
+
+def findings_console(json_file: str | None) -> Console:
+    """Return where findings are told: beside the table, unless JSON has standard output to itself."""
+    return ERR if json_file == "-" else OUT
+
+
+@contextmanager
+def results_written(option: str) -> Iterator[None]:
+    """Make an error of the place that an option names, met while results are written there, a usage error."""
+    try:
+        yield
+    except OSError as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        raise typer.BadParameter(f"{place}{error.strerror}", param_hint=option) from error
+
+
+# -- what commands name ----------------------------------------------------------------------------
 
 
 def progress_bar(*columns: ProgressColumn, ticks: bool = True) -> Progress:
@@ -44,9 +65,12 @@ def scenarios_named(names: list[str] | None, disk: str | None, policy: str | Non
 
     BadParameter: no such. Without names, scenarios that are not judged on the disk are left out, and that is told.
     """
-    unknown = [name for name in names or () if name not in SCENARIOS]
-    if unknown:
-        raise typer.BadParameter(f"no scenario {', '.join(unknown)}; `tornlog list` names them")
+    for name in names or ():
+        if name not in SCENARIOS:
+            raise unknown("scenario", name, SCENARIOS)
+    for what, chosen, known in (("disk", disk, REALITIES), ("policy", policy, POLICIES)):
+        if chosen is not None and chosen not in known:
+            raise unknown(what, chosen, known, f"--{what}")
     wanted = list(dict.fromkeys(names or SCENARIOS))
     if not names and disk in REALITIES:
         wanted = [name for name in wanted if SCENARIOS[name].admits(disk)]

@@ -39,6 +39,7 @@ from .common import (
     EXIT_USAGE,
     OUT,
     JsonFile,
+    findings_console,
     options_text,
     progress_bar,
     seeds_in,
@@ -106,7 +107,7 @@ def compare(
     if json_file != "-":
         tell_campaign(OUT, campaign, against, seconds)
     for failure in campaign.failures[:_FAILURES_TOLD]:
-        tell_failure(ERR, failure, _again(failure, against, as_version, out))
+        tell_failure(findings_console(json_file), failure, _again(failure, against, as_version, out))
     raise typer.Exit(EXIT_BROKEN if campaign.failures else EXIT_HELD)
 
 
@@ -154,6 +155,6 @@ def _replay(file: Path, files: JavaProgram, json_file: str | None) -> NoReturn:
     if json_file != "-":
         OUT.print(f"{case.name}: {compared.outcome}", soft_wrap=True)
     if compared.unexplained:
-        tell_failure(ERR, compared, f"tornlog compare --replay {file}")
+        tell_failure(findings_console(json_file), compared, f"tornlog compare --replay {file}")
         raise typer.Exit(EXIT_BROKEN)
     raise typer.Exit(EXIT_HELD)

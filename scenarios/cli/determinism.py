@@ -19,6 +19,7 @@ from .common import (
     EXIT_NONDETERMINISTIC,
     OUT,
     JsonFile,
+    findings_console,
     progress_bar,
     scenarios_named,
     seeds_in,
@@ -79,4 +80,4 @@ def _tell_comparison(found: Comparison, witnesses: list[str], json_file: str | N
         again = f"{found.runs:,} runs, again with {', '.join(witnesses)}: {differ}, {found.seconds:.0f} s"
         OUT.print(again, soft_wrap=True)
     for line in [*found.errors[:1], *map(str, found.differences[:_DIFFERENCES_TOLD_MAX])]:
-        ERR.print(line, style="red", markup=False, soft_wrap=True)
+        findings_console(json_file).print(line, style="red", markup=False, soft_wrap=True)

@@ -22,11 +22,24 @@ from ...store.commands import write_json
 from ..catalogue import SCENARIOS
 from ..exploring.explore import LIMIT, Found, Settings
 from ..exploring.explore_jobs import Exploration, explore_seed
+from ..mutants import MUTANTS
 from ..mutants.known import find_mutant
 from ..present import plain_table, tell_failure
 from ..realities import REALITIES
 from ..scenario import Scenario
-from .common import ERR, EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, OUT, JsonFile, progress_bar, write_failures
+from .common import (
+    ERR,
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    OUT,
+    JsonFile,
+    findings_console,
+    progress_bar,
+    results_written,
+    unknown,
+    write_failures,
+)
 
 
 def explore(
@@ -51,14 +64,15 @@ def explore(
     """Pull the plug at every operation of one run, and judge every state that may be left."""
     scenario = _scenario(name, disk)
     if mutant is not None and find_mutant(mutant) is None:
-        raise typer.BadParameter(f"no mutant {mutant}; `tornlog list` names them", param_hint="--mutant")
+        raise unknown("mutant", mutant, MUTANTS, "--mutant")
     settings = Settings(limit=limit, nest=nest, heal=heal, messages_each=messages)
     try:
         explored = _explore(scenario, seed, settings, mutant, jobs)
     except ReplayDivergedError as error:
         ERR.print(f"not reproduced: {error}", style="red", markup=False, soft_wrap=True)
         raise typer.Exit(EXIT_HARNESS) from error
-    paths = write_failures(explored.failures, out)
+    with results_written("--out"):
+        paths = write_failures(explored.failures, out)
     if json_file is not None:
         write_json(json_file, _json(explored, paths))
     if json_file != "-":
@@ -66,13 +80,13 @@ def explore(
     for failure in explored.failures:
         path = paths.get(failure.signature)
         again = "the same again, with --out DIR" if path is None else f"tornlog replay {path}"
-        tell_failure(ERR, failure, again)
+        tell_failure(findings_console(json_file), failure, again)
     raise typer.Exit(EXIT_BROKEN if explored.failures else EXIT_HELD)
 
 
 def _scenario(name: str, disk: str | None) -> Scenario:
     if name not in SCENARIOS:
-        raise typer.BadParameter(f"no scenario {name}; `tornlog list` names them")
+        raise unknown("scenario", name, SCENARIOS)
     if not SCENARIOS[name].ranges.is_alone:
         raise typer.BadParameter(f"{name} is about several machines; one store is explored")
     try:

@@ -1,27 +1,30 @@
 """The command that fuzzes formats and recovery.
 
 JSON, version 1: `{"format": "tornlog-fuzz/1", "engine", "seed", "mutant", "formats": [{"name", "inputs", "accepted",
-"refused", "broken", "outcomes", "corpus", "seconds", "cpu_seconds", "inputs_per_second", "findings": [finding]}]}` with
-finding `{"signature", "expected", "found", "number", "input_bytes", "file"}`; file is empty without --out. Of --replay:
-`{"format": "tornlog-fuzz-replay/1", "name", "mutant", "same", "outcome", "signature", "expected", "found"}`: outcome is
-what came of an input that breaks nothing, the three behind it what is broken by one that does; same, null for an input
-without a record, is whether that is what the record says.
+"refused", "broken", "outcomes", "corpus", "seconds", "cpu_seconds", "inputs_per_second", "findings": [finding]}],
+"not_run": [formats], "interrupted": true or false}` with finding `{"signature", "expected", "found", "number",
+"input_bytes", "file"}`; file is empty without --out. Of --replay: `{"format": "tornlog-fuzz-replay/1", "name",
+"mutant", "same", "outcome", "signature", "expected", "found"}`: outcome is what came of an input that breaks nothing,
+the three behind it what is broken by one that does; same, null for an input without a record, is whether that is what
+the record says.
 
 outcomes: different ones, a refused field or a way taken; corpus: inputs kept to be broken further; number: of the
 input, from 1; input_bytes: of the smallest input found that breaks the promise.
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ...store.commands import write_json
+from ...store.errors import brings
 from ..fuzz.bounds import address_space_limited
 from ..fuzz.campaign import Fuzzed, Settings, applied_fuzzed, fuzz_format, write_findings
 from ..fuzz.coverage import fuzz_covered, is_installed
@@ -31,8 +34,24 @@ from ..fuzz.judging import Breach, judge_in_full
 from ..fuzz.mutants import FUZZED, find_fuzzed
 from ..fuzz.target import Outcome
 from ..fuzz.targets import TARGETS
-from ..present import plain_table, prose
-from .common import ERR, EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, OUT, JsonFile, progress_bar, seconds_in
+from ..interruption import Interruption, in_processes, interruptible
+from ..mutants import MUTANTS
+from ..present import plain_table, prose, reach_words
+from ..runner import Reach
+from .common import (
+    ERR,
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    EXIT_INTERRUPTED,
+    OUT,
+    JsonFile,
+    findings_console,
+    progress_bar,
+    results_written,
+    seconds_in,
+    unknown,
+)
 
 ENGINES = ("tornlog", "atheris")
 _SECONDS = 10.0
@@ -67,7 +86,7 @@ def fuzz(
     """Break files, frames and whole store directories, and see that nothing worse than an error comes of it."""
     names = _names(formats)
     if mutant is not None and find_fuzzed(mutant) is None:
-        raise typer.BadParameter(f"no mutant {mutant}", param_hint="--mutant")
+        raise unknown("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
     if replay is not None:
         _replay(replay, formats, mutant, json_file)
     if engine not in ENGINES:
@@ -75,40 +94,50 @@ def fuzz(
             f"expected one of {', '.join(ENGINES)}, found {engine}", param_hint="--engine"
         )
     if engine == "atheris" and not is_installed():
-        raise typer.BadParameter("needs atheris: pip install 'tornlog[fuzz]'", param_hint="--engine")
+        raise typer.BadParameter(f"needs atheris, which {brings('fuzz')} has", param_hint="--engine")
     seconds = None if time is None else seconds_in(time)
     if seconds is None and inputs is None:
         seconds = _SECONDS
     every = [Settings(name, seed, seconds, inputs, mutant, out) for name in names]
-    try:
-        results = list(_results(every, engine, jobs))
-    except RuntimeError as error:
-        ERR.print(str(error), style="red", markup=False, soft_wrap=True)
-        raise typer.Exit(EXIT_HARNESS) from error
-    findings = [finding for result in results for finding in result.findings]
-    paths = {} if out is None else write_findings(findings, out)
-    if json_file is not None:
-        write_json(json_file, _json(results, engine, seed, mutant, paths))
+    with interruptible() as interruption:
+        try:
+            results = list(_results(every, engine, jobs, interruption))
+        except (RuntimeError, BrokenProcessPool) as error:
+            ERR.print(str(error), style="red", markup=False, soft_wrap=True)
+            raise typer.Exit(EXIT_HARNESS) from error
+        fuzzed = {result.name for result in results}
+        reach = Reach(len(names), tuple(name for name in names if name not in fuzzed), interruption.is_wanted)
+        findings = [finding for result in results for finding in result.findings]
+        with results_written("--out"):
+            paths = {} if out is None else write_findings(findings, out)
+        if json_file is not None:
+            write_json(json_file, _json(results, engine, seed, mutant, paths, reach))
     if json_file != "-":
-        OUT.print(_table(results, findings))
+        OUT.print(_table(results, findings, reach))
+    console = findings_console(json_file)
     for finding in findings:
-        _tell(finding, paths.get(finding.name))
+        _tell(console, finding, paths.get(finding.name))
+    if reach.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
     raise typer.Exit(EXIT_BROKEN if findings else EXIT_HELD)
 
 
 def _names(formats: list[str] | None) -> list[str]:
-    unknown = [name for name in formats or () if name not in TARGETS]
-    if unknown:
-        raise typer.BadParameter(f"no format {', '.join(unknown)}; expected some of {', '.join(TARGETS)}")
+    strange = [name for name in formats or () if name not in TARGETS]
+    if strange:
+        raise typer.BadParameter(f"no format {', '.join(strange)}; expected some of {', '.join(TARGETS)}")
     return list(dict.fromkeys(formats or TARGETS))
 
 
 # -- fuzzing ---------------------------------------------------------------------------------------
 
 
-def _results(every: list[Settings], engine: str, jobs: int) -> Iterator[Fuzzed]:
-    """Yield what comes of each format, in order, with a progress display on a terminal."""
-    fuzz_one: Callable[[Settings], Fuzzed] = fuzz_format if engine == ENGINES[0] else fuzz_covered
+def _results(every: list[Settings], engine: str, jobs: int, interruption: Interruption) -> Iterator[Fuzzed]:
+    """Yield what comes of each format, in order, with a progress display on a terminal.
+
+    Our own engine hands in what it has of a format when it is interrupted; what atheris is at is lost.
+    """
+    is_ours = engine == ENGINES[0]
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -123,22 +152,36 @@ def _results(every: list[Settings], engine: str, jobs: int) -> Iterator[Fuzzed]:
             progress.update(bar, facts=facts)
 
         if jobs > 1:
-            with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-                for result in pool.map(fuzz_one, every):
-                    progress.update(bar, description=result.name, advance=1)
-                    yield result
+            fuzz_one: Callable[[Settings], Fuzzed] = fuzz_format if is_ours else fuzz_covered
+            for _, result in in_processes(fuzz_one, every, jobs, interruption):
+                if isinstance(result, BrokenProcessPool):
+                    raise result
+                progress.update(bar, description=result.name, advance=1)
+                yield result
             return
         for settings in every:
+            if interruption.is_wanted:
+                return
             progress.update(bar, description=settings.name)
-            yield fuzz_format(settings, on_progress) if fuzz_one is fuzz_format else fuzz_one(settings)
+            if is_ours:
+                yield fuzz_format(settings, on_progress, lambda: interruption.is_wanted)
+            elif (covered := interruption.unless_wanted(partial(fuzz_covered, settings))) is not None:
+                yield covered
             progress.update(bar, advance=1)
 
 
 def _json(
-    results: list[Fuzzed], engine: str, seed: int, mutant: str | None, paths: dict[str, Path]
+    results: list[Fuzzed],
+    engine: str,
+    seed: int,
+    mutant: str | None,
+    paths: dict[str, Path],
+    reach: Reach,
 ) -> dict[str, Any]:
     return {
         "format": "tornlog-fuzz/1",
+        "not_run": list(reach.not_run),
+        "interrupted": reach.interrupted,
         "engine": engine,
         "seed": seed,
         "mutant": mutant,
@@ -172,11 +215,12 @@ def _finding_json(finding: Finding, paths: dict[str, Path]) -> dict[str, Any]:
     }
 
 
-def _table(results: list[Fuzzed], findings: list[Finding]) -> Table:
+def _table(results: list[Fuzzed], findings: list[Finding], reach: Reach) -> Table:
     inputs = sum(result.inputs for result in results)
-    verdict = (
-        f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "every promise held"
-    )
+    verdict = "no promise broken" if reach.interrupted else "every promise held"
+    if findings:
+        verdict = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
+    verdict = ", ".join([*reach_words(reach, "format"), verdict])
     table = plain_table(
         f"{inputs:,} inputs in {sum(result.seconds for result in results):.1f} s: {verdict}",
         ("format",),
@@ -194,6 +238,8 @@ def _table(results: list[Fuzzed], findings: list[Finding]) -> Table:
             f"{len(result.findings):,}",
             style="red" if result.findings else "",
         )
+    for name in reach.not_run:
+        table.add_row(name, "not run", style="yellow")
     return table
 
 
@@ -202,21 +248,21 @@ def _short(count: int) -> str:
     return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:.2f} M"
 
 
-def _tell(finding: Finding, path: Path | None) -> None:
+def _tell(console: Console, finding: Finding, path: Path | None) -> None:
     """Print one finding, and how to see it again."""
-    ERR.print(f"\n[red]broken[/red]: {finding.target}, seed {finding.seed}, input {finding.number:,}")
-    _tell_breach(finding.breach)
-    prose(ERR, 2, f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}")
+    console.print(f"\n[red]broken[/red]: {finding.target}, seed {finding.seed}, input {finding.number:,}")
+    _tell_breach(console, finding.breach)
+    prose(console, 2, f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}")
     again = "the same again, with --out DIR"
     if path is not None:
         again = f"tornlog fuzz {finding.target} --replay {path}"
-    prose(ERR, 2, f"again: {again}", style="bold")
+    prose(console, 2, f"again: {again}", style="bold")
 
 
-def _tell_breach(breach: Breach) -> None:
-    prose(ERR, 2, breach.signature)
-    prose(ERR, 4, f"expected: {breach.expected[:_SHOWN_CHARACTERS]}")
-    prose(ERR, 4, f"found:    {breach.found[:_SHOWN_CHARACTERS]}")
+def _tell_breach(console: Console, breach: Breach) -> None:
+    prose(console, 2, breach.signature)
+    prose(console, 4, f"expected: {breach.expected[:_SHOWN_CHARACTERS]}")
+    prose(console, 4, f"found:    {breach.found[:_SHOWN_CHARACTERS]}")
 
 
 # -- replaying -------------------------------------------------------------------------------------
@@ -284,7 +330,7 @@ def _outcome_text(outcome: Outcome) -> str:
 def _tell_judged(name: str, judged: Outcome | Breach, same: bool | None) -> None:
     if isinstance(judged, Breach):
         note = {True: ", as recorded", False: ", but not as recorded", None: ""}[same]
-        ERR.print(f"[red]broken[/red]: {name}{note}")
-        _tell_breach(judged)
+        OUT.print(f"[red]broken[/red]: {name}{note}")
+        _tell_breach(OUT, judged)
     else:
         OUT.print(f"{name}: {_outcome_text(judged)}", markup=False, soft_wrap=True)

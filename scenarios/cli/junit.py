@@ -6,7 +6,7 @@
         testcase      of the same name
           failure     a promise was broken: which, the story, the command that shows it again
           error       the harness failed, or a seed is no run
-          skipped     a mutant that is known to live
+          skipped     a mutant that is known to live; what was not run, for want of time or as it was interrupted
           system-out  the claim
 
 What is said of a failure is all in its text: GitLab shows nothing else. Properties belong to the suite, where every
@@ -14,7 +14,7 @@ reader takes them, and there are no attributes beyond those of the schema of Jen
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -24,21 +24,30 @@ from ..failures.failure import Failure
 from ..hunt import Hunted
 from ..mutants.systematic.survivors import SURVIVORS
 from ..present import failure_text
-from ..runner import Tally
+from ..runner import ALL, Reach, Tally
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, however they are written."""
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
-def runs_document(tallies: Iterable[Tally], again: Callable[[Failure], str]) -> Element:
+def runs_document(tallies: Iterable[Tally], again: Callable[[Failure], str], reach: Reach = ALL) -> Element:
     """Return a test case for each scenario. again: the command that shows a failure again."""
-    return _document("tornlog run", (_run_suite(tally, again) for tally in tallies))
+    suites = [_run_suite(tally, again) for tally in tallies]
+    return _document("tornlog run", [*suites, *_not_run(reach)])
 
 
-def hunts_document(hunts: Iterable[Hunted]) -> Element:
+def hunts_document(hunts: Iterable[Hunted], reach: Reach = ALL) -> Element:
     """Return a test case for each mutant: it fails if the mutant was not found, or something else was."""
-    return _document("tornlog mutants", map(_hunt_suite, hunts))
+    return _document("tornlog mutants", [*map(_hunt_suite, hunts), *_not_run(reach)])
+
+
+def _not_run(reach: Reach) -> Iterator[Element]:
+    message = "not run: interrupted" if reach.interrupted else "not run: the time was up"
+    for name in reach.not_run:
+        case = _case(name, 0.0)
+        _add(case, "skipped", "not run", message, "")
+        yield _suite(case, {})
 
 
 def write_junit(file: Path, document: Element) -> None:

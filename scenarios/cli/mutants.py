@@ -1,7 +1,8 @@
 """The command that hunts known bugs.
 
 JSON: `[{"id", "found", "invariant", "seeds", "seconds", "shrunk", "clean_violation"}]`, shrunk null without --shrink,
-else `{"messages", "preemptions", "switches", "sectors", "faults", "lives", "tries", "seconds"}`.
+else `{"messages", "preemptions", "switches", "sectors", "faults", "lives", "tries", "seconds"}`; of a mutant that an
+interruption left out: `{"id", "not_run": true}`.
 """
 
 from pathlib import Path
@@ -12,22 +13,25 @@ import typer
 from rich.progress import BarColumn, TextColumn
 
 from ...store.commands import write_json
-from ..hunt import hunt_all
+from ..hunt import Hunted, hunt_all
+from ..interruption import interruptible
+from ..mutants import MUTANTS
 from ..mutants.known import SETS, find_mutant, mutants_in
 from ..mutants.systematic.survivors import SURVIVORS
-from ..present import (
-    hunts_table,
-    tell_survivors,
-)
+from ..present import hunts_table, tell_survivors
+from ..runner import Reach
 from .common import (
-    ERR,
     EXIT_BROKEN,
     EXIT_HELD,
+    EXIT_INTERRUPTED,
     OUT,
     JsonFile,
     JunitFile,
     command_line,
+    findings_console,
     progress_bar,
+    results_written,
+    unknown,
     write_failures,
 )
 from .drawing import pages
@@ -56,39 +60,54 @@ def mutants(
 
     The catalogue's are known from real stores; the systematic ones are made of its code, by a few rules.
     """
-    unknown = [name for name in ids or () if find_mutant(name) is None]
-    if unknown:
-        raise typer.BadParameter(f"no mutant {', '.join(unknown)}; `tornlog list` names them")
+    for name in ids or ():
+        if find_mutant(name) is None:
+            raise unknown("mutant", name, MUTANTS)
     if which not in SETS:
         raise typer.BadParameter(f"expected one of {', '.join(SETS)}, found {which}", param_hint="--set")
     wanted = list(dict.fromkeys(ids or mutants_in(which)))
     drawing = None if out is None else pages()
-    hunts = []
+    hunts: list[Hunted] = []
     began = perf_counter()
-    with progress_bar(TextColumn("{task.description}"), BarColumn()) as progress:
-        bar = progress.add_task("", total=len(wanted))
-        for hunted in hunt_all(wanted, seeds, jobs=jobs, shrink_seconds=_SHRINK_SECONDS if shrink else None):
-            hunts.append(hunted)
-            progress.update(bar, description=hunted.id, advance=1)
-    took = perf_counter() - began
-    paths = write_failures((hunted.failure for hunted in hunts if hunted.failure is not None), out)
-    report = None
-    if out is not None and drawing is not None:
-        results = HuntResults(command_line(context), hunts, took, SURVIVORS)
-        report = leave_hunt_report(results, drawing, paths, out)
-    if json_file is not None:
-        write_json(json_file, [hunted.to_json() for hunted in hunts])
-    if junit is not None:
-        write_junit(junit, hunts_document(hunts))
+    with interruptible() as interruption:
+        with progress_bar(TextColumn("{task.description}"), BarColumn()) as progress:
+            bar = progress.add_task("", total=len(wanted))
+            for hunted in hunt_all(
+                wanted,
+                seeds,
+                jobs=jobs,
+                shrink_seconds=_SHRINK_SECONDS if shrink else None,
+                interruption=interruption,
+            ):
+                hunts.append(hunted)
+                progress.update(bar, description=hunted.id, advance=1)
+        took = perf_counter() - began
+        hunted_to_an_end = {hunted.id for hunted in hunts}
+        not_run = tuple(name for name in wanted if name not in hunted_to_an_end)
+        reach = Reach.of(len(wanted), not_run, interruption)
+        report = None
+        with results_written("--out"):
+            paths = write_failures((hunted.failure for hunted in hunts if hunted.failure is not None), out)
+            if out is not None and drawing is not None:
+                results = HuntResults(command_line(context), hunts, took, SURVIVORS, reach=reach)
+                report = leave_hunt_report(results, drawing, paths, out)
+        if json_file is not None:
+            left_out = [{"id": name, "not_run": True} for name in not_run]
+            write_json(json_file, [*(hunted.to_json() for hunted in hunts), *left_out])
+        if junit is not None:
+            with results_written("--junit"):
+                write_junit(junit, hunts_document(hunts, reach))
     if json_file != "-":
-        OUT.print(hunts_table(hunts))
+        OUT.print(hunts_table(hunts, reach))
         tell_survivors(OUT, hunts)
     for hunted in hunts:
         if hunted.clean_violation:
             text = f"{hunted.id}: without it, too: {hunted.clean_violation}"
-            ERR.print(text, style="red", markup=False, soft_wrap=True)
+            findings_console(json_file).print(text, style="red", markup=False, soft_wrap=True)
     if report is not None and json_file != "-":
         OUT.print(str(report), soft_wrap=True, markup=False)
+    if reach.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
     as_expected = all(
         not hunted.clean_violation and (hunted.found or hunted.id in SURVIVORS) for hunted in hunts
     )

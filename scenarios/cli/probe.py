@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from ...faults.image import Image
@@ -37,7 +38,16 @@ from ..probing.probe import probe as probe_record
 from ..probing.results import probed_json, refused_json, replayed_json, write_cases
 from ..probing.shrink import NotReproducedError, Scene, Shown, shrink
 from ..probing.story import where
-from .common import ERR, EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, OUT, JsonFile, progress_bar
+from .common import (
+    ERR,
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    OUT,
+    JsonFile,
+    findings_console,
+    progress_bar,
+)
 
 _SECONDS, _PROGRAM_SECONDS = 10.0, 300.0
 
@@ -107,7 +117,7 @@ def probe(
     if json_file != "-":
         tell_probed(OUT, found, record)
     for signature, breach in found.in_order:
-        _tell(record, breach, shown[signature], places.get(signature))
+        _tell(findings_console(json_file), record, breach, shown[signature], places.get(signature))
     raise typer.Exit(EXIT_BROKEN if found.breaches else EXIT_HELD)
 
 
@@ -175,11 +185,11 @@ def _probe(record: Record, begin: Image, checkers: Checkers, disks: tuple[str, .
         return probe_record(record, begin, checkers, disks=disks, limit=limit, on_progress=on_progress)
 
 
-def _tell(record: Record, breach: Breach | None, shown: Shown, place: Path | None) -> None:
+def _tell(console: Console, record: Record, breach: Breach | None, shown: Shown, place: Path | None) -> None:
     again = (
         "the same again, with --out DIR" if place is None else f"tornlog probe --replay {place}/failure.json"
     )
-    tell_breach(ERR, record, breach, shown, None if place is None else place / "files", again)
+    tell_breach(console, record, breach, shown, None if place is None else place / "files", again)
 
 
 def _replay(file: Path, check: Path | None, seconds: float, json_file: str | None) -> NoReturn:
@@ -200,7 +210,7 @@ def _replay(file: Path, check: Path | None, seconds: float, json_file: str | Non
         write_json(json_file, replayed_json(failure, chosen, verdict))
     if verdict.is_broken:
         now = Shown(replace(failure.case, verdict=verdict), shown.image, shown.losses)
-        _tell(failure.record, None, now, file.parent)
+        _tell(findings_console(json_file), failure.record, None, now, file.parent)
         raise typer.Exit(EXIT_BROKEN)
     if json_file != "-":
         OUT.print("the check has nothing against this state any more", soft_wrap=True)

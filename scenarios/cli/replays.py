@@ -34,9 +34,11 @@ from .common import (
     JsonFile,
     progress_bar,
     read_failure,
+    results_written,
     seconds_in,
 )
-from .drawing import TimelineFile, TraceFile, draw_run
+from .drawing import draw_run
+from .options import TimelineFile, TraceFile
 
 _SHRINK_SECONDS = 15.0
 
@@ -80,7 +82,7 @@ def replay_(
     if json_file is not None:
         write_json(json_file, document)
     if json_file != "-":
-        tell_failure(ERR, failure, original=original)
+        tell_failure(OUT, failure, original=original)
         tell_replay(OUT, replayed, breach)
         for path in drawn:
             OUT.print(str(path), soft_wrap=True, markup=False)
@@ -96,8 +98,9 @@ def shrink(
     any_breach: Annotated[
         bool, typer.Option(help="The same promise is enough, broken in whatever way.")
     ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", dir_okay=False, help="Write to OUT, not to FILE.")
+    small: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead."),
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -120,7 +123,8 @@ def shrink(
             ERR.print(f"not reproduced: {error}", style="red", markup=False, soft_wrap=True)
             raise typer.Exit(EXIT_HARNESS) from error
     took = perf_counter() - began
-    (out or file).write_text(found.failure.to_json())
+    with results_written("--out"):
+        (small or file).write_text(found.failure.to_json())
     if json_file is not None:
         write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took)})
     if json_file != "-":

@@ -25,9 +25,12 @@ Again = Callable[[Failure], str]
 def leave_run_report(
     results: RunResults, pages: Pages, paths: Mapping[str, Path], out: Path, again: Again
 ) -> Path:
-    """Leave the page of a run, and timelines of what broke it; paths: its failure artefacts below `out`."""
+    """Leave the page of a run, and timelines of what broke it; paths: its failure artefacts below `out`.
+
+    Who interrupts a run does not wait for timelines: `tornlog replay` draws them.
+    """
     failures = _first_of_each_kind_first(row.failures for row in results.broken)
-    left = leave_timelines(failures, paths, out, again)
+    left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
     return write_page(pages.run_report(replace(results, failures=left)), out)
 
 
@@ -38,7 +41,7 @@ def leave_hunt_report(results: HuntResults, pages: Pages, paths: Mapping[str, Pa
         return replay_command(paths[failure.signature])
 
     failures = [hunted.failure for hunted in results.hunts if hunted.failure is not None]
-    left = leave_timelines(failures, paths, out, again)
+    left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
     return write_page(pages.hunt_report(replace(results, failures=left)), out)
 
 
@@ -56,7 +59,7 @@ def write_page(html: str, out: Path) -> Path:
 
 
 def leave_timelines(
-    failures: Iterable[Failure], paths: Mapping[str, Path], out: Path, again: Again
+    failures: Iterable[Failure], paths: Mapping[str, Path], out: Path, again: Again, *, draws: bool = True
 ) -> dict[str, Left]:
     """Return the first failure of each signature, by that, in the order given; the runs of the first few are drawn."""
     left: dict[str, Left] = {}
@@ -66,7 +69,7 @@ def leave_timelines(
             continue
         timeline = ""
         is_drawn = failure.smallest.steps <= TIMELINE_STEPS_MAX and failure.smallest.record.plan.is_alone
-        if drawn < TIMELINES_MAX and is_drawn:
+        if draws and drawn < TIMELINES_MAX and is_drawn:
             timeline = _draw(failure, out)
             drawn += 1
         file = paths[failure.signature].relative_to(out).as_posix()

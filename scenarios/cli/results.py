@@ -7,7 +7,7 @@ from ..blame import BrokenPromise
 from ..failures.failure import Failure
 from ..hunt import Hunted
 from ..mutants.versions import Version
-from ..runner import Tally
+from ..runner import ALL, Reach, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class RunResults:
     """What had to come about and never did: names, by what they are names of."""
     failures: Mapping[str, Left] = field(default_factory=dict)
     """The first failure of each signature, by that."""
+    reach: Reach = ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +55,4 @@ class HuntResults:
     """Why mutants may live that nothing finds, by id."""
     failures: Mapping[str, Left] = field(default_factory=dict)
     """What found the mutants, by signature."""
+    reach: Reach = ALL

@@ -15,6 +15,7 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from ...sim.errors import ReplayDivergedError
 from ...store.commands import write_json
 from ..exploring.search import SearchResult, search_schedules
+from ..mutants import MUTANTS
 from ..mutants.known import find_mutant
 from ..present import tell_failure
 from .common import (
@@ -24,8 +25,11 @@ from .common import (
     EXIT_HELD,
     OUT,
     JsonFile,
+    findings_console,
     progress_bar,
+    results_written,
     scenarios_named,
+    unknown,
     write_failures,
 )
 
@@ -50,7 +54,7 @@ def search(
     if delays is not None and preemptions is not None:
         raise typer.BadParameter("expected --delays or --preemptions, found both", param_hint="--delays")
     if mutant is not None and find_mutant(mutant) is None:
-        raise typer.BadParameter(f"no mutant {mutant}; `tornlog list` names them", param_hint="--mutant")
+        raise unknown("mutant", mutant, MUTANTS, "--mutant")
     (scenario,) = scenarios_named([name], None, None)
     kind, bound = ("delays", 1 if delays is None else delays)
     if preemptions is not None:
@@ -80,7 +84,8 @@ def search(
             ERR.print(f"not reproduced: {error}", style="red", markup=False, soft_wrap=True)
             raise typer.Exit(EXIT_HARNESS) from error
     failures = [] if found.failure is None else [found.failure]
-    paths = write_failures(failures, out)
+    with results_written("--out"):
+        paths = write_failures(failures, out)
     if json_file is not None:
         write_json(json_file, _json(found, kind, bound, paths, perf_counter() - began))
     if json_file != "-":
@@ -89,7 +94,9 @@ def search(
             OUT.print(f"  go on with --after '{found.last_schedule}'", markup=False, soft_wrap=True)
     for failure in failures:
         path = paths.get(failure.signature)
-        tell_failure(ERR, failure, f"tornlog replay {path}" if path is not None else "")
+        tell_failure(
+            findings_console(json_file), failure, f"tornlog replay {path}" if path is not None else ""
+        )
     raise typer.Exit(EXIT_BROKEN if failures else EXIT_HELD)
 
 

@@ -7,24 +7,30 @@ from pathlib import Path
 from ...faults.kinds import FAULTS
 from ..failures.failure import Failure
 from ..present import failure_text, faults_of, verdict_of
-from ..runner import Tally
+from ..runner import ALL, Reach, Tally
 
 _FENCE = "~~~~"
 _ERROR_LINES = 20
 
 
 def append_summary(
-    file: Path, tallies: Sequence[Tally], seconds: float, again: Callable[[Failure], str]
+    file: Path,
+    tallies: Sequence[Tally],
+    seconds: float,
+    again: Callable[[Failure], str],
+    reach: Reach = ALL,
 ) -> None:
     """Append the summary to a file, which may have others in it. again: the command that shows a failure again."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as page:
-        page.writelines(f"{line}\n" for line in _lines(tallies, seconds, again))
+        page.writelines(f"{line}\n" for line in _lines(tallies, seconds, again, reach))
 
 
-def _lines(tallies: Sequence[Tally], seconds: float, again: Callable[[Failure], str]) -> Iterator[str]:
+def _lines(
+    tallies: Sequence[Tally], seconds: float, again: Callable[[Failure], str], reach: Reach
+) -> Iterator[str]:
     seeds = sum(tally.seeds for tally in tallies)
-    yield f"### tornlog: {seeds:,} seeds in {seconds:.1f} s, {verdict_of(tallies)}"
+    yield f"### tornlog: {seeds:,} seeds in {seconds:.1f} s, {verdict_of(tallies, reach)}"
     yield ""
     yield "| scenario | seeds | crash points | faults fired | broken |"
     yield "| --- | ---: | ---: | ---: | ---: |"
@@ -33,6 +39,7 @@ def _lines(tallies: Sequence[Tally], seconds: float, again: Callable[[Failure], 
         fired = faults_of(tally.fired).total()
         name = f"**{tally.scenario.name}**" if broken else tally.scenario.name
         yield f"| {name} | {tally.seeds:,} | {tally.crash_points:,} | {fired:,} | {broken:,} |"
+    yield from (f"| {name} | not run | | | |" for name in reach.not_run)
     yield ""
     for tally in tallies:
         yield from _broken(tally, again)

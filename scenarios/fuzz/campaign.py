@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
+from ..interruption import is_stop_wanted
 from .bounds import address_space_limited
 from .corpus import read_inputs, write_inputs
 from .engine import Fuzzer, Tally
@@ -63,8 +64,15 @@ def applied_fuzzed(name: str | None) -> AbstractContextManager[None]:
     return nullcontext() if mutant is None else mutant.applied()
 
 
-def fuzz_format(settings: Settings, on_progress: Callable[[Tally], None] = lambda tally: None) -> Fuzzed:
-    """Fuzz one format; keep its corpus, if there is a place for it."""
+def fuzz_format(
+    settings: Settings,
+    on_progress: Callable[[Tally], None] = lambda tally: None,
+    is_stop_wanted: Callable[[], bool] = is_stop_wanted,
+) -> Fuzzed:
+    """Fuzz one format; keep its corpus, if there is a place for it.
+
+    is_stop_wanted: asked between two rounds. Findings are as they were met then, and not made small.
+    """
     fuzzer = Fuzzer(TARGETS[settings.name](), settings.seed)
     tally, directory = fuzzer.tally, settings.corpus_directory
     began, cpu_began = perf_counter(), process_time()
@@ -75,14 +83,14 @@ def fuzz_format(settings: Settings, on_progress: Callable[[Tally], None] = lambd
         if now - told[0] > _PROGRESS_SECONDS:
             told[0] = now
             on_progress(tally)
-        return settings.seconds is not None and now - began > settings.seconds
+        return is_stop_wanted() or (settings.seconds is not None and now - began > settings.seconds)
 
     with applied_fuzzed(settings.mutant), address_space_limited():
         if directory is not None:
             fuzzer.take(read_inputs(directory))
         fuzzer.run(settings.inputs, stop)
         seconds, cpu_seconds = perf_counter() - began, process_time() - cpu_began
-        findings = tuple(_findings(settings, tally))
+        findings = tuple(_findings(settings, tally, is_stop_wanted))
     if directory is not None:
         write_inputs(tally.corpus, directory)
     return Fuzzed(
@@ -99,16 +107,27 @@ def fuzz_format(settings: Settings, on_progress: Callable[[Tally], None] = lambd
     )
 
 
-def _findings(settings: Settings, tally: Tally) -> Iterator[Finding]:
+def _findings(settings: Settings, tally: Tally, is_stop_wanted: Callable[[], bool]) -> Iterator[Finding]:
     """Yield a finding for each promise that was broken, its input made small."""
     for found in tally.found.values():
-        yield finding_of(settings, found.breach, found.raw, found.number)
+        yield finding_of(settings, found.breach, found.raw, found.number, is_stop_wanted)
 
 
-def finding_of(settings: Settings, breach: Breach, raw: bytes, number: int) -> Finding:
+def finding_of(
+    settings: Settings,
+    breach: Breach,
+    raw: bytes,
+    number: int,
+    is_stop_wanted: Callable[[], bool] = is_stop_wanted,
+) -> Finding:
     """Return the finding that an input is, made small; the mutant, if there is one, is applied."""
     target, began = TARGETS[settings.name](), perf_counter()
-    small = minimised(target, raw, breach, stop=lambda: perf_counter() - began > MINIMISING_SECONDS_MAX)
+    small = minimised(
+        target,
+        raw,
+        breach,
+        stop=lambda: is_stop_wanted() or perf_counter() - began > MINIMISING_SECONDS_MAX,
+    )
     judged = judge_in_full(target, small)
     if isinstance(judged, Breach) and judged.signature == breach.signature:
         breach = judged

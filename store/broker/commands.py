@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..commands import JsonCommand, JsonFile, open_lines
+from ..commands import JsonFile, open_lines
 from ..real.stop_signals import StopSignals
 from ..real.world import real_world
 from ..settings.broker_conf import BrokerConf
@@ -37,11 +37,6 @@ FORMAT = "tornlog-serve/1"
 _TURN_SECONDS = 0.001
 _COLLECTOR_THRESHOLDS = (20_000, 20, 100)
 _WORDS = "--listen-to-everyone-without-access-control"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to an application."""
-    app.command("serve", cls=JsonCommand)(serve)
 
 
 def serve(

@@ -7,6 +7,8 @@ JSON contract, `tornlog-inspect/1`:
     format        "tornlog-inspect/1"
     load          whether the store could be opened; if not, only `findings` follows
     findings      damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the store directory
+    notes         sentences about what the next start mends by itself, by the rule of `verify`: after an unclean exit,
+                  what is behind the last whole record
     recovery      {"cleanExit", "startOffset", "endOffset", "records", "changedEntries"}; the last counts queue entries
                   that recovery wrote or cut
     geometry      {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxMessageSize", "messageDelayLevel",
@@ -26,18 +28,22 @@ JSON contract, `tornlog-inspect/1`:
 Fields may be added under the same format; a change of meaning makes it `/2`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError, StoreError
+from ..formats.boundaries import find_record
+from ..formats.scan import scan_records
 from ..message_store import MessageStore
 from ..recovery import RecoveryReport
+from ..segments.directories import name_of
 from ..segments.segment import segment_name
-from ..world import FileStatus, World
-from .geometry import Geometry, config_of_directory, segment_statuses
+from ..world import Files, FileStatus, World
+from .geometry import Geometry, config_of_directory, log_statuses, segment_statuses
 from .observed import Fields, entries_of, observe, records_of
+from .violation import is_refusal
 
 FORMAT = "tornlog-inspect/1"
 
@@ -50,6 +56,8 @@ class Inspection:
     segments: dict[str, FileStatus] = field(default_factory=dict)
     """Every segment as it is on disk, by path."""
     findings: list[CorruptFileError] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What the next start mends by itself."""
     config: StoreConfig | None = None
     store: MessageStore | None = None
     report: RecoveryReport | None = None
@@ -63,6 +71,7 @@ class Inspection:
         }
         if self.store is None or self.report is None:
             return fields
+        fields["notes"] = self.notes
         config, report = self.store.config, self.report
         fields["recovery"] = {
             "cleanExit": report.clean_exit,
@@ -108,8 +117,14 @@ class Inspection:
         return iter(()) if self.store is None else records_of(self.store)
 
 
-def inspect_directory(world: World, root: str, told: Geometry) -> Inspection:
-    """Open the store at root, an absolute path, in a world that keeps changes to itself (`overlay_world`)."""
+def inspect_directory(
+    world: World, root: str, told: Geometry, open_files: Callable[[], Files] | None = None
+) -> Inspection:
+    """Open the store at root, an absolute path, in a world that keeps changes to itself (`overlay_world`).
+
+    open_files gives the files as they were before: what recovery has cut is looked at there, and is all damage without
+    it. Raises OSError for what may not be read.
+    """
     found = Inspection(root)
     try:
         found.config = config_of_directory(world.files, root, told)
@@ -119,15 +134,56 @@ def inspect_directory(world: World, root: str, told: Geometry) -> Inspection:
     except CorruptFileError as error:
         found.findings.append(error)
     except (StoreError, OSError) as error:
+        if is_refusal(error):
+            raise
         found.findings.append(as_finding(error, root))
     else:
         found.store = store
         found.findings += found.report.findings
+        cut_at = found.report.cut_at
+        is_unclean = not found.report.clean_exit
+        if is_unclean and open_files is not None and cut_at is not None:
+            _note_tail(found, cut_at, open_files(), found.config)
         if store.schedule.file.damage is not None:
             found.findings.append(store.schedule.file.damage)
         if found.report.clean_exit:
             found.findings += _irregular(found.segments, store.config)
     return found
+
+
+def _note_tail(found: Inspection, cut_at: CorruptFileError, files: Files, config: StoreConfig) -> None:
+    """Make what ended the log a note, if it is the end that a crash has torn."""
+    if not _is_followed(cut_at, files, config):
+        found.findings.remove(cut_at)
+        place = str(cut_at).replace(cut_at.file, relative_to(found.root, cut_at.file), 1)
+        found.notes.append(f"{place}; unclean exit: recovery will end the log there")
+
+
+def _is_followed(cut_at: CorruptFileError, files: Files, config: StoreConfig) -> bool:
+    """Return whether a whole record is behind what ended the log: then it is more than an end that a crash has torn."""
+    is_behind = False
+    for path, status in log_statuses(files, config):
+        is_first = path == cut_at.file
+        is_behind |= is_first
+        if not is_behind or not status.size_bytes:
+            continue
+        view = files.map(path, status.size_bytes).view(0, status.size_bytes)
+        base_offset, segment_bytes = int(name_of(path)), config.mapped_file_size_commit_log
+        at = find_record(view, cut_at.offset + 1 if is_first else 0, base_offset, segment_bytes)
+        while at is not None:
+            if _is_record(view, at, path, base_offset):
+                return True
+            at = find_record(view, at + 1, base_offset, segment_bytes)
+    return False
+
+
+def _is_record(view: memoryview, at: int, path: str, base_offset: int) -> bool:
+    """Return whether a whole record is at a position, and not what only begins like one."""
+    records = scan_records(view, at, len(view), file=path, base_offset=base_offset, check_crc=True)
+    try:
+        return next(records, None) is not None
+    except CorruptFileError:
+        return False
 
 
 def _irregular(segments: Mapping[str, FileStatus], config: StoreConfig) -> Iterator[CorruptFileError]:

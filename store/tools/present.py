@@ -47,6 +47,7 @@ def show_inspection(found: Inspection) -> None:
     if len(fields["queues"]) > _ROWS_MAX:
         table.add_row(f"... and {len(fields['queues']) - _ROWS_MAX} more")
     console.print(table)
+    _show_notes(console, found.notes)
 
 
 def _files_line(files: list[dict[str, Any]]) -> str:
@@ -70,10 +71,14 @@ def show_verification(found: Verification) -> None:
     counts |= {_spaced(name): count for name, count in found.counts.items()}
     counts["violations"] = len(found.findings.violations)
     console.print(_pairs("checked", counts))
-    for note in found.findings.notes[:_NOTES_MAX]:
+    _show_notes(console, found.findings.notes)
+
+
+def _show_notes(console: Console, notes: list[str]) -> None:
+    for note in notes[:_NOTES_MAX]:
         console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
-    if len(found.findings.notes) > _NOTES_MAX:
-        console.print(f"... and {len(found.findings.notes) - _NOTES_MAX} more notes; --json lists all")
+    if len(notes) > _NOTES_MAX:
+        console.print(f"... and {len(notes) - _NOTES_MAX} more notes; --json lists all")
 
 
 def show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:

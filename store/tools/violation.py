@@ -2,9 +2,17 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from errno import EACCES, EIO, EMFILE, ENFILE, ENOMEM, EPERM
 from typing import NamedTuple
 
 from ..errors import CorruptFileError
+
+_REFUSALS = (EACCES, EPERM, EIO, EMFILE, ENFILE, ENOMEM)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether an error keeps a file from being read and says nothing of what is in it: that is no damage."""
+    return isinstance(error, OSError) and error.errno in _REFUSALS
 
 
 class Promise(Enum):
@@ -65,7 +73,10 @@ class Findings:
         self.violated(promise, error.file, error.offset, error.field, error.expected, error.found)
 
     def unreadable(self, promise: Promise, file: str, error: OSError) -> None:
-        """Add a file that cannot be read."""
+        """Add a file that is not what it should be. Raises the error if it says nothing of what is there."""
+        if is_refusal(error):
+            error.filename = error.filename or file
+            raise error
         self.violated(promise, error.filename or file, 0, "file", "a readable file", error.strerror or error)
 
     def explained(self, violation: Violation, consequence: str) -> None:

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from tornlog.store.commands import register
+from tornlog.__main__ import application
 
 REAL_BROKER_JARS = os.environ.get("ROCKETMQ_BROKER_JARS")
 REAL_BROKER = (
@@ -41,8 +40,7 @@ CONF = {
     "defaultTopicQueueNums": str(QUEUES),
     "mapedFileSizeCommitLog": str(16 << 20),
 }
-_STORE_COMMANDS = typer.Typer()
-register(_STORE_COMMANDS)
+_COMMANDS = application()
 
 
 def _eventually(found: Callable[[], Any], *, within_s: float = 45.0) -> Any:
@@ -127,9 +125,7 @@ class BrokerProcess:
         """Stop it as an operator would; it has to leave a clean, sound directory."""
         assert self._end(signal.SIGTERM) == 0, self._complaints.read_text()[-2000:]
         assert not (self.store / "abort").exists()
-        verified = CliRunner().invoke(
-            _STORE_COMMANDS, ["verify", str(self.store), "--config", str(self.conf)]
-        )
+        verified = CliRunner().invoke(_COMMANDS, ["verify", str(self.store), "--config", str(self.conf)])
         assert verified.exit_code == 0, verified.output
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ PAGES = sorted(
     if "\n    tornlog " in path.read_text()
 )
 _COMMAND = re.compile(r"^    ((?:tornlog|pip|make|\.ci/run).*?)(?:\s+#.*)?$", re.MULTILINE)
-_EXTRA = re.compile(r"tornlog\[(\w+)\]")
+_EXTRA = re.compile(r"'\.\[(\w+)\]'")
 STORE = "/var/lib/rocketmq/store"
 SMALLER = {
     "--time 5m --jobs 2": "--time 1s",

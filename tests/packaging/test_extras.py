@@ -54,4 +54,4 @@ def test_what_needs_an_extra_says_which(words: list[str], extra: str, tmp_path: 
     done = run(tmp_path, *words)
 
     assert done.returncode == 2, done.stdout + done.stderr
-    assert f"tornlog[{extra}]" in done.stdout + done.stderr
+    assert f"'.[{extra}]'" in done.stdout + done.stderr

@@ -23,6 +23,7 @@ Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.pars
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
+from ...errors import brings
 from .addresses import NOBODY, AddressPattern, AddressPatternError, parse_address_pattern
 from .permissions import PERMISSIONS, Permission, group_resource
 from .rules import AccessRules, Account
@@ -73,7 +74,7 @@ def _compose(text: str) -> _Node:
     try:
         import yaml
     except ModuleNotFoundError as error:
-        missing = "a plain_acl.yml is read with PyYAML, which is not installed: pip install 'tornlog[acl]'"
+        missing = f"a plain_acl.yml is read with PyYAML, which is not installed: {brings('acl')} has it"
         raise ModuleNotFoundError(missing, name=error.name) from error
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)

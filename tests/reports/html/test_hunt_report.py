@@ -97,4 +97,4 @@ def test_without_matplotlib_the_page_says_how_to_get_the_picture(
     monkeypatch.setitem(sys.modules, "tornlog.reports.plotting.detection", None)
     page = outline(hunt_page(results))
     assert "svg" not in page.tags
-    assert "pip install tornlog[plot]" in page.text
+    assert "pip install '.[plot]'" in page.text

@@ -60,4 +60,4 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     result = invoke("--log-bytes", 16 * MIB, "--out", tmp_path)
 
     assert result.exit_code == 2
-    assert "tornlog[plot]" in result.output
+    assert ".[plot]" in result.output

@@ -136,4 +136,4 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     result = invoke("--disk", "hdd", "--out", tmp_path)
 
     assert result.exit_code == 2
-    assert "tornlog[plot]" in result.output
+    assert ".[plot]" in result.output

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from tornlog.__main__ import application
 from tornlog.scenarios.catalogue import SCENARIOS
 from tornlog.scenarios.chronicle.record import Chronicle
 from tornlog.scenarios.cli import drawing
@@ -29,10 +30,9 @@ class Pen:
 @pytest.fixture
 def pen(tornlog: Tornlog) -> Iterator[None]:
     """Let runs be drawn by a Pen; `tornlog` has put the program together before."""
-    before = drawing.pages()
-    drawing.draw_with(Pen())
+    drawing.draw_with(Pen)
     yield
-    drawing.draw_with(before)
+    application()
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_many_runs_cannot_be_one_picture(
 def test_where_nobody_draws_that_is_said(
     tornlog: Tornlog, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drawing._Assembly, "pages", None)
+    monkeypatch.setattr(drawing._Assembly, "load", None)
     result = tornlog("replay", stored, "--timeline", tmp_path / "page.html")
     assert result.exit_code == 2
     assert "nobody draws pages here" in result.stderr

@@ -62,7 +62,7 @@ def test_a_failure_is_told_left_and_replayed(tmp_path: Path) -> None:
     assert document["violations"] > 0
     assert document["mutant"] == "no-dir-fsync-on-rollover"
     assert "broken" in result.stdout
-    assert "tornlog replay" in result.stderr
+    assert "tornlog replay" in result.stdout
     for failure in document["failures"]:
         again = CliRunner().invoke(application(), ["replay", failure["file"], "--json", "-"])
         assert again.exit_code == 1
@@ -73,7 +73,7 @@ def test_without_a_place_for_failures_it_is_said_how_to_get_them() -> None:
     result = invoke(*BROKEN, *BROKEN_QUICK)
 
     assert result.exit_code == 1
-    assert "--out DIR" in result.stderr
+    assert "--out DIR" in result.stdout
 
 
 def test_a_limit_that_is_too_small_is_told_of() -> None:

@@ -73,7 +73,7 @@ def test_a_broken_promise_is_told_with_its_moment_its_losses_and_its_lines(
     save: list[str], tmp_path: Path
 ) -> None:
     result = invoke("--out", str(tmp_path / "out"), *save)
-    told = result.stderr
+    told = result.stdout
 
     assert result.exit_code == 1, result.output
     assert GONE in result.stdout
@@ -98,7 +98,7 @@ def test_what_a_crash_left_is_a_directory_and_a_document_that_replays(
     replayed = tmp_path / "replay.json"
     again = invoke("--replay", breach["file"], "--json", str(replayed))
     assert again.exit_code == 1
-    assert "value 'one' is lost: found None" in again.stderr
+    assert "value 'one' is lost: found None" in again.stdout
     said = json.loads(replayed.read_text())
     assert (said["format"], said["same"], said["disk"]) == (
         "tornlog-probe-replay/1",

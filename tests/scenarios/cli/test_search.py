@@ -89,7 +89,7 @@ def test_a_broken_promise_exits_1_and_is_told_left_and_replayed(tornlog: Tornlog
     assert "3 broken, the first after 1 ()" in result.stdout
     assert (document["violated"], document["first_violated"], document["first_schedule"]) == (3, 1, "")
     assert Path(path).parent == tmp_path / "failures"
-    assert f"tornlog replay {path}" in " ".join(result.stderr.split())
+    assert f"tornlog replay {path}" in " ".join(result.stdout.split())
     again = tornlog("replay", path, "--json", "-")
     assert (again.exit_code, json.loads(again.stdout)["same"]) == (1, True)
 

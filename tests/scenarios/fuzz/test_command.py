@@ -3,21 +3,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
-from tornlog.scenarios import commands
+from tornlog.__main__ import application
 from tornlog.scenarios.cli import fuzz as command
 from tornlog.scenarios.fuzz.coverage import is_installed
 from tornlog.scenarios.fuzz.targets import TARGETS
 
 PLANTED = ("commitlog", "--mutant", "record-crc-unchecked", "--inputs", "200")
-
-
-def application() -> typer.Typer:
-    app = typer.Typer()
-    commands.register(app)
-    return app
 
 
 def run(*arguments: str) -> Result:
@@ -91,10 +84,10 @@ def test_a_finding_is_kept_told_and_replayed(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert path.name == "fuzz-commitlog-served-unwhole.json"
-    assert f"tornlog fuzz commitlog --replay {path}" in result.stderr
+    assert f"tornlog fuzz commitlog --replay {path}" in result.stdout
     replayed = run("commitlog", "--replay", str(path))
     assert replayed.exit_code == 1
-    assert "broken: commitlog, as recorded" in replayed.stderr
+    assert "broken: commitlog, as recorded" in replayed.stdout
     code, document = result_of("--replay", str(path))
     assert code == 1
     assert document["same"]
@@ -163,7 +156,7 @@ def test_without_atheris_its_engine_says_what_to_install(monkeypatch: pytest.Mon
     result = run("checkpoint", "--engine", "atheris")
 
     assert result.exit_code == 2
-    assert "pip install 'tornlog[fuzz]'" in " ".join(result.stderr.split())
+    assert "pip install '.[fuzz]'" in " ".join(result.stderr.split())
 
 
 @pytest.mark.skipif(not is_installed(), reason="needs atheris")

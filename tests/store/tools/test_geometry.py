@@ -80,7 +80,7 @@ def test_segments_longer_than_any_store_has_them_are_damage(tmp_path: Path) -> N
 
     assert result.exit_code == 1
     assert (
-        result.stderr == ". @ 0: mapped_file_size_commit_log: expected 2147483647 or less, found 2147483648\n"
+        result.stdout == ". @ 0: mapped_file_size_commit_log: expected 2147483647 or less, found 2147483648\n"
     )
 
 

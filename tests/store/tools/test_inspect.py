@@ -1,5 +1,7 @@
+import errno
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,7 +184,7 @@ def test_files_of_another_size_than_was_told_are_damage(root: Path) -> None:
     assert result.exit_code == 1
     assert (
         "commitlog/00000000000000016384 @ 0: file name: expected 20 digits, a multiple of 32768"
-        in result.stderr
+        in result.stdout
     )
 
 
@@ -193,7 +195,9 @@ def test_a_half_made_segment_is_damage_only_after_a_clean_exit(root: Path) -> No
     unclean = run(str(root))
 
     assert (clean.exit_code, unclean.exit_code) == (1, 0)
-    assert clean.stderr == "commitlog/00000000000000131072 @ 0: file size: expected 16384, found 100\n"
+    assert clean.stdout.endswith(
+        "\ncommitlog/00000000000000131072 @ 0: file size: expected 16384, found 100\n"
+    )
 
 
 def test_a_store_that_is_in_use_can_be_inspected(
@@ -213,3 +217,44 @@ def test_the_version_is_printed() -> None:
 
     assert result.exit_code == 0
     assert result.stdout.startswith("tornlog 0.")
+
+
+@pytest.mark.parametrize("case", ["14-abn-torn-tail", "14-abn-flip-last-body", "14-abn-combo"])
+def test_an_end_that_a_crash_has_torn_is_a_note_for_inspect_as_for_verify(
+    golden: Callable[[str], Any], case: str
+) -> None:
+    torn = str(golden(case).before)
+    inspected, verified = run(torn), CliRunner().invoke(application(), ["verify", torn])
+    assert (inspected.exit_code, verified.exit_code) == (0, 0)
+    assert inspected.stdout.count("note: ") == 1
+    assert "unclean exit: recovery will end the log there" in " ".join(inspected.stdout.split())
+    assert json.loads(run(torn, "--json", "-").stdout)["findings"] == []
+
+
+@pytest.mark.parametrize("case", ["14-abn-bodylen-huge", "14-abn-flip-5th-last-magic"])
+def test_damage_that_records_follow_is_more_than_a_torn_end(golden: Callable[[str], Any], case: str) -> None:
+    result = run(str(golden(case).before))
+    assert result.exit_code == 1
+    assert "note: " not in result.stdout
+    assert "commitlog/" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+@pytest.mark.parametrize("kind", ["commitlog", "consumequeue", "checkpoint"])
+def test_what_may_not_be_read_is_no_damage(
+    root: Path, monkeypatch: pytest.MonkeyPatch, command: str, kind: str
+) -> None:
+    from tornlog.store.real import overlay
+
+    opened = overlay.open_content
+
+    def refuse(path: str, *arguments: Any, **more: Any) -> Any:
+        if f"/{kind}" in path:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return opened(path, *arguments, **more)
+
+    monkeypatch.setattr(overlay, "open_content", refuse)
+    result = CliRunner().invoke(application(), [command, str(root)])
+    assert result.exit_code == 3, result.output
+    assert result.stdout == ""
+    assert re.fullmatch(rf"{root}/{kind}.*: Permission denied\n", result.stderr)

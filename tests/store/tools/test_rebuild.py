@@ -189,7 +189,7 @@ def test_a_checkpoint_that_is_none_is_reported_and_left_behind(
     result = run(golden("14-abn-ckpt-short").before, "--to", tmp_path / "new")
 
     assert result.exit_code == 1
-    assert result.stderr.startswith("checkpoint @ ")
+    assert "\ncheckpoint @ " in result.stdout
     assert CliRunner().invoke(application(), ["verify", str(tmp_path / "new")]).exit_code == 0
 
 

@@ -1,0 +1,212 @@
+"""Which commands there are, and how a command line becomes one: what a command needs is imported when it is used.
+
+Help, completion and errors of usage are plain text within 80 columns, in which the name of no option is cut.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from .scenarios.cli.options import require_writable
+
+
+class Entry(NamedTuple):
+    """A command: a function in a module of this package, and the first sentence of its docstring."""
+
+    module: str
+    function: str
+    summary: str
+
+
+COMMANDS: dict[str, Entry | dict[str, Entry]] = {
+    "run": Entry(
+        "scenarios.cli.run", "run", "Pull the plug on the store, seed after seed, and judge what is left."
+    ),
+    "list": Entry(
+        "scenarios.cli.listing",
+        "list_",
+        "List scenarios, invariants, faults, disks, policies, mutants and versions.",
+    ),
+    "replay": Entry(
+        "scenarios.cli.replays",
+        "replay_",
+        "Run a stored failure again, decision by decision, as far as the code still makes them.",
+    ),
+    "shrink": Entry(
+        "scenarios.cli.replays",
+        "shrink",
+        "Make a stored failure small: fewer messages, switches, faults.",
+    ),
+    "explore": Entry(
+        "scenarios.cli.explore",
+        "explore",
+        "Pull the plug at every operation of one run, and judge every state that may be left.",
+    ),
+    "search": Entry(
+        "scenarios.cli.search",
+        "search",
+        "Run one seed under every schedule with few delays or preemptions, and count them.",
+    ),
+    "fuzz": Entry(
+        "scenarios.cli.fuzz",
+        "fuzz",
+        "Break files, frames and whole store directories, and see that nothing worse than an error comes of it.",
+    ),
+    "mutants": Entry(
+        "scenarios.cli.mutants",
+        "mutants",
+        "Put bugs into the store, one at a time, and see whether the harness finds them.",
+    ),
+    "probe": Entry(
+        "scenarios.cli.probe",
+        "probe",
+        "Record a Python program, pull the plug at each of its file operations, and check what may be left.",
+    ),
+    "determinism": Entry(
+        "scenarios.cli.determinism",
+        "determinism",
+        "Run seeds here, and again in another order in processes with other hashes; every digest must be the same.",
+    ),
+    "compare": Entry(
+        "scenarios.cli.compare",
+        "compare",
+        "Have the real RocketMQ store open what stores of ours left, and ours what the real one left.",
+    ),
+    "bench": Entry("scenarios.cli.bench", "bench", "Measure what the harness and the store do in a second."),
+    "soak": Entry(
+        "scenarios.cli.soak",
+        "soak",
+        "Serve honest clients among hostile ones, and say whether these cost the others anything, or leave anything.",
+    ),
+    "sweep": Entry(
+        "reports.sweep.command",
+        "sweep",
+        "Run many seeds, one row each, and go on where an earlier call was interrupted.",
+    ),
+    "analyze": Entry(
+        "reports.analysis.command",
+        "analyze",
+        "Say what sweeps came to: pass rates, times to detection of mutants, coverage, latencies of puts.",
+    ),
+    "audit": Entry(
+        "reports.audit.command",
+        "audit",
+        "Hold the log, the queues and the index of a store of any size against each other, and say what does not fit.",
+    ),
+    "plot": {
+        "latency": Entry(
+            "reports.latency.command",
+            "latency",
+            "Draw how long puts take: sync flush, async flush, transient pool; on several disks;"
+            " from 1 to 64 producers.",
+        ),
+        "topics": Entry(
+            "reports.topics.command",
+            "topics",
+            "Draw what many topics cost: one log for all of them, as RocketMQ has it, or one for each,"
+            " as Kafka has it.",
+        ),
+        "recovery": Entry(
+            "reports.recovery_time.command",
+            "recovery",
+            "Draw how long recovery takes on this machine: by the log's size, and by what the checkpoint"
+            " does not vouch for.",
+        ),
+    },
+    "inspect": Entry(
+        "store.commands",
+        "inspect",
+        "Open a store directory as the store would, recovery included but only in memory, and show what is in it.",
+    ),
+    "verify": Entry(
+        "store.commands",
+        "verify",
+        "Check every record, queue entry and the checkpoint of a store directory as it stands, without recovery.",
+    ),
+    "dump": Entry(
+        "store.commands", "dump", "Print messages as JSON lines, straight from the log, in its order."
+    ),
+    "rebuild": Entry(
+        "store.commands",
+        "rebuild",
+        "Copy a store's log to a new directory and make its consume queues, index and checkpoint anew.",
+    ),
+    "config": Entry(
+        "store.commands",
+        "show_config",
+        "Show every setting of a store: its value, the default, and what it means.",
+    ),
+    "serve": Entry(
+        "store.broker.commands",
+        "serve",
+        "Answer RocketMQ's clients from a store directory, until SIGTERM or SIGINT.",
+    ),
+}
+"""Every command by name, in the order of the help; groups are dictionaries."""
+
+GROUP_SUMMARIES = {"plot": "Draw pictures, and leave their data beside them."}
+
+
+class Command(TyperCommand):
+    """A command whose places for results are looked at before it begins, and whose `--json` may stand without a FILE.
+
+    That is at the end, or before another option: then it is `-`, standard output.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the line, with the `-` put in."""
+        own = args.index("--") if "--" in args else len(args)
+        completed = []
+        for number, arg in enumerate(args):
+            completed.append(arg)
+            following = args[number + 1] if number + 1 < len(args) else "--"
+            if number < own and arg == "--json" and following.startswith("-") and following != "-":
+                completed.append("-")
+        return super().parse_args(ctx, completed)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, unless a place for its results cannot be written."""
+        for parameter in self.params:
+            require_writable(parameter.name or "", ctx.params.get(parameter.name or ""), parameter.opts[0])
+        return super().invoke(ctx)
+
+
+class _Late(TyperCommand):
+    """Stands for a command until it is used."""
+
+    def __init__(self, name: str, entry: Entry) -> None:
+        super().__init__(name, help=entry.summary, rich_markup_mode=None)
+        self._entry = entry
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Return the context of the command itself, which from there on stands in this one's place."""
+        return load(self.name or "", self._entry).make_context(info_name, args, parent, **extra)
+
+
+class Commands(TyperGroup):
+    """The commands of `COMMANDS`."""
+
+    def __init__(self, *, entries: dict[str, Entry | dict[str, Entry]] | None = None, **options: Any) -> None:
+        super().__init__(**{**options, "rich_markup_mode": None})
+        for name, entry in (COMMANDS if entries is None else entries).items():
+            self.add_command(_Late(name, entry) if isinstance(entry, Entry) else _group(name, entry))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return their names, in their own order."""
+        return list(self.commands)
+
+
+def load(name: str, entry: Entry) -> Any:
+    """Return a command that is ready to be used."""
+    function: Callable[..., None] = getattr(import_module(f".{entry.module}", __package__), entry.function)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name, cls=Command)(function)
+    return get_command(app)
+
+
+def _group(name: str, entries: dict[str, Entry]) -> Commands:
+    return Commands(name=name, entries=dict(entries), help=GROUP_SUMMARIES[name], no_args_is_help=True)

@@ -1,0 +1,156 @@
+"""The command line: what there is, what it costs to ask, and that every name can be read, completed and guessed at."""
+
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tornlog.__main__ import application
+from tornlog.command_line import COMMANDS, Entry, load
+from tornlog.scenarios.catalogue import SCENARIOS
+from tornlog.scenarios.cli.options import unknown
+from tornlog.scenarios.realities import REALITIES
+
+CPU_SECONDS_MAX = 0.3
+ENTRIES = {
+    " ".join((name, *inner)): entry
+    for name, value in COMMANDS.items()
+    for inner, entry in (
+        [((), value)] if isinstance(value, Entry) else [((sub,), one) for sub, one in value.items()]
+    )
+}
+
+
+def completions(words: str, *, count: int | None = None) -> list[str]:
+    """Return what a shell is given for the last of some words."""
+    environment = {
+        **os.environ,
+        "_TORNLOG_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"tornlog {words}",
+        "COMP_CWORD": str(len(f"tornlog {words}".split(" ")) - 1),
+    }
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from tornlog.__main__ import main; sys.argv[0] = 'tornlog'; main()",
+        ],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["run", "--help"]], ids=" ".join)
+def test_asking_costs_little(words: list[str]) -> None:
+    def cpu_seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "tornlog", *words], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(cpu_seconds() for _ in range(3)) < CPU_SECONDS_MAX
+
+
+@pytest.mark.parametrize("words", [["--version"], ["run", "--help"]], ids=" ".join)
+def test_asking_imports_no_simulator(words: list[str]) -> None:
+    program = (
+        "import sys\nfrom tornlog.__main__ import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print([name for name in sys.modules if name.split('.')[:2] in"
+        " (['tornlog', 'sim'], ['tornlog', 'faults'], ['tornlog', 'store'], ['tornlog', 'reports'])])"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *words], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_summary_is_how_the_docstring_begins(name: str) -> None:
+    command = load(name.rpartition(" ")[2], ENTRIES[name])
+    assert " ".join((command.help or "").split()).startswith(ENTRIES[name].summary)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_no_option_is_cut_in_80_columns(name: str) -> None:
+    text = CliRunner().invoke(application(), [*name.split(), "--help"], env={"COLUMNS": "80"}).stdout
+    shown = set(re.findall(r"--[a-z][a-z-]*", text))
+    for parameter in load(name.rpartition(" ")[2], ENTRIES[name]).params:
+        if parameter.param_type_name == "option":
+            assert set(parameter.opts) <= shown | {"-o"}, parameter.opts
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_shell_completes_commands_options_and_names() -> None:
+    assert "run" in completions("r")
+    assert "--check-determinism" in completions("run --ch")
+    assert completions("run second-") == ["second-start-is-refused"]
+    assert completions("run --disk ext4-") == [name for name in REALITIES if name.startswith("ext4-")]
+    assert completions("plot la") == ["latency"]
+
+
+def test_completion_can_be_shown_and_installed() -> None:
+    text = CliRunner().invoke(application(), ["--help"]).stdout
+    assert "--show-completion" in text
+    assert "--install-completion" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["run", "sync-flush-survives-powerloss"], "did you mean sync-flush-survives-power-loss"),
+        (["run", "dying-disk"], "did you mean a-dying-disk-is-never-made-worse"),
+        (["run", "--disk", "ext4-orderd"], "did you mean ext4-ordered"),
+        (["run", "--policy", "random-wlak"], "did you mean random-walk"),
+        (["run", "--mutant", "ack-before-flsh"], "did you mean ack-before-flush"),
+        (["run", "--as", "rocketmq-4.9.7"], "did you mean rocketmq-4.9.8"),
+        (["mutants", "ack-befor-flush"], "did you mean ack-before-flush"),
+        (["explore", "crash-in-recover"], "did you mean crash-in-recovery"),
+        (["mutnats"], "Did you mean 'mutants'"),
+    ],
+)
+def test_a_wrong_name_is_guessed_at(words: list[str], meant: str) -> None:
+    result = CliRunner().invoke(application(), words)
+    assert result.exit_code == 2
+    assert meant in " ".join(result.stderr.split())
+
+
+def test_a_name_that_is_like_none_is_sent_to_the_list() -> None:
+    assert "`tornlog list` names them" in str(unknown("scenario", "zzz", SCENARIOS))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--out", "{}/file/out"],
+        ["run", "--json", "{}/nowhere/run.json"],
+        ["run", "--junit", "{}/file/junit.xml"],
+        ["run", "--summary", "{}/file/summary.md"],
+        ["run", "--json", "{}"],
+        ["mutants", "--out", "{}/file"],
+        ["fuzz", "--out", "{}/file/out"],
+        ["explore", "crash-in-recovery", "--out", "{}/file/out"],
+        ["search", "crash-in-recovery", "--out", "{}/file/out"],
+        ["sweep", "--seeds", "1", "--out", "{}/file/out"],
+        ["plot", "latency", "--out", "{}/file/out"],
+        ["verify", "{}", "--json", "{}/nowhere/found.json"],
+        ["list", "--json", "{}/nowhere/list.json"],
+    ],
+)
+def test_a_place_that_cannot_be_written_is_told_before_any_work(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(application(), [word.format(tmp_path) for word in words])
+    assert result.exit_code == 2
+    assert str(tmp_path) in "".join(result.stderr.split())
+    assert result.stdout == ""
+
+
+def test_json_may_stand_without_a_file_and_leaves_what_is_behind_two_dashes_alone(tmp_path: Path) -> None:
+    assert CliRunner().invoke(application(), ["list", "--json"]).stdout.startswith("{")
