@@ -256,12 +256,16 @@ def _told(
 
 
 def write_json(file: str, fields: Any) -> None:
-    """Write a result as JSON to a file, - for stdout. A file that cannot be written is a usage error."""
+    """Write a result as JSON to a file, - for stdout, and make its directory if need be.
+
+    A file that cannot be written is a usage error.
+    """
     if file == "-":
         json.dump(fields, sys.stdout)
         sys.stdout.write("\n")
         return
     try:
+        os.makedirs(os.path.dirname(file) or ".", exist_ok=True)
         with open(file, "w", encoding="utf-8") as out:
             json.dump(fields, out)
             out.write("\n")

@@ -130,7 +130,7 @@ def test_a_name_that_is_like_none_is_sent_to_the_list() -> None:
     "words",
     [
         ["run", "--out", "{}/file/out"],
-        ["run", "--json", "{}/nowhere/run.json"],
+        ["run", "--json", "{}/file/run.json"],
         ["run", "--junit", "{}/file/junit.xml"],
         ["run", "--summary", "{}/file/summary.md"],
         ["run", "--json", "{}"],
@@ -140,8 +140,8 @@ def test_a_name_that_is_like_none_is_sent_to_the_list() -> None:
         ["search", "crash-in-recovery", "--out", "{}/file/out"],
         ["sweep", "--seeds", "1", "--out", "{}/file/out"],
         ["plot", "latency", "--out", "{}/file/out"],
-        ["verify", "{}", "--json", "{}/nowhere/found.json"],
-        ["list", "--json", "{}/nowhere/list.json"],
+        ["verify", "{}", "--json", "{}/file/found.json"],
+        ["list", "--json", "{}/file/list.json"],
     ],
 )
 def test_a_place_that_cannot_be_written_is_told_before_any_work(tmp_path: Path, words: list[str]) -> None:

@@ -47,27 +47,18 @@ def unknown(what: str, name: str, known: Collection[str], hint: str | None = Non
 # -- places for results ----------------------------------------------------------------------------
 
 _DIRECTORIES = ("out",)
-_FILES = ("json_file", "small")
-_FILES_IN_NEW_DIRECTORIES = ("junit", "summary", "timeline", "trace")
-"""Files whose directories are made for them."""
+_FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 
 
 def require_writable(name: str, place: object, option: str) -> None:
     """Raise BadParameter, before any work is done, if a place for results cannot be written.
 
-    name: of the parameter, which says what it is; others are passed over, as are - and URIs.
+    name: of the parameter, which says what it is; others are passed over, as are - and URIs. A directory that is not
+    there yet is made when it is needed.
     """
-    if (
-        name not in (*_DIRECTORIES, *_FILES, *_FILES_IN_NEW_DIRECTORIES)
-        or place is None
-        or place == "-"
-        or "://" in str(place)
-    ):
+    if name not in (*_DIRECTORIES, *_FILES) or place is None or place == "-" or "://" in str(place):
         return
-    path = Path(str(place))
-    reason = _why_not_writable(path, is_directory=name in _DIRECTORIES)
-    if not reason and name in _FILES and not path.parent.is_dir():
-        reason = f"there is no directory {path.parent}"
+    reason = _why_not_writable(Path(str(place)), is_directory=name in _DIRECTORIES)
     if reason:
         raise typer.BadParameter(f"{place}: {reason}", param_hint=option)
 

@@ -124,6 +124,7 @@ def shrink(
             raise typer.Exit(EXIT_HARNESS) from error
     took = perf_counter() - began
     with results_written("--out"):
+        (small or file).parent.mkdir(parents=True, exist_ok=True)
         (small or file).write_text(found.failure.to_json())
     if json_file is not None:
         write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took)})

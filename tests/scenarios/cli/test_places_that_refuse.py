@@ -30,7 +30,7 @@ def places(failure: Failure, fs: FakeFilesystem) -> Iterator[FakeFilesystem]:
 
 
 @pytest.mark.usefixtures("places")
-@pytest.mark.parametrize("place", ["/read-only/result.json", "/nowhere/result.json", "/read-only"])
+@pytest.mark.parametrize("place", ["/read-only/result.json", "/read-only/new/result.json", "/read-only"])
 def test_a_result_that_cannot_be_written_is_a_wrong_command_line_that_names_the_place(place: str) -> None:
     with pytest.raises(typer.BadParameter, match=place):
         write_json(place, {"a": 1})

@@ -68,9 +68,9 @@ def test_what_nothing_explains_is_kept_and_ends_with_1(
 
     assert result.exit_code == 1
     assert "1 not explained" in result.stdout
-    assert "here: ours one thing, real another" in result.stderr
+    assert "here: ours one thing, real another" in result.stdout
     file = tmp_path / "failures/ours-8/failure.json"
-    assert f"--replay {file}" in result.stderr
+    assert f"--replay {file}" in result.stdout
     assert json.loads(file.read_text())["differences"][-1]["place"] == "here"
     again = tornlog("compare", "--replay", file)
     assert again.exit_code == 0, again.output
