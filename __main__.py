@@ -6,6 +6,7 @@ import traceback
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.completion import get_completion_inspect_parameters, install_callback, show_callback
 
 from . import __version__
 from .command_line import Commands
@@ -33,14 +34,39 @@ def _pages() -> "Pages":
 def application() -> typer.Typer:
     """Return the application with every command in it, and have it draw with tornlog.reports."""
     draw_with(_pages)
+    get_completion_inspect_parameters()  # has typer know its shells
     app = typer.Typer(
-        cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+        cls=Commands,
+        no_args_is_help=True,
+        add_completion=False,  # its own options import half a second's worth to read a flag
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
     )
 
     @app.callback()
     def tornlog(
         version: Annotated[
             bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        ] = False,
+        install_completion: Annotated[
+            bool,
+            typer.Option(
+                "--install-completion",
+                callback=install_callback,
+                is_eager=True,
+                expose_value=False,
+                help="Have this shell complete commands, options and names.",
+            ),
+        ] = False,
+        show_completion: Annotated[
+            bool,
+            typer.Option(
+                "--show-completion",
+                callback=show_callback,
+                is_eager=True,
+                expose_value=False,
+                help="Print what would be installed.",
+            ),
         ] = False,
     ) -> None:
         """Pull the plug on a message store, thousands of times, and get a seed back."""
