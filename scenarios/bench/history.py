@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 from ...store.formats.consume_queue import ENTRY_BYTES, encode_entry, tags_code
 from ...store.formats.delay_level import SCHEDULE_TOPIC
-from ...store.formats.index import IndexHeader, time_diff_s
-from ...store.formats.index_key import key_hash, keys_of, may_have_keys
+from ...store.formats.index_key import key_hash
 from ...store.formats.message import TRANSACTION_COMMIT
-from ...store.formats.scan import ScannedRecord
 from ...store.put_result import PutMessageStatus
 from ...store.transactions.service import EndTransactionStatus
 from ..garbage import garbage_kept
 from ..invariants import CHECKERS
 from ..judging.evidence import Evidence, Violation
 from ..judging.found_index import FoundIndex
-from ..judging.index_model import ModelEntry, file_content
+from ..judging.given import PLAIN
+from ..judging.index_model import IndexHeader, ModelEntry, file_content, time_diff_s
 from ..judging.ledger import HALF_TOPIC, OP_TOPIC, Detour, Ledger, PutEntry, Seen
+from ..judging.reader import Record, indexed_keys
 from ..judging.recovered import Entries, FoundQueue, FoundRecord, RecoveredStore, keep_once
 from ..judging.transactions import Behaviour
 from .figure import Sample
@@ -156,26 +156,34 @@ class History:
         if put.status is not None:
             put.physical_offset, put.queue_offset = own.physical_offset, own.queue_offset
             put.wrote_bytes = own.size_bytes
+            put.stored_ms = own.store_timestamp_ms
             put.is_durable = True
             self.evidence.ledger.promise(put)
         if put.delay_ms is not None:
             self._store((topic, queue_id), properties, _body(name), number + _DELAY_MS)
         elif put.detour is not None:
-            self._commit(put, properties, number, own.queue_offset)
+            self._commit(put, properties, number, own)
         elif number % 10 == 0:
             self.evidence.ledger.stable.append(Seen(topic, queue_id, own.queue_offset, put))
 
-    def _commit(self, put: PutEntry, properties: str, number: int, half_offset: int) -> None:
+    def _commit(self, put: PutEntry, properties: str, number: int, half: Record) -> None:
         """Let a half message be committed, and end."""
         transactions = self.evidence.ledger.transactions
         transaction = transactions.prepare(put.name, _PLAIN)
         decision = transactions.ask(transaction, commits=True, now_ns=put.asked_ns)
         decision.status = EndTransactionStatus.DECIDED
         place = put.topic, put.queue_id
-        copy = self._store(place, properties, _body(put.name), number, sys_flag=TRANSACTION_COMMIT)
+        copy = self._store(
+            place,
+            properties,
+            _body(put.name),
+            number,
+            sys_flag=TRANSACTION_COMMIT,
+            prepared=half.physical_offset,
+        )
         decision.copy_end = copy.physical_offset + copy.size_bytes
         transaction.copies[decision.copy_end] = True
-        self._store((OP_TOPIC, 0), "TAGS\1d", str(half_offset).encode(), number, code=tags_code("d"))
+        self._store((OP_TOPIC, 0), "TAGS\1d", str(half.queue_offset).encode(), number, code=tags_code("d"))
 
     def _store(
         self,
@@ -186,14 +194,16 @@ class History:
         *,
         code: int | None = None,
         sys_flag: int = 0,
-    ) -> ScannedRecord:
+        prepared: int = 0,
+    ) -> Record:
         """Add a record and its entry."""
         store, (topic, queue_id) = self.evidence.store, place
         raw, at = properties.encode(), store.max_offset
         size_bytes = 91 + len(body) + len(topic) + len(raw)
         entries = self._entries.setdefault(place, bytearray())
         index = len(entries) // ENTRY_BYTES
-        record = ScannedRecord(at, size_bytes, topic, queue_id, index, sys_flag, _now_ms(number), raw)
+        head = PLAIN.head(body)._replace(prepared_transaction_offset=prepared)
+        record = Record(at, size_bytes, topic, queue_id, index, sys_flag, _now_ms(number), raw, head)
         found = FoundRecord(record, _FILE, at, body)
         keep_once(found, self.evidence.ledger.by_properties)
         store.by_offset[at] = found
@@ -218,9 +228,7 @@ def _index_of(records: Sequence[FoundRecord]) -> FoundIndex:
     begin_ms = end_ms = counted_from_ms = 0
     for found in records:
         record = found.record
-        if not may_have_keys(record):
-            continue
-        for key in keys_of(record.properties):
+        for key in indexed_keys(record):
             if len(entries) + 1 == _INDEX_ENTRIES:
                 _close(index, entries, begin_ms, end_ms)
                 entries, counted_from_ms = [], end_ms

@@ -2,23 +2,10 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from struct import Struct
 
-from .deviations import (
-    FOREIGN_RECORD,
-    GAP,
-    TORN_RECORD,
-    Deviation,
-)
+from ..judging.reader import UnreadableError, read
+from .deviations import FOREIGN_RECORD, GAP, TORN_RECORD, Deviation
 from .opened import Difference, Opened
-
-_MAGIC = 0xDAA320A7
-_HEAD = Struct(">iI20xqi")
-"""Of a record: totalSize, magicCode, physicalOffset, sysFlag; at 48 the host follows where it was born."""
-_BORN_HOST_AT = 48
-_BORN_HOST_V6, _STORE_HOST_V6 = 0x10, 0x20
-_BODY_BYTES, _TOPIC_BYTES, _PROPERTIES_BYTES = Struct(">i"), Struct(">B"), Struct(">h")
-_SECTOR_BYTES = 512
 
 
 def differences_of_log(opened: Opened) -> Iterator[Difference]:
@@ -59,48 +46,14 @@ def why_longer(opened: Opened) -> Deviation | None:
         return None
     at = ours.max_offset % size
     base = ours.max_offset - at
-    content = opened.log_files.get(base, b"")
-    if len(content) - at < _HEAD.size:
-        return None
-    _, magic, physical_offset, _ = _HEAD.unpack_from(content, at)
-    if magic != _MAGIC:
-        return None
-    if physical_offset != ours.max_offset:
-        return FOREIGN_RECORD
-    return TORN_RECORD if _is_torn(content, at) else None
-
-
-def _is_torn(content: bytes, at: int) -> bool:
-    """Return whether topic or properties of the record at a position in a file of the log show lost bytes.
-
-    A sector that was never written is zeros, so it has lost bytes whose topic has a 0, or whose properties have one
-    as their last byte or as that of a sector of the file. A record that is none by its own lengths shows nothing.
-    """
-    size, _, _, sys_flag = _HEAD.unpack_from(content, at)
-    end = at + size
-    hosts_bytes = sum(20 if sys_flag & is_v6 else 8 for is_v6 in (_BORN_HOST_V6, _STORE_HOST_V6))
-    body = _field(content, at + _BORN_HOST_AT + hosts_bytes + 8 + 4 + 8, end, _BODY_BYTES)
-    topic = None if body is None else _field(content, body.stop, end, _TOPIC_BYTES)
-    properties = None if topic is None else _field(content, topic.stop, end, _PROPERTIES_BYTES)
-    if topic is None or properties is None or properties.stop != end:
-        return False
-    if any(content[position] == 0 for position in topic):
-        return True
-    return any(
-        content[position] == 0
-        for position in properties
-        if position == end - 1 or position % _SECTOR_BYTES == _SECTOR_BYTES - 1
-    )
-
-
-def _field(content: bytes, at: int, end: int, length: Struct) -> range | None:
-    """Return the positions of a field that has its length in front, None if it does not end before `end`."""
-    start = at + length.size
-    if start > min(end, len(content)):
-        return None
-    (size,) = length.unpack_from(content, at)
-    stop: int = start + size
-    return range(start, stop) if start <= stop <= min(end, len(content)) else None
+    content, file = opened.log_files.get(base, b""), f"commitlog/{base:020}"
+    try:
+        read(content, at, len(content), file=file, physical_offset=ours.max_offset)
+    except UnreadableError as error:
+        if error.field == "physicalOffset":
+            return FOREIGN_RECORD
+        return TORN_RECORD if error.is_torn else None
+    return None
 
 
 def has_gap(opened: Opened) -> bool:

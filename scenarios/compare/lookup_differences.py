@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 from struct import Struct
 
-from ...store.formats.consume_queue import ENTRY_BYTES as QUEUE_ENTRY_BYTES
-from ...store.formats.index import ENTRY_BYTES as INDEX_ENTRY_BYTES
-from ...store.formats.index import HEADER_BYTES as INDEX_HEADER_BYTES
-from ...store.formats.index import entries_at
-from ...store.formats.java_hash import index_hash
+from ..judging.index_model import ENTRY_BYTES as INDEX_ENTRY_BYTES
+from ..judging.index_model import HEADER_BYTES as INDEX_HEADER_BYTES
+from ..judging.index_model import entries_at
+from ..judging.reader import ENTRY_BYTES as QUEUE_ENTRY_BYTES
+from ..judging.reader import key_hash
 from .deviations import (
     FILE_TIMES,
     INDEX_HASH_ONLY,
@@ -47,8 +47,8 @@ def _why_found(opened: Opened, topic: str, key: str, offset: int, here: int, the
     record = opened.ours.records.get(offset)
     if record is None:
         return why_longer(opened) if offset >= opened.ours.max_offset else INDEX_STALE
-    wanted = index_hash(f"{topic}#{key}")
-    equal = sum(index_hash(f"{record.topic}#{name}") == wanted for name in keys_of(record))
+    wanted = key_hash(topic, key.encode())
+    equal = sum(key_hash(record.topic, name.encode()) == wanted for name in keys_of(record))
     if equal >= there:
         return INDEX_HASH_ONLY
     if not equal:

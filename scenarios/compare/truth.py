@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from ...store.config import StoreConfig
-from ...store.formats.consume_queue import ENTRY_BYTES, tags_code
 from ...store.formats.delay_level import SCHEDULE_TOPIC, parse_delay_levels
 from ..judging.ledger import LIGHT_OFFSETS
 from ..judging.light_places import light_queue
+from ..judging.reader import ENTRY_BYTES, tag_code
 from .observed import Entry, Observed, QueueKey, SeenRecord, times_of, window_of
 
 BLANK = (0, 0x7FFFFFFF, 0)
@@ -40,7 +40,7 @@ def _code(record: SeenRecord, delays_ms: Mapping[int, int]) -> int:
     level = min(int(record.properties.get("DELAY", "0")), max(delays_ms, default=0))
     if record.topic == SCHEDULE_TOPIC and level > 0:
         return record.store_timestamp + delays_ms[level]
-    return tags_code(record.properties.get("TAGS", ""))
+    return tag_code(record.properties.get("TAGS", ""))
 
 
 def _light_places(record: SeenRecord) -> Iterator[tuple[QueueKey, int]]:

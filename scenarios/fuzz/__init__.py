@@ -7,7 +7,7 @@ record_shape
 mutation              how an input is broken, by its shape
 container, stores,    store directories as inputs: as bytes, made by the store itself, broken by files and names
 directory_changes
-referee, served       what a whole record is, read a second time and independently; what a store may serve
+served                what a store may serve, by the oracle's own reader
 simulated             one task on one simulated machine
 corpus, engine        the loop: which inputs are broken next, which are kept, what was found
 bounds, judging       time and memory of one input; what came of it

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from ...store.formats.message import MessageRecord
 from ...store.message_store import MessageStore
 from ...store.recovery import RecoveryReport
+from ..judging.reader import is_blank, whole_at
 from .directory_changes import base_of
 from .material import BORN_MS, KEYS
-from .referee import is_blank, whole_record
 from .stores import LOG_FILE_BYTES
 from .target import Broken
 
@@ -40,17 +40,17 @@ class GivenLog:
             raise Broken("served-unknown", f"what lies at {physical_offset}", raw.hex()[:300])
         if base in self._told or not self._is_whole_scanned:
             return
-        whole = whole_record(content, at, len(content), physical_offset)
-        if whole is None or whole.size_bytes != len(raw):
+        whole = whole_at(content, at, len(content), physical_offset)
+        if whole is None or whole.record.size_bytes != len(raw):
             raise Broken("served-unwhole", f"a whole record at {physical_offset}", raw.hex()[:300])
-        if whole.topic != topic.encode():
-            raise Broken("served-foreign", topic, whole.topic)
+        if whole.record.topic != topic:
+            raise Broken("served-foreign", topic, whole.record.topic)
 
     def check_looked_up(self, physical_offset: int, found: MessageRecord | None) -> None:
         """Broken: a record that lies whole at a log offset is not what is found there."""
         base = physical_offset - physical_offset % LOG_FILE_BYTES
         content, at = self._files[base], physical_offset - base
-        whole = whole_record(content, at, len(content), physical_offset)
+        whole = whole_at(content, at, len(content), physical_offset)
         if whole is not None and (found is None or found.body != whole.body):
             raise Broken("look-up", f"the record at {physical_offset}", found)
 
@@ -59,8 +59,8 @@ class GivenLog:
         base, end = min(self._files, default=0), 0
         while (content := self._files.get(base)) is not None and len(content) == LOG_FILE_BYTES:
             at = 0
-            while (whole := whole_record(content, at, len(content), base + at)) is not None:
-                at += whole.size_bytes
+            while (whole := whole_at(content, at, len(content), base + at)) is not None:
+                at += whole.record.size_bytes
                 end = base + at
             if at < LOG_FILE_BYTES and not is_blank(content, at, LOG_FILE_BYTES):
                 break

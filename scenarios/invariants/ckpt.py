@@ -8,13 +8,11 @@ margin of seconds.
 from collections.abc import Iterator
 
 from ...faults.disk import Disk
-from ...store.errors import CorruptFileError
-from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
-from ...store.formats.scan import scan_records
 from ...store.message_store import MessageStore
 from ...store.segments.segment import Segment
 from ..judging.evidence import Violation, tried
 from ..judging.ledger import Ledger
+from ..judging.reader import ENTRY, UnreadableError, leads_to_a_record, walk
 
 
 def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
@@ -68,18 +66,12 @@ def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -
             end = segment.end_offset  # removed a moment ago, when every queue entry it needs was durable
             continue
         try:
-            for record in scan_records(
-                memoryview(content),
-                0,
-                segment.wrote.get(),
-                file=segment.file.path,
-                base_offset=segment.base_offset,
-                check_crc=False,
-            ):
+            end_position, file = segment.wrote.get(), segment.file.path
+            for record, _ in walk(content, end_position, file=file, base_offset=segment.base_offset):
                 if record.store_timestamp_ms >= timestamp_ms:
                     return end
                 end = record.physical_offset + record.size_bytes
-        except CorruptFileError:
+        except UnreadableError:
             return end  # PREFIX says what is wrong there
     return end
 
@@ -89,10 +81,10 @@ def _end_of_entries_below(segment: Segment, disk: Disk, log_end: int) -> int:
     raw = disk.content(segment.file.path)[: segment.wrote.get()]
     end = 0
     while end < len(raw):
-        entry = decode_entry(raw, end)
-        if not is_valid(entry) or entry.physical_offset >= log_end:
+        entry = ENTRY.unpack_from(raw, end)
+        if not leads_to_a_record(*entry) or entry[0] >= log_end:
             break  # of a blank entry nothing says when it was written; CQ-VALID says that it must not be there
-        end += ENTRY_BYTES
+        end += ENTRY.size
     return end
 
 

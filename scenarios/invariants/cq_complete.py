@@ -23,7 +23,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     if store.records:
         tried("CQ-COMPLETE")
     for found in store.records:
-        physical_offset, _, topic, queue_id, index, sys_flag, _, properties = found.record
+        physical_offset, _, topic, queue_id, index, sys_flag, _, properties, _ = found.record
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
             continue
         entry = _entry(queues.get((topic, queue_id)), index)

@@ -8,19 +8,18 @@ copy its own.
 
 from collections.abc import Iterator
 
-from ...store.formats.consume_queue import BLANK_ENTRY, tags_code
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ..judging.evidence import Evidence, Violation, tried
 from ..judging.light_places import light_places
+from ..judging.reader import BLANK_ENTRY_SIZE, tag_code, tag_code_of
 
-_EMPTY_BYTES = (0, BLANK_ENTRY.size_bytes)
+_EMPTY_BYTES = (0, BLANK_ENTRY_SIZE)
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield every entry that leads nowhere or to the wrong record."""
     store, ledger = evidence.store, evidence.ledger
     found_at, put_of = store.by_offset.get, ledger.by_properties.get
-    code_of: dict[str, int] = {}
     for (topic, queue_id), queue in store.queues.items():
         holes = ledger.holes.get((topic, queue_id), ())
         file = f"consumequeue/{topic}/{queue_id}"
@@ -43,7 +42,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                     str(physical_offset),
                 )
                 continue
-            _, record_bytes, record_topic, record_queue_id, _, _, _, properties = found.record
+            _, record_bytes, record_topic, record_queue_id, _, _, _, properties, _ = found.record
             is_own = record_queue_id == queue_id and record_topic == topic
             if not is_own and (topic, queue_id) not in light_places(found.record):
                 there = f"{record_topic}/{record_queue_id}"
@@ -68,12 +67,13 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 )
             put = put_of(properties) or ledger.seen_in(found.record)
             if put is None:
-                continue
-            wanted = code_of.get(put.tags)
-            if wanted is None:
-                wanted = code_of.setdefault(put.tags, tags_code(put.tags))
-            if record_topic == SCHEDULE_TOPIC and put.delay_ms is not None:
+                if record_topic == SCHEDULE_TOPIC:
+                    continue
+                wanted = tag_code_of(properties)  # the store's own, or of a run whose ledger is its clients'
+            elif record_topic == SCHEDULE_TOPIC and put.delay_ms is not None:
                 wanted = found.record.store_timestamp_ms + put.delay_ms
+            else:
+                wanted = tag_code(put.tags)
             if code != wanted:
                 yield Violation(
                     "CQ-VALID",

@@ -1,4 +1,4 @@
-"""DUR: what was promised is there: at its place in the log, with its bytes.
+"""DUR: what was promised is there: at its place in the log, with its bytes, all of them.
 
 Which puts are promised is the ledger's business (scenarios.promises). That they are reachable through their queue is
 CQ-COMPLETE's. Of what retention has set out to remove nothing is promised if the log begins behind it.
@@ -40,3 +40,14 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 put.name,
                 found.record.properties.decode(errors="replace"),
             )
+        elif not put.is_kept_by(found.record) or put.stored_ms != found.record.store_timestamp_ms:
+            for offset, field, expected, there in put.differences(found.record):
+                yield Violation(
+                    "DUR",
+                    f"{put.name} was promised and is not what was put",
+                    found.file,
+                    found.position + offset,
+                    field,
+                    expected,
+                    there,
+                )

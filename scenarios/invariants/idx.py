@@ -10,20 +10,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ...faults.disk import Disk
-from ...store.formats.index import (
+from ...store.message_store import MessageStore
+from ..judging.evidence import Evidence, Violation, tried
+from ..judging.found_index import FoundIndex
+from ..judging.index_model import (
     ENTRY,
     ENTRY_BYTES,
     FIELDS_AT,
     IndexHeader,
+    ModelEntry,
     decode_header,
     entries_at,
+    field_at,
+    file_content,
     time_diff_s,
 )
-from ...store.formats.index_key import key_hash, key_hashes, keys_of, may_have_keys
-from ...store.message_store import MessageStore
-from ..judging.evidence import Evidence, Violation, tried
-from ..judging.found_index import FoundIndex
-from ..judging.index_model import ModelEntry, field_at, file_content
+from ..judging.reader import indexed_keys, key_hash
 from ..judging.recovered import RecoveredStore
 
 _UNKNOWN = -1
@@ -56,7 +58,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             )
         if entries:
             tried("IDX")
-            header = decode_header(memoryview(content))
+            header = decode_header(content)
             header, timed = _as_they_must_be(header, entries, store, front_end_ms)
             front_end_ms = header.end_timestamp_ms
             model = file_content(header, timed, index.slots, index.entries_max)
@@ -65,7 +67,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
 
 def _raw_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
     """Yield the entries that a file says it has, as far as it has room for them."""
-    count = max(min(decode_header(memoryview(content)).next_entry, index.entries_max), 1)
+    count = max(min(decode_header(content).next_entry, index.entries_max), 1)
     base = entries_at(index.slots)
     return ENTRY.iter_unpack(memoryview(content)[base + ENTRY_BYTES : base + ENTRY_BYTES * count])
 
@@ -83,11 +85,9 @@ def _leads_as_it_must(index: FoundIndex, store: RecoveredStore) -> bool:
     places = _places(index, store.min_offset)
     for found in store.records:
         record = found.record
-        if may_have_keys(record):
-            physical_offset = record.physical_offset
-            for hashed in key_hashes(record.topic, record.properties):
-                if next(places, None) != (physical_offset, hashed):
-                    return False
+        for key in indexed_keys(record):
+            if next(places, None) != (record.physical_offset, key_hash(record.topic, key)):
+                return False
     return next(places, None) is None
 
 
@@ -96,12 +96,7 @@ def _check_entries(index: FoundIndex, store: RecoveredStore) -> Iterator[Violati
     if _leads_as_it_must(index, store):
         return
     here = list(_places(index, store.min_offset))
-    keyed = [
-        (found.record, key)
-        for found in store.records
-        if may_have_keys(found.record)
-        for key in keys_of(found.record.properties)
-    ]
+    keyed = [(found.record, key) for found in store.records for key in indexed_keys(found.record)]
     asked = [(record.physical_offset, key_hash(record.topic, key)) for record, key in keyed]
     file = index.files[-1][0] if index.files else "index"
     missing, surplus = Counter(asked), Counter(here)

@@ -6,13 +6,11 @@ midst of traffic. How soon a message can be found is not judged, only that it ca
 
 from collections.abc import Iterator
 
-from ...store.errors import CorruptFileError
-from ...store.formats.index_key import keys_of, may_have_keys
-from ...store.formats.scan import ScannedRecord, scan_records
 from ...store.index.query import QueryMessageResult
 from ...store.message_store import MessageStore
 from ..judging.evidence import Violation, tried
 from ..judging.ledger import BOOKKEEPING_TOPICS, Ledger
+from ..judging.reader import indexed_keys, keys_of, whole_at
 from ..judging.recovered import RecoveredStore
 
 ANSWERS_MAX = 64
@@ -21,7 +19,6 @@ ALWAYS_MS = (0, 1 << 62)
 """From when to when a message must be stored to be found by a look-up over all times."""
 
 _TOLERANCE_MS = 999  # an entry knows whole seconds
-_BODY_AT = 88
 
 
 def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violation]:
@@ -34,10 +31,9 @@ def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violat
     places: dict[tuple[str, bytes], list[tuple[int, int]]] = {}
     for one in found.records:
         record = one.record
-        if may_have_keys(record):
-            for key in dict.fromkeys(keys_of(record.properties)):
-                place = (record.physical_offset, record.store_timestamp_ms)
-                places.setdefault((record.topic, key), []).append(place)
+        for key in dict.fromkeys(indexed_keys(record)):
+            place = (record.physical_offset, record.store_timestamp_ms)
+            places.setdefault((record.topic, key), []).append(place)
     for (topic, key), there in places.items():
         tried("IDX")
         newest_ms = there[-1][1]
@@ -78,27 +74,19 @@ def _check_record(
     ledger: Ledger, asked: tuple[str, str], window_ms: tuple[int, int], offset: int, raw: bytes
 ) -> Iterator[Violation]:
     """Yield what is wrong with one record of an answer."""
-    (topic, key), record = asked, _scanned(raw, offset)
-    if record is None or record.topic != topic or key.encode() not in keys_of(record.properties):
-        yield _violation("an answer without the key", offset, "record", f"{topic}#{key}", record)
+    (topic, key), reading = asked, whole_at(raw, 0, len(raw), offset)
+    if reading is None or reading.record.topic != topic or key.encode() not in indexed_keys(reading.record):
+        yield _violation("an answer without the key", offset, "record", f"{topic}#{key}", reading)
         return
+    record, body = reading
     stored_ms = record.store_timestamp_ms
     if not window_ms[0] <= stored_ms <= window_ms[1] + _TOLERANCE_MS:
         yield _violation("an answer from another time", offset, "time", window_ms, stored_ms)
     put = ledger.by_properties.get(record.properties) or ledger.seen_in(record)
     if put is None and topic not in BOOKKEEPING_TOPICS:
         yield _violation("an answer that nobody put", offset, "record", "a put", record)
-    elif put is not None and raw[_BODY_AT : _BODY_AT + len(put.body)] != put.body:
+    elif put is not None and body != put.body:
         yield _violation("an answer with another body", offset, "record", put.name, record)
-
-
-def _scanned(raw: bytes, offset: int) -> ScannedRecord | None:
-    """Return what is in a record from a log offset, None if it is no record."""
-    try:
-        records = scan_records(memoryview(raw), 0, len(raw), file="", base_offset=offset, check_crc=True)
-        return next(records, None)
-    except CorruptFileError:
-        return None
 
 
 def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, dispatched_to: int) -> set[int]:

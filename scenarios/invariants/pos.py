@@ -8,13 +8,12 @@ a failed sync has taken them back from there.
 from collections.abc import Iterator
 
 from ...faults.disk import Disk
-from ...store.errors import CorruptFileError
-from ...store.formats.scan import scan_records
 from ...store.message_store import MessageStore
 from ...store.segments.buffered_segment import BufferedSegment
 from ..judging import excuses
 from ..judging.evidence import Violation, tried
 from ..judging.ledger import Ledger
+from ..judging.reader import UnreadableError, walk
 
 
 def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
@@ -90,16 +89,10 @@ def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation
     """Yield where a buffered segment's file has something else than whole records below the committed position."""
     file, committed = segment.file.path, segment.committed.get()
     try:
-        for _ in scan_records(
-            memoryview(disk.content(file)),
-            0,
-            committed,
-            file=file,
-            base_offset=segment.base_offset,
-            check_crc=True,
-        ):
+        content = disk.content(file)
+        for _ in walk(content, committed, file=file, base_offset=segment.base_offset, check_crc=True):
             pass
-    except CorruptFileError as error:
+    except UnreadableError as error:
         yield Violation(
             "POS",
             "committed bytes that are not in the page cache",

@@ -22,7 +22,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     if evidence.store.records:
         tried("QOFF")
     for found in evidence.store.records:
-        _, _, topic, queue_id, queue_offset, sys_flag, _, properties = found.record
+        _, _, topic, queue_id, queue_offset, sys_flag, _, properties, _ = found.record
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
             continue
         key = (topic, queue_id)

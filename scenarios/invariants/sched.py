@@ -3,8 +3,7 @@
 After each recovery: every copy has the record it was made of in front of it, and was stored no earlier than that was
 and its delay; every record that progress has passed has a copy. As the run goes, no consumer is given one before its
 time. That progress gets to the end of each level, so that all are delivered, is LIVE's; that nothing else comes where
-copies do, and bodies, are PREFIX's; how many copies there may be is REDEL's. Flags, hosts and times of a copy are the
-store's tests' matter.
+copies do, and all that a copy keeps of its message, are PREFIX's; how many copies there may be is REDEL's.
 """
 
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ is carried out twice in one life, a sound request is not turned away, and no que
 about what was decided before it was put back. At the end, when nothing is broken, nothing stays undecided for ever.
 
 That a producer decides twice, long after the check has passed its first decision, is not tried: the second one counts.
-Bodies, properties and places of copies are PREFIX's, that consumers reach them CQ-COMPLETE's.
+Bodies, properties, places and all else of copies are PREFIX's, that consumers reach them CQ-COMPLETE's.
 """
 
 from collections.abc import Iterator
@@ -60,6 +60,12 @@ def _check_copies(
         if copy.record.sys_flag & TRANSACTION_MASK != TRANSACTION_COMMIT:
             summary = f"{name} is visible, but not as committed"
             yield _violation(copy, summary, "sysFlag", "8", str(copy.record.sys_flag))
+        prepared = copy.record.head.prepared_transaction_offset
+        halves = [each.record.physical_offset for each in (half, *found.put_back) if each is not None]
+        if half is not None and prepared not in halves:
+            summary = f"{name} is visible, and names another half message than its own"
+            wanted = " or ".join(map(str, halves))
+            yield _violation(copy, summary, "preparedTransactionOffset", wanted, str(prepared))
     ends = {copy.record.physical_offset + copy.record.size_bytes for copy in copies}
     for end in transaction.copies.keys() - ends:
         yield Violation(

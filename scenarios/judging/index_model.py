@@ -1,30 +1,63 @@
-"""What the bytes of an index file must be, given its entries: written down again, apart from the store's own code."""
+"""What the bytes of an index file must be, given its entries: written down again, with nothing of the store's code."""
 
 from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
 
-from ...store.formats.index import (
-    ENTRY,
-    ENTRY_BYTES,
-    FIELDS_AT,
-    HEADER,
-    HEADER_BYTES,
-    SLOT_BYTES,
-    IndexHeader,
-    entries_at,
-    index_file_bytes,
-)
-
+ENTRY = Struct(">iqii")
+"""keyHash, phyOffset, timeDiff in seconds, number of the slot's next older entry."""
+ENTRY_BYTES = ENTRY.size
+FIELDS_AT = {
+    "beginTimestamp": 0,
+    "endTimestamp": 8,
+    "beginPhyOffset": 16,
+    "endPhyOffset": 24,
+    "hashSlotCount": 32,
+    "indexCount": 36,
+}
+"""Where each field of the header begins."""
+_HEADER = Struct(">qqqqii")
+HEADER_BYTES = _HEADER.size
+_SLOT_BYTES = 4
+_SECONDS_MAX = 0x7FFFFFFF
 _ENTRY_FIELDS = ((16, "previous"), (12, "timeDiff"), (4, "phyOffset"), (0, "keyHash"))
+
+
+class IndexHeader(NamedTuple):
+    """What a file says of its entries; times in ms, offsets in the log."""
+
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    begin_physical_offset: int
+    end_physical_offset: int
+    used_slots: int
+    next_entry: int
 
 
 ModelEntry = tuple[int, int, int]
 """One entry, but for its link: keyHash, phyOffset, timeDiff in seconds."""
 
 
+def decode_header(content: bytes) -> IndexHeader:
+    """Return what a file says of its entries; no number for the next one means the first."""
+    header = IndexHeader._make(_HEADER.unpack_from(content))
+    return header._replace(next_entry=max(header.next_entry, 1))
+
+
+def entries_at(slots: int) -> int:
+    """Return where entry 0, which is never used, begins."""
+    return HEADER_BYTES + _SLOT_BYTES * slots
+
+
+def time_diff_s(begin_ms: int, stored_ms: int) -> int:
+    """Return what an entry has for its record's store time, counted from the begin of its file."""
+    return min(max(stored_ms - begin_ms, 0) // 1000, _SECONDS_MAX) if begin_ms > 0 else 0
+
+
 def file_content(header: IndexHeader, entries: Sequence[ModelEntry], slots: int, entries_max: int) -> bytes:
     """Return all bytes of a file with these entries; of the header, counts are as entries make them."""
     newest: dict[int, int] = {}
-    content = bytearray(index_file_bytes(slots, entries_max))
+    content = bytearray(entries_at(slots) + ENTRY_BYTES * entries_max)
     at = entries_at(slots)
     write, previous = ENTRY.pack_into, newest.get
     for number, (key_hash, physical_offset, time_diff_s) in enumerate(entries, 1):
@@ -33,9 +66,9 @@ def file_content(header: IndexHeader, entries: Sequence[ModelEntry], slots: int,
         write(content, at, key_hash, physical_offset, time_diff_s, previous(slot, 0))
         newest[slot] = number
     for slot, number in newest.items():
-        slot_at = HEADER_BYTES + SLOT_BYTES * slot
-        content[slot_at : slot_at + SLOT_BYTES] = number.to_bytes(SLOT_BYTES, "big")
-    HEADER.pack_into(content, 0, *header[:4], len(newest), len(entries) + 1)
+        slot_at = HEADER_BYTES + _SLOT_BYTES * slot
+        content[slot_at : slot_at + _SLOT_BYTES] = number.to_bytes(_SLOT_BYTES, "big")
+    _HEADER.pack_into(content, 0, *header[:4], len(newest), len(entries) + 1)
     return bytes(content)
 
 
@@ -47,8 +80,8 @@ def field_at(position: int, slots: int) -> tuple[int, int, str]:
         return start, start + (4 if start >= FIELDS_AT["hashSlotCount"] else 8), name
     base = entries_at(slots)
     if position < base:
-        start = position - (position - HEADER_BYTES) % SLOT_BYTES
-        return start, start + SLOT_BYTES, "slot"
+        start = position - (position - HEADER_BYTES) % _SLOT_BYTES
+        return start, start + _SLOT_BYTES, "slot"
     entry = position - (position - base) % ENTRY_BYTES
     at, name = next(pair for pair in _ENTRY_FIELDS if pair[0] <= position - entry)
     return entry + at, entry + at + (8 if name == "phyOffset" else 4), name

@@ -21,6 +21,7 @@ from .damaged_log import damaged_log_offset
 from .evidence import Evidence, Violation, tried
 from .ledger import Ledger
 from .promised import PROMISED, Promise
+from .reader import Known
 from .recovered import RecoveredStore, read_store
 
 _NOWHERE = 1 << 63
@@ -48,6 +49,7 @@ class Judge:
         self._ledger = ledger
         self._streams = streams
         self._promised = PROMISED[plan.disk]
+        self._known: Known = {}
         self._damaged_from = _NOWHERE
         """The first log offset where the disk has ever done damage."""
 
@@ -104,7 +106,7 @@ class Judge:
 
     def recovery(self, store: MessageStore, disk: Disk) -> None:
         """Judge what a recovery has made of the last life, and note what it settles."""
-        found = read_store(store, self._ledger.by_properties, self._ledger.known_damage)
+        found = read_store(store, self._ledger.by_properties, self._ledger.known_damage, known=self._known)
         evidence = Evidence(self._ledger, found)
         if self._kernel.trace is not None:
             self._kernel.trace.tell(evidence)
@@ -141,7 +143,7 @@ class Judge:
 
     def recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Judge a recovery by nothing but its store and disk, and return what it found; nothing is settled by it."""
-        found = read_store(store)
+        found = read_store(store, known=self._known)
         evidence = Evidence(self._ledger, found)
         for name in _OF_LOG_AND_QUEUES:
             self.report(CHECKERS[name](evidence))
@@ -165,7 +167,7 @@ class Judge:
             if not self._plan.delay_chance:  # else the store itself goes on putting
                 end = store.dispatch.readable_limit()
         if self._ledger.pulls and self.is_promised("READ") and not excuses.has_reverted(disk):
-            found = read_store(store, known_damage=self._ledger.known_damage)
+            found = read_store(store, known_damage=self._ledger.known_damage, known=self._known)
             if found.damage is None:  # else nobody knows all that there is to be read
                 self.report(read.check(self._ledger, found))
 

@@ -3,15 +3,17 @@
 A put is acknowledged, refused, or unknown: in flight when the machine died, or answered with a time-out.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.properties import decode_properties
-from ...store.formats.scan import ScannedRecord
 from ...store.put_result import PutMessageStatus
+from .given import PLAIN, Difference, Given, differences
 from .known_damage import KnownDamage
+from .reader import Head, Record
 from .transactions import Transactions
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -80,6 +82,12 @@ class PutEntry:
     """The light queues it is to enter beside its own, as it names them."""
     wrote_bytes: int | None = None
     """Size of its record, once known."""
+    given: Given = PLAIN
+    """What else its producer handed in."""
+    stored_ms: int | None = None
+    """When it was stored, as the answer said."""
+    _head: Head | None = field(default=None, init=False, repr=False)
+    _sys_flag: int = field(default=0, init=False, repr=False)
 
     @property
     def place(self) -> tuple[str, int]:
@@ -92,11 +100,28 @@ class PutEntry:
         return None if self.detour is None else self.detour.delay_ms
 
     @property
+    def head(self) -> Head:
+        """Return what its record must have beside its place, its message and its store time."""
+        if self._head is None:
+            self._head = self.given.head(self.body)
+            self._sys_flag = self.given.stored_sys_flag
+        return self._head
+
+    def is_kept_by(self, record: Record) -> bool:
+        """Return whether a record, of no committed message, has what was handed in beside the message's text."""
+        return record.head == self.head and record.sys_flag == self._sys_flag
+
+    def differences(self, record: Record, *, is_committed: bool = False) -> Iterator[Difference]:
+        """Yield every field of a record of this message that has not what was handed in, or told."""
+        told_ms = self.stored_ms if record.physical_offset == self.physical_offset else None
+        return differences(record, self.given, self.head, is_committed=is_committed, stored_ms=told_ms)
+
+    @property
     def record_bytes(self) -> int:
-        """Return the size of its record; of one that is not redirected it is known beforehand (IPv4 hosts)."""
+        """Return the size of its record; of one that is not redirected it is known beforehand."""
         if self.wrote_bytes is not None:
             return self.wrote_bytes
-        return 91 + len(self.body) + len(self.topic) + len(self.properties)
+        return self.given.record_bytes(self.body, self.topic, self.properties)
 
     @property
     def knowledge(self) -> Knowledge:
@@ -212,7 +237,7 @@ class Ledger:
         self.by_properties[entry.properties] = entry
         self.by_name[entry.name] = entry
 
-    def put_of(self, record: ScannedRecord) -> PutEntry | None:
+    def put_of(self, record: Record) -> PutEntry | None:
         """Return the put whose own record this is: as it was put, redirected, or with its places in light queues."""
         put = self.by_properties.get(record.properties)
         if put is not None or not _is_changed(record):
@@ -220,7 +245,7 @@ class Ledger:
         put = self.named_by(record)
         return put if put is not None and put.place == (record.topic, record.queue_id) else None
 
-    def copied_by(self, record: ScannedRecord) -> PutEntry | None:
+    def copied_by(self, record: Record) -> PutEntry | None:
         """Return the put that the store has carried on to where it was meant to go: delivered, or committed."""
         if b"REAL_TOPIC\1" not in record.properties:
             return None
@@ -229,14 +254,14 @@ class Ledger:
             return None
         return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
 
-    def seen_in(self, record: ScannedRecord) -> PutEntry | None:
+    def seen_in(self, record: Record) -> PutEntry | None:
         """Return the put that a consumer sees in a record: its own, or the one it carries on."""
         return self.put_of(record) or self.copied_by(record)
 
-    def named_by(self, record: ScannedRecord) -> PutEntry | None:
+    def named_by(self, record: Record) -> PutEntry | None:
         """Return the put that a changed or carried-on record names, if it still has all of its properties."""
         found = decode_properties(record.properties.decode())
-        put = self.by_name.get(found.get("KEYS", "").partition(" ")[0])
+        put = self.by_name.get(found.get("KEYS", "").lstrip(" ").partition(" ")[0])
         if put is None:
             return None
         goes_to = (put.topic, str(put.queue_id)) if put.detour is not None else (None, None)
@@ -278,7 +303,7 @@ class Ledger:
         self.promised[entry.name] = entry
 
 
-def _is_changed(record: ScannedRecord) -> bool:
+def _is_changed(record: Record) -> bool:
     """Return whether a record may be a put's own although the store has changed its properties."""
     properties = record.properties
     if record.topic == HALF_TOPIC:

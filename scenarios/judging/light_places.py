@@ -5,10 +5,10 @@ that comes twice, or is that of the record's own queue, no second place is meant
 """
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.properties import decode_properties
-from ...store.formats.scan import ScannedRecord
 from .ledger import LIGHT_OFFSETS, TRANSACTION_TOPICS
 
 LIGHT_PREFIX = "%LMQ%"
@@ -21,12 +21,32 @@ QueueKey = tuple[str, int]
 """Topic and queue id."""
 
 
+class Placed(Protocol):
+    """What has to be known of a record; whoever has read it."""
+
+    @property
+    def topic(self) -> str:
+        """Return the topic it is in."""
+
+    @property
+    def queue_id(self) -> int:
+        """Return the queue id."""
+
+    @property
+    def queue_offset(self) -> int:
+        """Return its place in that queue."""
+
+    @property
+    def properties(self) -> bytes:
+        """Return its properties as they stand in the file."""
+
+
 def light_queue(name: str, queue_id: int) -> QueueKey:
     """Return the queue that a message of a queue id means by a name."""
     return name, 0 if name.startswith(LIGHT_PREFIX) else queue_id
 
 
-def light_places(record: ScannedRecord) -> dict[QueueKey, int]:
+def light_places(record: Placed) -> dict[QueueKey, int]:
     """Return the queues beside its own that a record has a place in, and its queue offset there."""
     if LIGHT_MARK not in record.properties:
         return _NOWHERE
@@ -39,7 +59,7 @@ def light_places(record: ScannedRecord) -> dict[QueueKey, int]:
     return dict(others)
 
 
-def missing_places(record: ScannedRecord, names: Iterable[str]) -> list[QueueKey]:
+def missing_places(record: Placed, names: Iterable[str]) -> list[QueueKey]:
     """Return the queues that a record was to enter and has no place in; one that waits is to enter none yet."""
     if record.topic in _WAITING_TOPICS:
         return []

@@ -120,13 +120,14 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool) -> No
     here = set()
     put_of, promised = ledger.by_properties.get, ledger.promised
     for found in store.records:
-        physical_offset, size_bytes, _, _, queue_offset, _, _, properties = found.record
+        physical_offset, size_bytes, _, _, queue_offset, _, stored_ms, properties, _ = found.record
         put = put_of(properties) or ledger.put_of(found.record)
         if put is not None:
             here.add(put.name)
             put.wrote_bytes = size_bytes
             put.physical_offset = physical_offset
             put.queue_offset = queue_offset
+            put.stored_ms = stored_ms
             put.is_durable |= durable
             promised[put.name] = put
     for one in ledger.stable:

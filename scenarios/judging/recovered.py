@@ -2,15 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import TYPE_CHECKING, overload
 
-from ...store.errors import CorruptFileError
-from ...store.formats.consume_queue import ENTRY_BYTES
-from ...store.formats.scan import ScannedRecord, scan_records
 from ...store.message_store import MessageStore
 from .found_index import FoundIndex, read_index
 from .known_damage import KnownDamage
+from .reader import ENTRY, ENTRY_BYTES, Known, Record, UnreadableError, walk
 
 if TYPE_CHECKING:
     from .ledger import PutEntry
@@ -18,15 +15,12 @@ if TYPE_CHECKING:
 LONG_HISTORY_PUTS = 10_000
 """From how many puts on it pays to keep the bytes of records only once."""
 
-_ENTRY = Struct(">qiq")
-_BODY_AT = 88
-
 
 @dataclass(slots=True)
 class FoundRecord:
     """One record of the log and the file it is in."""
 
-    record: ScannedRecord
+    record: Record
     file: str
     position: int
     body: bytes
@@ -59,11 +53,11 @@ class Entries(Sequence[Entry]):
         at = index * ENTRY_BYTES if index >= 0 else len(self._raw) + index * ENTRY_BYTES
         if not 0 <= at < len(self._raw):
             raise IndexError(index)
-        entry: Entry = _ENTRY.unpack_from(self._raw, at)
+        entry: Entry = ENTRY.unpack_from(self._raw, at)
         return entry
 
     def __iter__(self) -> Iterator[Entry]:
-        return _ENTRY.iter_unpack(self._raw)
+        return ENTRY.iter_unpack(self._raw)
 
 
 @dataclass(slots=True)
@@ -91,7 +85,7 @@ class RecoveredStore:
     max_offset: int = 0
     delivered_to: dict[int, int] = field(default_factory=dict)
     """Progress of delayed delivery: level -> queue offset of the next entry to deliver."""
-    damage: CorruptFileError | None = None
+    damage: UnreadableError | None = None
     """What stopped the walk over the log before its end: nothing may."""
     index: FoundIndex | None = None
     """The key index, if there is one."""
@@ -101,21 +95,24 @@ def read_store(
     store: MessageStore,
     puts: Mapping[bytes, "PutEntry"] | None = None,
     known_damage: KnownDamage | None = None,
+    *,
+    known: Known | None = None,
 ) -> RecoveredStore:
     """Read a store whose services stand still, through damage that is known.
 
-    puts: by properties, to keep only once what is as it was put.
+    puts: by properties, to keep only once what is as it was put. known: what was read of earlier lives, which need not
+    be decoded again; it is not kept of long histories.
     """
     found = RecoveredStore(min_offset=store.log.min_offset, max_offset=store.log.max_offset)
     found.delivered_to = dict(store.schedule.offsets)
     try:
         shared = puts if puts is not None and len(puts) >= LONG_HISTORY_PUTS else None
-        for entry in _records(store, known_damage):
+        for entry in _records(store, known_damage, known if shared is None else None):
             if shared is not None:
                 keep_once(entry, shared)
             found.records.append(entry)
             found.by_offset[entry.record.physical_offset] = entry
-    except CorruptFileError as error:
+    except UnreadableError as error:
         found.damage = error
     for queue in store.queues.all():
         segments = queue.queue.segments
@@ -137,29 +134,21 @@ def keep_once(found: FoundRecord, puts: Mapping[bytes, "PutEntry"]) -> None:
     """Let a record share the bytes of its put as far as they are equal."""
     put = puts.get(found.record.properties)
     if put is not None:
-        found.record = found.record._replace(properties=put.properties)
+        head = put.head if found.record.head == put.head else found.record.head
+        found.record = found.record._replace(properties=put.properties, head=head)
         if found.body == put.body:
             found.body = put.body
 
 
-def _records(store: MessageStore, known_damage: KnownDamage | None) -> Iterator[FoundRecord]:
+def _records(
+    store: MessageStore, known_damage: KnownDamage | None, known: Known | None
+) -> Iterator[FoundRecord]:
     for segment in store.log.segments:
-        view, path, base_offset = (
-            segment.file.view(0, segment.size_bytes),
-            segment.file.path,
-            segment.base_offset,
-        )
+        path, base_offset = segment.file.path, segment.base_offset
+        view = segment.file.view(0, segment.size_bytes)
         if known_damage is not None:
             view = known_damage.seen_through(view, base_offset)
-        for record in scan_records(
-            view,
-            0,
-            segment.readable.get(),
-            file=path,
-            base_offset=base_offset,
-            check_crc=False,  # bodies are compared with what was put
+        for record, body in walk(
+            view, segment.readable.get(), file=path, base_offset=base_offset, known=known
         ):
-            physical_offset, size_bytes, topic, _, _, _, _, properties = record
-            at = physical_offset - base_offset
-            body_end = at + size_bytes - 3 - len(topic) - len(properties)
-            yield FoundRecord(record, path, at, bytes(view[at + _BODY_AT : body_end]))
+            yield FoundRecord(record, path, record.physical_offset - base_offset, body)

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterable
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
 from ...store.consumer_offsets import ConsumerOffsetManager
-from ...store.errors import CorruptFileError
-from ...store.formats.message import PHYSICAL_OFFSET_AT
-from ...store.formats.scan import ScannedRecord, scan_records
 from ...store.get_result import GetMessageStatus
 from ...store.message_store import MessageStore
 from ..invariants import read, sched
+from ..judging import reader
 from ..judging.evidence import Violation
 from ..judging.ledger import Ledger, Pull, PutEntry, Seen
+from ..judging.reader import Record, UnreadableError
 from ..plan import Plan
 from . import light_traffic
 
@@ -106,13 +105,12 @@ class Consumer:
 
 def _place_of(raw: bytes) -> int:
     """Return the log offset that a record says it is at."""
-    return int.from_bytes(raw[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8], "big")
+    return int.from_bytes(raw[28:36], "big")
 
 
-def _scanned(raw: bytes) -> ScannedRecord | None:
+def _scanned(raw: bytes) -> Record | None:
     """Return what is in a record that was pulled, None if it is no record."""
-    records = scan_records(memoryview(raw), 0, len(raw), file="", base_offset=_place_of(raw), check_crc=False)
     try:
-        return next(records, None)
-    except CorruptFileError:
+        return reader.read(raw, 0, len(raw), file="").record
+    except UnreadableError:
         return None

@@ -13,7 +13,6 @@ from ..plan import Plan
 DELAYS_MS = parse_delay_levels(DELAY_LEVELS)
 """Level -> delay in ms."""
 
-_FIXED_BYTES = 91
 _PATIENCE_MS_MAX = (1, 1_500, 4_000, max(DELAYS_MS.values()) + 2_000)
 
 
@@ -28,7 +27,7 @@ def redirect(put: PutEntry, level: int) -> None:
     """Note where a put with a DELAY of that level waits, and for how long."""
     put.detour = Detour((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level])
     added = f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}" + ("" if put.wait else "\2WAIT\1false")
-    put.wrote_bytes = _FIXED_BYTES + len(put.body) + len(SCHEDULE_TOPIC) + len(put.properties) + len(added)
+    put.wrote_bytes = put.given.record_bytes(put.body, SCHEDULE_TOPIC, put.properties + added.encode())
 
 
 def draw_patience_ms(stream: Stream) -> int:

@@ -11,7 +11,6 @@ from ..plan import Plan
 
 NAMES = (f"{LIGHT_PREFIX}L0", f"{LIGHT_PREFIX}L1", "M0", "T0")
 _NAMES_MAX = 3
-_FIXED_BYTES = 91
 _OFFSET_DIGITS_MAX = 19
 _READS_CHANCE = 0.6
 
@@ -34,7 +33,7 @@ def widest_bytes(put: PutEntry) -> int:
     added = f"\2{LIGHT_OFFSETS}\1" + ",".join("9" * _OFFSET_DIGITS_MAX for _ in put.light_names)
     if put.detour is not None:
         added += f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}"
-    entering = _FIXED_BYTES + len(put.body) + len(put.topic) + len(put.properties) + len(added)
+    entering = put.given.record_bytes(put.body, put.topic, put.properties + added.encode())
     return entering if put.detour is None else max(entering, put.record_bytes)
 
 

@@ -10,15 +10,16 @@ from ...store.consumer_offsets import ConsumerOffsetManager
 from ...store.errors import StoreNotReadableError
 from ...store.formats.batch import BatchUnit, encode_batch
 from ...store.formats.message import BLANK_BYTES
-from ...store.message import Message, MessageBatch
+from ...store.message import MessageBatch
 from ...store.message_store import MessageStore
 from ...store.put_result import PutMessageResult
 from ...store.world import Task
 from ..invariants import iso, live, status
 from ..judging.evidence import Violation
+from ..judging.given import PLAIN, Given
 from ..judging.ledger import Ledger, PutEntry
 from ..plan import Plan
-from . import delayed_traffic, key_traffic, light_traffic, operators, transaction_traffic
+from . import delayed_traffic, headers, key_traffic, light_traffic, operators, transaction_traffic
 from .consuming import Consumer
 from .key_traffic import Seeker
 from .room import Room
@@ -188,10 +189,15 @@ class Traffic:
         topic = f"T{stream.below(plan.topics, 'topic')}" if legal else _ILLEGAL_TOPIC
         queue_id = stream.below(plan.queues_per_topic, "queue")
         wait = not stream.chance(plan.no_wait_chance, "no wait")
+        about = self._streams(f"{stream.name}/headers").within(name)
+        given = headers.draw_given(about, self._store.world.clock.now_ms(), one_size=plan.equal_sizes)
         if self.transactions is not None and stream.chance(plan.transaction_chance, "transaction"):
             behaviour = transaction_traffic.draw_behaviour(stream)
             added = behaviour.properties
-            half = self._entry(stream, name, topic, queue_id, wait=wait, added=added)
+            given = given._replace(
+                born_timestamp_ms=self._store.world.clock.now_ms()
+            )  # immunity counts from it
+            half = self._entry(stream, about, name, topic, queue_id, given, wait=wait, added=added)
             transaction_traffic.redirect(half)
             result = self.transactions.prepare(half, behaviour)
             self._answered([half], result, legal=legal and transaction_traffic.fits(half, plan))
@@ -199,18 +205,28 @@ class Traffic:
             return
         if stream.chance(plan.batch_chance, "batch"):
             names = [f"{name}.{unit}" for unit in range(stream.between(1, _BATCH_UNITS_MAX, "units"))]
-            entries = [self._entry(stream.within(unit), unit, topic, queue_id, wait=wait) for unit in names]
-            units = encode_batch(BatchUnit(0, entry.body, entry.properties) for entry in entries)
-            head = Message(topic, queue_id=queue_id, wait_store_ok=wait)
+            entries = [
+                self._entry(stream.within(unit), about.within(unit), unit, topic, queue_id, given, wait=wait)
+                for unit in names
+            ]
+            for number, entry in enumerate(entries):  # each has a flag of its own
+                if given is not PLAIN and number:
+                    entry.given = given._replace(flag=headers.draw_flag(about.within(entry.name)))
+            units = encode_batch(
+                BatchUnit(entry.given.flag, entry.body, entry.properties) for entry in entries
+            )
+            head = headers.message_of(topic, b"", queue_id, "", given, wait=wait)
             result = self._store.put_messages(MessageBatch(head, units))
         else:
             level = delayed_traffic.draw_level(stream, plan) if plan.delay_chance else 0
             light_names = light_traffic.draw_names(stream, plan) if plan.light_chance else ()
             entry = self._entry(
-                stream, name, topic, queue_id, wait=wait, level=level, light_names=light_names
+                stream, about, name, topic, queue_id, given, wait=wait, level=level, light_names=light_names
             )
             entries = [entry]
-            message = Message(topic, entry.body, queue_id, entry.properties.decode(), wait_store_ok=wait)
+            message = headers.message_of(
+                topic, entry.body, queue_id, entry.properties.decode(), given, wait=wait
+            )
             result = self._store.put_message(message)
         widest_bytes = sum([light_traffic.widest_bytes(entry) for entry in entries])
         fits = widest_bytes + BLANK_BYTES <= plan.commit_log_bytes
@@ -219,9 +235,11 @@ class Traffic:
     def _entry(
         self,
         stream: Stream,
+        about: Stream,
         name: str,
         topic: str,
         queue_id: int,
+        given: Given,
         *,
         wait: bool,
         level: int = 0,
@@ -230,7 +248,7 @@ class Traffic:
     ) -> PutEntry:
         """Make one message, the only one with its properties, and note that it is asked for.
 
-        level: how long it is to be delayed, 0 for not at all. added: more properties.
+        about: for what is odd about it. level: how long it is to be delayed, 0 for not at all. added: more properties.
         """
         plan = self._plan
         fixed = plan.equal_sizes
@@ -240,6 +258,8 @@ class Traffic:
             extra_bytes = stream.below(extra_bytes + 1, "property bytes")
         tags = "TagA" if fixed else stream.pick(TAGS, "tags")
         pieces = [f"KEYS\1{name:<10}"]
+        odd = headers.NO_ODDITIES if fixed else headers.draw_oddities(about)
+        tags = tags if odd.tags is None else odd.tags
         if tags:
             pieces.append(f"TAGS\1{tags}")
         if plan.keys_chance and not fixed:
@@ -247,6 +267,7 @@ class Traffic:
             pieces[0] = " ".join((pieces[0], *shared))
             if unique:
                 pieces.append(f"UNIQ_KEY\1{unique}")
+        pieces[0] = " ".join((pieces[0], *odd.words))
         if extra_bytes:
             pieces.append(f"extra\1{'p' * extra_bytes}")
         if level:
@@ -265,6 +286,7 @@ class Traffic:
             wait,
             self._kernel.now_ns,
         )
+        entry.given = given
         entry.light_names = light_names
         if level:
             delayed_traffic.redirect(entry, level)
@@ -280,6 +302,7 @@ class Traffic:
             if append is not None:
                 entry.physical_offset = append.wrote_offset + append.record_starts[number]
                 entry.queue_offset = append.queue_offset + number
+                entry.stored_ms = append.store_timestamp_ms
                 if entry.light_names:
                     entry.wrote_bytes = append.wrote_bytes
         first = entries[0]

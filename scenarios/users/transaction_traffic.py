@@ -14,7 +14,6 @@ from ...store.consumer_offsets import ConsumerOffsetManager
 from ...store.errors import StoreError
 from ...store.formats.message import BLANK_BYTES, TRANSACTION_PREPARED, MessageRecord
 from ...store.formats.properties import decode_properties
-from ...store.message import Message
 from ...store.message_store import MessageStore
 from ...store.put_result import PutMessageResult, PutMessageStatus
 from ...store.transactions.half_message import EndTransaction, HalfMessage
@@ -28,8 +27,8 @@ from ..judging.recovered import read_store
 from ..judging.transactions import GROUP, Behaviour, Decision, Transaction
 from ..machine import TRANSACTIONS
 from ..plan import Plan
+from .headers import message_of
 
-_FIXED_BYTES = 91
 _PUT_BACK_BYTES = len("\2TRANSACTION_CHECK_TIMES\1") + 10 + len("\2TRAN_PREPARED_QUEUE_OFFSET\1") + 19
 _NEVER = 1_000
 """More questions than are ever put."""
@@ -60,7 +59,7 @@ def redirect(put: PutEntry) -> None:
     """Note where a half message is, and how long its record is."""
     put.detour = Detour((HALF_TOPIC, 0))
     added = f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}" + ("" if put.wait else "\2WAIT\1false")
-    put.wrote_bytes = _FIXED_BYTES + len(put.body) + len(HALF_TOPIC) + len(put.properties) + len(added)
+    put.wrote_bytes = put.given.record_bytes(put.body, HALF_TOPIC, put.properties + added.encode())
 
 
 def fits(put: PutEntry, plan: Plan) -> bool:
@@ -113,16 +112,18 @@ class TransactionTraffic:
     def prepare(self, put: PutEntry, behaviour: Behaviour) -> PutMessageResult:
         """Put a half message that has been asked for."""
         self._ledger.transactions.prepare(put.name, behaviour)
-        message = Message(
-            put.topic,
-            put.body,
-            put.queue_id,
-            put.properties.decode(),
-            sys_flag=TRANSACTION_PREPARED,
-            born_timestamp_ms=self._store.world.clock.now_ms(),
-            wait_store_ok=put.wait,
+        properties = put.properties.decode()
+        return self.service.prepare(
+            message_of(
+                put.topic,
+                put.body,
+                put.queue_id,
+                properties,
+                put.given,
+                wait=put.wait,
+                sys_flag=TRANSACTION_PREPARED,
+            )
         )
-        return self.service.prepare(message)
 
     def decide(self, put: PutEntry) -> None:
         """Decide about a half message that has been answered, if its producer does."""
@@ -172,7 +173,7 @@ class TransactionTraffic:
     def _asked(self, record: MessageRecord) -> None:
         """Take a question, and answer it in a task of its own."""
         ledger = self._ledger
-        name = decode_properties(record.properties).get("KEYS", "").strip()
+        name = decode_properties(record.properties).get("KEYS", "").lstrip(" ").partition(" ")[0]
         transaction = ledger.transactions.by_name.get(name)
         found = list(tx.check_question(transaction, record))
         self._spawn("answer", lambda: self._answer(transaction, record, found))

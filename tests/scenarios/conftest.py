@@ -10,7 +10,9 @@ from typer.testing import CliRunner, Result
 from tornlog.__main__ import application
 from tornlog.scenarios.failures.failure import Failure
 from tornlog.scenarios.judging.evidence import Evidence
+from tornlog.scenarios.judging.given import PLAIN
 from tornlog.scenarios.judging.ledger import HALF_TOPIC, OP_TOPIC, Detour, Ledger, PutEntry
+from tornlog.scenarios.judging.reader import Record
 from tornlog.scenarios.judging.recovered import FoundRecord, RecoveredStore
 from tornlog.scenarios.judging.transactions import Behaviour, Decision, Transaction
 from tornlog.scenarios.mutants import MUTANTS
@@ -22,7 +24,6 @@ from tornlog.scenarios.seeds import run_seed
 from tornlog.scenarios.users.traffic import Traffic
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.message import TRANSACTION_COMMIT
-from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.transactions.service import EndTransactionStatus
 
@@ -132,11 +133,14 @@ class History:
         self.evidence = Evidence(Ledger(), RecoveredStore(min_offset=0))
         self._queue_ends: dict[str, int] = {}
 
-    def add(self, topic: str, properties: bytes, body: bytes, sys_flag: int = 0) -> FoundRecord:
-        """Append a record of 500 bytes."""
+    def add(
+        self, topic: str, properties: bytes, body: bytes, sys_flag: int = 0, prepared: int = 0
+    ) -> FoundRecord:
+        """Append a record of 500 bytes; prepared: where the half message is, of a committed one."""
         store = self.evidence.store
         at, queue_offset = len(store.records) * 500, self._queue_ends.get(topic, 0)
-        record = ScannedRecord(at, 500, topic, 0, queue_offset, sys_flag, 1000, properties)
+        head = PLAIN.head(body)._replace(prepared_transaction_offset=prepared)
+        record = Record(at, 500, topic, 0, queue_offset, sys_flag, 1000, properties, head)
         store.records.append(FoundRecord(record, "/store/commitlog/0", at, body))
         self._queue_ends[topic] = queue_offset + 1
         return store.records[-1]
@@ -165,7 +169,9 @@ class History:
 
     def copy(self, name: str) -> FoundRecord:
         """Make what was committed visible."""
-        return self.add("T0", self._waiting(name), name.encode(), TRANSACTION_COMMIT)
+        half = self.evidence.ledger.by_name[name].physical_offset
+        assert half is not None, name
+        return self.add("T0", self._waiting(name), name.encode(), TRANSACTION_COMMIT, half)
 
     def op(self, half_offset: int | str) -> FoundRecord:
         """Note that the half message at a queue offset is decided."""

@@ -1,16 +1,17 @@
 """The commit log: records, one after the other, as recovery, dispatch and look-ups read them.
 
-What a scan yields must be, byte for byte, a record that the referee finds whole where it lies; what it refuses the
-referee must refuse. A record that is read re-encodes to its bytes.
+What a scan yields must be, byte for byte, a record that the oracle's reader finds whole where it lies; what it
+refuses that must refuse. A record that is read re-encodes to its bytes, and has the keys and the tag that it says.
 """
 
 from ....store.errors import CorruptFileError
 from ....store.formats import boundaries, delay_level, index_key, message, scan
+from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ...judging.reader import Reading, indexed_keys, is_blank, key_hash, tag_code_of, whole_at
 from ..draw import Draw
 from ..file_shapes import log_shape
 from ..material import record
 from ..record_shape import mend_records
-from ..referee import WholeRecord, is_blank, whole_record
 from ..shape import Shape
 from ..target import Broken, Outcome, Target, field_of
 
@@ -55,11 +56,11 @@ class CommitLogTarget(Target):
         kind = ""
         try:
             for scanned in records:
-                whole = whole_record(raw, at, end, BASE_OFFSET + at)
+                whole = whole_at(raw, at, end, BASE_OFFSET + at)
                 if whole is None:
                     raise Broken("served-unwhole", "a whole record", f"{scanned} at {at}"[:300])
                 kind = _check_record(raw, at, scanned, whole)
-                at += whole.size_bytes
+                at += whole.record.size_bytes
                 count += 1
         except CorruptFileError as error:
             return _refused(raw, at, f"{min(count, 2)}{kind}", error)
@@ -68,37 +69,34 @@ class CommitLogTarget(Target):
         return Outcome(True, f"{min(count, 2)}{kind}{'' if at == end else ' blank'}")
 
 
-def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: WholeRecord) -> str:
+def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: Reading) -> str:
     """Compare a record as it was scanned, as it is decoded, and as it is; return which kind it is."""
-    expected = (
-        BASE_OFFSET + at,
-        whole.size_bytes,
-        whole.topic.decode(),
-        whole.queue_id,
-        whole.queue_offset,
-        whole.sys_flag,
-        whole.store_timestamp_ms,
-        whole.properties,
-    )
-    if scanned != expected:
-        raise Broken("scanned", expected, scanned)
+    record = whole.record
+    if scanned != record[: len(scanned)]:
+        raise Broken("scanned", record, scanned)
     decoded = message.decode_record(raw, at, file=FILE)
     if decoded.body != whole.body:
         raise Broken("body", whole.body.hex()[:200], decoded.body.hex()[:200])
     again = message.encode_message_record(decoded)
-    if again != raw[at : at + whole.size_bytes]:
-        raise Broken("re-encoded", raw[at : at + whole.size_bytes].hex()[:400], again.hex()[:400])
+    if again != raw[at : at + record.size_bytes]:
+        raise Broken("re-encoded", raw[at : at + record.size_bytes].hex()[:400], again.hex()[:400])
     code = delay_level.record_tags_code(scanned, DELAYS_MS)
     if not -_I64_MAX <= code + 1 <= _I64_MAX + 1:
         raise Broken("tags-code", "64 bits", code)
+    wanted = tag_code_of(record.properties)
+    if record.topic != SCHEDULE_TOPIC and code != wanted:
+        raise Broken("tags-code", wanted, code)
     keyed = index_key.may_have_keys(scanned) and index_key.key_hashes(scanned.topic, scanned.properties)
-    return ("k" if keyed else "t" if code else "p") + ("6" if whole.sys_flag & 0x30 else "")
+    hashes = tuple(key_hash(record.topic, key) for key in indexed_keys(record))
+    if (keyed or ()) != hashes:
+        raise Broken("keys", hashes, keyed)
+    return ("k" if keyed else "t" if code else "p") + ("6" if record.sys_flag & 0x30 else "")
 
 
 def _refused(raw: bytes, at: int, behind: str, error: CorruptFileError) -> Outcome:
     """Judge the refusal of what is at position at."""
     field = field_of(error, FILE, len(raw))
-    if whole_record(raw, at, len(raw), BASE_OFFSET + at) is not None:
+    if whole_at(raw, at, len(raw), BASE_OFFSET + at) is not None:
         raise Broken("refused-whole", "the record", error)
     last = at
     for start in boundaries.chain(memoryview(raw), at, len(raw), BASE_OFFSET):

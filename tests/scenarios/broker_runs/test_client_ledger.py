@@ -4,15 +4,16 @@ import pytest
 
 from tornlog.faults.profiles import PROFILES
 from tornlog.scenarios.broker_runs.client_ledger import ClientLedger, Place, body_of, name_in
+from tornlog.scenarios.judging.given import PLAIN
+from tornlog.scenarios.judging.reader import Record
 from tornlog.scenarios.judging.recovered import FoundRecord
-from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.transactions.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 
 KILL, POWER = PROFILES["process-kill"], PROFILES["strict-posix"]
 
 
 def record(place: Place, body: bytes) -> FoundRecord:
-    scanned = ScannedRecord(0, 100, place.topic, place.queue_id, place.queue_offset, 0, 0, b"")
+    scanned = Record(0, 100, place.topic, place.queue_id, place.queue_offset, 0, 0, b"", PLAIN.head(body))
     return FoundRecord(scanned, "log", 0, body)
 
 

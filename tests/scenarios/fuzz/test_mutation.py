@@ -6,9 +6,9 @@ from tornlog.scenarios.fuzz.draw import Draw
 from tornlog.scenarios.fuzz.file_shapes import shape_of_file
 from tornlog.scenarios.fuzz.mutation import mutated
 from tornlog.scenarios.fuzz.record_shape import mend_records, record_parts
-from tornlog.scenarios.fuzz.referee import whole_record
 from tornlog.scenarios.fuzz.shape import CHECKSUM, LENGTH, OFFSET, PLAIN, TEXT, Field, Part, Shape
 from tornlog.scenarios.fuzz.targets import TARGETS
+from tornlog.scenarios.judging.reader import whole_at
 
 RAW = bytes(range(1, 41))
 SHAPE = Shape(
@@ -74,5 +74,5 @@ def test_mended_records_are_whole_again_where_only_place_and_body_were_wrong() -
             raw[start + 8] ^= 1
             raw[start + 35] ^= 1
         mend_records(raw, 1000)
-        mended += all(whole_record(bytes(raw), start, end, 1000 + start) for start, end in parts)
+        mended += all(whole_at(bytes(raw), start, end, 1000 + start) for start, end in parts)
     assert mended == 100

@@ -10,6 +10,7 @@ from tornlog.faults.disk import Disk
 from tornlog.faults.image import Image
 from tornlog.scenarios.judging.evidence import Evidence
 from tornlog.scenarios.judging.ledger import Ledger, PutEntry
+from tornlog.scenarios.judging.reader import Record
 from tornlog.scenarios.judging.recovered import FoundQueue, FoundRecord, RecoveredStore
 from tornlog.scenarios.machine import ROOT, world_of
 from tornlog.scenarios.users.delayed_traffic import redirect
@@ -19,7 +20,6 @@ from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.consume_queue import tags_code
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
-from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageStatus
@@ -47,9 +47,9 @@ def evidence() -> Evidence:
         put = put_of(number)
         ledger.ask(put)
         put.answered_ns, put.status = 1_000_000, PutMessageStatus.PUT_OK
-        put.physical_offset, put.queue_offset = at, number
+        put.physical_offset, put.queue_offset, put.stored_ms = at, number, 1000 + number
         ledger.promise(put)
-        record = ScannedRecord(at, put.record_bytes, "T0", 0, number, 0, 1000 + number, put.properties)
+        record = Record(at, put.record_bytes, "T0", 0, number, 0, 1000 + number, put.properties, put.head)
         found = FoundRecord(record, "/store/commitlog/0", at, put.body)
         store.records.append(found)
         store.by_offset[at] = found
@@ -75,7 +75,7 @@ def delayed_evidence() -> Evidence:
         for number, put in enumerate(puts):
             properties = put.properties + b"\2REAL_TOPIC\1T0\2REAL_QID\0010"
             at = len(store.records) * 200
-            record = ScannedRecord(at, 200, topic, 0, number, 0, store_ms + number, properties)
+            record = Record(at, 200, topic, 0, number, 0, store_ms + number, properties, put.head)
             store.by_offset[at] = FoundRecord(record, "/store/commitlog/0", at, put.body)
             store.records.append(store.by_offset[at])
     store.delivered_to = {1: 2}

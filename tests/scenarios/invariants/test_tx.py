@@ -72,7 +72,8 @@ def test_a_committed_message_without_its_half_message_in_front_of_it_is_found(hi
     history.copy("m")
     history.evidence.store.records.reverse()
     for found in history.evidence.store.records:
-        found.record = found.record._replace(physical_offset=500 - found.record.physical_offset)
+        head = found.record.head._replace(prepared_transaction_offset=500)
+        found.record = found.record._replace(physical_offset=500 - found.record.physical_offset, head=head)
 
     assert summaries(history) == ["m is visible without its half message"]
     history.evidence.store.min_offset = 500

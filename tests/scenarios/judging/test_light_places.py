@@ -1,15 +1,16 @@
 import pytest
 
+from tornlog.scenarios.judging.given import PLAIN
 from tornlog.scenarios.judging.light_places import light_places, light_queue, missing_places
+from tornlog.scenarios.judging.reader import Record
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
-from tornlog.store.formats.scan import ScannedRecord
 
 
-def record(names: str, offsets: str = "", topic: str = "T0") -> ScannedRecord:
+def record(names: str, offsets: str = "", topic: str = "T0") -> Record:
     text = f"KEYS\1m\2INNER_MULTI_DISPATCH\1{names}" + (
         f"\2INNER_MULTI_QUEUE_OFFSET\1{offsets}" if offsets else ""
     )
-    return ScannedRecord(0, 200, topic, 1, 7, 0, 0, text.encode())
+    return Record(0, 200, topic, 1, 7, 0, 0, text.encode(), PLAIN.head(b""))
 
 
 def test_a_record_has_the_places_that_it_carries() -> None:

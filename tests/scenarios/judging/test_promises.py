@@ -10,9 +10,9 @@ from tornlog.scenarios.invariants import dur, prefix
 from tornlog.scenarios.judging import promises
 from tornlog.scenarios.judging.evidence import Evidence
 from tornlog.scenarios.judging.ledger import Detour, Ledger, PutEntry, Seen
+from tornlog.scenarios.judging.reader import Record
 from tornlog.scenarios.judging.recovered import FoundRecord, RecoveredStore
 from tornlog.scenarios.plan import Plan
-from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.put_result import PutMessageStatus
 
 POWER_CUTS = ("ext4-ordered", "strict-posix")
@@ -43,8 +43,16 @@ def recovered(puts: Sequence[PutEntry]) -> RecoveredStore:
     found = RecoveredStore(min_offset=0)
     for put in puts:
         assert put.physical_offset is not None
-        record = ScannedRecord(
-            put.physical_offset, put.record_bytes, put.topic, put.queue_id, 0, 0, 0, put.properties
+        record = Record(
+            put.physical_offset,
+            put.record_bytes,
+            put.topic,
+            put.queue_id,
+            0,
+            0,
+            0,
+            put.properties,
+            put.head,
         )
         entry = FoundRecord(record, "commitlog/0", put.physical_offset, put.body)
         found.records.append(entry)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tornlog.scenarios.judging.ledger import Ledger, PutEntry
+from tornlog.scenarios.judging.reader import Record
 from tornlog.scenarios.judging.recovered import read_store
 from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Life, Plan, Ranges, draw_plan
@@ -13,7 +14,6 @@ from tornlog.scenarios.run import Run
 from tornlog.scenarios.users.delayed_traffic import DELAYS_MS, draw_level, draw_patience_ms, redirect
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
-from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.message_store import MessageStore
 
 
@@ -71,7 +71,7 @@ def test_a_copy_is_known_by_its_place_and_its_properties(make_put: Callable[...,
     redirect(put, 2)
     ledger.ask(put)
     properties = put.properties + b"\2REAL_TOPIC\1T\2REAL_QID\0010"
-    own = ScannedRecord(0, put.record_bytes, SCHEDULE_TOPIC, 1, 0, 0, 0, properties)
+    own = Record(0, put.record_bytes, SCHEDULE_TOPIC, 1, 0, 0, 0, properties, put.head)
     copy = own._replace(topic="T", queue_id=0)
 
     assert (ledger.put_of(own), ledger.copied_by(own)) == (put, None)

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tornlog.scenarios.judging.ledger import Ledger, PutEntry
+from tornlog.scenarios.judging.reader import Record
 from tornlog.scenarios.outcome import Outcome
 from tornlog.scenarios.plan import Plan
 from tornlog.scenarios.users import light_traffic
 from tornlog.scenarios.users.delayed_traffic import redirect
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.properties import decode_properties, encode_properties
-from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageStatus
 
@@ -30,9 +30,9 @@ def light_put(make_put: Callable[..., PutEntry]) -> PutEntry:
     return put
 
 
-def record_of(put: PutEntry, topic: str = "T", **added: str) -> ScannedRecord:
+def record_of(put: PutEntry, topic: str = "T", **added: str) -> Record:
     named = decode_properties(put.properties.decode()) | added
-    return ScannedRecord(0, 200, topic, 0, 0, 0, 0, encode_properties(named).encode())
+    return Record(0, 200, topic, 0, 0, 0, 0, encode_properties(named).encode(), put.head)
 
 
 def test_messages_name_light_queues_if_the_plan_has_them(light_plan: Plan) -> None:

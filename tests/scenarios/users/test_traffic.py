@@ -86,7 +86,8 @@ def test_users_do_some_of_everything_that_the_plan_allows(lively: Plan) -> None:
     puts = ledger.puts
     assert {put.topic for put in puts} == {"T0", "T1", "no/topic"}
     assert {put.queue_id for put in puts} == {0, 1}
-    assert {put.tags for put in puts} == set(TAGS)
+    assert {put.tags for put in puts} > set(TAGS)  # some have odd ones
+    assert len({put.given for put in puts}) > 5
     assert {put.wait for put in puts} == {True, False}
     assert {put.name.count(".") for put in puts} == {2, 3}, "alone and in batches"
     assert {put.status for put in puts} == {PutMessageStatus.PUT_OK, PutMessageStatus.MESSAGE_ILLEGAL}

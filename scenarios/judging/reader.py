@@ -1,0 +1,347 @@
+"""The oracle's own reader: what a log holds, and what its queues and its index must say, by the format alone.
+
+    a record         its fields, or why there is none; a zero at the end of a sector of its properties is a tear
+    its keys         UNIQ_KEY, then each word of KEYS between spaces, as often as they are there
+    a key's hash     Java's of `topic#key`, made positive; 0 for -2^31
+    a tag's code     Java's hash of TAGS, 0 without a tag
+
+Nothing here is the store's: no struct, no checksum, no constant. So one mistake is not made on both sides, and what
+the store reads can be held against what is there. It serves every judge: invariants, ledgers, fuzzing, comparison.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+MAGIC = 0xDAA320A7
+_TOPIC_LENGTH_BYTES = {MAGIC: 1, 0xDAA320AB: 2}
+"""Magic number -> bytes of topicLength."""
+_BLANK = 0xCBD43194
+_BLANK_BYTES = 8
+_RECORD_BYTES_MIN = 91
+_SECTOR_BYTES = 512
+_BORN_V6, _STORE_V6 = 0x10, 0x20
+_TRANSACTION_BITS = _ROLLED_BACK = 0xC
+_U32 = 0xFFFFFFFF
+_HOSTS = {0: (8, 8), _BORN_V6: (20, 8), _STORE_V6: (8, 20), _BORN_V6 | _STORE_V6: (20, 20)}
+"""sysFlag's bits -> bytes of bornHost and storeHost, an address and a port each."""
+_HEADS = {bits: Struct(f">iIiiiqqiq{born}sq{store}siqi") for bits, (born, store) in _HOSTS.items()}
+_SIZE = Struct(">i")
+_SYS_FLAG_AT = 36
+_KNOWN_MAX = 4_096
+"""How many readings are kept: more than a run has records, but for long histories."""
+
+
+class Head(NamedTuple):
+    """What a record has beside its place, its message and its store time: as the producer gave it, but for three."""
+
+    magic: int
+    """Of the layout: the store writes the first."""
+    body_crc: int
+    """As it is written; whether it is the body's is not asked by reading."""
+    flag: int
+    born_timestamp_ms: int
+    born_host: bytes
+    """Address and port, 8 bytes or 20."""
+    store_host: bytes
+    reconsume_times: int
+    prepared_transaction_offset: int
+    """Of a committed message: where its half message is."""
+
+
+class Record(NamedTuple):
+    """A whole record."""
+
+    physical_offset: int
+    size_bytes: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    sys_flag: int
+    store_timestamp_ms: int
+    properties: bytes
+    head: Head
+
+
+class Reading(NamedTuple):
+    """A record and its body."""
+
+    record: Record
+    body: bytes
+
+
+Known = dict[bytes, Reading]
+"""Bytes of whole records -> what was read. Equal bytes mean the same, so that a log is not decoded twice."""
+
+
+class UnreadableError(Exception):
+    """There is no record where one has to be. `offset` is a position in the file."""
+
+    def __init__(
+        self, file: str, offset: int, field: str, expected: object, found: object, *, is_torn: bool = False
+    ) -> None:
+        super().__init__(f"{file} @ {offset}: {field}: expected {expected}, found {found}")
+        self.file = file
+        self.offset = offset
+        self.field = field
+        self.expected = str(expected)
+        self.found = str(found)
+        self.is_torn = is_torn
+        """Whether it is a record of which sectors were never written, where no checksum tells."""
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+def walk(
+    view: memoryview | bytes,
+    end: int,
+    *,
+    file: str,
+    base_offset: int,
+    known: Known | None = None,
+    check_crc: bool = False,
+) -> Iterator[Reading]:
+    """Yield the records of a log file from its first byte to position end, or to a blank record.
+
+    base_offset: the file's own in the log. UnreadableError at the first field that is wrong; the CRC of a body counts
+    only if check_crc says so. known: readings to take from and to add to.
+    """
+    at = 0
+    sizes = _SIZE.unpack_from
+    while at < end:
+        if end - at >= _RECORD_BYTES_MIN:
+            (size_bytes,) = sizes(view, at)
+            if known is not None and _RECORD_BYTES_MIN <= size_bytes <= end - at:
+                reading = known.get(raw := bytes(view[at : at + size_bytes]))
+                if reading is not None and reading.record.physical_offset == base_offset + at:
+                    yield reading
+                    at += size_bytes
+                    continue
+        if is_blank(view, at, end):
+            return
+        reading = read(view, at, end, file=file, physical_offset=base_offset + at)
+        if check_crc and body_crc(reading.body) != reading.record.head.body_crc:
+            raise UnreadableError(
+                file,
+                at + 8,
+                "bodyCRC",
+                f"{body_crc(reading.body):08x}",
+                f"{reading.record.head.body_crc:08x}",
+            )
+        if known is not None and 0 not in reading.record.properties:  # else it counts where its sectors end
+            if len(known) >= _KNOWN_MAX:
+                known.clear()
+            known[raw] = reading
+        yield reading
+        at += reading.record.size_bytes
+
+
+def is_blank(view: memoryview | bytes, at: int, end: int) -> bool:
+    """Return whether what is at position at says that no more records follow in this file."""
+    return end - at >= _BLANK_BYTES and int.from_bytes(view[at + 4 : at + 8], "big") == _BLANK
+
+
+def read(
+    view: memoryview | bytes, at: int, end: int, *, file: str, physical_offset: int | None = None
+) -> Reading:
+    """Read the record at position at of a file, which is to lie within end and to say it is at physical_offset.
+
+    physical_offset: None for one that is out of its place, as clients are given them. UnreadableError names what is
+    wrong. The CRC of its body is not looked at.
+    """
+
+    def wrong(offset: int, field: str, expected: object, found: object) -> UnreadableError:
+        return UnreadableError(file, offset, field, expected, found)
+
+    if end - at < _RECORD_BYTES_MIN:
+        raise wrong(at, "totalSize", f"{_RECORD_BYTES_MIN} bytes at least", f"{end - at} bytes")
+    size_bytes, magic = (
+        int.from_bytes(view[at : at + 4], "big", signed=True),
+        int.from_bytes(view[at + 4 : at + 8], "big"),
+    )
+    topic_length_bytes = _TOPIC_LENGTH_BYTES.get(magic)
+    if topic_length_bytes is None:
+        raise wrong(at + 4, "magicCode", "daa320a7 or daa320ab", f"{magic:08x}")
+    if not _RECORD_BYTES_MIN <= size_bytes <= end - at:
+        raise wrong(at, "totalSize", f"{_RECORD_BYTES_MIN} to {end - at}", size_bytes)
+    record_end = at + size_bytes
+    head = _HEADS[view[at + _SYS_FLAG_AT + 3] & (_BORN_V6 | _STORE_V6)]
+    body_at = at + head.size
+    if body_at > record_end:
+        raise wrong(at, "totalSize", f"{head.size} at least", size_bytes)
+    (
+        _,
+        _,
+        crc,
+        queue_id,
+        flag,
+        queue_offset,
+        said_offset,
+        sys_flag,
+        born_ms,
+        born_host,
+        stored_ms,
+        store_host,
+        reconsume_times,
+        prepared_offset,
+        body_bytes,
+    ) = head.unpack_from(view, at)
+    if physical_offset is not None and said_offset != physical_offset:
+        raise wrong(at + 28, "physicalOffset", physical_offset, said_offset)
+    body_end = body_at + body_bytes
+    topic_at = body_end + topic_length_bytes
+    if not body_at <= body_end <= topic_at <= record_end:
+        raise wrong(body_at - 4, "bodyLength", f"0 to {record_end - body_at}", body_bytes)
+    topic_bytes = int.from_bytes(view[body_end:topic_at], "big", signed=True)
+    topic_end = topic_at + topic_bytes
+    properties_at = topic_end + 2
+    if not topic_at < topic_end <= record_end - 2:
+        raise wrong(body_end, "topicLength", f"1 to {record_end - topic_at - 2}", topic_bytes)
+    properties_bytes = int.from_bytes(view[topic_end:properties_at], "big", signed=True)
+    if properties_at + properties_bytes != record_end:
+        raise wrong(topic_end, "propertiesLength", record_end - properties_at, properties_bytes)
+    raw_topic, properties = bytes(view[topic_at:topic_end]), bytes(view[properties_at:record_end])
+    if 0 in raw_topic:
+        raise UnreadableError(file, topic_at, "topic", "no zeroed byte", raw_topic.hex(), is_torn=True)
+    if 0 in properties and _is_torn(view, properties_at, record_end):
+        wanted = "no sector that ends in zeros"
+        raise UnreadableError(file, properties_at, "properties", wanted, properties.hex(), is_torn=True)
+    topic = _name(raw_topic)
+    if topic is None:
+        raise wrong(topic_at, "topic", "UTF-8", raw_topic.hex())
+    return Reading(
+        Record(
+            said_offset,
+            size_bytes,
+            topic,
+            queue_id,
+            queue_offset,
+            sys_flag,
+            stored_ms,
+            properties,
+            Head(magic, crc, flag, born_ms, born_host, store_host, reconsume_times, prepared_offset),
+        ),
+        bytes(view[body_at:body_end]),
+    )
+
+
+def whole_at(view: memoryview | bytes, at: int, end: int, physical_offset: int) -> Reading | None:
+    """Return the record at position at that everybody must accept there, None if there is none: its CRC counts."""
+    try:
+        reading = read(view, at, end, file="", physical_offset=physical_offset)
+    except UnreadableError:
+        return None
+    return reading if body_crc(reading.body) == reading.record.head.body_crc else None
+
+
+def body_crc(body: bytes) -> int:
+    """Return the checksum that a record must have of its body."""
+    return crc32(body) & 0x7FFFFFFF
+
+
+@lru_cache(maxsize=1024)
+def _name(topic: bytes) -> str | None:
+    """Return a topic's name, None if it is none; equal ones are one string."""
+    try:
+        return topic.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_torn(view: memoryview | bytes, start: int, end: int) -> bool:
+    """Return whether what lies in [start, end) has a zero as its last byte in some sector of the file."""
+    last = start
+    while last < end:
+        last = min(end, last - last % _SECTOR_BYTES + _SECTOR_BYTES)
+        if view[last - 1] == 0:
+            return True
+    return False
+
+
+# -- queues ----------------------------------------------------------------------------------------
+
+ENTRY = Struct(">qiq")
+"""An entry of a queue: phyOffset, size, tagsCode."""
+ENTRY_BYTES = ENTRY.size
+BLANK_ENTRY_SIZE = 0x7FFFFFFF
+_BLANK_ENTRY = (0, BLANK_ENTRY_SIZE, 0)
+
+
+def leads_to_a_record(physical_offset: int, size_bytes: int, code: int) -> bool:
+    """Return whether an entry can: it does not say that the queue has ended, nor fill the room of what is gone."""
+    return physical_offset >= 0 and size_bytes > 0 and (physical_offset, size_bytes, code) != _BLANK_ENTRY
+
+
+# -- properties, keys and tags ---------------------------------------------------------------------
+
+
+def property_of(properties: bytes, name: bytes) -> bytes:
+    """Return the value of a property, empty without one. Of equal names the last counts that has a value."""
+    value, wanted = b"", name + b"\1"
+    for piece in properties.split(b"\2"):
+        if piece.startswith(wanted) and len(piece) > len(wanted):
+            value = piece[len(wanted) :]
+    return value
+
+
+def keys_of(properties: bytes) -> list[bytes]:
+    """Return the keys of a message in the order in which the index has them."""
+    if b"KEY" not in properties:
+        return []
+    unique = property_of(properties, b"UNIQ_KEY")
+    words = [word for word in property_of(properties, b"KEYS").split(b" ") if word]
+    return [unique, *words] if unique else words
+
+
+def indexed_keys(record: Record) -> list[bytes]:
+    """Return the keys that the index must lead to a record by: none of a transaction that was rolled back."""
+    return [] if record.sys_flag & _TRANSACTION_BITS == _ROLLED_BACK else keys_of(record.properties)
+
+
+def key_hash(topic: str, key: bytes) -> int:
+    """Return what the index has for a key of a message.
+
+    >>> key_hash("T1", b"k1"), key_hash("TopicTest", b"key")
+    (79072524, 85128477)
+    """
+    h = _hash_of_prefix(topic)
+    units = key if key.isascii() else _code_units(key.decode(errors="surrogateescape"))
+    for unit in units:
+        h = 31 * h + unit & _U32
+    return h if h < 0x8000_0000 else 0 if h == 0x8000_0000 else 0x1_0000_0000 - h
+
+
+@lru_cache(maxsize=1024)
+def _hash_of_prefix(topic: str) -> int:
+    return java_hash(f"{topic}#") & _U32
+
+
+@lru_cache(maxsize=1024)
+def tag_code(tags: str) -> int:
+    """Return what a queue has for a tag.
+
+    >>> tag_code(""), tag_code("TagA"), tag_code("polygenelubricants")
+    (0, 2598919, -2147483648)
+    """
+    return java_hash(tags)
+
+
+def tag_code_of(properties: bytes) -> int:
+    """Return what a queue has for the tag of a message that waits for nothing."""
+    return tag_code(property_of(properties, b"TAGS").decode(errors="surrogateescape"))
+
+
+def java_hash(text: str) -> int:
+    """Return Java's hashCode of a text: of its UTF-16 code units, as a signed number of 32 bits."""
+    h = 0
+    for unit in _code_units(text):
+        h = 31 * h + unit & _U32
+    return h - 0x1_0000_0000 if h & 0x8000_0000 else h
+
+
+def _code_units(text: str) -> Iterator[int]:
+    raw = text.encode("utf-16-be", "surrogatepass")
+    return (high << 8 | low for high, low in zip(raw[::2], raw[1::2], strict=True))
