@@ -11,7 +11,7 @@ from .judging.ledger import PutEntry
 from .machine import ROOT
 
 _QUEUE_OFFSET_AT, _QUEUE_OFFSET_BYTES = 20, 8
-_MAGIC_AT, _BODY_AT = 4, 88
+_MAGIC_AT = 4
 _UNVOUCHED_SEGMENTS = 3
 """How many segments at the end a clean exit does not vouch for."""
 
@@ -54,8 +54,9 @@ def damage_record(
     if not here:
         return None
     put = stream.pick(here, "record")
-    field_at = stream.pick((_BODY_AT, _MAGIC_AT, 0) if put.body else (_MAGIC_AT, 0), "field")
-    byte = stream.below(len(put.body) if field_at == _BODY_AT else 4, "byte")
+    body_at = put.given.body_at
+    field_at = stream.pick((body_at, _MAGIC_AT, 0) if put.body else (_MAGIC_AT, 0), "field")
+    byte = stream.below(len(put.body) if field_at == body_at else 4, "byte")
     return _with_flipped_bit(image, store, put, field_at + byte, stream.below(8, "bit"))
 
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from ...faults.profiles import CrashProfile
 from ...store.transactions.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 from ..judging.evidence import Violation, tried
+from ..judging.given import PLAIN, Given, differences
 from ..judging.recovered import FoundRecord
 
 _OF_HALVES = (HALF_TOPIC, GIVEN_UP_TOPIC)
@@ -69,6 +70,10 @@ class Send:
     """Whether it is sent as a half message."""
     commits: bool = False
     """Whether its producer commits it, then."""
+    given: Given = PLAIN
+    """What it has beside its body, but for the time it was born: each time it is sent that is another."""
+    born_ms: list[int] = field(default_factory=list)
+    """Those times."""
     is_insisted_on: bool = False
     """Whether it was answered when all was well again, so that nothing excuses giving it up."""
 
@@ -235,6 +240,11 @@ class ClientLedger:
                 yield _unsent(place, record.body)
             else:
                 copies[send.name] = copies.get(send.name, 0) + 1
+                yield from _changed(send, record)
+        for record in records:
+            send = self.sends.get(name_in(record.body))
+            if record.record.topic in _OF_HALVES and send is not None:
+                yield from _changed(send, record)
         self.hits["stored twice"] += any(count > 1 for count in copies.values())
         for name, count in copies.items():
             send = self.sends[name]
@@ -341,6 +351,23 @@ def body_of(name: str, size_bytes: int) -> bytes:
 def name_in(body: bytes) -> str:
     """Return the name of the message that a body is of."""
     return body.partition(b"|")[0].decode("ascii", "replace")
+
+
+def _changed(send: Send, found: FoundRecord) -> Iterator[Violation]:
+    """Yield what of a message the broker has not stored as it was sent; of its client's port nobody knows."""
+    record, head = found.record, found.record.head
+    if not send.born_ms:
+        return  # nobody says when it was born, nor with what
+    born_ms = head.born_timestamp_ms if head.born_timestamp_ms in send.born_ms else send.born_ms[-1]
+    address, _ = send.given.born_host
+    port = int.from_bytes(head.born_host[-4:], "big")
+    given = send.given._replace(born_timestamp_ms=born_ms, born_host=(address, port))
+    is_committed = send.is_half and record.topic not in _OF_HALVES
+    for offset, name, expected, there in differences(
+        record, given, given.head(send.body), is_committed=is_committed
+    ):
+        summary = f"{send.name} is not stored as it was sent"
+        yield Violation("PREFIX", summary, found.file, found.position + offset, name, expected, there)
 
 
 def _unsent(place: Place, body: bytes) -> Violation:

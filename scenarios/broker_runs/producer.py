@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 from ...sim.choices import Stream
 from ...store.broker.remoting_client import RemotingClient
 from ...store.broker.requests import ResponseCode
+from ...store.formats.host import Host
 from ...store.formats.message_id import decode_message_id
 from ...store.world import World
 from ..judging.evidence import Violation
 from ..plan import Plan
+from ..users.headers import draw_given
 from .client_ledger import ClientLedger, Place, Send, body_of, topic_of_users
 from .commands import send_command
 from .decider import Decider
@@ -37,11 +39,14 @@ class Producer:
         plan: Plan,
         number: int,
         world: World,
+        host: str,
         address: str,
         ledger: ClientLedger,
         stream: Stream,
+        headers: Stream,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
+        """Make a producer on a host for a broker's address. headers: what its messages have beside topic and body is drawn from it."""
         self.insists = False
         """Whether it gives nothing up any more."""
         self.answered_us: list[int] = []
@@ -54,6 +59,9 @@ class Producer:
         self._client = RemotingClient(world, address, on_request=on_request)
         self._ledger = ledger
         self._stream = stream
+        self._headers = headers
+        self._host = Host.of_address(f"{host}:0")
+        self._broker_host = Host.of_address(address)
         self._report = report
         self._names: deque[str] = deque()
         self._busy = False
@@ -93,6 +101,8 @@ class Producer:
         is_half = stream.chance(plan.transaction_chance, "is a half message")
         commits = is_half and not stream.chance(_ROLLBACK_CHANCE, "is rolled back")
         send = self._ledger.begin(name, body_of(name, size_bytes), is_half=is_half, commits=commits)
+        given = draw_given(self._headers.within(name), 0, one_size=True)
+        send.given = given._replace(born_host=self._host, store_host=self._broker_host)
         tries = 0
         while not self._try(send, topic, stream):
             tries += 1
@@ -105,7 +115,12 @@ class Producer:
         queues, clock = self._plan.queues_per_topic, self._world.clock
         queue_id, self._turn = self._turn % queues, self._turn + 1
         half_of = send.name if send.is_half else None
-        command = send_command(topic, queue_id, queues, send.body, clock.now_ms(), half_of=half_of)
+        ago_ms = (
+            0 if send.is_half else -send.given.born_timestamp_ms
+        )  # a half message is asked about by its age
+        given = send.given._replace(born_timestamp_ms=clock.now_ms() - ago_ms)
+        send.born_ms.append(given.born_timestamp_ms)
+        command = send_command(topic, queue_id, queues, send.body, given, half_of=half_of)
         asked_in, may_be_there = self._ledger.life, not send.is_half
         send.maybe += may_be_there  # from now on
         began_ns = clock.monotonic_ns()

@@ -86,7 +86,10 @@ class BrokerRun(Execution):
         )
         for number in range(plan.producers):
             stream = self._choices.stream(f"producer-{number}")
-            producer = Producer(plan, number, sending, ADDRESS, self._clients, stream, report)
+            headers = self._choices.stream(f"producer-{number}/headers")
+            producer = Producer(
+                plan, number, sending, PRODUCERS_HOST, ADDRESS, self._clients, stream, headers, report
+            )
             self._producers.append(producer)
             sending.tasks.spawn(f"producer-{number}", producer.run)
         queues = [

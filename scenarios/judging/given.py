@@ -16,6 +16,8 @@ from typing import NamedTuple
 from .reader import MAGIC, Head, Record, body_crc
 
 _FIXED_BYTES = 91
+_LENGTHS_BYTES = 3
+"""Of topicLength and propertiesLength, which come behind the body."""
 _IPV4_BYTES = 8
 _IPV6_EXTRA_BYTES = 12
 _BORN_V6, _STORE_V6 = 0x10, 0x20
@@ -74,6 +76,11 @@ class Given(NamedTuple):
     def stored_sys_flag(self) -> int:
         """Return the sysFlag of a record that is no committed message's."""
         return self.sys_flag | _host_bits(_host_bytes(self.born_host), _host_bytes(self.store_host))
+
+    @property
+    def body_at(self) -> int:
+        """Return where the body begins in a record."""
+        return self.record_bytes(b"", "", b"") - _LENGTHS_BYTES
 
     def record_bytes(self, body: bytes, topic: str, properties: bytes) -> int:
         """Return the size of a record for a topic."""

@@ -66,6 +66,18 @@ CATALOGUE = {
     "wrong-number-blanks-entry",
     "damage-ends-segment",
     "full-disk-ends-commits",
+    "batch-shares-first-flag",
+    "born-time-in-seconds",
+    "delayed-copy-born-anew",
+    "hosts-swapped",
+    "index-first-key-only",
+    "ipv6-host-cut-short",
+    "put-back-forgets-reconsume-times",
+    "reconsume-times-zeroed",
+    "record-flag-dropped",
+    "scan-ends-at-empty-body",
+    "tag-code-by-code-point",
+    "tag-code-trims",
 }
 
 
