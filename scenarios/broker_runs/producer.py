@@ -46,7 +46,7 @@ class Producer:
         headers: Stream,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """Make a producer on a host for a broker's address. headers: what its messages have beside topic and body is drawn from it."""
+        """Make a producer on a host, for a broker at an address. headers: from which flags and times are drawn."""
         self.insists = False
         """Whether it gives nothing up any more."""
         self.answered_us: list[int] = []
