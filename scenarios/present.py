@@ -140,7 +140,7 @@ def failure_text(failure: Failure, again: str = "") -> str:
 def _tell_violation(console: Console, violation: Violation) -> None:
     reason, *waits = violation.summary.splitlines()
     prose(console, 2, f"{violation.invariant}: {reason}")
-    for line in waits:
+    for line in (*waits, *violation.detail.splitlines()):
         prose(console, 4, line.strip())
     if violation.file:
         prose(console, 4, f"file:     {violation.file} @ {violation.offset}")

@@ -13,6 +13,7 @@ from ...store.world import World
 from ..judging.evidence import tried
 from ..judging.judge import Judge
 from ..judging.recovered import read_store
+from ..judging.told import place_of
 from ..machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of
 from ..plan import Plan
 from .client_ledger import ClientLedger
@@ -118,6 +119,7 @@ class BrokerNode:
                 "load",
                 "",
                 "",
+                detail=f"raised in {place_of(error)}",
             )
         return broker
 

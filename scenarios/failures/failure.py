@@ -6,7 +6,7 @@ scenario    its name; claim: its sentence; seed; mutant: its id or null
 plan        what the seed drew (scenarios.plan), the operations that lives end in by name
 digest      of the run; a replay by the same code gives the same
 violations  what broke, the first first
-story       the last things that happened before it
+story       what happened before it, as far as it concerns that, in ten lines
 schedule    where tasks did not just run until they blocked, one line each (sim.schedule)
 decisions   every draw that was not 0: stream -> [[label, nth, options, value], ...] (sim.choices)
 shrunk      null, or a smaller run with the same breach: plan to decisions as above, and its size
@@ -150,6 +150,8 @@ _BREACH: dict[str, tuple[type, ...]] = {
 _SIZE: dict[str, tuple[type, ...]] = {field.name: (int,) for field in fields(Size)}
 _DECISION = ((str,), (int,), (int,), (int,))
 _VIOLATION = {field.name: int if field.name == "offset" else str for field in fields(Violation)}
+_YOUNGER = {"detail"}
+"""Fields that what was stored before them has not."""
 
 
 def _check_kinds(place: str, document: dict[str, Any], expected: dict[str, tuple[type, ...]]) -> None:
@@ -165,10 +167,10 @@ def _check_violations(place: str, violations: list[Any]) -> None:
         raise FailureFileError(f"{place}violations: expected at least one, found none")
     for number, violation in enumerate(violations):
         where = f"{place}violations.{number}"
-        if not isinstance(violation, dict) or violation.keys() != _VIOLATION.keys():
+        if not isinstance(violation, dict) or violation.keys() | _YOUNGER != _VIOLATION.keys():
             raise _wrong(where, f"the fields {', '.join(_VIOLATION)}", violation)
         for name, kind in _VIOLATION.items():
-            if type(violation[name]) is not kind:
+            if type(violation.get(name, "")) is not kind and (name in violation or name not in _YOUNGER):
                 raise _wrong(f"{where}.{name}", kind.__name__, violation[name])
 
 

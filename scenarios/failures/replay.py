@@ -9,18 +9,16 @@ from ...sim.errors import ReplayDivergedError
 from ...sim.policies.labelling import Labelling
 from ...sim.policies.replay import Replay
 from ...sim.schedule import Switch
-from ...sim.trace import Trace, TraceEvent
+from ...sim.trace import Trace
 from ..crash_points import CrashPoints
 from ..garbage import garbage_kept
 from ..judging.ledger import Ledger
-from ..machine import ROOT
 from ..outcome import Outcome
 from ..plan import Plan
 from ..runs import run_of
 from .breach import Breach, Record, Size
+from .story import story_of
 
-STORY_EVENTS = 30
-_UNTOLD = ("switch", "start", "end")
 _DAMAGED_PAGES = ("page lost", "page at a middle moment", "torn page")
 _PAGE = re.compile(r"page .*#\d+")
 """How labels of decisions about a page at a power cut begin."""
@@ -101,32 +99,23 @@ def breach_of_seed(plan: Plan, decisions: list[Decision], outcome: Outcome) -> B
     Raises ReplayDivergedError if the run cannot be repeated.
     """
     mine = [decision for decision in decisions if decision.stream not in ("plan", "schedule")]
-    trace, names = Trace(), CrashPoints(naming=True)
+    trace, names, ledger = Trace(), CrashPoints(naming=True), Ledger()
     choices, schedule = Choices.replaying(mine), Labelling(outcome.schedule)
-    again = run_of(plan, choices, schedule, trace, crash_points=names).execute()
+    again = run_of(plan, choices, schedule, trace, crash_points=names, ledger=ledger).execute()
     if again.digest != outcome.digest or schedule.left or choices.unmet():
         raise ReplayDivergedError("run", 0, outcome.digest, again.digest)
     record = Record(tuple(mine), tuple(schedule.labelled), names.named(plan))
     size = Replayed(record, outcome).size
-    return Breach(record, outcome.digest, outcome.violations, story_of(trace), size, outcome.steps)
+    story = story_of(trace, outcome.violations, ledger)
+    return Breach(record, outcome.digest, outcome.violations, story, size, outcome.steps)
 
 
 def breach_of(record: Record) -> Breach:
     """Return what a record leads to, twice alike and whole. Raises ReplayDivergedError if it does not."""
-    first, trace = replay(record), Trace()
-    second = replay(record, trace)
+    first, trace, ledger = replay(record), Trace(), Ledger()
+    second = replay(record, trace, ledger=ledger)
     outcome = second.outcome
     if first.gone or not outcome.violations or first.outcome != outcome:
         raise ReplayDivergedError("run", 0, first.outcome.digest, outcome.digest)
-    return Breach(record, outcome.digest, outcome.violations, story_of(trace), second.size, outcome.steps)
-
-
-def story_of(trace: Trace) -> list[str]:
-    """Return the last things that happened: when, who, what."""
-    told = [_told(event) for event in trace if event.kind not in _UNTOLD]
-    return told[-STORY_EVENTS:]
-
-
-def _told(event: TraceEvent) -> str:
-    what = event.text.replace(f"{ROOT}/", "")
-    return f"{event.now_ns / 1e6:9.3f} ms  {event.task}: {event.kind} {what}"
+    story = story_of(trace, outcome.violations, ledger)
+    return Breach(record, outcome.digest, outcome.violations, story, second.size, outcome.steps)

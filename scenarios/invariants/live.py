@@ -135,13 +135,13 @@ def _count_overtaking(put: PutEntry, puts: Sequence[PutEntry]) -> int:
     return count
 
 
-def late_delivery(behind: str) -> Sequence[Violation]:
-    """Return delayed messages that are not delivered in a world where nothing is broken."""
+def late_delivery(behind: str, detail: str = "") -> Sequence[Violation]:
+    """Return delayed messages that are not delivered in a world where nothing is broken; detail: what is known."""
     summary = "delayed messages are not delivered"
-    return (Violation("LIVE", summary, "", -1, "delivery", "all that is due", behind),)
+    return (Violation("LIVE", summary, "", -1, "delivery", "all that is due", behind, detail),)
 
 
-def late_progress(file: str) -> Sequence[Violation]:
-    """Return a file that does not get the progress it is there for."""
+def late_progress(file: str, detail: str = "") -> Sequence[Violation]:
+    """Return a file that does not get the progress it is there for; detail: what is known of it."""
     summary = "progress is not persisted"
-    return (Violation("LIVE", summary, file, 0, "progress", "durable within an interval", "older"),)
+    return (Violation("LIVE", summary, file, 0, "progress", "durable within an interval", "older", detail),)

@@ -1,5 +1,6 @@
 """What a checker gets to see, and what it says."""
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ class Violation:
     field: str = ""
     expected: str = ""
     found: str = ""
+    detail: str = dataclasses.field(default="", compare=False)
+    """Lines for who reads it: what services know of their trouble, where in the store an error arose."""
 
     def __str__(self) -> str:
         """Return one line."""

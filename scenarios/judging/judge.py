@@ -23,6 +23,7 @@ from .ledger import Ledger
 from .promised import PROMISED, Promise
 from .reader import Known
 from .recovered import RecoveredStore, read_store
+from .told import place_of, services_told
 
 _NOWHERE = 1 << 63
 _OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
@@ -69,10 +70,12 @@ class Judge:
             self._note(*found)
             raise BrokenPromise(str(found[0]))
 
-    def broken(self, invariant: str, summary: str, field: str, expected: str, found: str) -> NoReturn:
+    def broken(
+        self, invariant: str, summary: str, field: str, expected: str, found: str, *, detail: str = ""
+    ) -> NoReturn:
         """End the run with one violation that has no place in a file; on a disk where it is none, just end it."""
         if self.is_promised(invariant):
-            self._note(Violation(invariant, summary, "", -1, field, expected, found))
+            self._note(Violation(invariant, summary, "", -1, field, expected, found, detail))
         raise BrokenPromise(summary)
 
     def _note(self, *violations: Violation) -> None:
@@ -92,9 +95,9 @@ class Judge:
         except TaskFailedError as failed:
             cause = failed.__cause__
             if not isinstance(cause, BrokenPromise):
-                self._note(
-                    Violation("LIVE", f"{failed.task} died: {type(cause).__name__}: {cause}", field="task")
-                )
+                summary = f"{failed.task} died: {type(cause).__name__}: {cause}"
+                place = "" if cause is None else place_of(cause)
+                self._note(Violation("LIVE", summary, field="task", detail=place and f"raised in {place}"))
             raise BrokenPromise from failed
         except LivenessError as stuck:
             self._note(Violation("LIVE", str(stuck), field="progress"))
@@ -162,7 +165,14 @@ class Judge:
                 if excuses.errors(disk) or excuses.wants_of_space(disk):
                     return  # it is tried again and again, and nothing is promised of when that will do
                 behind = f"{store.dispatch.behind_bytes} bytes"
-                self.broken("LIVE", "dispatch does not catch up", "behind", "0 bytes", behind)
+                self.broken(
+                    "LIVE",
+                    "dispatch does not catch up",
+                    "behind",
+                    "0 bytes",
+                    behind,
+                    detail=services_told(store, "dispatch"),
+                )
             store.world.tasks.sleep(5)
             if not self._plan.delay_chance:  # else the store itself goes on putting
                 end = store.dispatch.readable_limit()
@@ -177,7 +187,8 @@ class Judge:
         while store.log.max_offset < end and not excuses.errors(disk):
             if self._kernel.now_ns > deadline_ns:
                 behind = f"{end - store.log.max_offset} bytes"
-                self.broken("LIVE", "puts are not committed", "behind", "0 bytes", behind)
+                detail = services_told(store, "commit-real-time")
+                self.broken("LIVE", "puts are not committed", "behind", "0 bytes", behind, detail=detail)
             store.world.tasks.sleep(5)
 
     def flushing(self, store: MessageStore) -> None:
@@ -187,7 +198,11 @@ class Judge:
         while store.log.flushed_where.get() < end:
             if self._kernel.now_ns > deadline_ns:
                 behind = f"{end - store.log.flushed_where.get()} bytes"
-                self.broken("LIVE", "what was put does not become durable", "behind", "0 bytes", behind)
+                summary, detail = (
+                    "what was put does not become durable",
+                    services_told(store, store.flush.name),
+                )
+                self.broken("LIVE", summary, "behind", "0 bytes", behind, detail=detail)
             store.world.tasks.sleep(50)
 
     def cleaning(self, store: MessageStore, disk: Disk, number: int) -> None:
@@ -225,7 +240,8 @@ class Judge:
             had_room = has_room and self._plan.heals  # but for what has none now and then
             is_short = disk.fired["failed extend"] if had_room else excuses.wants_of_space(disk)
             if not excuses.errors(disk) and not is_short:
-                self.broken("LIVE", "a stop without a fault was not clean", "exit", "clean", "unclean")
+                summary, detail = "a stop without a fault was not clean", services_told(store)
+                self.broken("LIVE", summary, "exit", "clean", "unclean", detail=detail)
             self._kernel.kill(machine)  # what an unclean stop leaves is judged as what a crash leaves
             raise MachineDied(machine.name)
         self.claims(store, disk)

@@ -12,6 +12,7 @@ from ..machine import CONFIG
 from . import excuses
 from .evidence import Violation, tried
 from .judge import BrokenPromise, Judge
+from .told import place_of
 
 
 def load(
@@ -44,6 +45,7 @@ def load(
             "load",
             "",
             "",
+            detail=f"raised in {place_of(error)}",
         )
     if store.log.segments:
         tried("START")

@@ -20,6 +20,7 @@ from ..users.delayed_traffic import DELAYS_MS
 from .evidence import Violation
 from .ledger import Group, Ledger
 from .side_versions import Versions, WatchedSideFile
+from .told import error_told, services_told
 
 _POLL_MS = 100
 
@@ -117,7 +118,7 @@ class Progress:
             limit_ms = max(DELAYS_MS.values()) + live.DISPATCH_MS_MAX
             while undelivered := _undelivered(store):
                 if limit_ms <= 0:
-                    yield from live.late_delivery(undelivered)
+                    yield from live.late_delivery(undelivered, services_told(store, store.schedule.name))
                     return
                 limit_ms -= _POLL_MS
                 store.world.tasks.sleep(_POLL_MS)
@@ -125,10 +126,17 @@ class Progress:
         limit_ms += max(DELAY_OFFSET_INTERVAL_MS, CONSUMER_OFFSET_INTERVAL_MS) + live.DISPATCH_MS_MAX
         while unpersisted := self._unpersisted(store):
             if limit_ms <= 0:
-                yield from live.late_progress(unpersisted)
+                yield from live.late_progress(unpersisted, self._told(store))
                 return
             limit_ms -= _POLL_MS
             store.world.tasks.sleep(_POLL_MS)
+
+    def _told(self, store: MessageStore) -> str:
+        """Return what is known of why progress is late."""
+        lines = services_told(store, store.schedule.name)
+        if self.manager is not None and self.manager.last_error is not None:
+            lines += f"\nconsumer offsets: last error: {error_told(self.manager.last_error)}"
+        return lines
 
     def _unpersisted(self, store: MessageStore) -> str:
         """Return the file that does not have all progress, empty if there is none."""

@@ -25,6 +25,7 @@ from ..judging import promises
 from ..judging.ends import note_crash
 from ..judging.judge import BrokenPromise, Judge
 from ..judging.ledger import Ledger, PutEntry
+from ..judging.told import place_of
 from ..machine import config_of, world_of
 from ..plan import MOMENTS, Plan
 from ..realities import REALITIES
@@ -232,7 +233,7 @@ class StoreSession:
             store.load()
         except Exception as error:
             text = f"the store cannot be opened: {type(error).__name__}: {error}"
-            self._judge.broken("START", text, "load", "", "")
+            self._judge.broken("START", text, "load", "", "", detail=f"raised in {place_of(error)}")
         self._store = store
         self._judge.recovery(store, disk)
         self._traffic = Traffic(

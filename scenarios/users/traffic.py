@@ -1,6 +1,7 @@
 """The users of a store: producers that put and note what they were told, and all others beside them."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 from ...faults.disk import Disk
@@ -18,6 +19,7 @@ from ..invariants import iso, live, status
 from ..judging.evidence import Violation
 from ..judging.given import PLAIN, Given
 from ..judging.ledger import Ledger, PutEntry
+from ..judging.told import services_told
 from ..plan import Plan
 from . import delayed_traffic, headers, key_traffic, light_traffic, operators, transaction_traffic
 from .consuming import Consumer
@@ -323,7 +325,8 @@ class Traffic:
             self._report(self.on_answer(first, result))
         late = live.check_answer(self._answer_ms_max, first, self._ledger.puts, self._overtaken_ms_max)
         if late:
-            self._report(late)
+            detail = services_told(self._store, self._store.flush.name)
+            self._report([replace(each, detail=detail) for each in late])
         if self._stop is not None and self._stop.ended_ns is not None:
             self._report(live.check_left_over(self._plan, first, self._stop.ended_ns))
 
