@@ -19,7 +19,7 @@ _RANGE = re.compile(r"(.*) \[(\d+), (\d+)\)")
 """How writes tell what they wrote: path, first byte, and the one behind the last."""
 _NAME = re.compile(r"\bm\d+\.(\d+)\.\d+(?:\.\d+)?\b")
 """How messages are called: life, producer, number, and number in a batch."""
-_PATH = re.compile(rf"{ROOT}/[^\s:,()]+")
+_PATH = re.compile(rf"{ROOT}/[^\s:,()']+")
 _LOG = f"{ROOT}/commitlog"
 _BYTES, _FILE, _TASK, _OTHER = 3, 2, 1, 0
 _TASK_OF = (
@@ -57,6 +57,8 @@ class Concern:
             return _BYTES
         if any(path == known or path.startswith(f"{known}/") for known in self.paths):
             return _FILE
+        if any(known.rpartition("/")[0] == path for known in self.paths):
+            return _TASK  # a name in its directory may be a file's
         return _TASK if event.task.rpartition("/")[2] in self.tasks else _OTHER
 
     def _covers(self, span: tuple[str, int, int], path: str, start: int, stop: int) -> bool:
@@ -75,7 +77,12 @@ def concern_of(violations: Sequence[Violation], ledger: Ledger | None) -> Concer
     for violation in violations[:1]:
         _add_place(concern, violation)
         text = f"{violation.summary} {violation.expected} {violation.found}"
-        concern.paths |= set(_PATH.findall(violation.summary))  # where errors name their files
+        concern.paths |= set(
+            _PATH.findall(violation.summary + violation.detail)
+        )  # where errors name their files
+        concern.tasks |= {
+            line.partition(":")[0] for line in violation.detail.splitlines() if "last error" in line
+        }
         for match in _NAME.finditer(text):
             name, producer = match[0], match[1]
             put = None if ledger is None else ledger.by_name.get(name)
@@ -90,6 +97,19 @@ def concern_of(violations: Sequence[Violation], ledger: Ledger | None) -> Concer
     concern.names += sorted(path.removeprefix(f"{ROOT}/") for path in concern.paths)
     concern.names += sorted(concern.tasks)
     return concern
+
+
+def _add_files(concern: Concern, events: Iterable[TraceEvent]) -> None:
+    """Add the files that hold the ranges of directories: of those that events are about, the last that begins there."""
+    begins: dict[str, set[int]] = {}
+    for event in events:
+        directory, _, base = _place(event.text)[0].rpartition("/")
+        if base.isdecimal():
+            begins.setdefault(directory, set()).add(int(base))
+    for directory, first, _ in concern.ranges:
+        bases = [base for base in begins.get(directory, ()) if base <= first]
+        if bases:
+            concern.paths.add(f"{directory}/{max(bases):020}")
 
 
 def _add_place(concern: Concern, violation: Violation) -> None:
@@ -124,17 +144,23 @@ def story_of(
     events: Iterable[TraceEvent], violations: Sequence[Violation], ledger: Ledger | None = None
 ) -> list[str]:
     """Return at most STORY_LINES lines, oldest first: what concerns violations, and how much else there was."""
-    told = [
-        event for event in events if event.kind not in _UNTOLD and (event.kind != "end" or ": " in event.text)
-    ]
+    told = [event for event in events if not _is_untold(event)]
     if len(told) <= STORY_LINES:
         return [_line(event) for event in told]
     concern = concern_of(violations, ledger)
+    _add_files(concern, told)
     weighed = sorted(((concern.weight(event), number) for number, event in enumerate(told)), reverse=True)
     chosen = sorted(number for _, number in weighed[: STORY_LINES - 1])
     about = f", these concern {', '.join(concern.names[:4])}" if concern.names else ""
     left_out = f"{len(told) - len(chosen):,} of {len(told):,} events are left out{about}"
     return [left_out, *(_line(told[number]) for number in chosen)]
+
+
+def _is_untold(event: TraceEvent) -> bool:
+    """Return whether an event says nothing: a task ends when its work does, or because the judge has ended it."""
+    if event.kind == "end":
+        return ": " not in event.text or ": BrokenPromise(" in event.text
+    return event.kind in _UNTOLD
 
 
 def _line(event: TraceEvent) -> str:
