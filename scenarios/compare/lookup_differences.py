@@ -73,7 +73,7 @@ def differences_of_times(opened: Opened) -> Iterator[Difference]:
             stored_ms = ours.records[offset].store_timestamp if offset in ours.records else -1
             is_edge = offset in here_found and begin_ms <= stored_ms < begin_ms + 1_000
             place = f"look-up {topic} {key_name} from {begin_ms} to {end_ms}: {offset}"
-            is_first = offset in here_found and offset in _first_of_index_files(opened)
+            is_first = offset in here_found and _may_begin_an_index_file(opened, offset)
             why = INDEX_SECONDS if is_edge or is_first else None
             yield Difference(place, str(offset in here_found), str(offset in there_found), why)
 
@@ -125,12 +125,16 @@ def _indexed(opened: Opened) -> set[int]:
     return found
 
 
-def _first_of_index_files(opened: Opened) -> set[int]:
-    """Return the log offsets that index files begin with: such an entry's seconds count from the file before."""
-    headers = (
+def _may_begin_an_index_file(opened: Opened, offset: int) -> bool:
+    """Return whether a record is the first of an index file: such an entry's seconds count from the file before.
+
+    It is by a header's word, or may be where the real store's recovery has made files of its own.
+    """
+    headers = [
         content[:INDEX_HEADER_BYTES] for path, content in opened.files.items() if path.startswith("index/")
-    )
-    return {int.from_bytes(header[16:24]) for header in headers}
+    ]
+    is_first = offset in {int.from_bytes(header[16:24]) for header in headers}
+    return is_first or ("abort" in opened.files and offset >= recovery_start(opened))
 
 
 def recovery_start(opened: Opened) -> int:
