@@ -1,7 +1,7 @@
 """From a store time to a queue offset: RocketMQ's getOffsetInQueueByTime, to the letter.
 
 It is the *nearest* message, not the first at or after the time, and the segment is picked by the file's mtime. An entry
-without a record, which ends RocketMQ's search at 0, is passed over.
+without a record, which ends RocketMQ's search at 0, is passed over, and so is a file that holds none yet.
 """
 
 from .commit_log import CommitLog
@@ -63,9 +63,10 @@ def _stored_ms(commit_log: CommitLog, segment: Segment, at: int, log_min: int, l
 
 
 def _segment_by_time(files: Files, queue: ConsumeQueue, timestamp_ms: int) -> Segment | None:
-    """Return the first segment changed at or after a time, or the last one."""
-    for segment in queue.queue.segments:
+    """Return the first segment changed at or after a time, or the last one; one without an entry says nothing."""
+    segments = [segment for segment in queue.queue.segments if segment.wrote.get()]
+    for segment in segments:
         status = files.status(segment.file.path)
         if status is not None and status.mtime_ms >= timestamp_ms:
             return segment
-    return queue.queue.last()
+    return segments[-1] if segments else None

@@ -1,7 +1,7 @@
 """Directories to compare: what stores of ours left in simulated crashes, and what the real one left in real kills."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from .real_store import RealStore, RealStoreDied, RealStoreFailed, moved, settin
 from .workload import Workload, workload_of
 
 WRITTEN_HERE, WRITTEN_THERE = "ours", "real"
+_ENTRY_BYTES = 20
 KILLED_TOGETHER = 8
 """Stores that live in one process of the real store when it is killed."""
 
@@ -83,37 +84,75 @@ def cases_written_there(
 ) -> Iterator[Case]:
     """Have the real store write directories: those to be killed in a process that is killed, the others in `real`."""
     workloads = [workload_of(seed) for seed in seeds]
+    answers: dict[int, list[dict[str, Any]]] = {}
+    for workload in workloads:
+        directory = work / f"real-{workload.seed}"
+        directory.mkdir()
+        if workload.before:
+            answers[workload.seed] = _put_all(real, workload, workload.before, directory, stop=True)
+            leave_empty_queue_files(directory, workload.config.mapped_file_size_consume_queue)
     clean = [workload for workload in workloads if not workload.is_killed]
     with ThreadPoolExecutor(max(1, len(clean))) as pool:
-        stopped = [pool.submit(_write, real, workload, work) for workload in clean]
+        stopped = [pool.submit(_write, real, workload, work, answers) for workload in clean]
         killed = [workload for workload in workloads if workload.is_killed]
         for first in range(0, len(killed), KILLED_TOGETHER):
-            yield from _killed(killed[first : first + KILLED_TOGETHER], files, work)
+            yield from _killed(killed[first : first + KILLED_TOGETHER], files, work, answers)
         for one in stopped:
             yield one.result()
 
 
-def _killed(workloads: Sequence[Workload], files: JavaProgram, work: Path) -> Iterator[Case]:
+def leave_empty_queue_files(root: Path, file_bytes: int) -> None:
+    """Leave a store as a crash does behind the allocation of queue files: each that is full has an empty one behind it.
+
+    The real store takes the first entry of such a file for a real one when it is started again, and skips a number.
+    """
+    for queue in sorted(root.glob("consumequeue/*/*")):
+        last = max(queue.iterdir(), key=lambda file: file.name)
+        if any(last.read_bytes()[-_ENTRY_BYTES:]):
+            (queue / f"{int(last.name) + file_bytes:020d}").write_bytes(bytes(file_bytes))
+    (root / "abort").touch()
+
+
+def _killed(
+    workloads: Sequence[Workload], files: JavaProgram, work: Path, answers: Mapping[int, list[dict[str, Any]]]
+) -> Iterator[Case]:
     """Let stores live in one process until the longest of their lives is over, and kill it."""
     home = work / f"killed-{workloads[0].seed}"
     home.mkdir()
     with RealStore(files, home, stores=len(workloads)) as victim, ThreadPoolExecutor(len(workloads)) as pool:
-        written = [pool.submit(_write, victim, workload, work) for workload in workloads]
+        written = [pool.submit(_write, victim, workload, work, answers) for workload in workloads]
         sleep(max(workload.life_ms for workload in workloads) / 1_000)
         victim.kill()
         yield from [one.result() for one in written]
 
 
-def _write(real: RealStore, workload: Workload, work: Path) -> Case:
+def _write(
+    real: RealStore, workload: Workload, work: Path, before: Mapping[int, list[dict[str, Any]]]
+) -> Case:
     directory = work / f"real-{workload.seed}"
-    directory.mkdir()
+    answers = _put_all(real, workload, workload.producers, directory, stop=not workload.is_killed)
+    kind = PROCESS_KILL if workload.is_killed else CLEAN_STOP
+    config = moved(workload.config, directory)
+    answers = before.get(workload.seed, []) + answers
+    return Case(WRITTEN_THERE, workload.seed, kind, "", "", directory, config, answers)
+
+
+def _put_all(
+    real: RealStore,
+    workload: Workload,
+    producers: Sequence[Sequence[dict[str, Any]]],
+    directory: Path,
+    *,
+    stop: bool,
+) -> list[dict[str, Any]]:
+    """Have the real store open a directory and put; return its answers, those before a kill if it may be killed."""
     config = moved(workload.config, directory)
     command = {
         "do": "write",
         "root": str(directory),
         "config": settings_of(config) | {"flushDiskType": workload.config.flush_disk_type.value},
-        "producers": workload.producers,
-        "stop": not workload.is_killed,
+        "producers": producers,
+        "stop": stop,
     }
     answers: list[dict[str, Any]] = []
     try:
@@ -122,10 +161,9 @@ def _write(real: RealStore, workload: Workload, work: Path) -> Case:
                 raise RealStoreFailed(f"seed {workload.seed}: the real store cannot write: {answer}")
             answers.append(answer)
     except RealStoreDied:
-        if not workload.is_killed:
+        if stop:
             raise
-    kind = PROCESS_KILL if workload.is_killed else CLEAN_STOP
-    return Case(WRITTEN_THERE, workload.seed, kind, "", "", directory, config, answers)
+    return answers
 
 
 def compare(case: Case, real: RealStore) -> Compared:

@@ -53,7 +53,8 @@ def _why_found(opened: Opened, topic: str, key: str, offset: int, here: int, the
         return INDEX_HASH_ONLY
     if not equal:
         return INDEX_STALE
-    return INDEX_TWICE if "abort" in opened.files or offset >= _dispatched_from(opened) else None
+    was_twice = _indexed(opened)[offset] > len(keys_of(record))  # by an earlier start of the real store
+    return INDEX_TWICE if was_twice or "abort" in opened.files or offset >= _dispatched_from(opened) else None
 
 
 def differences_of_times(opened: Opened) -> Iterator[Difference]:
@@ -112,16 +113,16 @@ def _why_not_found(opened: Opened, offset: int) -> Deviation | None:
     return INDEX_NAME_TAKEN if entries >= opened.config.max_index_num else None
 
 
-def _indexed(opened: Opened) -> set[int]:
-    """Return the log offsets that index files had entries for before anybody opened the directory."""
+def _indexed(opened: Opened) -> Counter[int]:
+    """Return how many entries index files had for each log offset before anybody opened the directory."""
     first = entries_at(opened.config.max_hash_slot_num) + INDEX_ENTRY_BYTES  # entry 0 is never used
-    found = set()
+    found: Counter[int] = Counter()
     for path, content in opened.files.items():
         if path.startswith("index/"):
             whole = content[first:]
-            found |= {
+            found.update(
                 int.from_bytes(whole[at + 4 : at + 12]) for at in range(0, len(whole), INDEX_ENTRY_BYTES)
-            }
+            )
     return found
 
 

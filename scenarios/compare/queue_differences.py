@@ -34,10 +34,19 @@ def differences_of_queue(opened: Opened, key: QueueKey) -> Iterator[Difference]:
         here, there = ours.entry(queue_offset), real.entry(queue_offset)
         if here != there:
             differ = True
-            why = _why_entry(opened, key, here, there, is_behind=queue_offset >= real.max_offset)
+            is_behind = queue_offset >= real.max_offset
+            kept = here
+            if is_behind and here == BLANK:  # a blank goes with what it is in front of
+                kept = next((one for one in _behind(ours, queue_offset, end) if one != BLANK), here)
+            why = _why_entry(opened, key, kept, there, is_behind=is_behind)
             yield Difference(f"{name} {queue_offset}", str(here), str(there), why)
     if not differ and ours.pulled != real.pulled:
         yield Difference(f"{name} pulled", str(ours.pulled), str(real.pulled), None)
+
+
+def _behind(queue: SeenQueue, queue_offset: int, end: int) -> Iterator[Entry | None]:
+    """Yield the entries of a queue behind an index."""
+    return (queue.entry(number) for number in range(queue_offset + 1, end))
 
 
 def _why_entry(

@@ -1,6 +1,6 @@
 """What the real store is asked to store: settings and puts of several producers, drawn by seed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...sim.choices import Choices, Stream
@@ -10,6 +10,7 @@ _TOPICS = ("TA", "TB", "topic-三")
 _TAGS = ("", "TagA", "TagB", "polygenelubricants", "标签")
 _KEYS = ("k0", "k1", "Aa", "BB", "键", "a-long-key-that-nobody-shares")
 _HOSTS = ("127.0.0.1", "127.0.0.1", "2001:db8::7")
+_RESTART_CHANCE = 0.4
 _PREPARED, _COMMIT, _ROLLBACK = 4, 8, 12
 _HALF_TOPIC, _OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 
@@ -26,6 +27,8 @@ class Workload:
     """Whether it ends in SIGKILL rather than a clean stop."""
     life_ms: int
     """How long after its beginning it is killed."""
+    before: list[list[dict[str, Any]]] = field(default_factory=list)
+    """What was put in a life before, after which queues have an allocated, empty file; without any there was none."""
 
 
 def workload_of(seed: int) -> Workload:
@@ -57,7 +60,13 @@ def workload_of(seed: int) -> Workload:
         ]
         for producer in range(stream.pick((1, 2, 4), "producers"))
     ]
-    return Workload(seed, config, producers, seed % 3 != 0, 20 + stream.below(1_500, "life ms"))
+    life_ms = 20 + stream.below(1_500, "life ms")
+    before: list[list[dict[str, Any]]] = []
+    if stream.chance(_RESTART_CHANCE, "restart"):
+        before = [
+            [_put(stream, f"before.{number}", 0) for number in range(10 + stream.below(60, "count before"))]
+        ]
+    return Workload(seed, config, producers, seed % 3 != 0, life_ms, before)
 
 
 def _put(stream: Stream, name: str, pause_ms_max: int) -> dict[str, Any]:

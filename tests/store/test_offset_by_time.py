@@ -61,6 +61,20 @@ def test_messages_that_left_the_log_are_not_the_answer(timed: Make) -> None:
     timed(check)
 
 
+def test_a_file_without_an_entry_is_not_looked_into(timed: Make) -> None:
+    def check(store: MessageStore, first_ms: int) -> None:
+        queue = store.queues.find("T", 0)
+        assert queue is not None
+        for number in range(5):
+            queue.append_entries(queue.entries_from(24)[:ENTRY_BYTES].tobytes())  # the third file is full
+            assert queue.max_offset == 26 + number
+        queue._create(queue.queue.max_offset)
+        assert queue.queue.segments[-1].wrote.get() == 0
+        assert store.get_offset_in_queue_by_time("T", 0, first_ms + 99_000) in range(24, 30)
+
+    timed(check)
+
+
 def test_an_entry_without_a_record_is_passed_over(timed: Make) -> None:
     def check(store: MessageStore, first_ms: int) -> None:
         queue = store.queues.find("T", 0)

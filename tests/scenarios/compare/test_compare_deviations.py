@@ -132,6 +132,18 @@ def test_a_blank_behind_the_last_entry_of_our_queue_is_a_fault_of_ours() -> None
     assert faults(seen(0, queues={("T", 0): SeenQueue(0, 1, [BLANK], [])})) == []
 
 
+def test_a_blank_that_the_real_store_lacks_goes_with_the_entry_behind_it() -> None:
+    ours = seen(4, lookups={})
+    del ours.records[100]
+    ours.records[300] = ours.records[300]._replace(topic="A", queue_offset=0)
+    ahead = SeenQueue(0, 1, [entry(3)], [300])
+    ours.queues[("T", 0)] = SeenQueue(0, 3, [entry(0), BLANK, entry(2)], [0, 200])
+    ours.queues[("A", 0)] = ahead
+
+    assert names(ours, replace(ours, queues={**queue_of(entry(0)), ("A", 0): ahead})) == {"queue-tail-lost"}
+    assert "nothing" in names(ours, replace(ours, queues=queue_of(entry(0))))
+
+
 def test_what_the_real_store_lacks_is_lost_only_if_our_entry_leads_to_a_record() -> None:
     records = {number * 100: record(number) for number in (1, 2)}
     ours = seen(3, records=records, lookups={})
