@@ -5,10 +5,8 @@ time may lag behind the truth and must never lead it. It is moved only after the
 """
 
 from .formats.checkpoint import CHECKPOINT_FILE_BYTES, CheckpointValues, decode_checkpoint, encode_checkpoint
+from .formats.checkpoint import SAFETY_MARGIN_MS as SAFETY_MARGIN_MS
 from .world import Files, MappedFile, World
-
-SAFETY_MARGIN_MS = 3_000
-"""Taken off the recovery time: records of one ms may be split by a sync, and clocks are not that good."""
 
 
 class StoreCheckpoint:

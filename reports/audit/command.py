@@ -1,9 +1,10 @@
 """The command that audits a store directory on Spark.
 
-JSON, version 1: `{"format": "tornlog-audit/1", "place", "records", "log_bytes", "entries", "index_entries",
+JSON, version 2: `{"format": "tornlog-audit/2", "place", "records", "log_bytes", "entries", "index_entries",
 "violations", "notes", "by_promise": {promise: violations}, "found": [{"promise", "file", "position", "field",
-"expected", "found", "is_explained"}], "seconds"}`. notes are what an unclean exit explains; found has as many rows as
---limit says, those of violations first; --out leaves all of them as Parquet.
+"expected", "found", "is_explained"}], "seconds"}`. Promises are those of `tornlog verify`; notes are what an unclean
+exit explains; records are whole ones. found has as many rows as --limit says, those of violations first and some of
+each promise; --out leaves all of them as Parquet.
 """
 
 from time import perf_counter
@@ -67,7 +68,7 @@ def audit(
             counts = _counts(found)
             rows = [row.asDict() for row in found.first(limit)]
     document = {
-        "format": "tornlog-audit/1",
+        "format": "tornlog-audit/2",
         "place": place,
         "records": found.records,
         "log_bytes": found.log_bytes,
@@ -100,12 +101,13 @@ def _tell(document: dict[str, Any]) -> None:
         f" {document['index_entries']:,} index entries: {document['violations']:,} violations,"
         f" {document['notes']:,} notes, {document['seconds']:.1f} s"
     )
-    if not document["found"]:
-        return
     for row in document["found"]:
         promise = f"({row['promise']})" if row["is_explained"] else row["promise"]
         where = f"{row['file'].removeprefix(document['place']).lstrip('/')} @ {row['position']}"
         text = f"{promise} {where}: {row['field']}: expected {row['expected']}, found {row['found']}"
         ERR.print(text, soft_wrap=True, markup=False, highlight=False)
+    more = document["violations"] + document["notes"] - len(document["found"])
+    if more:
+        ERR.print(f"and {more:,} more: --limit shows them, --out leaves all")
     if document["notes"]:
         ERR.print("(in brackets: what the unclean exit explains, and recovery mends)")

@@ -1,9 +1,10 @@
 """IDX: the index has an entry for each key of each record, in the log's order, and no other.
 
 One join, by where the record is and the key's hash, of how many there are on each side; links, slots and headers are
-seen to by the source. What leads to records that have expired is left alone. A store without index files promises none.
-After an unclean exit recovery keeps full files only: what is wrong with the last one, and keys behind those in front of
-it, are explained.
+seen to by the source. What leads to records that have expired is left alone. A store without a directory for it
+promises none, unless its checkpoint tells of one. After an unclean exit recovery keeps full files only, up to the first
+that is not or that is younger than the checkpoint's index time: what is wrong with the others, and keys behind those,
+are explained.
 """
 
 from functools import reduce
@@ -20,19 +21,22 @@ _TIME_DIFF_AT = 12
 
 def index(tables: AuditTables) -> DataFrame | None:
     """Return keys without their entries, entries without their keys, and what is wrong in files; None without any."""
-    files = tables.directory.index_files()
-    if not files:
+    layout = tables.layout
+    if not tables.directory.is_directory(f"{tables.directory.root}/index"):
         return None
-    last = files[-1].path
-    is_last = fn.lit(False) if tables.durable_ms is None else fn.col("file") == last
+    is_rebuilt = fn.lit(layout.unclean_exit) & ~fn.col("file").isin(sorted(layout.index.durable))
     every = tables.index_entries
     entries = every.where("number is not null").where(fn.col("physical_offset") >= tables.log_begin)
-    keys = tables.records.where("topic is not null").select(
-        "file",
-        "position",
-        "physical_offset",
-        "store_timestamp_ms",
-        fn.explode("key_hashes").alias("key_hash"),
+    keys = (
+        tables.records.where("topic is not null")
+        .where(fn.col("physical_offset") < tables.log_end)
+        .select(
+            "file",
+            "position",
+            "physical_offset",
+            "store_timestamp_ms",
+            fn.explode("key_hashes").alias("key_hash"),
+        )
     )
     wanted = keys.groupBy(*_KEY).agg(
         fn.count("*").alias("wanted"),
@@ -57,20 +61,19 @@ def index(tables: AuditTables) -> DataFrame | None:
     unordered = entries.withColumn("before", fn.lag("physical_offset").over(order)).where(
         "physical_offset < before"
     )
+    is_added = fn.lit(layout.unclean_exit) & (fn.col("physical_offset") >= layout.index.durable_end)
     found = [
-        damage_violations(every, "IDX", is_last),
-        violations(
-            missing, "IDX", "keys of the record", fn.col("wanted"), _count("seen"), _is_rebuilt(tables)
-        ),
-        violations(surplus, "IDX", "entries for a key", _count("wanted"), fn.col("seen"), is_last),
-        violations(untimely, "IDX", "timeDiff", fn.col("wanted"), fn.col("time_diff_s"), is_last),
+        damage_violations(every, "IDX", is_rebuilt),
+        violations(missing, "IDX", "keys of the record", fn.col("wanted"), _count("seen"), is_added),
+        violations(surplus, "IDX", "entries for a key", _count("wanted"), fn.col("seen"), is_rebuilt),
+        violations(untimely, "IDX", "timeDiff", fn.col("wanted"), fn.col("time_diff_s"), is_rebuilt),
         violations(
             unordered,
             "IDX",
             "phyOffset",
             fn.concat(fn.lit("from "), fn.col("before")),
             fn.col("physical_offset"),
-            is_last,
+            is_rebuilt,
         ),
     ]
     return reduce(DataFrame.unionByName, found)
@@ -78,8 +81,3 @@ def index(tables: AuditTables) -> DataFrame | None:
 
 def _count(name: str) -> Column:
     return fn.coalesce(fn.col(name), fn.lit(0))
-
-
-def _is_rebuilt(tables: AuditTables) -> Column:
-    """Return whether a record is so late that recovery puts its keys into the index again."""
-    return fn.lit(tables.durable_ms is not None)

@@ -1,6 +1,4 @@
-"""PREFIX and QOFF: the log is whole records from its first byte to its last, whose queue offsets count up."""
-
-from itertools import pairwise
+"""LOG and QOFF: the log is whole records from its first byte to its last, whose queue offsets count up."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
@@ -8,25 +6,12 @@ from pyspark.sql import functions as fn
 from .tables import AuditTables
 from .violations import damage_violations, violations
 
-_NOWHERE = -1
 
-
-def prefix(tables: AuditTables) -> DataFrame:
-    """Return missing segments, and what is damaged: behind the last whole record that is explained, as a torn tail."""
+def log(tables: AuditTables) -> DataFrame:
+    """Return what is damaged. Behind the last whole record an unclean exit explains it, as a torn tail."""
     base_offset = fn.substring("file", -20, 20).cast("bigint")  # a segment's name
-    behind = base_offset + fn.col("position") >= tables.log_end
-    return damage_violations(tables.records, "PREFIX", behind).unionByName(_gaps(tables))
-
-
-def _gaps(tables: AuditTables) -> DataFrame:
-    segments = tables.directory.segments()
-    gaps = [
-        (later.path, _NOWHERE, str(before.base_offset + before.size_bytes), str(later.base_offset))
-        for before, later in pairwise(segments)
-        if later.base_offset != before.base_offset + before.size_bytes
-    ]
-    rows = tables.spark.createDataFrame(gaps, "file string, position bigint, wanted string, seen string")
-    return violations(rows, "PREFIX", "name of the segment", fn.col("wanted"), fn.col("seen"))
+    is_tail = base_offset + fn.col("position") >= tables.log_end
+    return damage_violations(tables.records, "LOG", is_tail & fn.lit(tables.layout.unclean_exit))
 
 
 def qoff(tables: AuditTables) -> DataFrame:

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
 
-from ...store.errors import CorruptFileError
-from ...store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
 from ...store.formats.message import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ..source.directory import StoreDirectory
 from ..source.source_options import SourceOptions
+from .layout import Layout
 
 _RECORD_COLUMNS = (
     "file,position,physical_offset,size,topic,queue_id,queue_offset,sys_flag,store_timestamp_ms,tags_code,key_hashes,"
@@ -57,7 +56,7 @@ class AuditTables:
         light = own.select("*", fn.explode("light_places").alias("light")).where(
             fn.col("light.topic").isin(names)
         )
-        facts = ["file", "position", "physical_offset", "size", "store_timestamp_ms", "tags_code"]
+        facts = ["file", "position", "physical_offset", "size", "store_timestamp_ms", "tags_code", "damage"]
         place = ["topic", "queue_id", "queue_offset"]
         return own.select(*place, *facts).unionByName(
             light.select(*[fn.col(f"light.{name}").alias(name) for name in place], *facts)
@@ -70,8 +69,18 @@ class AuditTables:
 
     @cached_property
     def index_entries(self) -> DataFrame:
-        """Return the entries of the index."""
-        return self.keep(self._table("index_entries"))
+        """Return the entries of those files of the index that have the right length."""
+        slots = self.layout.index.slots
+        told = {} if slots is None else {"hashSlots": str(slots)}
+        return self.keep(
+            self._table("index_entries", **told).where(fn.col("file").isin(self.layout.index.files))
+        )
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Return what names, lengths and headers tell."""
+        options = SourceOptions.of({**self.options, "path": self.place})
+        return Layout(self.directory, options.hash_slots, options.index_entries)
 
     @cached_property
     def log_begin(self) -> int:
@@ -80,26 +89,24 @@ class AuditTables:
         return segments[0].base_offset if segments else 0
 
     @cached_property
-    def log_end(self) -> int:
-        """Return the log offset behind the last whole record."""
-        (row,) = self.records.select(
-            fn.max(fn.col("physical_offset") + fn.col("size")).alias("end")
-        ).collect()
-        return self.log_begin if row.end is None else int(row.end)
+    def log(self) -> Row:
+        """Return facts of whole records: `records`, `log_bytes`, `end` behind the last, `last_ms`, its time."""
+        (row,) = (
+            self.records.where("damage is null")
+            .selectExpr(
+                "count(*) as records",
+                "coalesce(sum(size), 0) as log_bytes",
+                f"coalesce(max(physical_offset + size), {self.log_begin}) as end",
+                "coalesce(max(store_timestamp_ms), 0) as last_ms",
+            )
+            .collect()
+        )
+        return row
 
-    @cached_property
-    def durable_ms(self) -> int | None:
-        """Return the store time from which on an unclean exit may have taken entries; None after a clean one."""
-        if self.directory.file("abort") is None:
-            return None
-        file = self.directory.file("checkpoint")
-        if file is None:
-            return 0
-        try:
-            times = decode_checkpoint(bytes(self.directory.content(file)[:CHECKPOINT_BYTES]), file=file.path)
-        except CorruptFileError:
-            return 0
-        return min(times.physic_msg_timestamp_ms, times.logics_msg_timestamp_ms)
+    @property
+    def log_end(self) -> int:
+        """Return the log offset behind the last whole record: one whose body is not what it was is none."""
+        return int(self.log.end)
 
     def _table(self, name: str, **more: str) -> DataFrame:
         reader = self.spark.read.format("rocketmq").options(table=name, **{**self.options, **more})

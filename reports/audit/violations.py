@@ -1,6 +1,6 @@
 """What an audit finds, one row each.
 
-promise          string   PREFIX, QOFF, CQ-COMPLETE, CQ-VALID or IDX
+promise          string   one of PROMISES
 file, position   string, bigint   where to look; position -1 for a file that is not there
 field            string   what is wrong
 expected, found  string
@@ -9,6 +9,13 @@ is_explained     boolean  whether an unclean exit explains it, so that recovery 
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
+
+PROMISES = ("LOG", "QOFF", "CQ-VALID", "CQ-COMPLETE", "IDX", "CKPT")
+"""What a directory promises, in the order of `tornlog verify`, whose codes these are."""
+SCHEMA = (
+    "promise string, file string, position bigint, field string, expected string, found string,"
+    " is_explained boolean"
+)
 
 
 def violations(
@@ -33,16 +40,13 @@ def violations(
 
 def damage_violations(rows: DataFrame, promise: str, is_explained: Column | None = None) -> DataFrame:
     """Return rows of the source that say what is damaged as violations."""
-    damage = fn.col("damage")
-    rest = fn.regexp_extract(damage, r"^[^:]+: expected (.*), found ", 1)
-    return violations(
-        rows.where(damage.isNotNull()),
-        promise,
-        fn.regexp_extract(damage, r"^([^:]+):", 1),
-        rest,
-        fn.regexp_extract(damage, r".*, found (.*)$", 1),
-        is_explained,
-    )
+    field, expected, found = (fn.col(f"damage.{name}") for name in ("field", "expected", "found"))
+    return violations(rows.where("damage is not null"), promise, field, expected, found, is_explained)
+
+
+def number_of(promise: Column) -> Column:
+    """Return where a promise is in `PROMISES`: what breaks an early one is often the cause of other breaches."""
+    return fn.array_position(fn.lit(list(PROMISES)), promise)
 
 
 def _text(value: str | Column) -> Column:

@@ -7,6 +7,7 @@ import pyarrow as pa
 from ...store.errors import CorruptFileError
 from ...store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
 from .conditions import Conditions
+from .damage import DAMAGE, Reason, damage_of
 from .directory import StoreDirectory, StoreFile
 from .source_options import SourceOptions
 
@@ -15,7 +16,7 @@ FIELDS = (
     pa.field("physic_msg_timestamp_ms", pa.int64()),
     pa.field("logics_msg_timestamp_ms", pa.int64()),
     pa.field("index_msg_timestamp_ms", pa.int64()),
-    pa.field("damage", pa.string()),
+    DAMAGE,
 )
 
 
@@ -41,5 +42,5 @@ class Checkpoint:
             raw = directory.content(partition)[:CHECKPOINT_BYTES]
             row |= decode_checkpoint(bytes(raw), file=partition.path)._asdict()
         except CorruptFileError as error:
-            row["damage"] = f"{error.field}: expected {error.expected}, found {error.found}"
+            row["damage"] = damage_of(Reason.of(error))
         yield pa.RecordBatch.from_pylist([{name: row.get(name) for name in self.schema.names}], self.schema)

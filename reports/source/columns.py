@@ -14,6 +14,7 @@ from ...store.formats.host import Host
 from ...store.formats.index_key import key_hashes, may_have_keys
 from ...store.formats.properties import decode_properties
 from ...store.formats.scan import ScannedRecord
+from .damage import DAMAGE, damage_array, damage_of
 from .records import Damage, Piece
 
 MESSAGE_FIELDS = (
@@ -36,7 +37,7 @@ MESSAGE_FIELDS = (
     pa.field("properties", pa.map_(pa.string(), pa.string())),
     pa.field("body", pa.binary()),
     pa.field("is_proven", pa.bool_()),
-    pa.field("damage", pa.string()),
+    DAMAGE,
 )
 """Columns of a message, in order."""
 DERIVED_FIELDS = (
@@ -81,7 +82,7 @@ class MessageColumns:
 
     def damage(self, damage: Damage) -> pa.RecordBatch:
         """Return the one row of bytes that are no record."""
-        known = {"file": damage.segment.path, "position": damage.position, "damage": damage.reason}
+        known = {"file": damage.segment.path, "position": damage.position, "damage": damage_of(damage.reason)}
         return pa.RecordBatch.from_pylist(
             [{name: known.get(name) for name in self.schema.names}], self.schema
         )
@@ -100,7 +101,7 @@ class MessageColumns:
             "body": _bodies,
             "properties": _properties,
             "is_proven": lambda piece: pa.repeat(piece.is_proven, len(piece.records)),
-            "damage": lambda piece: pa.array([piece.damage] * len(piece.records), type_),
+            "damage": lambda piece: damage_array([piece.damage] * len(piece.records)),
             "tags_code": self._tags_codes,
             "key_hashes": _key_hashes,
             "light_places": lambda piece: pa.array([_light(record) for record in piece.records], type_),

@@ -28,6 +28,16 @@ class StoreFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """Whatever a directory has."""
+
+    path: str
+    name: str
+    size: int
+    is_directory: bool
+
+
+@dataclass(frozen=True, slots=True)
 class QueueFile:
     """A file of a consume queue."""
 
@@ -44,12 +54,12 @@ class StoreDirectory:
         self._system, self.root = open_place(place)
         self.root = self.root.rstrip("/")
         found = [open_place(one.strip())[1] for one in log_places.split(",") if one.strip()]
-        self._log_directories = found or [f"{self.root}/commitlog"]
+        self.log_directories = found or [f"{self.root}/commitlog"]
         self._is_local = isinstance(self._system, fs.LocalFileSystem)
 
     def segments(self) -> list[StoreFile]:
         """Return the segments of the log, by log offset."""
-        found = [file for directory in self._log_directories for file in self._numbered(directory)]
+        found = [file for directory in self.log_directories for file in self._numbered(directory)]
         return sorted(found, key=lambda file: file.base_offset)
 
     def queue_files(self) -> list[QueueFile]:
@@ -74,6 +84,25 @@ class StoreDirectory:
             ),
             key=lambda file: file.path,
         )
+
+    def listed(self, directory: str) -> list[Listed]:
+        """Return everything in a directory by name, whether it belongs there or not; nothing if there is none."""
+        return [
+            Listed(one.path, one.base_name, one.size or 0, one.type == fs.FileType.Directory)
+            for one in sorted(self._list(directory), key=lambda one: one.base_name)
+        ]
+
+    def is_directory(self, path: str) -> bool:
+        """Return whether there is a directory of that path."""
+        return bool(self._system.get_file_info(path).type == fs.FileType.Directory)
+
+    def is_zero(self, file: StoreFile) -> bool:
+        """Return whether a file is all zeros, if it has any byte."""
+        for at in range(0, file.size_bytes, WINDOW_BYTES):
+            view, origin = self.window(file, at)
+            if view[at - origin : at - origin + WINDOW_BYTES].tobytes().strip(b"\0"):
+                return False
+        return True
 
     @property
     def exists(self) -> bool:

@@ -8,7 +8,8 @@
     time_diff_s         int           as counted from begin_timestamp_ms
     previous            int           the entry before it in the same slot, 0 for none
     begin_timestamp_ms  bigint        of the file
-    damage              string        what is wrong with link, slot or header; null if nothing is
+    damage              struct        field, expected and found: what is wrong with link, slot or header; null
+                                      if nothing is
 
 How many slots and entries a file has room for is not in it: the options hashSlots and indexEntries tell, or RocketMQ's
 defaults if they fit its length, or else the file itself, by its last entry. Filters on key_hash and physical_offset are
@@ -29,10 +30,13 @@ from ...store.formats.index import (
     IndexHeader,
     decode_header,
     entries_at,
+    header_defects,
     index_file_bytes,
+    used_slots_defects,
 )
 from ...store.formats.index_slots import slots_of
 from .conditions import Conditions
+from .damage import DAMAGE, Reason, damage_array, damage_of, pause
 from .directory import StoreDirectory, StoreFile
 from .source_options import SourceOptions
 
@@ -45,7 +49,7 @@ FIELDS = (
     pa.field("time_diff_s", pa.int32()),
     pa.field("previous", pa.int32()),
     pa.field("begin_timestamp_ms", pa.int64()),
-    pa.field("damage", pa.string()),
+    DAMAGE,
 )
 DEFAULT_HASH_SLOTS = 5_000_000
 DEFAULT_INDEX_ENTRIES = 20_000_000
@@ -77,9 +81,12 @@ class IndexEntries:
         """Yield the rows of a file."""
         view = directory.content(partition)
         slots = self._slots(view)
+        if slots is None and _is_used(view):
+            pause()  # its first entry may be under way, which the header counts last
+            slots = self._slots(view)
         if slots is None:
-            if not conditions and len(view.tobytes().strip(b"\0")):
-                reason = f"size: expected that of an index file with an entry, found {len(view)} bytes"
+            if not conditions and _is_used(view):
+                reason = Reason("size", "that of an index file with an entry", f"{len(view)} bytes")
                 yield self._damage(partition, [(0, reason)])
             return
         header = decode_header(view)
@@ -94,7 +101,14 @@ class IndexEntries:
             end = min(start + _ROWS_MAX, count)
             yield self._batch(partition, header, slots, found, links, start, end, conditions)
         if not conditions:
-            odd = [*_odd_header(header, found, room), *_odd_slots(view, slots, found["key_hash"])]
+            odd = [
+                *_odd_header(header, partition.path, found, slots, room),
+                *_odd_slots(view, slots, found["key_hash"]),
+            ]
+            if odd:
+                pause()
+                if decode_header(directory.content(partition)) != header:  # the store goes on writing it
+                    odd = list(_odd_slots(view, slots, found["key_hash"], written_later=header.next_entry))
             if odd:
                 yield self._damage(partition, odd)
 
@@ -128,10 +142,10 @@ class IndexEntries:
         wanted, rows = links[start:end][allowed], int(allowed.sum())
         is_odd = columns["previous"] != wanted
         reasons = [
-            f"previous: expected {wanted[row]}, found {columns['previous'][row]}" if is_odd[row] else None
+            Reason("previous", str(wanted[row]), str(columns["previous"][row])) if is_odd[row] else None
             for row in (range(rows) if is_odd.any() else ())
         ]
-        columns["damage"] = pa.array(reasons or [None] * rows, pa.string())
+        columns["damage"] = damage_array(reasons) if reasons else pa.nulls(rows, DAMAGE.type)
         columns["number"] = numbers.astype(np.int32)
         columns["position"] = entries_at(slots) + ENTRY_BYTES * numbers
         columns["file"] = pa.repeat(file.path, rows)
@@ -139,11 +153,18 @@ class IndexEntries:
         arrays = [pa.array(columns[field.name], field.type) for field in self._fields]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _damage(self, file: StoreFile, odd: list[tuple[int, str]]) -> pa.RecordBatch:
+    def _damage(self, file: StoreFile, odd: list[tuple[int, Reason]]) -> pa.RecordBatch:
         """Return rows of what is wrong at some positions."""
-        known = [{"file": file.path, "position": position, "damage": reason} for position, reason in odd]
+        known = [
+            {"file": file.path, "position": position, "damage": damage_of(reason)} for position, reason in odd
+        ]
         rows = [{name: row.get(name) for name in self.schema.names} for row in known]
         return pa.RecordBatch.from_pylist(rows, self.schema)
+
+
+def _is_used(view: memoryview) -> bool:
+    """Return whether there is more than a header, which a file has before its first entry, or room for none."""
+    return bool(view[HEADER_BYTES if len(view) > HEADER_BYTES else 0 :].tobytes().strip(b"\0"))
 
 
 def _links(hashes: _Array, slots: int) -> _Array:
@@ -156,19 +177,30 @@ def _links(hashes: _Array, slots: int) -> _Array:
     return links
 
 
-def _odd_slots(view: memoryview, slots: int, hashes: _Array) -> Iterator[tuple[int, str]]:
-    """Yield each slot that does not lead to its newest entry."""
+def _odd_slots(
+    view: memoryview, slots: int, hashes: _Array, *, written_later: int | None = None
+) -> Iterator[tuple[int, Reason]]:
+    """Yield each slot that does not lead to its newest entry.
+
+    written_later: number of the first entry that was written after the header was read; such a one is no oddness.
+    """
     found = np.frombuffer(view, ">i4", count=slots, offset=HEADER_BYTES)
     wanted = np.zeros(slots, np.int32)
     wanted[hashes % slots] = np.arange(1, len(hashes) + 1, dtype=np.int32)  # of equal ones the last counts
-    for slot in np.nonzero(found != wanted)[0]:
-        yield HEADER_BYTES + SLOT_BYTES * int(slot), f"slot: expected {wanted[slot]}, found {found[slot]}"
+    odd = found != wanted
+    if written_later is not None:
+        odd &= found < written_later
+    for slot in np.nonzero(odd)[0]:
+        yield HEADER_BYTES + SLOT_BYTES * int(slot), Reason("slot", str(wanted[slot]), str(found[slot]))
 
 
-def _odd_header(header: IndexHeader, found: dict[str, _Array], room: int) -> Iterator[tuple[int, str]]:
-    """Yield each field of the header that is at odds with the entries."""
-    if header.next_entry > room:
-        yield FIELDS_AT["indexCount"], f"indexCount: expected at most {room}, found {header.next_entry}"
+def _odd_header(
+    header: IndexHeader, path: str, found: dict[str, _Array], slots: int, room: int
+) -> Iterator[tuple[int, Reason]]:
+    """Yield each field of the header that is at odds with the entries, or with what any header may have."""
+    yield from ((error.offset, Reason.of(error)) for error in header_defects(header, path, room))
+    used_slots = len(np.unique(found["key_hash"] % slots))
+    yield from ((error.offset, Reason.of(error)) for error in used_slots_defects(header, used_slots, path))
     offsets = found["physical_offset"]
     if not len(offsets):
         return
@@ -178,4 +210,4 @@ def _odd_header(header: IndexHeader, found: dict[str, _Array], room: int) -> Ite
     )
     for name, value, wanted in pairs:
         if value != wanted:
-            yield FIELDS_AT[name], f"{name}: expected {wanted}, its entry's, found {value}"
+            yield FIELDS_AT[name], Reason(name, f"{wanted}, its entry's", str(value))

@@ -15,8 +15,9 @@
     properties                   map<string, string>
     body                         binary
     is_proven                    boolean              false where the record was searched for, behind damage
-    damage                       string               what is wrong; null if nothing is. Where it is not the body alone,
-                                                      file and position are all that is known
+    damage                       struct               field, expected and found: what is wrong; null if nothing is.
+                                                      Where it is not the body alone, file and position are all that
+                                                      is known
 
     tags_code, key_hashes        bigint, array<int>   what its entry in the queue and the index have
     light_places                 array<struct>        topic, queue_id and queue_offset in each of its light queues

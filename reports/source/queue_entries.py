@@ -8,7 +8,7 @@
     size             int           of the record
     tags_code        bigint
     is_blank         boolean       whether it only fills the space in front of the first entry
-    damage           string        what is wrong with these bytes as such; null if nothing is
+    damage           struct        field, expected and found: what is wrong with these bytes as such; null if nothing is
 
 Filters on all but file, position, is_blank and damage are seen to here; files are left out by topic, queue_id and
 queue_offset.
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from ...store.formats.consume_queue import BLANK_ENTRY, ENTRY_BYTES
 from .conditions import Conditions
+from .damage import DAMAGE, LOOKS_MAX, Reason, damage_array, damage_of, pause
 from .directory import QueueFile, StoreDirectory
 from .source_options import SourceOptions
 
@@ -35,11 +36,14 @@ FIELDS = (
     pa.field("size", pa.int32()),
     pa.field("tags_code", pa.int64()),
     pa.field("is_blank", pa.bool_()),
-    pa.field("damage", pa.string()),
+    DAMAGE,
 )
 _ENTRY = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+_HOLE = Reason("entry", "no hole, as entries follow", "zeros")
 _PARTITION_BYTES = 32 << 20
 _ROWS_MAX = 1 << 16
+_Array = Any
+"""Of numpy."""
 
 
 class QueueEntries:
@@ -76,14 +80,8 @@ class QueueEntries:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some files."""
         for one in partition:
-            entries = np.frombuffer(
-                directory.content(one.file), _ENTRY, count=one.file.size_bytes // ENTRY_BYTES
-            )
-            is_zero = np.ones(len(entries), bool)
-            for name in _ENTRY.names or ():
-                is_zero &= entries[name] == 0
-            (written,) = np.nonzero(~is_zero)
-            count = int(written[-1]) + 1 if len(written) else 0
+            entries, is_zero = _settled(directory, one)
+            count = len(entries)
             for start in range(0, count, _ROWS_MAX):
                 yield self._batch(one, entries, is_zero, start, min(start + _ROWS_MAX, count), conditions)
             if one.file.size_bytes % ENTRY_BYTES and not conditions:
@@ -119,21 +117,53 @@ class QueueEntries:
         columns["file"] = pa.repeat(one.file.path, rows)
         columns["topic"] = pa.repeat(one.topic, rows)
         columns["queue_id"] = pa.repeat(pa.scalar(one.queue_id, pa.int32()), rows)
-        reason = np.where(zero, "entry: expected one, as entries follow, found zeros", "")
-        columns["damage"] = pa.array(reason, pa.string(), mask=~zero)
+        columns["damage"] = (
+            damage_array([_HOLE if one else None for one in zero.tolist()])
+            if zero.any()
+            else pa.nulls(rows, DAMAGE.type)
+        )
         arrays = [pa.array(columns[field.name], field.type) for field in self._fields]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _odd_size(self, one: QueueFile) -> pa.RecordBatch:
-        found = f"size: expected a multiple of {ENTRY_BYTES} bytes, found {one.file.size_bytes}"
+        found = Reason("size", f"a multiple of {ENTRY_BYTES} bytes", str(one.file.size_bytes))
         position = one.file.size_bytes // ENTRY_BYTES * ENTRY_BYTES
         known = {
             "file": one.file.path,
             "position": position,
             "topic": one.topic,
             "queue_id": one.queue_id,
-            "damage": found,
+            "damage": damage_of(found),
         }
         return pa.RecordBatch.from_pylist(
             [{name: known.get(name) for name in self.schema.names}], self.schema
         )
+
+
+def _settled(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, _Array]:
+    """Return the entries of a file up to the last that is not zero, and which of them are zero.
+
+    They are those there were at first: what a store that lives adds meanwhile is left for another time.
+    """
+    entries, is_zero = _entries(directory, one)
+    for _ in range(LOOKS_MAX):
+        if not len(entries) or not (is_zero.any() or entries["size"][-1] <= 0):
+            break
+        pause()
+        again, zero_again = _entries(directory, one, len(entries))
+        if np.array_equal(again, entries):
+            break
+        entries, is_zero = again, zero_again
+    return entries, is_zero
+
+
+def _entries(directory: StoreDirectory, one: QueueFile, count: int | None = None) -> tuple[_Array, _Array]:
+    raw = bytes(directory.content(one.file))  # of one moment, nearly: a map would go on changing
+    entries = np.frombuffer(raw, _ENTRY, count=len(raw) // ENTRY_BYTES)
+    is_zero = np.ones(len(entries), bool)
+    for name in _ENTRY.names or ():
+        is_zero &= entries[name] == 0
+    if count is None:
+        (written,) = np.nonzero(~is_zero)
+        count = int(written[-1]) + 1 if len(written) else 0
+    return entries[:count], is_zero[:count]

@@ -15,6 +15,7 @@ from ...store.errors import CorruptFileError
 from ...store.formats.boundaries import chain, find_record, is_closed_at
 from ...store.formats.message import BORN_HOST_V6, HOST_V6_MASK, RECORD_BYTES_MIN, STORE_HOST_V6
 from ...store.formats.scan import ScannedRecord, scan_records
+from .damage import LOOKS_MAX, Reason, pause
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
 from .ranges import LogRange
 
@@ -60,7 +61,7 @@ class Piece:
     """Position of the view's first byte in the segment."""
     records: list[ScannedRecord]
     is_proven: bool
-    damage: str | None = None
+    damage: Reason | None = None
     """What is wrong with the one record there is."""
 
     @cached_property
@@ -91,7 +92,7 @@ class Damage:
 
     segment: StoreFile
     position: int
-    reason: str
+    reason: Reason
 
 
 class RangeReader:
@@ -105,6 +106,9 @@ class RangeReader:
         self._rows_max = rows_max
         self._at = log_range.start
         self._is_proven = True
+        self._looks = LOOKS_MAX if log_range.is_last else 0
+        self._seen: tuple[int, Reason] | None = None
+        """What looked damaged last, and is being looked at again."""
 
     def pieces(self) -> Iterator[Piece | Damage]:
         """Yield what the range holds, in order."""
@@ -130,11 +134,22 @@ class RangeReader:
             if records:
                 yield self._piece(view, origin, records)
             if error is not None:
-                yield from self._damage(view, origin, error)
+                if self._is_settled(Reason.of(error)):
+                    yield from self._damage(view, origin, error)
             elif self._at < origin + stop:
                 if is_closed_at(view, self._at - origin, self._segment.size_bytes - origin):
                     return
-                yield self._false_end(view, origin)
+                if self._is_settled(Reason("totalSize", "", "")):
+                    yield self._false_end(view, origin)
+
+    def _is_settled(self, reason: Reason) -> bool:
+        """Return whether what is wrong here is so for good; else look again, as the store may be writing it now."""
+        if not self._looks or self._seen == (self._at, reason):
+            return True
+        self._looks -= 1
+        self._seen = self._at, reason
+        pause()
+        return False
 
     def _look(self) -> tuple[memoryview, int, int]:
         """Return bytes from here on, the position of their first, and up to where in them whole records are."""
@@ -158,10 +173,10 @@ class RangeReader:
         segment, end, at = self._segment, self._range.end, self._at - origin
         if not view[at : at + 8].tobytes().strip(b"\0") and self._is_zero_from(self._at):
             if not self._range.is_last:
-                yield Damage(segment, self._at, "magicCode: expected a record or a blank one, found zeros")
+                yield Damage(segment, self._at, Reason("magicCode", "a record or a blank one", "zeros"))
             self._at = end
             return
-        reason = f"{error.field}: expected {error.expected}, found {error.found}"
+        reason = Reason.of(error)
         if error.field == "bodyCRC":
             base_offset = segment.base_offset + origin
             try:
@@ -171,7 +186,7 @@ class RangeReader:
                     )
                 )
             except CorruptFileError as worse:
-                reason = f"{reason}; {worse.field}: expected {worse.expected}, found {worse.found}"
+                reason = reason._replace(found=f"{reason.found}; {Reason.of(worse)}")
             else:
                 piece = self._piece(view, origin, [record])
                 piece.damage = reason
@@ -188,9 +203,8 @@ class RangeReader:
         found = int.from_bytes(view[position - origin : position - origin + 4], "big", signed=True)
         self._is_proven = False
         self._search(position + 1)
-        return Damage(
-            self._segment, position, f"totalSize: expected {expected}, all that is left, found {found}"
-        )
+        reason = Reason("totalSize", f"{expected}, all that is left", str(found))
+        return Damage(self._segment, position, reason)
 
     def _is_zero_from(self, position: int) -> bool:
         """Return whether nothing but zeros follows in the range."""

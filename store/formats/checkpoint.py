@@ -10,6 +10,7 @@ No checksum and no version; a missing file means three zeros.
 Source: RocketMQ StoreCheckpoint.java.
 """
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from ..errors import CorruptFileError
 
 CHECKPOINT_FILE_BYTES = 4096
 CHECKPOINT_BYTES = 24
+SAFETY_MARGIN_MS = 3_000
+"""Taken off the recovery time: records of one ms may be split by a sync, and clocks are not that good."""
 _LAYOUT = Struct(">qqq")
 assert _LAYOUT.size == CHECKPOINT_BYTES
 _FIELDS = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
@@ -46,3 +49,21 @@ def decode_checkpoint(raw: bytes, *, file: str) -> CheckpointValues:
         if value < 0:
             raise CorruptFileError(file, number * 8, field, "0 or more", value)
     return values
+
+
+def claims_beyond(
+    values: CheckpointValues, last_store_timestamp_ms: int, *, unclean_exit: bool, file: str
+) -> Iterator[CorruptFileError]:
+    """Yield each time that is later than the log's last record, of which the checkpoint cannot know anything.
+
+    After an unclean exit only the two that recovery goes by count, together and less the margin.
+    """
+    expected = f"at most {last_store_timestamp_ms}, the last record's store time"
+    if unclean_exit:
+        vouched_ms = min(values[:2])
+        if vouched_ms - SAFETY_MARGIN_MS > last_store_timestamp_ms:
+            yield CorruptFileError(file, 0, _FIELDS[0], expected, vouched_ms)
+        return
+    for number, (field, time_ms) in enumerate(zip(_FIELDS, values, strict=True)):
+        if time_ms > last_store_timestamp_ms:
+            yield CorruptFileError(file, number * 8, field, expected, time_ms)

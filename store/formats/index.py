@@ -24,9 +24,11 @@ reading back the record it points at.
 Source: RocketMQ IndexHeader.java, IndexFile.putKey.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
+
+from ..errors import CorruptFileError
 
 HEADER_BYTES = 40
 SLOT_BYTES = 4
@@ -99,3 +101,31 @@ def time_diff_s(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:
         return 0
     diff_s = (store_timestamp_ms - begin_timestamp_ms) // 1000
     return diff_s if diff_s < TIME_DIFF_MAX_S else TIME_DIFF_MAX_S
+
+
+def header_defects(header: IndexHeader, path: str, entries_max: int) -> Iterator[CorruptFileError]:
+    """Yield the fields of a header that no index file can have."""
+    if header.next_entry > entries_max:
+        yield header_error(path, "indexCount", f"at most {entries_max}", header.next_entry)
+    if header.begin_timestamp_ms < 0:
+        yield header_error(path, "beginTimestamp", "0 or more", header.begin_timestamp_ms)
+    if header.begin_physical_offset < 0:
+        yield header_error(path, "beginPhyOffset", "0 or more", header.begin_physical_offset)
+    if header.end_physical_offset < header.begin_physical_offset:
+        expected = f"{header.begin_physical_offset}, the first record's, or more"
+        yield header_error(path, "endPhyOffset", expected, header.end_physical_offset)
+    if header.end_timestamp_ms < 0:
+        yield header_error(path, "endTimestamp", "0 or more", header.end_timestamp_ms)
+    if not 0 <= header.used_slots < header.next_entry:
+        yield header_error(path, "hashSlotCount", f"0 to {header.next_entry - 1}", header.used_slots)
+
+
+def used_slots_defects(header: IndexHeader, used_slots: int, path: str) -> Iterator[CorruptFileError]:
+    """Yield what is wrong with hashSlotCount where so many slots are really used; up to 4.7.0 it counts entries."""
+    if header.used_slots not in (used_slots, header.next_entry - 1):
+        yield header_error(path, "hashSlotCount", used_slots, header.used_slots)
+
+
+def header_error(path: str, field: str, expected: object, found: object) -> CorruptFileError:
+    """Return the damage that a field of a header is."""
+    return CorruptFileError(path, FIELDS_AT[field], field, expected, found)

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from ..checkpoint import StoreCheckpoint
 from ..config import StoreConfig
 from ..errors import CorruptFileError
-from ..formats.index import FIELDS_AT, IndexEntry, time_diff_s
+from ..formats.index import FIELDS_AT, IndexEntry, header_defects, time_diff_s
 from ..formats.index_key import key_hash, keys_of, may_have_keys
 from ..formats.scan import ScannedRecord, behind_damage, scan_records
 from ..marks import hit
 from ..segments.segment_queue import SegmentQueue
 from .index_file import IndexFile
 from .index_service import IndexService
-from .structure import defects, header_defects
+from .structure import defects
 
 Place = tuple[int, int]
 """Between two keys of the log: where a record begins, and how many of its keys come before."""

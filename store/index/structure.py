@@ -12,13 +12,15 @@ from ..errors import CorruptFileError
 from ..formats.index import (
     ENTRY,
     ENTRY_BYTES,
-    FIELDS_AT,
     HEADER_BYTES,
     SLOT,
     SLOT_BYTES,
     IndexHeader,
     decode_header,
     entries_at,
+    header_defects,
+    header_error,
+    used_slots_defects,
 )
 
 _PHY_OFFSET_AT = 4
@@ -40,30 +42,8 @@ def defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterat
     assert table.itemsize == SLOT_BYTES
     yield from _entry_defects(view, path, header, table)
     used_slots = slots - table.count(0)
-    if header.used_slots not in (used_slots, header.next_entry - 1):  # up to 4.7.0 it counts entries
-        yield _in_header(path, "hashSlotCount", used_slots, header.used_slots)
+    yield from used_slots_defects(header, used_slots, path)
     yield from _slot_defects(view, path, table)
-
-
-def header_defects(header: IndexHeader, path: str, entries_max: int) -> Iterator[CorruptFileError]:
-    """Yield the fields of a header that no index file can have."""
-    if header.next_entry > entries_max:
-        yield _in_header(path, "indexCount", f"at most {entries_max}", header.next_entry)
-    if header.begin_timestamp_ms < 0:
-        yield _in_header(path, "beginTimestamp", "0 or more", header.begin_timestamp_ms)
-    if header.begin_physical_offset < 0:
-        yield _in_header(path, "beginPhyOffset", "0 or more", header.begin_physical_offset)
-    if header.end_physical_offset < header.begin_physical_offset:
-        expected = f"{header.begin_physical_offset}, the first record's, or more"
-        yield _in_header(path, "endPhyOffset", expected, header.end_physical_offset)
-    if header.end_timestamp_ms < 0:
-        yield _in_header(path, "endTimestamp", "0 or more", header.end_timestamp_ms)
-    if not 0 <= header.used_slots < header.next_entry:
-        yield _in_header(path, "hashSlotCount", f"0 to {header.next_entry - 1}", header.used_slots)
-
-
-def _in_header(path: str, field: str, expected: object, found: object) -> CorruptFileError:
-    return CorruptFileError(path, FIELDS_AT[field], field, expected, found)
 
 
 def _entry_defects(
@@ -92,7 +72,7 @@ def _entry_defects(
         table[slot] = number
         at += ENTRY_BYTES
     if header.next_entry > 1 and last != end:
-        yield _in_header(path, "endPhyOffset", f"{last}, the last record's", end)
+        yield header_error(path, "endPhyOffset", f"{last}, the last record's", end)
 
 
 def _slot_defects(view: memoryview, path: str, table: "array[int]") -> Iterator[CorruptFileError]:

@@ -29,10 +29,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..checkpoint import SAFETY_MARGIN_MS
 from ..config import StoreConfig
 from ..errors import CorruptFileError
-from ..formats.checkpoint import CHECKPOINT_BYTES, CheckpointValues, decode_checkpoint
+from ..formats.checkpoint import (
+    CHECKPOINT_BYTES,
+    SAFETY_MARGIN_MS,
+    CheckpointValues,
+    claims_beyond,
+    decode_checkpoint,
+)
 from ..formats.delay_level import parse_delay_levels
 from ..segments.directories import SegmentDirectories
 from ..world import Files
@@ -44,7 +49,6 @@ from .verify_queues import QueueVerifier
 from .violation import Findings, Promise, Violation
 
 FORMAT = "tornlog-verify/1"
-_TIMES = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
 _PROMISES = list(Promise)
 _COUNTS = (
     *("segments", "logBytes", "records", "recordBytes", "blanks"),
@@ -124,7 +128,13 @@ def _verify(files: Files, found: Verification, config: StoreConfig, advance: Cal
     queues.verify()
     index = IndexVerifier(files, config, facts, checkpoint.index_msg_timestamp_ms, findings)
     index.verify(segments)
-    _verify_checkpoint(config, checkpoint, facts, findings)
+    for error in claims_beyond(
+        checkpoint,
+        facts.last_store_timestamp_ms,
+        unclean_exit=findings.unclean_exit,
+        file=config.checkpoint_path,
+    ):
+        findings.corrupt(Promise.CKPT, error)
     findings.violations.sort(key=lambda violation: _PROMISES.index(violation.promise))
     found.counts |= {
         "segments": len(segments),
@@ -167,19 +177,3 @@ def _read_checkpoint(files: Files, path: str, facts: LogFacts, findings: Finding
     except OSError as error:
         findings.unreadable(Promise.CKPT, path, error)
     return CheckpointValues(0, 0, 0)
-
-
-def _verify_checkpoint(
-    config: StoreConfig, checkpoint: CheckpointValues, facts: LogFacts, findings: Findings
-) -> None:
-    """No time may be later than the last record's; after an unclean exit, only the two together, less the margin."""
-    expected = f"at most {facts.last_store_timestamp_ms}, the last record's store time"
-    if findings.unclean_exit:
-        if min(checkpoint[:2]) - SAFETY_MARGIN_MS > facts.last_store_timestamp_ms:
-            findings.violated(
-                Promise.CKPT, config.checkpoint_path, 0, _TIMES[0], expected, min(checkpoint[:2])
-            )
-        return
-    for number, (name, time_ms) in enumerate(zip(_TIMES, checkpoint, strict=True)):
-        if time_ms > facts.last_store_timestamp_ms:
-            findings.violated(Promise.CKPT, config.checkpoint_path, number * 8, name, expected, time_ms)

@@ -20,13 +20,14 @@ from ..formats.index import (
     IndexHeader,
     decode_header,
     entries_at,
+    header_defects,
     index_file_bytes,
     time_diff_s,
 )
 from ..formats.index_key import key_hashes, may_have_keys
 from ..formats.index_name import parse_index_file_name
 from ..formats.scan import ScannedRecord
-from ..index.structure import defects, header_defects
+from ..index.structure import defects
 from ..world import Files
 from .verify_files import RawSegment
 from .verify_log import LogFacts

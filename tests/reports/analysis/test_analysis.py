@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tornlog.reports.analysis.analysis import analysed, write_tables
 from tornlog.reports.analysis.coverage import never
 from tornlog.reports.analysis.source import NoSweepError, rows_of, sweep_at
+from tornlog.reports.shares import bounds
 from tornlog.reports.spark.engine import InProcess
 from tornlog.reports.sweep.request import Request
 from tornlog.reports.sweep.sweep import sweep
@@ -42,13 +43,17 @@ def test_pass_rates_are_of_each_mutant_scenario_disk_and_policy(analysis: Analys
         {"mutant": "m"},
         {},
     )
-    found = [tuple(row.values()) for row in analysis(place)["pass_rates"]]
+    rates = analysis(place)["pass_rates"]
+    found = [tuple(row.values())[:9] for row in rates]
 
     assert found == [
         (None, "a", None, None, 1, 0, 0, 1, 0.0),
         (None, "a", "btrfs", "pct", 1, 1, 0, 0, 1.0),
         (None, "a", "xfs", "pct", 3, 2, 1, 0, 2 / 3),
         ("m", "a", "xfs", "pct", 1, 1, 0, 0, 1.0),
+    ]
+    assert [(row["rate_low"], row["rate_high"]) for row in rates] == [
+        bounds(held, seeds) for held, seeds in ((0, 1), (1, 1), (2, 3), (1, 1))
     ]
 
 

@@ -19,7 +19,9 @@ Finding = tuple[str, str, int, str, bool]
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    with session("local[2]", config={"spark.sql.shuffle.partitions": "2"}) as made:
+    small = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+    compiled = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    with session("local[2]", config={**small, **compiled}) as made:  # what pays for large stores only
         yield made
 
 

@@ -95,21 +95,21 @@ def test_defects_of_the_log_are_found(store_at: Path, found_in: Callable[..., An
     found = found_in(store_at)
     segment = f"commitlog/{0:020}"
     starts = log.starts
-    assert ("PREFIX", segment, starts[2], "bodyCRC", False) in found
-    assert ("PREFIX", segment, starts[5] + 4, "magicCode", False) in found
+    assert ("LOG", segment, starts[2], "bodyCRC", False) in found
+    assert ("LOG", segment, starts[5] + 4, "magicCode", False) in found
     assert ("CQ-VALID", f"consumequeue/T/1/{0:020}", 2 * 20, "phyOffset", False) in found, (
         "of the dropped one"
     )
     assert ("QOFF", segment, starts[14], "queueOffset", False) in found
     assert ("QOFF", segment, starts[20], "queueOffset", False) in found
-    assert {one[0] for one in found} == {"PREFIX", "QOFF", "CQ-VALID", "IDX"}
+    assert {one[0] for one in found} == {"LOG", "QOFF", "CQ-VALID", "IDX"}
     assert ("CQ-VALID", QUEUE, 10 * 20, "phyOffset", False) in found, "of the swapped ones"
 
 
 def test_a_segment_that_is_missing_is_found(store_at: Path, found_in: Callable[..., Any]) -> None:
     (store_at / "commitlog" / f"{16 << 10:020}").unlink()
     found = found_in(store_at)
-    assert ("PREFIX", f"commitlog/{32 << 10:020}", -1, "name of the segment", False) in found
+    assert ("LOG", f"commitlog/{32 << 10:020}", 0, "name of the segment", False) in found
 
 
 def test_defects_of_a_queue_are_found(store_at: Path, found_in: Callable[..., Any]) -> None:
@@ -127,18 +127,16 @@ def test_defects_of_a_queue_are_found(store_at: Path, found_in: Callable[..., An
     missing.unlink()
     found = found_in(store_at)
     log = [one for one in found if one[0] == "CQ-COMPLETE" and one[1].startswith("commitlog/")]
-    assert len(log) == dropped + 1, "and the one that is zeros"
+    assert len(log) == dropped + 3, "and those that are zeros, overwritten, led astray"
     assert [one for one in found if one not in log] == [
         ("CQ-VALID", QUEUE, 1 * 20 + 8, "size", False),
         ("CQ-VALID", QUEUE, 3 * 20 + 12, "tagsCode", False),
         ("CQ-VALID", QUEUE, 5 * 20, "entry", False),
         ("CQ-VALID", QUEUE, 8 * 20, "phyOffset", False),
-        ("CQ-VALID", QUEUE, 8 * 20 + 12, "tagsCode", False),
         ("CQ-VALID", QUEUE, 10 * 20, "phyOffset", False),
-        ("CQ-VALID", QUEUE, 10 * 20 + 12, "tagsCode", False),
         ("CQ-VALID", QUEUE, 11 * 20, "phyOffset", False),
-        ("CQ-VALID", QUEUE, 11 * 20 + 12, "tagsCode", False),
         ("CQ-VALID", QUEUE, 13 * 20, "phyOffset", False),
+        ("CQ-VALID", f"consumequeue/T/1/{1200:020}", 0, "name of the segment", False),
     ]
 
 
@@ -202,12 +200,12 @@ def test_what_an_unclean_exit_may_take_is_explained(store_at: Path, found_in: Ca
         path.unlink()
     sorted((store_at / "index").iterdir())[-1].unlink()
     found = found_in(store_at)
-    assert {one[0] for one in found} == {"CQ-COMPLETE", "IDX"}
+    assert {one[0] for one in found} == {"CQ-COMPLETE", "IDX", "CKPT"}
     assert all(one[-1] for one in found)
     log.raw[log.starts[2] + 100] ^= 1
     log.write()
     assert [one for one in found_in(store_at) if not one[-1]] == [
-        ("PREFIX", f"commitlog/{0:020}", log.starts[2], "bodyCRC", False)
+        ("LOG", f"commitlog/{0:020}", log.starts[2], "bodyCRC", False)
     ]
 
 

@@ -148,7 +148,7 @@ def test_a_body_that_is_not_what_its_checksum_says_is_a_record_with_damage(
     before = rows_of(root)
     damaged(root, before[5]["position"] + 100, b"\xff")
     after = rows_of(root)
-    assert after[5]["damage"].startswith("bodyCRC: expected ")
+    assert after[5]["damage"]["field"] == "bodyCRC"
     assert (after[5]["topic"], after[5]["is_proven"]) == (before[5]["topic"], True)
     assert after[:5] + after[6:] == before[:5] + before[6:]
 
@@ -163,7 +163,8 @@ def test_behind_a_bad_header_records_are_found_again_and_not_called_proven(
         after = rows_of(root, splitBytes=split_bytes)
         (odd,) = [row for row in after if row["damage"]]
         assert odd["position"] == before[5]["position"]
-        assert odd["damage"].startswith("totalSize: expected 91 to ")
+        assert odd["damage"]["field"] == "totalSize"
+        assert odd["damage"]["expected"].startswith("91 to ")
         sound = [row for row in after if not row["damage"]]
         assert [row["physical_offset"] for row in sound] == [
             row["physical_offset"] for row in before[:5] + before[6:]
@@ -184,7 +185,7 @@ def test_zeros_are_damage_where_the_log_goes_on_behind_them_and_none_at_its_end(
     (odd,) = [row for row in rows_of(root) if row["damage"]]
     assert (odd["position"], odd["damage"]) == (
         first[-3]["position"],
-        "magicCode: expected a record or a blank one, found zeros",
+        {"field": "magicCode", "expected": "a record or a blank one", "found": "zeros"},
     )
 
 
@@ -198,7 +199,8 @@ def test_a_blank_record_that_does_not_take_all_that_is_left_hides_nothing(
         after = rows_of(root, splitBytes=split_bytes)
         (odd,) = [row for row in after if row["damage"]]
         left = 16_384 - before[5]["position"]
-        reason = f"totalSize: expected {left}, all that is left, found {before[5]['size']}"
+        expected, found = f"{left}, all that is left", str(before[5]["size"])
+        reason = {"field": "totalSize", "expected": expected, "found": found}
         assert (odd["position"], odd["damage"]) == (before[5]["position"], reason)
         sound = [row["physical_offset"] for row in after if not row["damage"]]
         assert sound == [row["physical_offset"] for row in before[:5] + before[6:]]
