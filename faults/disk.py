@@ -169,6 +169,10 @@ class Disk:
         finally:
             plug.faults = before
 
+    def heal(self) -> None:
+        """Let no operation fail or be slow any more, as its plan would have it. What was done stays done."""
+        self._plug.faults = self._plug.faults.healed()
+
     def disarm(self) -> None:
         """Take back what crash_at armed and no operation has met."""
         self._plug.armed = -1

@@ -4,10 +4,27 @@ Chances are per operation of the kind that the fault strikes; times are ms of vi
 said in `kinds`; what a crash takes is said in `profiles`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
 """Whose way a sync fails in."""
+
+_PASSING = (
+    "failed_sync_chance",
+    "failed_directory_sync_chance",
+    "slow_sync_chance",
+    "failed_write_chance",
+    "short_write_chance",
+    "failed_read_chance",
+    "failed_map_chance",
+    "failed_lookup_chance",
+    "failed_creation_chance",
+    "failed_extend_chance",
+    "slow_io_chance",
+    "stall_chance",
+)
+"""What an operation meets or does not, and the next one need not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +73,11 @@ class FaultPlan:
     """Of a page torn by a power cut, to be torn inside a sector."""
     garbage_chance: float = 0.0
     """Of a sector that a power cut met in flight, to hold neither the old nor the new bytes."""
+
+    def healed(self) -> "FaultPlan":
+        """Return what is left once operations neither fail nor are slow any more: lies, and what crashes do."""
+        passing: dict[str, Any] = dict.fromkeys(_PASSING, 0.0)
+        return replace(self, **passing)
 
     def __post_init__(self) -> None:
         if self.failing_sync not in FAILING_SYNCS:

@@ -143,6 +143,13 @@ class Plan:
     """How users reach the store."""
     skipped_numbers_max: int = 0
     """The most numbers that a queue skips when the store is started again, as where 4.9.8 restarted it; 0: none."""
+    queues_removed: bool = False
+    """Whether somebody has queues removed that lead nowhere, too, while others put and pull; counts with retention."""
+    out_of_memory_chance: float = 0.0
+    """Of a life, that one service ends in it of an error that it does not foresee."""
+    errors_stop: bool = False
+    """Whether, in a run for liveness, the disk's errors stop when the users of a life have done their work: the store
+    has to recover in that very life."""
 
     @property
     def is_alone(self) -> bool:
@@ -285,9 +292,12 @@ class Ranges:
     light_chance: Sequence[float] = (0.0,)
     offsets: Sequence[bool] = (False,)
     retention: Sequence[bool] = (False,)
+    queues_removed: Sequence[bool] = (False,)
     capacity_bytes: Sequence[int] = (0,)
     skipped_numbers_max: Sequence[int] = (0,)
     heals: Sequence[bool] = (True, False)
+    errors_stop: Sequence[bool] = (True,)
+    out_of_memory_chance: Sequence[float] = (0.0,)
     policy: Sequence[str] = (
         *("random-walk",) * 6,
         *("pct",) * 3,

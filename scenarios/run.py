@@ -21,7 +21,7 @@ from ..sim.machine import Machine
 from ..store.message_store import MessageStore
 from ..store.world import Files
 from .execution import HEAL, Execution
-from .judging import opening, promises
+from .judging import excuses, opening, promises
 from .judging.content import content_digest
 from .judging.ends import note_crash
 from .judging.evidence import tried
@@ -31,6 +31,7 @@ from .lasting_disk import LastingDisk
 from .machine import config_of, world_of
 from .off_time import OffTime
 from .plan import Life
+from .short_of_memory import short_of_memory
 from .skipped_numbers import KIND, skip_numbers
 from .users.room import Room
 from .users.transaction_traffic import TransactionTraffic
@@ -128,6 +129,9 @@ class Run(Execution):
             creations = 0.0 if life is HEAL else self._plan.faults.failed_creation_chance
             with disk.with_faults(failed_creation_chance=creations):
                 traffic.run(life.messages_each)
+            if self._plan.heals and self._plan.errors_stop:
+                disk.heal()
+                self._disturbances.stop()
             if transactions is not None:
                 if life is HEAL:
                     transactions.settle()
@@ -135,9 +139,14 @@ class Run(Execution):
             if life is HEAL:
                 self._judge.report(self._progress.finish(store))
             room.give_back()
+            self._judge.services(store, machine, self._progress.manager)
             self._judge.catch_up(store, disk)
             if life is HEAL:
                 self._judge.flushing(store)
+            elif excuses.must_recover(self._plan, disk) and excuses.has_met_any(disk):
+                self._judge.flushing(store)
+                if store.flags.is_writeable and not excuses.sync_errors(disk):
+                    self._judge.report(self._progress.finish(store))
             if self._plan.retention:
                 self._judge.cleaning(store, disk, number)
             self._judge.claims(store, disk)
@@ -172,6 +181,9 @@ class Run(Execution):
         """Load a store, judge what recovery made of the last life, and start it."""
         self._store = None
         world = world_of(machine, disk)
+        if self._plan.out_of_memory_chance and recovered is None:
+            stream = self._choices.stream(f"{machine.name}/memory")
+            world = short_of_memory(world, self._plan.out_of_memory_chance, stream, disk.fired)
         removals = self._removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
         if self._plan.retention:
             world = replace(world, files=cast(Files, removals))

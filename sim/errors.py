@@ -21,6 +21,10 @@ class MachineDied(BaseException):
         self.machine = machine
 
 
+class InjectedError(Exception):
+    """Raised in a task on purpose. A task that ends of it is for its run to judge: it does not end the run."""
+
+
 class SimError(Exception):
     """Anything the kernel reports of a run."""
 

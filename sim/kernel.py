@@ -11,7 +11,14 @@ from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
 
-from .errors import DeadlockError, LivenessError, NoProgressError, TaskFailedError, UnstoppableTaskError
+from .errors import (
+    DeadlockError,
+    InjectedError,
+    LivenessError,
+    NoProgressError,
+    TaskFailedError,
+    UnstoppableTaskError,
+)
 from .errors import MachineDied as MachineDied
 from .liveness import describe_waits
 from .machine import Machine
@@ -142,8 +149,9 @@ class Kernel(Scheduler):
         del machine.live_tasks[task.number]
         if task in self._ready:
             self._ready.remove(task)
-        if task.failure is not None and machine.alive and self._failed is None:
-            self._failed = task
+        failure = task.failure
+        if failure is not None and machine.alive and self._failed is None:
+            self._failed = None if isinstance(failure, InjectedError) else task
         self.note((_TASK_END | task.number, self.steps))
         if self.trace is not None:
             self.trace.add("end", task.name if task.failure is None else f"{task.name}: {task.failure!r}")

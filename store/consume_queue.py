@@ -6,6 +6,7 @@ holds addresses in it where other queues hold tag codes.
 """
 
 from .consume_queue_ext import ConsumeQueueExt
+from .errors import MisplacedRecordError
 from .formats.consume_queue import (
     BLANK_ENTRY_BYTES,
     ENTRY_BYTES,
@@ -16,10 +17,13 @@ from .formats.consume_queue import (
     is_valid,
 )
 from .formats.consume_queue_ext import ADDRESS_TOP, NO_ADDRESS, ExtUnit, is_ext_address
+from .formats.message import records_in
 from .segments.segment import Segment
 from .segments.segment_queue import SegmentQueue
 from .world import World
 
+GAP_ENTRIES_MAX = 4096
+"""How many numbers two records that follow one another may leave out, however little room the log has for them."""
 _HOLE_ENTRIES_MAX = 1024
 
 
@@ -66,7 +70,10 @@ class ConsumeQueue:
     # -- writing -----------------------------------------------------------------------------------
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int) -> None:
-        """Index one record at its queueOffset. One that is indexed already changes nothing."""
+        """Index one record at its queueOffset. One that is indexed already changes nothing.
+
+        Raises MisplacedRecordError, and nothing changes, if its place is taken or too far ahead to be its own.
+        """
         end = physical_offset + size_bytes
         if end <= self.max_physical_offset:
             return
@@ -75,15 +82,27 @@ class ConsumeQueue:
         position = 0 if segment is None else segment.wrote.get()
         begin = 0 if segment is None else segment.base_offset + position
         missing_bytes = queue_offset * ENTRY_BYTES - begin
-        if missing_bytes < 0:
-            return
         if missing_bytes == 0 and segment is not None and position < segment.size_bytes:
             segment.append(position, entry)
         else:
             if missing_bytes:
+                self._check_place(queue_offset, begin // ENTRY_BYTES, physical_offset)
                 self.fill_blank(queue_offset)
             self.append_entries(entry)
         self.max_physical_offset = end
+
+    def _check_place(self, queue_offset: int, following: int, physical_offset: int) -> None:
+        """Raise MisplacedRecordError unless a record may leave out the numbers from following on up to its own.
+
+        Those may be as many as the log has had room for since the last one, as recovery lets pass at any rate, or as
+        a file of the queue has: a start of 4.9.8 leaves out so many that finds a file made ahead of use.
+        """
+        log_bytes = physical_offset - max(self.max_physical_offset, 0)
+        of_a_file = self.queue.segment_bytes // ENTRY_BYTES
+        ahead_max = max(records_in(log_bytes), of_a_file, GAP_ENTRIES_MAX)
+        if not 0 <= queue_offset - following <= ahead_max:
+            expected = f"{following} to {following + ahead_max}"
+            raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", expected, queue_offset)
 
     def put_extended(self, physical_offset: int, size_bytes: int, unit: ExtUnit, queue_offset: int) -> None:
         """Index one record as `put` does, by a unit of the extension if there is one and it has room."""

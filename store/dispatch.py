@@ -9,9 +9,9 @@ from .commit_log import CommitLog
 from .config import FlushDiskType, StoreConfig
 from .consume_queue_table import ConsumeQueueTable
 from .disk_usage import is_disk_full
-from .errors import StoreError
+from .errors import CorruptFileError, MisplacedRecordError, StoreError
 from .formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
-from .formats.message import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from .formats.message import QUEUE_OFFSET_AT, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from .formats.scan import ScannedRecord, scan_records
 from .marks import hit
 from .running_flags import Refusal, RunningFlags
@@ -62,8 +62,14 @@ class DispatchService(Service):
         self.reput_from = world.tasks.cell("reput from")
         """Log offset of the first record not dispatched."""
         self.dispatched_store_timestamp_ms = 0
-        """Store time of the last record dispatched; its entry is in the page cache when this says so."""
+        """Store time of the last record dispatched, of those in front of any that was passed over.
+
+        Its entry is in the page cache when this says so.
+        """
         self.last_error: StoreError | OSError | None = None
+        self.passed_over: CorruptFileError | None = None
+        """What was wrong with the last record that was passed over: its queueOffset cannot be its own."""
+        self.passed_over_count = 0
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
         """In order. Each sees every record, those that take no place in a queue too."""
         self.on_arriving: list[ArrivingListener] = []
@@ -140,18 +146,35 @@ class DispatchService(Service):
         try:
             for record in records:
                 for dispatch in dispatchers:
-                    dispatch(record)
+                    try:
+                        dispatch(record)
+                    except MisplacedRecordError as error:
+                        self._pass_over(record, segment, error)
                 if record.topic == SCHEDULE_TOPIC:
                     self.on_scheduled()
                 if on_arriving and is_queued(record):
                     for listener in on_arriving:
                         listener(record)
-                self.dispatched_store_timestamp_ms = record.store_timestamp_ms
+                if self.passed_over is None:  # else the checkpoint would vouch for what is not in its queue
+                    self.dispatched_store_timestamp_ms = record.store_timestamp_ms
                 at = record.physical_offset + record.size_bytes
         finally:
             self.reput_from.set(at)
         if at - segment.base_offset < end:
             self.reput_from.set(segment.end_offset)  # a blank record closes the segment
+
+    def _pass_over(self, record: ScannedRecord, segment: Segment, error: MisplacedRecordError) -> None:
+        """Note a record that has no place in its queue: the queue goes on without it.
+
+        The checkpoint stays in front of it, so that the next recovery looks at it with all that follows.
+        """
+        hit("record passed over")
+        position = record.physical_offset - segment.base_offset + QUEUE_OFFSET_AT
+        field = f"queueOffset in {error.queue}"
+        self.passed_over = CorruptFileError(segment.file.path, position, field, error.expected, error.found)
+        self.passed_over_count += 1
+        before_ms = record.store_timestamp_ms - 1
+        self.dispatched_store_timestamp_ms = min(self.dispatched_store_timestamp_ms, before_ms)
 
     def dispatch_to_queue(self, record: ScannedRecord) -> None:
         """Make one record visible to consumers, if it takes a place in a queue."""

@@ -5,6 +5,7 @@ StoreError                 anything that keeps the store from its promises
   StoreLockedError         another live instance holds the directory
   StoreNotReadableError    reads are refused: the store is shut down, or was made not readable
   InvalidMessageError      a message that no record can hold
+  MisplacedRecordError     a record that says a place which cannot be its own in its queue
   DivergedError            a slave's log is not what the master's was or is
   FilterExpressionError    an expression that no filter can be made of
   AccessDeniedError        a request that a broker's access rules do not allow
@@ -41,6 +42,16 @@ class StoreNotReadableError(StoreError):
 
 class InvalidMessageError(StoreError):
     """A message that no record can hold; the text names the limit."""
+
+
+class MisplacedRecordError(StoreError):
+    """A record that says a place which cannot be its own in its queue: which queue, what was expected, what it says."""
+
+    def __init__(self, queue: str, expected: str, found: int) -> None:
+        super().__init__(f"queueOffset in {queue}: expected {expected}, found {found}")
+        self.queue = queue
+        self.expected = expected
+        self.found = found
 
 
 class DivergedError(StoreError):

@@ -23,7 +23,7 @@ from .offset_by_time import offset_by_time
 from .pull import Puller
 from .put_result import PutMessageResult, PutMessageStatus
 from .recovery import Recovery, RecoveryReport
-from .runtime_info import disk_info, schedule_info, stats_info
+from .runtime_info import disk_info, schedule_info, stats_info, trouble_info
 from .segment_times import SegmentTimes
 from .stats import FAST_PUT_NS
 from .store_parts import StoreParts
@@ -352,4 +352,5 @@ class MessageStore(StoreParts):
             "commitLogMinOffset": str(self.min_phy_offset),
             "commitLogMaxOffset": str(self.max_phy_offset),
             **schedule_info(self.schedule.offsets, self.queues),
+            **trouble_info(self.flags, self.dispatch),
         }

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from typing import NamedTuple
 
-from .consume_queue import ConsumeQueue
+from .consume_queue import GAP_ENTRIES_MAX, ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .formats.consume_queue import (
     BLANK_ENTRY_BYTES,
@@ -13,14 +13,12 @@ from .formats.consume_queue import (
     is_blank,
     is_valid,
 )
-from .formats.message import RECORD_BYTES_MIN
+from .formats.message import records_in
 from .formats.scan import ScannedRecord
 from .marks import hit
 
 _CHUNK_ENTRIES = 4096
 """Entries of one queue that are held back, to be compared and written in one piece."""
-_GAP_ENTRIES_MAX = 4096
-"""How many numbers two records that follow one another may leave out, however little room the log has for them."""
 
 _NUMBER_MASK = (1 << 64) - 1
 
@@ -77,7 +75,7 @@ def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
     A queue may begin with blank entries that never had records, as one has that was made in the middle.
     """
     queue_offset = record.queue_offset
-    if 0 <= queue_offset <= 1 + _records_in(record.physical_offset):
+    if 0 <= queue_offset <= 1 + records_in(record.physical_offset):
         return True
     queue = queues.find(record.topic, record.queue_id)
     if queue is None or queue_offset < 0:
@@ -97,11 +95,6 @@ def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
         return record.queue_offset
     found = queue.index_of(record.physical_offset)
     return found if found is not None and _leads_to(queue.entry(found), record) else record.queue_offset
-
-
-def _records_in(log_bytes: int) -> int:
-    """Return how many records a stretch of the log can have held, at the most."""
-    return log_bytes // RECORD_BYTES_MIN
 
 
 class QueueReplay:
@@ -188,7 +181,7 @@ class QueueReplay:
         last = self._last_into_damage(min(queue_offset, end))
         if (
             last is not None
-            and queue_offset - last[0] > _records_in(first.physical_offset - last[1])
+            and queue_offset - last[0] > records_in(first.physical_offset - last[1])
             and not _leads_to(self.queue.entry(queue_offset), first)
         ):
             raise RecordMisplaced
@@ -270,14 +263,14 @@ class QueueReplay:
         """Return where a doubted record belongs, None if its place is taken, too far away, or not to be known."""
         said = doubted.queue_offset
         is_ahead = said > self.next
-        if is_ahead and following == said + 1 and said - self.next <= _GAP_ENTRIES_MAX:
+        if is_ahead and following == said + 1 and said - self.next <= GAP_ENTRIES_MAX:
             return said
         if following == self.next + 1:
             return self.next
         for place in (said, self.next, self.queue.index_of(doubted.physical_offset)):
             if place is not None and place >= self.next and _leads_to(self.queue.entry(place), doubted):
                 return place
-        if following is None and 0 < said - self.next <= _GAP_ENTRIES_MAX:
+        if following is None and 0 < said - self.next <= GAP_ENTRIES_MAX:
             return said  # a gap or not: whoever comes next goes on behind it
         if following != self.next and ((said ^ self.next) & _NUMBER_MASK).bit_count() == 1:
             return self.next
@@ -287,7 +280,7 @@ class QueueReplay:
     def _has_room(self, doubted: _Doubted) -> bool:
         """Return whether the log has room for as many records as are missing in front of one, and for itself."""
         last = self.queue.entry(self.next - 1)
-        return last is None or doubted.queue_offset - self.next <= _records_in(
+        return last is None or doubted.queue_offset - self.next <= records_in(
             doubted.physical_offset - last.physical_offset
         )
 

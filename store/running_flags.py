@@ -1,5 +1,6 @@
 """Why a store refuses work. Bits are RocketMQ's; none of them outlives the process."""
 
+from collections.abc import Callable
 from enum import IntFlag
 
 from .world import Tasks
@@ -22,13 +23,17 @@ _NOT_WRITEABLE = int(~Refusal.NOT_READABLE)
 class RunningFlags:
     """The reasons in force. Each is given and taken back by whoever finds it, those of failed writes never."""
 
-    __slots__ = ("_bits", "_lasting", "_lock")
+    __slots__ = ("_bits", "_lasting", "_lock", "failures", "on_service_failed")
 
     def __init__(self, tasks: Tasks) -> None:
         self._bits = tasks.cell("running flags")
         self._lock = tasks.lock("running flags")
         self._lasting = 0
         """Reasons that only a restart ends. Belongs to whoever holds the lock."""
+        self.failures: dict[str, str] = {}
+        """Services that have ended of what nobody foresaw, each with what that was."""
+        self.on_service_failed: Callable[[str], None] = _nobody
+        """Told the name of each, in its last moments."""
 
     @property
     def bits(self) -> int:
@@ -61,6 +66,12 @@ class RunningFlags:
             self._lasting |= int(reason)
             self._bits.set(self._bits.get() | int(reason))
 
+    def service_failed(self, name: str, error: Exception) -> None:
+        """Take no more puts: a service has ended, and nobody does its work until a restart."""
+        self.failures[name] = f"{type(error).__name__}: {error}"
+        self.refuse_for_good(Refusal.NOT_WRITEABLE)
+        self.on_service_failed(name)
+
     def allow(self, reason: Refusal) -> None:
         """Take a reason back, unless it was added for good."""
         with self._lock:
@@ -85,3 +96,7 @@ class RunningFlags:
     def make_not_writeable(self) -> None:
         """Make the store read-only."""
         self.refuse(Refusal.NOT_WRITEABLE)
+
+
+def _nobody(name: str) -> None:
+    """Tell no one."""

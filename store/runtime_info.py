@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from .config import StoreConfig
 from .consume_queue_table import ConsumeQueueTable
 from .disk_usage import used_ratio
+from .dispatch import DispatchService
 from .formats.delay_level import SCHEDULE_TOPIC
+from .running_flags import RunningFlags
 from .stats import LATENCY_BUCKETS, TPS_WINDOWS_S, Rates, StoreStats
 from .world import Files
 
@@ -78,3 +80,15 @@ def _total(rates: Rates | None) -> float:
 
 def _spelled(rates: list[float | None]) -> str:
     return " ".join("" if rate is None else str(rate) for rate in rates)
+
+
+def trouble_info(flags: RunningFlags, dispatch: DispatchService) -> dict[str, str]:
+    """Return what only tornlog tells, where there is anything: services that have ended, records passed over."""
+    info = {}
+    if flags.failures:
+        info["failedServices"] = "; ".join(
+            f"{name}: {flags.failures[name]}" for name in sorted(flags.failures)
+        )
+    if dispatch.passed_over is not None:
+        info["dispatchPassedOver"] = f"{dispatch.passed_over_count}, the last: {dispatch.passed_over}"
+    return info

@@ -1,6 +1,11 @@
-"""A background service: one task that repeats a step until it is stopped."""
+"""A background service: one task that repeats a step until it is stopped.
+
+What a step may meet it deals with itself. Anything else that it raises ends the service, and never silently:
+`on_failure` is told before the task ends, and the task ends with what was raised.
+"""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from .world import Task, World
 
@@ -14,6 +19,8 @@ class Service(ABC):
         self.world = world
         self.signal = world.tasks.signal(self.name)
         self._stopping = world.tasks.cell(f"{self.name} stopping")
+        self.on_failure: Callable[[str, Exception], None] = _nobody
+        """Told the service's name, and what it ends of that nobody foresaw. Whoever makes the service sets it."""
         self._task: Task | None = None
 
     def start(self) -> None:
@@ -37,9 +44,13 @@ class Service(ABC):
             self._task.join(None)
 
     def _run(self) -> None:
-        while not self.is_stopping:
-            self.step()
-        self.finish()
+        try:
+            while not self.is_stopping:
+                self.step()
+            self.finish()
+        except Exception as error:
+            self.on_failure(self.name, error)
+            raise
 
     def pause(self, ms: int) -> None:
         """Let ms pass, however often the service is woken meanwhile; only being stopped ends it sooner."""
@@ -54,3 +65,7 @@ class Service(ABC):
 
     def finish(self) -> None:  # noqa: B027 - most services have nothing left to do
         """Do what is left to do after the last step."""
+
+
+def _nobody(name: str, error: Exception) -> None:
+    """Tell no one."""

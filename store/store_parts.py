@@ -32,6 +32,7 @@ from .segments.directories import SegmentDirectories
 from .segments.segment_queue import SegmentQueue
 from .segments.transient_pool import TransientStorePool
 from .segments.warm_up import WarmUp
+from .service import Service
 from .stats import StoreStats
 from .world import World
 
@@ -108,12 +109,24 @@ class StoreParts:
         )
         if self.index is not None:
             self.retention.queues.expirers.append(self.index.delete_expired)
+        for service in self.services:
+            service.on_failure = self.flags.service_failed
         self._on_readable: Callable[[], None] = self.dispatch.wake
         if self.commit is not None:
             self.commit_log.on_appended = self.commit.wake
             self.commit.on_committed = self._on_committed
         else:
             self._tell_of_more()
+
+    @property
+    def services(self) -> list[Service]:
+        """Return every service that has a task of its own while the store runs; on a slave nothing is delivered."""
+        services = [self.allocate, self.flush, self.dispatch, self.flush_queues, self.retention]
+        if self.commit is not None:
+            services.append(self.commit)
+        if self.config.broker_role is not BrokerRole.SLAVE:
+            services.append(self.schedule)
+        return services
 
     def follow(self, wake: Callable[[], None]) -> None:
         """Have wake called, too, whenever more of the log may be read."""

@@ -17,5 +17,7 @@ class ClusterPlan:
     """How long a put waits for a slave."""
     transfer_batch_bytes: int = 32_768
     """How much of the log goes into one frame at most."""
+    flipped_bit_chance: float = 0.0
+    """Of a life of a slave, that dispatch is handed a record there with one bit of its queueOffset wrong."""
     gathers: bool = False
     """Whether users begin only when slaves follow the master, or have had time enough to."""

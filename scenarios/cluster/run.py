@@ -28,6 +28,7 @@ from ..judging import opening, promises
 from ..judging.ends import note_crash
 from ..judging.recovered import RecoveredStore, read_store
 from ..plan import Life
+from .flipped_bit import flip_a_bit
 from .node import Node, nodes_of
 from .witness import Witness
 
@@ -206,6 +207,10 @@ class ClusterRun(Execution):
         store = MessageStore(World(machine.clock, machine.tasks, disk.mount(machine), network), node.config)
         opening.load(self._kernel, self._judge, store, disk, machine)
         node.store = store
+        if network is not None and not node.is_master and self._plan.recover_whole_log:
+            # the next load finds the record's place again; one that trusts the checkpoint would not look
+            stream = self._choices.stream(f"{machine.name}/flipped bit")
+            flip_a_bit(store.dispatch, self._plan.cluster.flipped_bit_chance, stream, disk.fired)
         if node.is_master:
             self._judge.recovery(store, disk)
             self._witness.master_recovered(store)
@@ -238,7 +243,7 @@ class ClusterRun(Execution):
     def _await_settled(self, slave: Node) -> None:
         """Wait until a slave has all that its master has, or says why it never will; judge which of the two."""
         deadline_ns = self._kernel.now_ns + SETTLE_MS_MAX * 1_000_000
-        store, _, _ = slave.running
+        store, _, machine = slave.running
         master, _, _ = self._master.running
         while slave.client.diverged is None and not self._has_settled(slave):
             if self._kernel.now_ns > deadline_ns:
@@ -247,17 +252,23 @@ class ClusterRun(Execution):
                     "LIVE", f"{slave.name} does not catch up", "replication", "0 bytes", behind
                 )
             self._referee.tasks.sleep(_LOOK_MS)
+        self._judge.services(store, machine, slave.client)
         self._judge.report(self._witness.check_settled(slave, self._master))
 
     def _has_settled(self, slave: Node) -> bool:
-        """Return whether the master of now, not one of an earlier life, has heard that a slave has everything."""
+        """Return whether a slave leads to all it has, and has all, as the master of now, no earlier one, has heard."""
         store, _, _ = slave.running
         master, _, _ = self._master.running
         assert self._master.ha is not None, "it has been started"
         end = master.log.max_offset
-        return store.log.max_offset == end and any(
-            each.reported == end and each.remote_address.startswith(f"{slave.host}:")
-            for each in self._master.ha.connections
+        is_dispatched = store.dispatch.reput_from.get() >= store.dispatch.readable_limit()
+        return (
+            is_dispatched
+            and store.log.max_offset == end
+            and any(
+                each.reported == end and each.remote_address.startswith(f"{slave.host}:")
+                for each in self._master.ha.connections
+            )
         )
 
     def _take_over(self) -> None:

@@ -17,6 +17,8 @@ DISPATCH_MS_MAX = 2_000
 FLUSH_MS_MAX = 5_000
 """How long after the interval of the thorough flush its syncs may take, on a disk that fails nobody."""
 
+RETRY_MS_MAX = 5_000
+"""How much longer it may take after errors, which were met in the midst of it and are behind it now."""
 
 _HARMLESS = {
     "short_write_chance",
@@ -50,7 +52,7 @@ def _may_slow(plan: Plan) -> bool:
     """Return whether anything in a plan fails operations, or makes them wait."""
     faults = plan.faults
     chances = {field.name for field in fields(faults) if field.name.endswith("_chance")} - _HARMLESS
-    return any(getattr(faults, name) for name in sorted(chances))
+    return plan.out_of_memory_chance > 0 or any(getattr(faults, name) for name in sorted(chances))
 
 
 def _may_disturb(plan: Plan) -> bool:
@@ -63,15 +65,20 @@ def dispatch_ms_max(plan: Plan) -> int:
 
     On a slow disk the end of a segment waits with the put that needs the next one, and a queue's file may be slow too.
     """
+    slow_ms = pauses_ms_max(plan)
+    return DISPATCH_MS_MAX + (ALLOCATE_WAIT_MS + slow_ms if slow_ms else 0)
+
+
+def pauses_ms_max(plan: Plan) -> int:
+    """Return for how long a slow disk and paused tasks may hold up what a store does, in ms."""
     faults, disturbances = plan.faults, plan.disturbances
-    slow_ms = (
+    return int(
         (faults.slow_sync_chance and faults.slow_sync_ms_max)
         + 10 * (faults.slow_io_chance and faults.slow_io_ms_max)
         + 3 * (faults.stall_chance and faults.stall_ms_max)
         + 3 * (disturbances.paused_task_chance and disturbances.paused_task_ms_max)
         + 3 * (disturbances.paused_machine_chance and disturbances.paused_machine_ms_max)
     )
-    return DISPATCH_MS_MAX + (ALLOCATE_WAIT_MS + int(slow_ms) if slow_ms else 0)
 
 
 def durable_ms_max(plan: Plan) -> int:

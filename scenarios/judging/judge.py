@@ -12,6 +12,7 @@ from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ...store.config import StoreConfig
 from ...store.message_store import MessageStore
+from ...store.service import Service
 from ..alarm import NoEndInSight
 from ..invariants import CHECKERS, ckpt, clean, idx, idx_lookups, live, pos, read, stopped
 from ..plan import Plan
@@ -153,17 +154,29 @@ class Judge:
         self.claims_of_all(store, disk)
         return found
 
+    def services(self, store: MessageStore, machine: Machine, *others: Service | None) -> None:
+        """Look for services of a store that runs, and of others beside it, which have ended without a word."""
+        running = {task.name for task in machine.live_tasks.values()}
+        for service in (*store.services, *others):
+            if service is None or f"{machine.name}/{service.name}" in running:
+                continue
+            if service.name not in store.flags.failures or store.flags.is_writeable:
+                summary = f"{service.name} has ended, and the store does not say so"
+                self.broken("LIVE", summary, "service", "running, or among failedServices", "neither")
+
     def catch_up(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all that is durable is visible, then judge what consumers were given."""
         tried("LIVE")
-        deadline_ns = self._kernel.now_ns + live.dispatch_ms_max(self._plan) * 1_000_000
+        must_recover = excuses.must_recover(self._plan, disk)
+        limit_ms = live.dispatch_ms_max(self._plan) + (live.RETRY_MS_MAX if must_recover else 0)
+        deadline_ns = self._kernel.now_ns + limit_ms * 1_000_000
         if store.commit is not None:
             self._await_commit(store, disk, deadline_ns)
         end = store.dispatch.readable_limit()
         while store.dispatch.reput_from.get() < end:
             if self._kernel.now_ns > deadline_ns:
-                if excuses.errors(disk) or excuses.wants_of_space(disk):
-                    return  # it is tried again and again, and nothing is promised of when that will do
+                if not must_recover and (excuses.errors(disk) or excuses.wants_of_space(disk)):
+                    return  # it is tried again and again, and meets the next error
                 behind = f"{store.dispatch.behind_bytes} bytes"
                 self.broken(
                     "LIVE",
@@ -176,15 +189,28 @@ class Judge:
             store.world.tasks.sleep(5)
             if not self._plan.delay_chance:  # else the store itself goes on putting
                 end = store.dispatch.readable_limit()
-        if self._ledger.pulls and self.is_promised("READ") and not excuses.has_reverted(disk):
+        if excuses.has_reverted(disk):
+            return  # nobody knows all that there is to be read
+        removes = self._plan.retention and self._plan.queues_removed
+        if (self._ledger.pulls and self.is_promised("READ")) or removes:
             found = read_store(store, known_damage=self._ledger.known_damage, known=self._known)
-            if found.damage is None:  # else nobody knows all that there is to be read
-                self.report(read.check(self._ledger, found))
+            if found.damage is not None:
+                return
+            self.report(read.check(self._ledger, found))
+            if removes:  # a restart would find what is hidden from everybody now
+                self.report(self._unreachable(store, found))
+
+    def _unreachable(self, store: MessageStore, found: RecoveredStore) -> Iterable[Violation]:
+        """Return records of a store that runs which no queue leads to, but for what may be going, or is yet to come."""
+        begin, end = self._ledger.expired_to, store.dispatch.reput_from.get()
+        found.records = [each for each in found.records if begin <= each.record.physical_offset < end]
+        return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
 
     def _await_commit(self, store: MessageStore, disk: Disk, deadline_ns: int) -> None:
         """Wait until what has been put is in the page cache."""
         end = store.log.put_offset
-        while store.log.max_offset < end and not excuses.errors(disk):
+        must_recover = excuses.must_recover(self._plan, disk)
+        while store.log.max_offset < end and (must_recover or not excuses.errors(disk)):
             if self._kernel.now_ns > deadline_ns:
                 behind = f"{end - store.log.max_offset} bytes"
                 detail = services_told(store, "commit-real-time")
@@ -192,10 +218,20 @@ class Judge:
             store.world.tasks.sleep(5)
 
     def flushing(self, store: MessageStore) -> None:
-        """Wait until what has been put is durable, in the time that the settings give under ASYNC_FLUSH too."""
-        deadline_ns = self._kernel.now_ns + live.durable_ms_max(self._plan) * 1_000_000
-        end = store.log.max_offset
+        """Wait until what has been put is durable, in the time that the settings give under ASYNC_FLUSH too.
+
+        A store that has failed does not sync again, and takes no more puts.
+        """
+        limit_ms = live.durable_ms_max(self._plan) + live.pauses_ms_max(self._plan)
+        deadline_ns = self._kernel.now_ns + limit_ms * 1_000_000
+        end = self._stored_to() if self._plan.sync_flush else store.log.max_offset
         while store.log.flushed_where.get() < end:
+            if store.flags.has_failed:
+                if store.flags.is_writeable:
+                    self.broken(
+                        "STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable"
+                    )
+                return
             if self._kernel.now_ns > deadline_ns:
                 behind = f"{end - store.log.flushed_where.get()} bytes"
                 summary, detail = (
@@ -205,12 +241,24 @@ class Judge:
                 self.broken("LIVE", summary, "behind", "0 bytes", behind, detail=detail)
             store.world.tasks.sleep(50)
 
+    def _stored_to(self) -> int:
+        """Return a log offset up to which users of this life know the log to go: blanks of refused puts may be behind.
+
+        Those wait for the next put under SYNC_FLUSH, for nobody waits for them.
+        """
+        stored = [put.physical_offset for put in self._ledger.puts_of_this_life()]
+        return max((at + 1 for at in stored if at is not None), default=0)
+
     def cleaning(self, store: MessageStore, disk: Disk, number: int) -> None:
-        """Wait until what expired is gone and queues begin where the log does; see what is said of what is gone."""
+        """Wait until what expired is gone and queues begin where the log does; see what is said of what is gone.
+
+        After a failed sync nothing expires that rests upon it.
+        """
+        must_recover = excuses.must_recover(self._plan, disk) and not excuses.sync_errors(disk)
         deadline_ns = self._kernel.now_ns + clean.passes_ms_max(store) * 1_000_000
         while violations := self._uncleaned(store, disk):
             if self._kernel.now_ns > deadline_ns:
-                if not excuses.errors(disk):
+                if must_recover or not excuses.errors(disk):
                     self.report(violations)
                 break
             store.world.tasks.sleep(200)

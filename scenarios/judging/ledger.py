@@ -3,7 +3,8 @@
 A put is acknowledged, refused, or unknown: in flight when the machine died, or answered with a time-out.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -217,13 +218,27 @@ class Ledger:
         self.holes: dict[tuple[str, int], set[int]] = {}
         """Queue offsets, by topic and queue, that have no record: skipped by a restart, or of one that is damaged."""
         self.known_damage = KnownDamage()
+        self.queue_ends: Counter[tuple[str, int]] = Counter()
+        """How often users were told that a queue ends: queue offsets from before mean nothing any more."""
+        self.on_queue_end: Callable[[tuple[str, int]], None] = _nobody
+        """Told of each queue whose last file is about to go."""
+        self.queues_going = 0
+        """How many operators are having queues removed now."""
         self._life_begins_at = 0
+
+    def end_queue(self, place: tuple[str, int]) -> None:
+        """Note that the last file of a queue is about to go: what comes behind it may begin at 0."""
+        self.ended_queues.add(place)
+        self.queue_ends[place] += 1
+        self.on_queue_end(place)
 
     def begin_life(self) -> None:
         """Begin another life of the store: what was seen and walked in the last one is over."""
         self._life_begins_at = len(self.puts)
         self.seen = []
         self.pulls = []
+        self.queues_going = 0
+        self.on_queue_end = _nobody
         self.transactions.begin_life()
 
     def puts_of_this_life(self) -> list[PutEntry]:
@@ -301,6 +316,10 @@ class Ledger:
     def promise(self, entry: PutEntry) -> None:
         """Note that a put must survive from now on."""
         self.promised[entry.name] = entry
+
+
+def _nobody(place: tuple[str, int]) -> None:
+    """Tell no one."""
 
 
 def _is_changed(record: Record) -> bool:

@@ -54,6 +54,7 @@ class Progress:
             self.manager = ConsumerOffsetManager(
                 store.world, CONFIG, flush_interval_ms=CONSUMER_OFFSET_INTERVAL_MS
             )
+            self.manager.on_failure = store.flags.service_failed
             self.manager.file = WatchedSideFile(files, self.groups, self._on_begin)
 
     def _on_begin(self) -> None:

@@ -54,7 +54,7 @@ class WatchedRemovals:
                 self._report(clean.check_queue_removal(store, self._disk, path))
                 if len(self._files.list_directory(directory_of(path))) == 1:
                     topic, queue_id = directory_of(path).split("/")[-2:]
-                    self._ledger.ended_queues.add((topic, int(queue_id)))
+                    self._ledger.end_queue((topic, int(queue_id)))
         self._files.unlink(path)
 
     def _segment_goes(self, store: MessageStore, path: str) -> None:

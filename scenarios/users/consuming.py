@@ -48,6 +48,7 @@ class Consumer:
         tags = stream.pick(("TagA", "TagB || TagC", "TagD"), "subscription") if plan.filtered else None
         self._pull = Pull(topic, queue_id, tags)
         self._group = (group, topic, queue_id)
+        self._queue_ends = ledger.queue_ends[topic, queue_id]
 
     def walk(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
         """Walk to the queue's end, and wait there for more as long as goes_on says so; commit to progress.
@@ -58,10 +59,16 @@ class Consumer:
         if progress is not None:
             pull.begin_offset = pull.end_offset = max(progress.query_offset(*self._group), 0)
         self._ledger.pulls.append(pull)
-        while self._pull_once(pull) or goes_on():
+        while self._pull_once(pull) or goes_on() or self._is_to_begin_again:
             if progress is not None:
                 self._commit(progress, pull.end_offset)
         self._report(read.check_beyond(self._store, pull.topic, pull.queue_id))
+
+    @property
+    def _is_to_begin_again(self) -> bool:
+        """Return whether the queue has been removed since the last pull, or may be just now."""
+        ledger = self._ledger
+        return ledger.queues_going > 0 or ledger.queue_ends[self._group[1:]] != self._queue_ends
 
     def _commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
         """Say, now and then, how far it came."""
@@ -73,9 +80,16 @@ class Consumer:
     def _pull_once(self, pull: Pull) -> bool:
         """Ask for what comes next; return whether anything came, after a pause if nothing did.
 
-        What has been removed is passed over.
+        What has been removed is passed over. Who has removed the queue has consumers begin again at its first message:
+        what this one was given before has left the log, and the place that it was at means nothing any more.
         """
         result = self._store.get_message(pull.topic, pull.queue_id, pull.end_offset, tags=pull.tags)
+        ends = self._ledger.queue_ends[pull.topic, pull.queue_id]
+        if ends != self._queue_ends:
+            self._queue_ends = ends
+            pull.puts.clear()
+            pull.begin_offset = pull.end_offset = 0
+            return True
         for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
             put = self._put_of(raw)
             if put is not None:

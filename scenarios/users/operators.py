@@ -3,15 +3,22 @@
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from ...faults.disk import Disk
 from ...sim.choices import Stream
 from ...store.consumer_offsets import ConsumerOffsetManager
 from ...store.message_store import MessageStore
 from ..invariants import status
+from ..judging import excuses
 from ..judging.evidence import Violation
+from ..judging.ledger import Ledger
 from .room import Room
 
 _HOUR_MS = 3_600_000
 _ROUNDS_MAX = 4
+_REMOVALS_MAX = 16
+_REMOVAL_PAUSES_MS = (10, 30, 100)
+_PASS_MS = 30
+"""How long somebody waits, at most, for a pass of retention before queues are removed."""
 _PAUSES_MS = (1, 30, 300, 4000)
 _ROOM_RETURNS_MS = (200, 5_000, 40_000)
 """When room returns, at the latest: after some refused puts, or after forced cleaning had its time."""
@@ -41,6 +48,39 @@ def _age(store: MessageStore, thirds: int) -> None:
     for segment in segments[: -(-len(segments) * thirds // 3)]:
         with suppress(FileNotFoundError):  # it is removed already
             store.world.files.set_mtime_ms(segment.file.path, changed_ms)
+
+
+def removing_operator(
+    store: MessageStore, stream: Stream, disk: Disk, ledger: Ledger, goes_on: Callable[[], bool]
+) -> Callable[[], None]:
+    """Return a task that has queues removed of which nothing is left but numbers, again and again, while others put.
+
+    It lets hours pass for what they lead to first. Consumers of a queue that was are told to begin again: when it
+    begins to go, and when it is gone.
+    """
+
+    def operate() -> None:
+        most_ms = stream.pick(_REMOVAL_PAUSES_MS, "pause")
+        for _ in range(_REMOVALS_MAX):
+            store.world.tasks.sleep(stream.between(1, most_ms, "pause ms"))
+            if not goes_on():
+                return
+            if stream.chance(0.7, "all but the newest expires"):
+                _age(store, 3)
+                store.execute_delete_files_manually()
+                store.world.tasks.sleep(stream.between(1, _PASS_MS, "pause ms of a pass"))
+            before = ledger.queue_ends.copy()
+            ledger.queues_going += 1
+            try:
+                store.clean_expired_consumer_queue()
+            except OSError:
+                if not excuses.errors(disk):
+                    raise
+            for place in ledger.queue_ends - before:
+                ledger.queue_ends[place] += 1
+            ledger.queues_going -= 1
+
+    return operate
 
 
 def queue_operator(store: MessageStore, stream: Stream) -> bool:

@@ -30,6 +30,7 @@ from .transaction_traffic import TransactionTraffic
 
 TAGS = ("", "TagA", "TagB", "TagC")
 _BATCH_UNITS_MAX = 4
+_LOOK_MS = 50
 _SECOND_START_MS_MAX = 100
 _ILLEGAL_TOPIC = "no/topic"
 
@@ -116,6 +117,13 @@ class Traffic:
         if self._plan.retention:
             stream = self._streams(f"life-{self._life}/retention")
             users.append(spawn("retention operator", operators.retention_operator(self._store, stream)))
+        if self._plan.retention and self._plan.queues_removed:
+            stream = self._streams(f"life-{self._life}/removing")
+            removing = operators.removing_operator(
+                self._store, stream, self._disk, self._ledger, lambda: self._producing > 0
+            )
+            users.append(spawn("removing operator", removing))
+            users.append(spawn("returning producer", self._returning_producer()))
         if self.room is not None and self.room.is_short:
             stream = self._streams(f"life-{self._life}/room")
             users.append(
@@ -181,8 +189,32 @@ class Traffic:
 
         return produce
 
-    def put_one(self, stream: Stream, name: str) -> None:
-        """Put what is drawn: a message of a name, or a batch of some, and note what came of it."""
+    def _returning_producer(self) -> Callable[[], None]:
+        """Return a task that puts to each queue that is being removed, as it is."""
+        stream = self._streams(f"life-{self._life}/returning-producer")
+        ending: list[tuple[str, int]] = []
+        due = self._store.world.tasks.signal("queue ends")
+
+        def note(place: tuple[str, int]) -> None:
+            ending.append(place)
+            due.notify()
+
+        self._ledger.on_queue_end = note
+
+        def produce() -> None:
+            put = 0
+            while self._producing > 0:
+                due.wait(_LOOK_MS)
+                while ending:
+                    name = f"m{self._life}.back.{put}"
+                    place, put = ending.pop(), put + 1
+                    if name not in self._plan.left_out:
+                        self.put_one(stream.within(name), name, place)
+
+        return produce
+
+    def put_one(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> None:
+        """Put what is drawn: a message of a name, or a batch of some, and note what came of it. place: its queue."""
         plan = self._plan
         if self._stop is not None:
             self._stop.count()
@@ -190,6 +222,8 @@ class Traffic:
         legal = not stream.chance(plan.illegal_chance, "illegal")
         topic = f"T{stream.below(plan.topics, 'topic')}" if legal else _ILLEGAL_TOPIC
         queue_id = stream.below(plan.queues_per_topic, "queue")
+        if place is not None and legal:
+            topic, queue_id = place
         wait = not stream.chance(plan.no_wait_chance, "no wait")
         about = self._streams(f"{stream.name}/headers").within(name)
         given = headers.draw_given(about, self._store.world.clock.now_ms(), one_size=plan.equal_sizes)

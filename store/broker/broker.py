@@ -41,6 +41,10 @@ class Broker(BrokerParts):
             self.registration = BrokerRegistration(
                 self, lambda: self.name_server.ha_address, self._follow_master
             )
+        beside = (self.offsets, self.held_pulls, self.housekeeping, self.synchronize, self.registration)
+        for service in beside:
+            if service is not None:
+                service.on_failure = self.own_store.flags.service_failed
 
     def load(self) -> None:
         """Read everything there is, and recover the store.

@@ -37,6 +37,7 @@ class ServedBroker:
         self._world = world
         self._store = store
         self._config = config
+        self._tell = tell
         self._broker: Broker | None = None
 
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
@@ -58,6 +59,13 @@ class ServedBroker:
             self.server.shutdown()
             raise
         self._broker = broker
+        flags = broker.own_store.flags
+        flags.on_service_failed = lambda name: self._tell(
+            f"{name} has ended: {flags.failures[name]}; no more is put until a restart"
+        )
+        for service in (self._access, *self.server.services):
+            if service is not None:
+                service.on_failure = flags.service_failed
         broker.server_info = self._info
         broker.watch.tell = self._tell
         if self._access is not None:

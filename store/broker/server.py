@@ -60,6 +60,11 @@ class RemotingServer:
             world, self.limits, self.counts, self._receive, self._closed.add, self._end_turn, tell
         )
 
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """Return the services that it runs beside those who answer."""
+        return self._closed, self.connections
+
     def listen(self, addresses: Sequence[str]) -> list[str]:
         """Listen at `host:port`s; return them with the ports they got. Whoever connects waits for the start.
 

@@ -66,7 +66,7 @@ COMPRESSION_TYPE_MASK = 0x700
 MAGIC_AT = 4
 BODY_CRC_AT = 8
 PHYSICAL_OFFSET_AT = 28
-_QUEUE_OFFSET_AT = 20
+QUEUE_OFFSET_AT = 20
 _SYS_FLAG_AT = 36
 _STORE_TIMESTAMP_AT = 56  # with an IPv4 bornHost
 _IPV6_EXTRA_BYTES = 12
@@ -85,6 +85,11 @@ _I32 = Struct(">i")
 _I16 = Struct(">h")
 _I8 = Struct(">b")
 assert _HEADS[0].size == RECORD_BYTES_MIN - 3
+
+
+def records_in(log_bytes: int) -> int:
+    """Return how many records a stretch of the log can have held, at the most."""
+    return log_bytes // RECORD_BYTES_MIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +230,7 @@ def place_records(
     place, stamp = _OFFSETS.pack_into, _I64.pack_into
     stored_at = _STORE_TIMESTAMP_AT + _IPV6_EXTRA_BYTES if born_host_v6 else _STORE_TIMESTAMP_AT
     for at in starts:
-        place(buffer, at + _QUEUE_OFFSET_AT, queue_offset, physical_offset + at)
+        place(buffer, at + QUEUE_OFFSET_AT, queue_offset, physical_offset + at)
         stamp(buffer, at + stored_at, store_timestamp_ms)
         queue_offset += 1
 

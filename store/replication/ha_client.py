@@ -31,6 +31,7 @@ class HAClient(Service):
     def __init__(self, world: World, store: MessageStore) -> None:
         super().__init__(world)
         assert world.network is not None, "replication needs a network"
+        self.on_failure = store.flags.service_failed
         self._network = world.network
         self._store = store
         self._config = store.config

@@ -117,6 +117,9 @@ class HAConnection:
             self.close(f"no report for {self._config.ha_housekeeping_interval_ms} ms")
         except (OSError, CorruptFileError) as error:
             self.close(str(error))
+        except Exception as error:
+            self.close(f"{type(error).__name__}: {error}")
+            raise
 
     def _take_report(self, report: int) -> bool:
         """Note a report; False, and the connection is closed, if it cannot be true."""
@@ -166,6 +169,9 @@ class HAConnection:
                 self._send(encode_frame_header(self._sent.get(), 0))
         except (OSError, ValueError) as error:  # a map that was closed meanwhile is a ValueError
             self.close(str(error))
+        except Exception as error:
+            self.close(f"{type(error).__name__}: {error}")
+            raise
 
     def _send_next(self) -> bool:
         """Send what is next in the log, at most haTransferBatchSize of one file; False if there is nothing."""

@@ -94,8 +94,15 @@ class HAService:
     # -- slaves ------------------------------------------------------------------------------------
 
     def _accept(self) -> None:
-        listener = self._listener
-        assert listener is not None, "start sets it"
+        assert self._listener is not None, "start sets it"
+        try:
+            self._accept_all(self._listener)
+        except Exception as error:
+            self._store.flags.service_failed("ha-accept", error)
+            raise
+
+    def _accept_all(self, listener: Listener) -> None:
+        """Accept slaves until nobody listens any more."""
         while True:
             try:
                 accepted = listener.accept(None)

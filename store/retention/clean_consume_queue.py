@@ -12,6 +12,7 @@ from ..consume_queue import ConsumeQueue
 from ..consume_queue_table import ConsumeQueueTable
 from ..formats.consume_queue import is_valid
 from ..formats.delay_level import SCHEDULE_TOPIC
+from ..marks import hit
 from ..segments.segment_queue import SegmentQueue
 
 Expirer = Callable[[int], object]
@@ -76,18 +77,27 @@ class CleanConsumeQueue:
         """
         log_min_offset = self._log.min_offset
         for queue in self._queues.all():
-            newest = queue.entry(queue.max_offset - 1)
+            end = queue.max_offset  # before the look at what is in front of it: there may be more by then
+            newest = queue.entry(end - 1)
             if newest is None or not is_valid(newest) or queue.topic == SCHEDULE_TOPIC:
                 continue
             if newest.physical_offset >= log_min_offset:
                 continue
-            self._remove(queue)
+            self._remove(queue, end)
 
-    def _remove(self, queue: ConsumeQueue) -> None:
+    def _remove(self, queue: ConsumeQueue, end: int) -> None:
+        """Remove one queue if it ends there, all of it under the put lock.
+
+        A put in between would be dispatched to what is forgotten.
+        """
+
+        def remove() -> None:
+            queue.remove()
+            self._queues.forget(queue)
+
         with self._queues.names_lock:
-            gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, queue.max_offset, queue.remove)
-            if gone:
-                self._queues.forget(queue)
+            gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
         if gone:
+            hit("queue removed")
             with suppress(OSError):  # an empty directory, or one that fills again, does no harm
                 self._queues.remove_directories(queue)

@@ -76,6 +76,7 @@ class TransactionalMessageService:
         self._store = store
         self._decisions = Decisions(world)
         self.checker = TransactionalMessageCheckService(world, store, offsets, self.config, self._decisions)
+        self.checker.on_failure = store.flags.service_failed
 
     @property
     def on_check(self) -> Callable[[MessageRecord], None]:

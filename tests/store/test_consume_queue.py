@@ -5,7 +5,7 @@ import pytest
 
 from tornlog.store.consume_queue import ConsumeQueue
 from tornlog.store.consume_queue_table import ConsumeQueueTable
-from tornlog.store.errors import CorruptFileError
+from tornlog.store.errors import CorruptFileError, MisplacedRecordError
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry, is_blank
 from tornlog.store.world import World
 
@@ -57,7 +57,8 @@ def test_a_record_that_is_indexed_already_changes_nothing(lab: Make) -> None:
         queue = filled(world, 5)
         queue.put(200, 100, 9, 2)
         queue.put(400, 100, 9, 4)
-        queue.put(900, 100, 9, 3)  # behind all records, at an index that is taken
+        with pytest.raises(MisplacedRecordError, match="T/0: expected 5 to "):
+            queue.put(900, 100, 9, 3)  # behind all records, at an index that is taken
 
         assert offsets(queue) == [0, 100, 200, 300, 400]
 

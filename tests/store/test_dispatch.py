@@ -3,9 +3,15 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.config import FlushDiskType
+from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.dispatch import is_queued
-from tornlog.store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from tornlog.store.formats.host import Host
+from tornlog.store.formats.message import (
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    encode_record,
+    place_records,
+)
 from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.get_result import GetMessageStatus
 from tornlog.store.message import Message
@@ -162,3 +168,75 @@ def test_only_committed_records_of_a_storable_topic_take_a_place_in_a_queue(
     topic: str, sys_flag: int, queued: bool
 ) -> None:
     assert is_queued(ScannedRecord(0, 91, topic, 0, 0, sys_flag, 0, b"")) is queued
+
+
+def replicated(numbers: list[int]) -> list[bytes]:
+    """Return records of one queue as a master numbers them, back to back."""
+    records, at = [], 0
+    for number in numbers:
+        raw = encode_record(
+            topic=b"T",
+            properties=b"",
+            body=b"%d" % number,
+            queue_id=0,
+            flag=0,
+            sys_flag=0,
+            born_timestamp_ms=1,
+            born_host=Host(bytes(4), 1),
+            store_timestamp_ms=1,
+            store_host=Host(bytes(4), 1),
+            reconsume_times=0,
+            prepared_transaction_offset=0,
+        )
+        place_records(
+            raw, (0,), queue_offset=number, physical_offset=at, store_timestamp_ms=1, born_host_v6=False
+        )
+        records.append(bytes(raw))
+        at += len(raw)
+    return records
+
+
+@pytest.mark.parametrize("wrong", [2_000_000, 1 << 40, 1 << 62, -5, 1])
+def test_a_record_that_cannot_be_where_it_says_is_passed_over_and_named_and_its_queue_goes_on(
+    lab: Make, small: Make, wrong: int
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, small(broker_role=BrokerRole.SLAVE))
+        records = replicated([0, 1, wrong, 3])
+        at = 0
+        for raw in records:
+            assert store.commit_log.append_replicated(at, raw, 1)
+            at += len(raw)
+        world.tasks.sleep(100)
+
+        assert store.dispatch.behind_bytes == 0
+        assert store.get_max_offset_in_queue("T", 0) == 4
+        assert store.get_message("T", 0, 3).records == [records[3]]
+        position = len(records[0]) + len(records[1]) + 20
+        told = store.runtime_info()["dispatchPassedOver"]
+        assert told.startswith(
+            f"1, the last: /store/commitlog/{0:020d} @ {position}: queueOffset in T/0: expected 2 to "
+        )
+        assert told.endswith(f", found {wrong}")
+        assert store.flags.is_writeable
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_a_gap_in_the_numbers_of_a_master_is_filled_on_its_slave(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = started(world, small(broker_role=BrokerRole.SLAVE))
+        entries = store.config.mapped_file_size_consume_queue // 20
+        at = 0
+        for raw in replicated([0, entries, entries + 1]):
+            assert store.commit_log.append_replicated(at, raw, 1)
+            at += len(raw)
+        world.tasks.sleep(100)
+
+        assert store.dispatch.passed_over is None
+        assert store.get_max_offset_in_queue("T", 0) == entries + 2
+        assert len(store.get_message("T", 0, entries).records) == 2
+        assert store.shutdown()
+
+    lab().run(body)

@@ -215,6 +215,51 @@ def test_the_command_spares_a_queue_that_a_message_is_on_its_way_to(
     lab().run(body)
 
 
+def test_a_put_that_waits_for_a_queue_to_be_removed_begins_the_next_one_and_can_be_pulled(
+    lab: Make, shop: Make, short: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+        found.age(2, 8).clean()
+        queues, tasks = found.store.queues, []
+        forget = queues.forget
+
+        def put_and_wait(queue: Any) -> None:
+            tasks.append(world.tasks.spawn("put", lambda: found.put(range(30, 31), "Old")))
+            world.tasks.sleep(50)  # it waits, or is dispatched to what is about to be forgotten
+            forget(queue)
+
+        monkeypatch.setattr(queues, "forget", put_and_wait)
+        found.store.clean_expired_consumer_queue()
+        tasks[0].join(None)
+        found.settle()
+        assert found.bodies(0, "Old") == [30]
+
+    lab().run(body)
+
+
+def test_the_command_spares_a_queue_that_gets_a_message_as_it_is_looked_at(
+    lab: Make, shop: Make, short: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+        found.age(2, 8).clean()
+        queue = found.store.queues.find("Old", 0)
+        entry = queue.entry
+
+        def put_behind(offset: int) -> Any:
+            newest = entry(offset)
+            monkeypatch.setattr(queue, "entry", entry)
+            found.put(range(30, 31), "Old").settle()
+            return newest
+
+        monkeypatch.setattr(queue, "entry", put_behind)
+        found.store.clean_expired_consumer_queue()
+        assert found.bodies(14, "Old") == [30]
+
+    lab().run(body)
+
+
 def test_the_command_spares_delayed_messages_and_queues_that_have_no_file(
     lab: Make, shop: Make, short: Make
 ) -> None:

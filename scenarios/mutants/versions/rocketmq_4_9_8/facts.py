@@ -240,5 +240,25 @@ FACTS: tuple[Fact, ...] = (
         _HAS_NOT,
         "recovery does not look at what is vouched for, and cuts everything behind damage where it looks",
     ),
+    Fact(
+        "reput-never-retries",
+        _HAS_NOT,
+        "ReputMessageService.run logs what doReput throws, and tries again",
+    ),
+    Fact(
+        "service-dies-silently",
+        _HAS_NOT,
+        "the loops of its services log what a round throws, and go on; by reading",
+    ),
+    Fact(
+        "queue-removed-beside-a-put",
+        _UNCERTAIN,
+        "cleanExpiredConsumerQueue holds no lock that puts take; what becomes of a put in between was not observed",
+    ),
+    Fact(
+        "slave-dispatch-unbounded",
+        _HAS_NOT,
+        "a record that is ahead of its queue is appended where that ends, and logged: shifted, another bug",
+    ),
 )
 """In the order of the catalogue."""
