@@ -18,6 +18,7 @@ from .hostile_kinds import (
     Limits,
     NeverReads,
     OversizedLengths,
+    Pipelines,
     SlowLoris,
     Tally,
 )
@@ -35,6 +36,10 @@ class _Link:
     reads: bool = True
     pending: deque[bytes] = field(default_factory=deque)
     """What is still to be sent, a piece a second."""
+    flood: memoryview = field(default_factory=lambda: memoryview(b""))
+    """What is sent again and again."""
+    at: int = 0
+    """How much of it has been sent this time."""
 
 
 class Hostility:
@@ -42,13 +47,14 @@ class Hostility:
 
     def __init__(self, address: str, limits: Limits, idle: int, seed: int) -> None:
         draw = random.Random(f"{seed}/hostile")
-        plain = (OversizedLengths, Garbage, HalfFrames, SlowLoris, NeverReads, Churn)
+        plain = (OversizedLengths, Garbage, HalfFrames, SlowLoris, NeverReads, Pipelines, Churn)
         self.kinds: list[Kind] = [*(kind(limits, draw) for kind in plain), Idle(limits, draw, idle)]
         self._address = split_address(address)
         self._links: dict[Kind, dict[int, _Link]] = {kind: {} for kind in self.kinds}
         self._kind_of: dict[int, Kind] = {}
         self._poll = epoll()
         self._resets = False
+        self._is_local = self._address[0] == "127.0.0.1"
 
     def run(self, seconds: float) -> dict[str, Tally]:
         """Misbehave for a while, then leave; return what became of each kind's connections."""
@@ -65,6 +71,7 @@ class Hostility:
                 self._go_on()
                 self._find_stuck(now)
             self._take_in()
+            self._flood()
             sleep(_TURN_SECONDS)
         for links in self._links.values():
             for link in list(links.values()):
@@ -76,7 +83,10 @@ class Hostility:
         made.settimeout(2.0)
         if not kind.reads:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        source = kind.sources[kind.tally.made % len(kind.sources)]
         try:
+            if source and self._is_local:
+                made.bind((source, 0))
             made.connect(self._address)
             made.setblocking(False)
             first = kind.first()
@@ -93,7 +103,13 @@ class Hostility:
             made.close()
             kind.tally.left += 1
             return
-        link = _Link(made, now + kind.allowed + _GRACE_SECONDS, kind.reads, deque(kind.pieces()))
+        link = _Link(
+            made,
+            now + kind.allowed + _GRACE_SECONDS,
+            kind.reads,
+            deque(kind.pieces()),
+            memoryview(kind.flood()),
+        )
         self._links[kind][made.fileno()] = link
         self._kind_of[made.fileno()] = kind
         self._poll.register(made, EPOLLIN if kind.reads else 0)  # a reset is told in any case
@@ -120,6 +136,19 @@ class Hostility:
                     continue
                 try:
                     link.socket.send(link.pending.popleft())
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    kind.tally.closed_by_broker += 1
+                    self._drop(kind, descriptor)
+
+    def _flood(self) -> None:
+        for kind, links in self._links.items():
+            for descriptor, link in list(links.items()):
+                if not link.flood:
+                    continue
+                try:
+                    link.at = (link.at + link.socket.send(link.flood[link.at :])) % len(link.flood)
                 except BlockingIOError:
                     continue
                 except OSError:

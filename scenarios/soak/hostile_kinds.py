@@ -6,13 +6,15 @@ Most are to be closed by the broker within a time, and one that is not is stuck.
 import random
 import struct
 from dataclasses import dataclass
+from math import inf
 
 from ...store.broker.requests import RequestCode
 from ...store.formats.remoting.command import RemotingCommand
 from ...store.formats.remoting.frame import encode_frame
-from ..broker_load.frames import pull_frame
+from ..broker_load.frames import SendFrames, pull_frame
 
 _CONNECTS_A_SECOND_MIN = 200.0
+_FLOOD_BODY_BYTES = 100
 _RAMP_SHARE = 0.25
 """Of the whole time: by then what a kind holds is there. Crowds that come at once are what churn is for."""
 
@@ -54,6 +56,9 @@ class Kind:
     per_second = 0.0
     """How many it makes beside."""
     reads = True
+    sources: tuple[str, ...] = ("",)
+    """From which addresses its connections come, in turn; empty: from the same host as honest clients, if that is this
+    machine."""
 
     def __init__(self, limits: Limits, draw: random.Random) -> None:
         self.limits = limits
@@ -77,6 +82,10 @@ class Kind:
     def pieces(self) -> list[bytes]:
         """Return what is sent after that, one a second."""
         return []
+
+    def flood(self) -> bytes:
+        """Return what is sent after that again and again, as fast as it is taken."""
+        return b""
 
     @property
     def allowed(self) -> float:
@@ -155,6 +164,25 @@ class NeverReads(Kind):
     def allowed(self) -> float:
         """Return the broker's time to take an answer; it looks at it eight times in that time."""
         return self.limits.output * 1.25 + 5
+
+
+class Pipelines(Kind):
+    """Send messages without end, and take no answer."""
+
+    name = "pipelines without a reader"
+    held = 120
+    reads = False
+    sources = ("", "127.0.0.2")
+    """Half of them are of the honest clients' host, and half of another."""
+
+    def flood(self) -> bytes:
+        """Return as many small sends as are worth a call."""
+        return bytes(SendFrames(_FLOOD_BODY_BYTES, 0, 1).next()) * 100
+
+    @property
+    def allowed(self) -> float:
+        """Return no time: as long as its answers fit into the system's buffers, it may go on."""
+        return inf
 
 
 class Churn(Kind):

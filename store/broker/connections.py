@@ -185,8 +185,13 @@ class Connections(Service):
             self._close_listeners()
             self._attention.extend(self._sessions.values())
             self._drained.notify()
+        left = PIPELINING_MAX
         for _ in range(min(len(self._attention), ENDS_MAX)):
-            self._look_at(self._attention.popleft(), now_ns)
+            session = self._attention.popleft()
+            left -= session.is_open
+            self._look_at(session, now_ns)
+            if not left:
+                break
         self._patience.expire(now_ns, ENDS_MAX)
         self._relieve()
         self._turn_due_ns = self._on_turn(now_ns)

@@ -103,7 +103,7 @@ def test_a_short_soak_meets_every_kind_and_leaves_nothing(tmp_path: Path) -> Non
     document = json.loads(file.read_text())
     held = {verdict["name"]: verdict["held"] for verdict in document["verdicts"]}
     kinds = list(document["hostile"])
-    assert len(kinds) == 7
+    assert len(kinds) == 8
     assert all(held[name] for name in [*kinds, "nothing is left", "the broker stops cleanly"]), result.output
     endings = document["counts"]["endings"]
     assert {"BAD_LENGTH", "BAD_FRAME", "HALF_FRAME", "NOT_READING", "BY_CLIENT"} <= set(endings)

@@ -1,0 +1,130 @@
+"""What an honest client waits for beside sixty that pipeline and never read, on one processor and in virtual time."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.network.hosts import SimNetwork
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.processor import Processor
+from tornlog.store.broker.channel import Channel
+from tornlog.store.broker.fair_queue import HostFairQueue
+from tornlog.store.broker.limits import PoolLimits, ServerLimits
+from tornlog.store.broker.remoting_client import RemotingClient
+from tornlog.store.broker.responses import response_to
+from tornlog.store.broker.router import Pool, Route, Router
+from tornlog.store.broker.server import RemotingServer
+from tornlog.store.broker.session import Session
+from tornlog.store.formats.remoting.command import RemotingCommand
+from tornlog.store.formats.remoting.frame import encode_frame
+from tornlog.store.world import World
+
+SEND = 310
+ADDRESS = "10.0.0.1:10911"
+SEND_MS = 1
+HOSTILE = 60
+ASKED = 30
+
+
+def waited_ms(hostile_host: str, honest_host: str, *, pipelines: bool = True) -> list[float]:
+    """Return how long each of an honest client's sends took; hostile ones pipeline, or wait for each answer."""
+    choices = Choices("fairness")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
+    network = SimNetwork(kernel, buffer_bytes=4_096)
+    worlds = {
+        host: World(machine.clock, machine.tasks, None, network.join(machine, host))  # type: ignore[arg-type]
+        for host in sorted({"10.0.0.1", hostile_host, honest_host})
+        for machine in (kernel.machine(host),)
+    }
+    processor = Processor(kernel)
+
+    def store(command: RemotingCommand, _: Channel) -> RemotingCommand:
+        processor.work(SEND_MS * 1_000_000)
+        return response_to(command, 0)
+
+    def flood() -> None:
+        door = worlds[hostile_host].network
+        assert door is not None
+        connection = door.connect(ADDRESS, 1_000)
+        frames = encode_frame(RemotingCommand(SEND, 1, body=bytes(50))) * 100
+        at = 0
+        while True:
+            at = (at + connection.send(frames[at:], None)) % len(frames)
+
+    def ask_on_and_on() -> None:
+        client = RemotingClient(worlds[hostile_host], ADDRESS)
+        while True:
+            client.invoke(RemotingCommand(SEND, 1), 60_000)
+
+    def honest() -> list[float]:
+        limits = ServerLimits(pools={pool: PoolLimits(16, 10_000) for pool in Pool})
+        limits = limits.with_pool(Pool.SEND_MESSAGE, ServerLimits().pools[Pool.SEND_MESSAGE])
+        server = RemotingServer(worlds["10.0.0.1"], limits)
+        server.listen([ADDRESS])
+        server.start(Router({SEND: Route(Pool.SEND_MESSAGE, store)}))
+        for number in range(HOSTILE):
+            worlds[hostile_host].tasks.spawn(f"hostile {number}", flood if pipelines else ask_on_and_on)
+        world = worlds[honest_host]
+        world.tasks.sleep(100)
+        client = RemotingClient(world, ADDRESS)
+        took = []
+        busy_ns, first_ns = processor.busy_ns, world.clock.monotonic_ns()
+        for number in range(ASKED):
+            begin_ns = world.clock.monotonic_ns()
+            client.invoke(RemotingCommand(SEND, number), 60_000)
+            took.append((world.clock.monotonic_ns() - begin_ns) / 1e6)
+            world.tasks.sleep(7)
+        passed_ns = world.clock.monotonic_ns() - first_ns
+        assert processor.busy_ns - busy_ns > 0.9 * passed_ns, "the others keep the processor busy"
+        return took
+
+    found: list[float] = []
+    try:
+        main = kernel.machine("main")
+        machine = worlds[honest_host]
+        kernel.run(main, lambda: found.extend(machine_run(machine, honest)), time_limit_ns=3600 * 10**9)
+    finally:
+        kernel.close()
+    return found
+
+
+def machine_run(world: World, body: Callable[[], list[float]]) -> list[float]:
+    """Run body as a task of a world's machine, and return what it returns."""
+    found: list[float] = []
+    world.tasks.spawn("body", lambda: found.extend(body())).join(None)
+    return found
+
+
+HOSTS = [("10.0.0.2", "10.0.0.2"), ("10.0.0.3", "10.0.0.2")]
+
+
+@pytest.mark.parametrize(("hostile", "honest"), HOSTS, ids=["same host", "another host"])
+def test_an_honest_client_waits_for_few_of_those_that_pipeline(hostile: str, honest: str) -> None:
+    took = waited_ms(hostile, honest)
+
+    assert len(took) == ASKED
+    assert max(took) <= 5 * SEND_MS, took
+
+
+def test_an_honest_client_waits_for_no_more_than_a_round_of_another_host_s_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those that wait for their answers have the same rights as any, as a host and not each."""
+    fair = max(waited_ms("10.0.0.3", "10.0.0.2", pipelines=False))
+    put = HostFairQueue.put
+    monkeypatch.setattr(HostFairQueue, "put", lambda queue, _, owner, item: put(queue, "all", owner, item))
+    by_connection = max(waited_ms("10.0.0.3", "10.0.0.2", pipelines=False))
+
+    assert fair <= 40 * SEND_MS
+    assert by_connection >= 1.5 * fair
+
+
+@pytest.mark.parametrize(("hostile", "honest"), HOSTS, ids=["same host", "another host"])
+def test_the_load_is_one_that_a_server_without_this_would_not_bear(
+    monkeypatch: pytest.MonkeyPatch, hostile: str, honest: str
+) -> None:
+    monkeypatch.setattr(Session, "is_pipelining", False)
+
+    assert max(waited_ms(hostile, honest)) > 15 * SEND_MS
