@@ -203,6 +203,8 @@ class History:
         entries = self._entries.setdefault(place, bytearray())
         index = len(entries) // ENTRY_BYTES
         head = PLAIN.head(body)._replace(prepared_transaction_offset=prepared)
+        if topic == OP_TOPIC:
+            head = head._replace(born_host=head.store_host)
         record = Record(at, size_bytes, topic, queue_id, index, sys_flag, _now_ms(number), raw, head)
         found = FoundRecord(record, _FILE, at, body)
         keep_once(found, self.evidence.ledger.by_properties)
