@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...scenarios.cli.common import ERR, EXIT_BROKEN, EXIT_HELD, OUT, JsonFile, progress_bar, write_json
+from ...scenarios.cli.common import EXIT_BROKEN, EXIT_HELD, OUT, JsonFile, progress_bar, write_json
 from ..absolute import absolute
 from ..spark.options import Conf, Master, Ship, session_for
 
@@ -99,15 +99,16 @@ def _tell(document: dict[str, Any]) -> None:
     OUT.print(
         f"{document['records']:,} records in {document['log_bytes']:,} bytes, {document['entries']:,} queue entries,"
         f" {document['index_entries']:,} index entries: {document['violations']:,} violations,"
-        f" {document['notes']:,} notes, {document['seconds']:.1f} s"
+        f" {document['notes']:,} notes, {document['seconds']:.1f} s",
+        soft_wrap=True,
     )
     for row in document["found"]:
         promise = f"({row['promise']})" if row["is_explained"] else row["promise"]
         where = f"{row['file'].removeprefix(document['place']).lstrip('/')} @ {row['position']}"
         text = f"{promise} {where}: {row['field']}: expected {row['expected']}, found {row['found']}"
-        ERR.print(text, soft_wrap=True, markup=False, highlight=False)
+        OUT.print(text, soft_wrap=True, markup=False, highlight=False)
     more = document["violations"] + document["notes"] - len(document["found"])
     if more:
-        ERR.print(f"and {more:,} more: --limit shows them, --out leaves all")
+        OUT.print(f"and {more:,} more: --limit shows them, --out leaves all")
     if document["notes"]:
-        ERR.print("(in brackets: what the unclean exit explains, and recovery mends)")
+        OUT.print("(in brackets: what the unclean exit explains, and recovery mends)")
