@@ -327,14 +327,19 @@ class QueueReplay:
 def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges) -> bool:
     """Recover a queue without a record in the scan, which began at log_offset; return whether anything went.
 
-    What counts is the run of entries up to the first that is empty or points at what was scanned.
+    What counts is the run of entries up to the first that points at what was scanned. Places without an entry in
+    between are a gap in the numbers.
     """
     end = 0
     for segment in reversed(queue.queue.segments):
-        first = segment.base_offset // ENTRY_BYTES
-        end = first
-        while end * ENTRY_BYTES < segment.end_offset and _is_unscanned(queue.entry(end), log_offset, skipped):
-            end += 1
+        first = end = segment.base_offset // ENTRY_BYTES
+        used_bytes = len(bytes(segment.file.view(0, segment.size_bytes)).rstrip(b"\0"))
+        for index in range(first, first + -(-used_bytes // ENTRY_BYTES)):
+            entry = queue.entry(index)
+            if _is_unscanned(entry, log_offset, skipped):
+                end = index + 1
+            elif entry is not None and is_valid(entry):
+                break
         if end > first:
             break
     changed = queue.truncate(end)

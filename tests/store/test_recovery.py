@@ -361,7 +361,7 @@ def test_a_place_that_an_earlier_record_has_makes_it_a_scan_of_the_whole_log(
 
     assert found.report.start_offset == 0
     assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
-    assert found.bodies["Old"] == whole(0)
+    assert found.bodies["Old"] == whole(0, 22)  # 0 is one bit away from the 1 it had
 
 
 def test_a_segment_made_ahead_does_not_make_a_clean_exit_vouch_for_more(
@@ -471,6 +471,23 @@ def test_a_queue_without_a_record_in_the_scan_keeps_its_entries_and_loses_those_
     assert found.report.start_offset > 0
     assert found.report.changed_entries == 1
     assert found.bodies["Old"] == whole(0, 1, 2)
+
+
+def test_a_gap_in_a_queue_without_a_record_in_the_scan_cuts_nothing_behind_it(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(recover_whole_log=False, message_index_enable=False)
+    filled = fill(config, 20, topic=lambda number: "Old" if number < 6 else "T")
+    queue = "/store/consumequeue/Old/0/00000000000000000000"
+    row, image = filled.image.files[queue].content, filled.image
+    for number in range(2, 6):
+        at = filled.at(number)
+        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + 3).to_bytes(8, "big"))
+    found = recover(patched(image, queue, 40, bytes(60) + row[40:120]), config)
+
+    assert found.report.start_offset > filled.at(5)
+    assert found.report.changed_entries == 0
+    assert found.bodies["Old"] == [*whole(0, 1), None, None, None, *whole(2, 3, 4, 5)]
 
 
 def test_entries_behind_the_end_of_the_log_are_cut(
