@@ -1,16 +1,19 @@
-"""A file opened by its descriptor: writes anywhere and behind its end, cuts, allocation, syncs.
+"""A file opened by its descriptor: reads, writes anywhere and behind its end, cuts, allocation, syncs.
 
 It means the file, not its name: it goes on when the file has been renamed or has no name any more. What it is opened
 under stays the path in traces, draws and errors.
 """
 
+import errno
+
 from isal.isal_zlib import crc32
 
 from ..sim.machine import Machine
 from .capacity import Capacity
+from .flaws import LATENT_SECTOR_ERROR
 from .namespace import Namespace
 from .page_cache import Inode
-from .plug import DURING, Plug
+from .plug import DURING, Plug, io_error
 from .syncs import Syncs, SyncWait
 
 _NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the plug, maps and syncs
@@ -19,7 +22,7 @@ _NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the plug, maps a
 class SimDescriptor:
     """One file of a simulated disk. Every call is a scheduling point."""
 
-    __slots__ = ("_capacity", "_file", "_machine", "_names", "_plug", "_syncs", "path")
+    __slots__ = ("_capacity", "_file", "_is_closed", "_machine", "_names", "_plug", "_syncs", "path")
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class SimDescriptor:
         self._plug = plug
         self._syncs = syncs
         self._capacity = capacity
+        self._is_closed = False
 
     @property
     def size_bytes(self) -> int:
@@ -46,7 +50,24 @@ class SimDescriptor:
 
     @property
     def _inode(self) -> Inode:
+        if self._is_closed:
+            raise OSError(errno.EBADF, "Bad file descriptor", self.path)
         return self._names.current.files[self._file]
+
+    def read(self, at: int, size_bytes: int) -> bytes:
+        """Return up to size_bytes from a position on; fewer only where the file ends first. OSError(EIO) by chance."""
+        plug = self._plug
+        plug.pause(self._machine, "read")
+        plug.wait_for_device("read", self.path)
+        plug.check_readable(self.path)
+        inode = self._inode
+        plug.fail_by_chance(plug.faults.failed_read_chance, "failed read", self.path)
+        end = min(at + size_bytes, inode.size_bytes)
+        if inode.flaws is not None and inode.flaws.spoils_read(at, end):
+            plug.fired[LATENT_SECTOR_ERROR] += 1
+            raise io_error(self.path)
+        inode.thaw(0)
+        return bytes(inode.readable[at:end])
 
     def write(self, at: int, data: bytes) -> int:
         """Write at a position, growing the file if need be; return how much: all of it, but for a fault that says less.
@@ -56,9 +77,10 @@ class SimDescriptor:
         plug = self._plug
         plug.pause(self._machine, "write")
         plug.wait_for_device("write", self.path)
+        inode = self._inode
         data = bytes(data[: plug.writable_bytes(self.path, len(data))])
-        self._capacity.check_growth(self.path, at + len(data) - self.size_bytes)
-        write_through(plug, self._machine, self._names, self.path, self._inode, at, data)
+        self._capacity.check_growth(self.path, at + len(data) - inode.size_bytes)
+        write_through(plug, self._machine, self._names, self.path, inode, at, data)
         return len(data)
 
     def allocate(self, size_bytes: int) -> None:
@@ -88,6 +110,10 @@ class SimDescriptor:
         """Make everything written so far, and the size, durable. OSError(EIO): its data never will be."""
         self._plug.pause(self._machine, "sync")
         self._syncs.file(self._machine, SyncWait("sync", self.path), self._inode, 0, self.size_bytes)
+
+    def close(self) -> None:
+        """Give the descriptor back. Not a scheduling point; a second call does nothing. Any other use is EBADF."""
+        self._is_closed = True
 
     def _extend(self, size_bytes: int) -> None:
         plug, inode = self._plug, self._inode

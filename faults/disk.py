@@ -210,9 +210,7 @@ class Disk:
         lost = draw_lost_changes(self._stream, profile.metadata, cut.unsure_changes())
         entries = cut.entries_without(lost, self.fired)
         dirty = cut.dirty_pages(entries)
-        faults = self._plug.faults
-        harm = SectorHarm(self._sector_bytes, faults.torn_bytes_chance, faults.garbage_chance)
-        survivors = draw_survivors(self._stream, dirty, cut.page_sectors, harm)
+        survivors = draw_survivors(self._stream, dirty, cut.page_sectors, self._harm(profile))
         image = cut.image(entries, dirty, survivors, self.fired, wall_start_ms)
         self.damage.extend(cut.damage)
         if trace is not None:
@@ -230,17 +228,23 @@ class Disk:
 
         stream draws some of them if they are more.
         """
-        faults = self._plug.faults
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
-        harm = SectorHarm(self._sector_bytes, faults.torn_bytes_chance, faults.garbage_chance)
         wall_ms = self._kernel.wall_start_ms
         whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
-        return CrashStates(cut, profile, self._page_bytes, harm, whole, wall_ms, limit, stream)
+        return CrashStates(cut, profile, self._page_bytes, self._harm(profile), whole, wall_ms, limit, stream)
 
     def settle(self) -> Image:
         """Return what a clean power-off leaves: all that is in the page cache, but for what failed syncs dropped."""
         self._finish()
         return platter_image(self._names.current, self.operations, self._kernel.wall_start_ms)
+
+    def _harm(self, profile: CrashProfile) -> SectorHarm:
+        """Return what a power cut does to single sectors, by the disk's plan and by the kind of crash."""
+        faults = self._plug.faults
+        torn_bytes_chance = max(faults.torn_bytes_chance, profile.torn_bytes_chance)
+        return SectorHarm(
+            self._sector_bytes, torn_bytes_chance, faults.garbage_chance, profile.torn_page_chance
+        )
 
     def _finish(self) -> None:
         self._check_unfinished()

@@ -22,12 +22,14 @@ _TEAR_CHANCES = (0.1, 0.5, 1.0)
 class SectorHarm(NamedTuple):
     """What a power cut does to single sectors of torn pages, beside leaving them old or new.
 
-    Chances as in FaultPlan: that a torn page has a sector torn inside, and that a sector in flight holds garbage.
+    Chances as in FaultPlan: that a torn page has a sector torn inside, and that a sector in flight holds garbage; as in
+    CrashProfile: that a page is torn at all, 0 for as any cut is drawn.
     """
 
     sector_bytes: int = 512
     torn_bytes_chance: float = 0.0
     garbage_chance: float = 0.0
+    torn_page_chance: float = 0.0
 
     @property
     def is_possible(self) -> bool:
@@ -125,6 +127,8 @@ def _fates_in_any_combination(chance: Callable[[], float], changes: int) -> list
 def _survivors(
     chance: Callable[[], float], dirty: Sequence[DirtyPage], page_sectors: int, harm: SectorHarm | None
 ) -> list[Survivor]:
+    if harm is not None and harm.torn_page_chance > 0.0:
+        return [_torn(chance, page, harm.torn_page_chance, page_sectors, harm) for page in dirty]
     mood = _PAGE_MOODS[int(chance() * len(_PAGE_MOODS))]
     if mood == "any moment":
         return [_at_any_moment(chance, page) for page in dirty]

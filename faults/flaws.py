@@ -44,6 +44,12 @@ class Flaws:
         last = -(-end // page_bytes) * page_bytes // self._sector_bytes
         return not self.bad_sectors.isdisjoint(range(first, last))
 
+    def spoils_read(self, start: int, end: int) -> bool:
+        """Return whether a bad sector would have to be read to read [start, end) through a descriptor."""
+        sector_bytes = self._sector_bytes
+        sectors = range(start // sector_bytes, -(-end // sector_bytes))
+        return start < end and not self.bad_sectors.isdisjoint(sectors)
+
     def spoils_write(self, start: int, end: int) -> bool:
         """Return whether a bad sector would have to be read to write [start, end) through a descriptor."""
         sector_bytes = self._sector_bytes

@@ -9,10 +9,14 @@
     xfs           lost        in order, but for grown lengths   before length   torn    keeps its name, too
     btrfs         lost        in order, but for what is logged  before length   whole   keeps its name, too
     strict-posix  lost        any combination                   in any order    torn    keeps its content
+    torn-sectors  lost        any combination                   in any order    torn    keeps its content
 
 A lost page cache means: each page that was not synced holds the state of some moment since its last sync, each page
-on its own. A torn page holds that of two, by sectors. Only after an os-crash is there still power: the drive carries
-out what it has accepted, so no page is torn, and what it only had in its cache (`lying sync`) is there.
+on its own. A torn page holds that of two, by sectors; with torn-sectors one of its sectors may hold that of two as
+well, the newer one up to some byte, and every page that was not synced is torn. Media do that which write in units
+smaller than a sector, as persistent memory does by 8 bytes, and drives whose sectors are not atomic. Only after an
+os-crash is there still power: the drive carries out what it has accepted, so no page is torn, and what it only had in
+its cache (`lying sync`) is there.
 
 In order: what survives is a prefix, and any sync commits all before it, as one journal serves the whole file system.
 Grown lengths (xfs, delayed allocation): blocks are found, and the length is logged, when the data has been written
@@ -22,7 +26,8 @@ not, and a sync before that logs one file, its name and the new directories abov
 made earlier than the file need not be there. Before length: what `write` appended is on the platter before the length
 that covers it, so no zeros or old blocks appear; stores through a map into space asked for ahead have no such luck.
 
-All but one are milder than POSIX, which is strict-posix: each image that they leave, it can leave, too.
+All but torn-sectors are milder than strict-posix, which is POSIX on a drive that writes sectors whole: each image that
+they leave, it can leave, too. POSIX itself promises nothing about sectors: torn-sectors is POSIX without that help.
 Left to strict-posix: on ext4 and xfs the sync of a file that has nothing to log commits nothing.
 Left out, as it would take less: ext4 and btrfs flush a new file before it replaces another by rename, xfs flushes a
 file that was emptied when it is closed, and ext4-data keeps `pwrite`s in order with names.
@@ -31,7 +36,8 @@ Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (per
 Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018, and "File System
 Crash-Recovery Guarantees", which its authors wrote down with the file systems' developers (linux-fsdevel, March 2019);
 the kernel's description of ext4 (data=, delalloc); XFS FAQ, "Why do I see binary NULLS in some files after recovery";
-btrfs manual (flushoncommit, log tree); POSIX fsync().
+btrfs manual (flushoncommit, log tree); POSIX fsync(); Zheng et al., "Understanding the Robustness of SSDs under Power
+Fault", FAST 2013 (shorn writes); Rudoff, "Persistent Memory Programming", ;login: Summer 2017 (8 bytes are atomic).
 """
 
 from collections.abc import Sequence
@@ -78,6 +84,10 @@ class CrashProfile:
     """No page is torn."""
     drive_cache_survives: bool = False
     """What a sync has handed to the drive is there, even if the drive's cache forgets it without power."""
+    torn_bytes_chance: float = 0.0
+    """Of a torn page, to be torn inside a sector, whatever the disk's own plan says."""
+    torn_page_chance: float = 0.0
+    """Of a page that was not synced, to be torn; 0: as any power cut is drawn."""
 
 
 PROFILES: dict[str, CrashProfile] = {
@@ -116,5 +126,12 @@ PROFILES: dict[str, CrashProfile] = {
             whole_pages=True,
         ),
         CrashProfile("strict-posix", page_cache_survives=False, metadata=Metadata.ANY),
+        CrashProfile(
+            "torn-sectors",
+            page_cache_survives=False,
+            metadata=Metadata.ANY,
+            torn_bytes_chance=1.0,
+            torn_page_chance=1.0,
+        ),
     )
 }

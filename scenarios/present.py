@@ -116,7 +116,8 @@ def tell_failure(console: Console, failure: Failure, again: str = "", *, origina
     It is told as the shrunk run had it, if there is one; original: as the run that was found did.
     """
     breach = failure.original if original else failure.smallest
-    console.print(f"\n[red]broken[/red]: {escape(failure.scenario)}, seed {failure.seed}", soft_wrap=True)
+    seed = f"{'' if breach is failure.original else 'shrunk from '}seed {failure.seed}"
+    console.print(f"\n[red]broken[/red]: {escape(failure.scenario)}, {seed}", soft_wrap=True)
     prose(console, 2, f"claim: {failure.claim}")
     for violation in breach.violations[:VIOLATIONS_TOLD]:
         _tell_violation(console, violation)

@@ -6,12 +6,14 @@ python check_kv_log.py NoDirectorySync replay   runs finding.json again
 """
 
 import sys
+import warnings
 from collections.abc import Callable
 from functools import partial
 
 import kv_bugs
 from kv_log import KvLog
 
+from tornlog.faults.lab.coverage import Coverage, NeverFired
 from tornlog.faults.lab.finding import Finding
 from tornlog.faults.lab.shrink import shrink
 from tornlog.faults.lab.simulation import PromiseBroken, Scenario, Simulation, SimWorld
@@ -20,7 +22,7 @@ from tornlog.faults.lab.trials import find, replay
 CLIENTS = ("ann", "bob")
 PUTS_EACH, COMPACTIONS = 6, 1
 OPERATIONS = 120  # of files; about as many as a life begins
-DISKS = ("process-kill", "ext4-ordered", "xfs", "strict-posix")
+DISKS = ("process-kill", "ext4-ordered", "xfs", "strict-posix", "torn-sectors")
 
 
 class Clients:
@@ -93,9 +95,12 @@ def main(bug: str = "", command: str = "find") -> int:
             finding = Finding.from_json(file.read())
         print(finding.error if replay(check, finding.record).is_same(finding) else "another run")
         return 1
-    found = find(check, range(1_000))
+    coverage = Coverage()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NeverFired)  # it stands in the coverage
+        found = find(check, range(1_000), coverage.add)
     if found is None:
-        print("1000 seeds, nothing found")
+        print(f"nothing found: {coverage}")
         return 0
     smallest = shrink(check, found)
     with open("finding.json", "w") as file:

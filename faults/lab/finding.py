@@ -10,6 +10,10 @@ crashes     how lives ended: [life, profile, moment, point]
 schedule    where tasks did not just run until they blocked, one line each (sim.schedule)
 decisions   every draw that was not 0: stream -> [[label, nth, options, value], ...] (sim.choices)
 story       the last things that happened before it
+raised      the innermost line of the user's own that it came through: "file:line in function"; empty: there is none
+shrunk      whether it was made smaller than the seed had it
+
+Older documents lack the last two.
 """
 
 import json
@@ -55,13 +59,21 @@ class Finding:
     steps: int
     story: tuple[str, ...]
     """The last things that happened: when, who, what."""
+    raised: str = ""
+    """The innermost line of the user's own that it came through: "file:line in function"; empty: there is none."""
+    is_shrunk: bool = False
 
     def __str__(self) -> str:
+        return self.text(self.raised.rpartition("/")[2])
+
+    def text(self, raised: str) -> str:
+        """Return all there is to read in it; raised: its place, as the reader knows files."""
         record = self.record
         others = (decision for decision in record.decisions if not decision.label.endswith(_IS_TAKEN))
         return "\n".join(
             [
-                f"seed {self.seed}: {self.error}",
+                f"{'shrunk from ' if self.is_shrunk else ''}seed {self.seed}: {self.error}",
+                *_headed("raised", [raised] if raised else []),
                 *_headed(
                     "workload", (f"{step.stream}, {step.label[: -len(_IS_TAKEN)]}" for step in record.taken)
                 ),
@@ -85,6 +97,8 @@ class Finding:
             "schedule": [str(switch) for switch in self.record.schedule],
             "decisions": recorded(self.record.decisions),
             "story": list(self.story),
+            "raised": self.raised,
+            "shrunk": self.is_shrunk,
         }
         return json.dumps(document, indent=1)
 
@@ -109,6 +123,8 @@ class Finding:
                 document["digest"],
                 document["steps"],
                 tuple(document["story"]),
+                str(document.get("raised", "")),
+                bool(document.get("shrunk", False)),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a finding: {type(error).__name__}: {error}") from error

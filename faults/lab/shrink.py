@@ -13,7 +13,7 @@ from ..aim import CrashPoint
 from ..plug import AFTER, BEFORE
 from .finding import Finding, Record
 from .renumber import renumbered
-from .simulation import NOTHING_LOST, PROCESS_KILL, STEP_LIMIT, Crash, Scenario
+from .simulation import NOTHING_LOST, PROCESS_KILL, STEP_LIMIT, TORN_SECTORS, Crash, Scenario
 from .trials import finding_of, record_of, replay, replay_otherwise
 
 TRIES_MAX = 2_000
@@ -77,7 +77,8 @@ def shrink(
             _drop_steps(others)
             tries += others.tries
             best = others.best
-        return finding_of(scenario, finding.seed, best)
+        is_shrunk = finding.is_shrunk or best != finding.record
+        return replace(finding_of(scenario, finding.seed, best), is_shrunk=is_shrunk)
 
 
 def _shrink_each_way(search: Search[Record], passed: Operations) -> None:
@@ -118,6 +119,8 @@ def _profiles(crash: Crash) -> Iterator[Crash]:
         if profile == crash.profile:
             return
         yield crash._replace(profile=profile)
+    if crash.profile == TORN_SECTORS:
+        yield crash._replace(profile="strict-posix")
 
 
 def _moments(crash: Crash) -> Iterator[Crash]:

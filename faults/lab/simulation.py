@@ -22,6 +22,7 @@ from ...sim.policies import Policy
 from ...sim.trace import Trace
 from ..aim import CrashPoint
 from ..disk import Disk
+from ..enabled import crash_kinds, enabled_kinds
 from ..files import SimFiles
 from ..image import Image
 from ..plan import FaultPlan
@@ -36,7 +37,10 @@ TIME_LIMIT_NS = 3_600 * 1_000_000_000
 """Of virtual time, for one life."""
 PROCESS_KILL = "process-kill"
 NOTHING_LOST = "nothing-lost"
-CRASHES = tuple(name for name in PROFILES if name != NOTHING_LOST)
+TORN_SECTORS = "torn-sectors"
+CRASHES = (*(name for name in PROFILES if name != NOTHING_LOST), TORN_SECTORS)
+"""What a crash may leave, drawn from these. Torn sectors are there twice: what is shorter than a sector is torn by
+nothing else, and half of such tears are lost with the length of the file."""
 
 DISK_STREAM = "disk of "
 """What the name of a disk's stream begins with; then comes the life that first had it."""
@@ -130,11 +134,21 @@ class Simulation:
         self._disk: Disk | None = None
         """The disk that a killed process has left mounted, page cache and all."""
         self._disks: list[Disk] = []
+        self._enabled: dict[str, None] = {}
+        self._crash_profiles: dict[str, None] = {}
+        """What crashes could have been of."""
 
     @property
     def fired(self) -> Counter[str]:
         """Return how often each fault really happened, by the names in `kinds`."""
         return sum((disk.fired for disk in self._disks), Counter())
+
+    @property
+    def enabled(self) -> tuple[str, ...]:
+        """Return the faults that could have happened: what plans switch on, and what crashes take of what was done."""
+        operations = {kind for times in self.operations.values() for kind, _ in times}
+        profiles = [PROFILES[name] for name in self._crash_profiles]
+        return tuple(dict.fromkeys([*self._enabled, *crash_kinds(operations, profiles)]))
 
     def steps(self, name: str, count: int) -> Iterator[tuple[int, Stream]]:
         """Yield the steps of one part of the workload, numbered from 1, each with a stream for its own draws.
@@ -191,10 +205,12 @@ class Simulation:
             capacity_bytes=self.capacity_bytes,
         )
         self._disks.append(disk)
+        self._enabled.update(dict.fromkeys(enabled_kinds(self.faults)))
         return disk
 
     def _plan_crash(self, life: str, disk: Disk, crash_within: int, profiles: Sequence[str]) -> Crash:
         """Return how a life is to end, and arm the disk for it; which operation that is turns out later."""
+        self._crash_profiles.update(dict.fromkeys(profiles))
         if self._planned is None:
             draw = self.choices.stream("crash").unrecorded
             operation = disk.operations + int(draw() * crash_within)

@@ -1,8 +1,10 @@
 """Trials: seeds of a scenario run until one fails, which then is a record that replays."""
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from traceback import extract_tb
 from typing import Any
 
 from ...sim.choices import Choices, Decision
@@ -15,8 +17,13 @@ from ...sim.policies.labelling import Labelling
 from ...sim.policies.replay import Replay
 from ...sim.schedule import Switch
 from ...sim.trace import Trace
+from .coverage import Coverage, NeverFired
 from .finding import Finding, Record, story_of
 from .simulation import STEP_LIMIT, Crash, PromiseBroken, Scenario, Simulation
+
+_ROOT = __file__.rsplit("/", 3)[0]
+_OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "scenarios"))
+"""Where no line is a user's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,8 @@ class Outcome:
     """Scheduling points."""
     fired: dict[str, int]
     """How often each fault really happened, by the names in `kinds`."""
+    enabled: tuple[str, ...]
+    """The faults that could have happened: what plans switch on, and what crashes may take of what was done."""
     draws: tuple[Decision, ...]
     """Every draw, those that gave 0 included."""
     operations: dict[str, dict[tuple[str, str], int]]
@@ -57,6 +66,15 @@ class Outcome:
         if isinstance(failure, PromiseBroken):
             return str(failure)
         return "" if failure is None else f"{type(failure).__name__}: {failure}"
+
+    @property
+    def raised(self) -> str:
+        """Return the innermost line of the user's own that what ended the run came through; empty: there is none."""
+        if self.failure is None:
+            return ""
+        frames = extract_tb(self.failure.__traceback__)
+        own = [frame for frame in frames if not frame.filename.startswith(_OURS)]
+        return f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +106,27 @@ def find(
 ) -> Finding | None:
     """Run seeds until one fails, and return its finding; None if none does. on_run is told of each run.
 
-    Raises LeakError as run_seed does, ReplayDivergedError if the run that failed cannot be repeated.
+    Warns, by NeverFired, if none does and some fault that could have happened never did. Raises LeakError as run_seed
+    does, ReplayDivergedError if the run that failed cannot be repeated.
     """
+    coverage = Coverage()
+
+    def noted(seed: int, outcome: Outcome) -> None:
+        coverage.add(seed, outcome)
+        on_run(seed, outcome)
+
+    finding = first_failure(scenario, seeds, noted)
+    never = coverage.never_fired
+    if finding is None and never:
+        text = f"nothing found in {coverage.seeds:,} seeds, in which there never was: {', '.join(never)}"
+        warnings.warn(NeverFired(text), stacklevel=2)
+    return finding
+
+
+def first_failure(
+    scenario: Scenario, seeds: Iterable[int], on_run: Callable[[int, Outcome], None]
+) -> Finding | None:
+    """Do as find does, and warn of nothing."""
     with guard():  # inside of it, the guards of the runs cost next to nothing
         for seed in seeds:
             outcome = run_seed(scenario, seed)
@@ -144,7 +181,9 @@ def record_of(scenario: Scenario, found: Outcome, trace: Trace | None = None) ->
 
 def _finding(seed: int, record: Record, outcome: Outcome, trace: Trace) -> Finding:
     story = story_of(trace)
-    return Finding(seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story)
+    return Finding(
+        seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised
+    )
 
 
 def _execute(scenario: Scenario, run: Simulation) -> Outcome:
@@ -166,6 +205,7 @@ def _run(scenario: Scenario, run: Simulation) -> Outcome:
         digest,
         kernel.steps,
         dict(run.fired),
+        run.enabled,
         tuple(run.choices.draws()),
         run.operations,
         kernel.schedule,

@@ -48,7 +48,10 @@ def _of_page(page: DirtyPage, survivor: Survivor) -> Iterator[tuple[int, str]]:
     """Yield the loss of a page, if it is one, with the number of the first operation that is concerned."""
     writes, latest = page.writes, len(page.writes)
     where = f"page {page.page} of {named(page.path)}"
-    if survivor.sectors and survivor.other != survivor.moment:
+    if survivor.torn_at and survivor.other != survivor.moment:
+        first = min(survivor.moment, survivor.other)
+        yield writes[first][0], f"{where} torn inside a sector: newer only up to its byte {survivor.torn_at}"
+    elif survivor.sectors and survivor.other != survivor.moment:
         first = min(survivor.moment, survivor.other)
         sectors = [str(bit) for bit in range(survivor.sectors.bit_length()) if survivor.sectors >> bit & 1]
         age = "older" if survivor.other < survivor.moment else "newer"

@@ -96,12 +96,10 @@ class PageOutcomes:
         if older < self.page.least:
             return
         flying = self._flying(older, latest)
-        sector_bytes = self._harm.sector_bytes
         for index, sector in enumerate(flying):
             before = sum(1 << one for one in flying[:index])
             if self._harm.torn_bytes_chance > 0.0:
-                for inside in (1, sector_bytes // 2, sector_bytes - 1):
-                    torn_at = sector * sector_bytes + inside
+                for torn_at in self._cuts(older, latest, sector):
                     yield self.number(Survivor(older, latest, before, torn_at))
             if self._harm.garbage_chance > 0.0:
                 for filling in _FILLINGS:
@@ -119,6 +117,16 @@ class PageOutcomes:
             for sector, at in enumerate(starts)
             if one[at : at + sector_bytes] != other[at : at + sector_bytes]
         ]
+
+    def _cuts(self, older: int, newer: int, sector: int) -> list[int]:
+        """Return bytes of the page to tear a sector at: behind the first that differs, half way, before the last."""
+        one, other = (self.contents[self.number(Survivor(moment))] for moment in (older, newer))
+        first = sector * self._harm.sector_bytes
+        differing = [
+            at for at in range(first, min(first + self._harm.sector_bytes, len(one))) if one[at] != other[at]
+        ]
+        begin, end = differing[0], differing[-1]
+        return sorted(at for at in {begin + 1, (begin + end + 1) // 2, end} if begin < at <= end)
 
     @staticmethod
     def _subsets(sectors: list[int]) -> Iterator[int]:

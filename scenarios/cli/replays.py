@@ -5,6 +5,7 @@ JSON of `replay`: `{"format": "tornlog-replay/1", "scenario", "seed", "same", "d
 "before", "after", "digest", "tries", "seconds"}`.
 """
 
+import shlex
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -129,5 +130,5 @@ def shrink(
     if json_file is not None:
         write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took)})
     if json_file != "-":
-        tell_shrunk(OUT, found, took)
+        tell_shrunk(OUT, found, took, f"tornlog replay {shlex.quote(str(out or file))}")
     raise typer.Exit(EXIT_BROKEN)

@@ -31,14 +31,14 @@ def tell_replay(console: Console, replayed: Replayed, breach: Breach) -> None:
     _tell_lines(console, "changed:", replayed.changed, GONE_TOLD_MAX)
 
 
-def tell_shrunk(console: Console, shrunk: Shrunk, seconds: float) -> None:
-    """Print how much smaller a failure has become, what decides the small one, and its story."""
+def tell_shrunk(console: Console, shrunk: Shrunk, seconds: float, again: str) -> None:
+    """Print how much smaller a failure has become, what decides the small one, its story, how to see it again."""
     failure = shrunk.failure
     console.print(_sizes_table(failure, f"{shrunk.tries:,} runs, {seconds:.1f} s"))
     record = failure.smallest.record
     _tell_lines(console, "schedule:", [str(switch) for switch in record.schedule], SWITCHES_TOLD_MAX)
     _tell_lines(console, "draws:", [str(decision) for decision in record.decisions], SWITCHES_TOLD_MAX)
-    tell_failure(console, failure)
+    tell_failure(console, failure, again)
 
 
 def _sizes_table(failure: Failure, title: str) -> Table:

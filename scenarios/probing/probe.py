@@ -21,7 +21,7 @@ from ...sim.choices import Choices, Decision
 from .check_jobs import Checkers
 from .verdict import Verdict
 
-DISKS = ("strict-posix", "ext4-ordered", "process-kill")
+DISKS = ("strict-posix", "torn-sectors", "ext4-ordered", "process-kill")
 LIMIT = 256
 
 

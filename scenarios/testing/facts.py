@@ -1,6 +1,7 @@
 """What one test came to: what was run, what happened in it, and how to see again what broke."""
 
 import hashlib
+import json
 import re
 import shlex
 import sys
@@ -17,6 +18,8 @@ from .wanted import CRASH, Wanted
 
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_MAX, _DIGEST_BYTES = 80, 4
+TEST = "test"
+"""What a failure's document calls the test it is of."""
 
 
 @dataclass(slots=True)
@@ -25,6 +28,8 @@ class Facts:
 
     id: str
     """The test, from where pytest was started, as its command line takes it."""
+    node: str
+    """The test, from pytest's root directory: the same wherever pytest is started."""
     command: str
     """How pytest was started, without what it was told."""
     scenario: str | None
@@ -69,6 +74,10 @@ class Facts:
         self.failure = str(path)
         return path
 
+    def finding_json(self, text: str) -> str:
+        """Return a finding's document with the test it is of."""
+        return json.dumps({**json.loads(text), TEST: self.node}, indent=1)
+
     def to_json(self) -> dict[str, Any]:
         """Return the facts as `report` describes them."""
         return {
@@ -93,7 +102,17 @@ def facts_of(item: pytest.Function, wanted: Wanted) -> Facts:
     # A worker of pytest-xdist is told how its session was started.
     started = getattr(config, "workerinput", {}).get("mainargv") or sys.argv
     command = "python -m pytest" if Path(started[0]).name == "__main__.py" else "pytest"
-    return Facts("::".join((file, *names)), command, wanted.scenario)
+    return Facts("::".join((file, *names)), item.nodeid, command, wanted.scenario)
+
+
+def test_of(file: Path) -> str | None:
+    """Return the test that a failure is of, by pytest's root directory; None if its file does not say."""
+    try:
+        document = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return None  # whoever reads the whole of it says what is wrong
+    test = document.get(TEST) if isinstance(document, dict) else None
+    return test if isinstance(test, str) else None
 
 
 def _file_name(test_id: str) -> str:

@@ -21,7 +21,7 @@ _OPTIONS = (
     ("--tornlog-seed", "S", "Run one seed only."),
     ("--tornlog-time", "TIME", "Let no test begin another seed after so long, as in 60s or 5m."),
     ("--tornlog-out", "DIR", "Leave failures in DIR/failures, and a report in DIR/report.json."),
-    ("--tornlog-replay", "FILE", "Run the failure in FILE again, which --tornlog-out has left for the one test named."),
+    ("--tornlog-replay", "FILE", "Run the failure in FILE again, which --tornlog-out has left; others are skipped."),
 )  # fmt: skip
 _MARK_LINE = (
     f"{MARK}(seeds=100, *, shrink=True, must_fire=(), never_fired='warn', scenario=None, disk=None, policy=None, "
@@ -107,6 +107,12 @@ class Gathered:
         self._config = config
         self._facts: list[dict[str, Any]] = []
 
+    @property
+    def _is_unmet_replay(self) -> bool:
+        """Return whether a failure was to be replayed, and no test was run that it could be of."""
+        is_worker = hasattr(self._config, "workerinput")
+        return self._config.getoption("--tornlog-replay") is not None and not self._facts and not is_worker
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take what a report brings."""
         facts = getattr(report, "tornlog", None)
@@ -114,15 +120,22 @@ class Gathered:
             self._facts.append(facts)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Say in a line what was run, and what happened to it."""
+        """Say in a few lines what was run, what happened to it, and what never did."""
+        if self._is_unmet_replay:
+            file = self._config.getoption("--tornlog-replay")
+            terminalreporter.write_line(f"{file}: none of the tests that were run is the one that it is of")
         if self._facts:
             from .report import summary_of
 
             terminalreporter.section("tornlog", sep="-")
-            terminalreporter.write_line(summary_of(self._facts))
+            for line in summary_of(self._facts):
+                terminalreporter.write_line(line)
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Leave the report, but in a process that only works for another."""
+        """Leave the report, but in a process that only works for another; a replay of nothing is no success."""
+        if self._is_unmet_replay and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         out = self._config.getoption("--tornlog-out")
         if out is not None and not hasattr(self._config, "workerinput"):
             from .report import write_report

@@ -17,8 +17,8 @@ _MOST = 5
 """Faults that the summary names."""
 
 
-def summary_of(facts: Sequence[dict[str, Any]]) -> str:
-    """Return a line: tests and seeds that were run, crash points, faults that fired, what broke."""
+def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what was run, how often it crashed, which faults fired, what broke; behind it what never happened."""
     fired: Counter[str] = Counter()
     for one in facts:
         fired.update(one["fired"])
@@ -34,7 +34,9 @@ def summary_of(facts: Sequence[dict[str, Any]]) -> str:
         parts.append(f"time was up in {_counted(sum(one['time_up'] for one in facts), 'test')}")
     if broken:
         parts.append(f"{broken} broken")
-    return ", ".join(parts)
+    silent = dict.fromkeys(name for one in facts for name in one["never_fired"])
+    never = [name for name in silent if not fired[name] and name != "crash"]
+    return [", ".join(parts), *([f"never fired in any test: {', '.join(never)}"] if never else [])]
 
 
 def write_report(facts: Iterable[dict[str, Any]], out: Path) -> None:

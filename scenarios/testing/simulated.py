@@ -4,23 +4,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from traceback import extract_tb
 from typing import Any
 
 import pytest
 
-from ...faults.enabled import enabled_kinds
 from ...faults.lab.finding import Finding
 from ...faults.lab.shrink import shrink
-from ...faults.lab.simulation import PromiseBroken, Scenario, Simulation
-from ...faults.lab.trials import Outcome, find, replay
+from ...faults.lab.simulation import Scenario, Simulation
+from ...faults.lab.trials import Outcome, first_failure, replay
 from ...sim.errors import LeakError, ReplayDivergedError
 from .facts import Facts
 from .wanted import CRASH, Campaign, Wanted
 
-_ROOT = Path(__file__).resolve().parents[2]
 _STORY_TOLD = 10
-_OURS = tuple(str(_ROOT / package) for package in ("sim", "faults", "store", "scenarios"))
 _UNREPEATABLE = (
     "the run cannot be repeated, so that nothing is known about it: the test keeps something from one run to the next "
     "(in a fixture, a module or a class), or depends on what is not its world's (`hash`, `id`, the order of a set)"
@@ -47,10 +43,10 @@ def run_simulated(
         return f"seed {facts.last_seed}: {error}"
     except ReplayDivergedError as error:
         return f"seed {facts.last_seed}: {_UNREPEATABLE}: {error}"
-    path = facts.leave_failure(campaign.out, smallest.to_json())
+    path = facts.leave_failure(campaign.out, facts.finding_json(smallest.to_json()))
     option = ("--tornlog-seed", str(finding.seed)) if path is None else ("--tornlog-replay", str(path))
     facts.again, facts.signature = facts.replay_command(*option), smallest.signature
-    return told(scenario, smallest, facts.again)
+    return told(smallest, facts.again)
 
 
 def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: Facts) -> Scenario:
@@ -62,7 +58,7 @@ def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: 
         except pytest.fail.Exception as failed:  # would else pass by whoever looks for failures
             raise AssertionError(failed.msg) from failed
         finally:
-            facts.enable(enabled_kinds(run.faults))
+            facts.enable(run.enabled)
             facts.enable([CRASH] if run.operations else [])
 
     return scenario
@@ -72,7 +68,7 @@ def _find(scenario: Scenario, campaign: Campaign, facts: Facts) -> Finding | Non
     def on_run(seed: int, outcome: Outcome) -> None:
         facts.add(outcome.fired, len(outcome.crashes))
 
-    return find(scenario, within_time(campaign, facts), on_run)
+    return first_failure(scenario, within_time(campaign, facts), on_run)
 
 
 def within_time(campaign: Campaign, facts: Facts) -> Iterator[int]:
@@ -99,22 +95,17 @@ def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
         return None
     facts.signature = outcome.signature
     if replayed.is_same(finding):
-        return told(scenario, finding, "")
+        return told(replace(finding, raised=outcome.raised), "")
     gone = "".join(f"\n  gone      {what}" for what in replayed.gone)
     return f"seed {finding.seed}, but not the run that was kept: {outcome.error}{gone}"
 
 
-def told(scenario: Scenario, finding: Finding, again: str) -> str:
-    """Return a finding as a test fails with it: the end of its story, where it was raised, how to see it again."""
-    text = str(replace(finding, story=finding.story[-_STORY_TOLD:]))
-    failure = replay(scenario, finding.record).outcome.failure
-    if failure is not None and not isinstance(failure, PromiseBroken):
-        text += f"\n  raised    {_place(failure)}"
+def told(finding: Finding, again: str) -> str:
+    """Return a finding as a test fails with it: where it was raised, the end of its story, how to see it again."""
+    text = replace(finding, story=finding.story[-_STORY_TOLD:]).text(_place(finding.raised))
     return text if not again else f"{text}\n  again     {again}"
 
 
-def _place(failure: Exception) -> str:
-    """Return the innermost line of the user's that an error came through."""
-    frames = [frame for frame in extract_tb(failure.__traceback__) if not frame.filename.startswith(_OURS)]
-    frame = frames[-1] if frames else extract_tb(failure.__traceback__)[-1]
-    return f"{frame.filename}:{frame.lineno} in {frame.name}"
+def _place(raised: str) -> str:
+    """Return a place with its file as seen from the working directory, if it is below that."""
+    return raised.removeprefix(f"{Path.cwd()}/")

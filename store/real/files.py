@@ -1,12 +1,12 @@
 """Files as the operating system keeps them: mapped shared, synced by the kernel, locked against Java too."""
 
-import errno
 import fcntl
 import os
 import stat
 import struct
 from contextlib import suppress
 
+from .descriptor import RealFile, extend
 from .pages import (
     buffer_pages,
     dont_need_pages,
@@ -141,7 +141,7 @@ class RealFiles:
         try:
             found_bytes = os.fstat(descriptor).st_size
             if found_bytes < size_bytes:
-                _extend(descriptor, found_bytes, size_bytes)
+                extend(descriptor, found_bytes, size_bytes)
             return RealMappedFile(path, descriptor, map_shared(descriptor, size_bytes))
         except BaseException as failure:
             os.close(descriptor)
@@ -189,6 +189,14 @@ class RealFiles:
         """Give a file another name, replacing what had it."""
         os.rename(old, new)
 
+    def open(self, path: str) -> RealFile:
+        """Open a file, created if there is none, to read and write anywhere in it, to cut and to sync it."""
+        return RealFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _CREATED_MODE))
+
+    def link(self, path: str, new: str) -> None:
+        """Give a file one more name, which nothing has yet: FileExistsError."""
+        os.link(path, new)
+
     def unlink(self, path: str) -> None:
         """Remove a name; maps of the file stay usable."""
         os.unlink(path)
@@ -212,17 +220,6 @@ class RealFiles:
             failure.filename = path
             raise
         return RealFileLock(descriptor)
-
-
-def _extend(descriptor: int, found_bytes: int, size_bytes: int) -> None:
-    try:
-        os.posix_fallocate(descriptor, found_bytes, size_bytes - found_bytes)
-    except OSError as failure:
-        if failure.errno in (errno.EOPNOTSUPP, errno.EINVAL):  # this file system cannot allocate ahead
-            os.ftruncate(descriptor, size_bytes)
-        else:
-            os.ftruncate(descriptor, found_bytes)  # give back what was had before the disk was full
-            raise
 
 
 def _sync_opened(path: str, flags: int) -> None:

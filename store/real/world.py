@@ -1,4 +1,6 @@
-"""The worlds a store can really live in."""
+"""The worlds a store, and code of your own, can really live in."""
+
+from typing import NamedTuple
 
 from ..world import World
 from .clock import RealClock
@@ -16,3 +18,16 @@ def real_world(network: RealNetwork | None = None) -> World:
 def overlay_world() -> World:
     """Return this computer with files whose changes stay in memory: nothing on disk is ever altered."""
     return World(RealClock(), ThreadTasks(), OverlayFiles())
+
+
+class ThisComputer(NamedTuple):
+    """This computer as `store.own_code` has a world: clock, threads, and files by all that they can do."""
+
+    clock: RealClock
+    tasks: ThreadTasks
+    files: RealFiles
+
+
+def this_computer() -> ThisComputer:
+    """Return this computer for code of your own, which in a simulation is given a `SimWorld`."""
+    return ThisComputer(RealClock(), ThreadTasks(), RealFiles())

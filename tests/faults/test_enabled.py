@@ -4,9 +4,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from tornlog.faults.enabled import enabled_kinds
+from tornlog.faults.enabled import crash_kinds, enabled_kinds
 from tornlog.faults.kinds import FAULTS
 from tornlog.faults.plan import FaultPlan
+from tornlog.faults.profiles import PROFILES
 
 SWITCHES = [
     field.name for field in fields(FaultPlan) if field.name.endswith("_chance") or field.name == "sparse"
@@ -31,3 +32,23 @@ def test_no_two_chances_switch_on_the_same_kind() -> None:
     found = list(enabled_kinds(everything))
 
     assert len(found) == len(set(found)) == len(SWITCHES)
+
+
+@pytest.mark.parametrize(
+    ("operations", "profiles", "expected"),
+    [
+        ({"create", "write"}, ["process-kill"], []),
+        ({"create", "write"}, ["process-kill", "os-crash"], ["name lost", "page lost"]),
+        ({"rename", "store"}, ["xfs"], ["rename undone", "page lost", "torn page"]),
+        ({"pwrite"}, ["torn-sectors"], ["page lost", "torn page", "torn sector"]),
+        ({"extend", "make directory", "sync"}, ["btrfs"], ["size lost", "directory lost"]),
+        (set(), list(PROFILES), []),
+    ],
+)
+def test_what_crashes_may_do_follows_from_what_was_done_and_from_their_kinds(
+    operations: set[str], profiles: list[str], expected: list[str]
+) -> None:
+    found = list(crash_kinds(operations, [PROFILES[name] for name in profiles]))
+
+    assert found == expected
+    assert set(found) <= FAULTS.keys()

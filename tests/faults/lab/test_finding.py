@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -35,8 +36,25 @@ def test_a_finding_as_text_is_all_there_is_to_read() -> None:
     )
 
 
+def test_a_shrunk_finding_says_so_and_names_the_file_and_line_that_raised() -> None:
+    shrunk = replace(FINDING, raised="/home/ann/wal.py:12 in judge", is_shrunk=True)
+    lines = str(shrunk).splitlines()
+
+    assert lines[:2] == ["shrunk from seed 7: puts are kept: a is gone", "  raised    wal.py:12 in judge"]
+    assert shrunk.text("src/wal.py:12 in judge").splitlines()[1] == "  raised    src/wal.py:12 in judge"
+    assert lines[2:] == str(FINDING).splitlines()[1:]
+
+
 def test_a_finding_outlives_its_document() -> None:
-    assert Finding.from_json(FINDING.to_json()) == FINDING
+    for finding in (FINDING, replace(FINDING, raised="/wal.py:12 in judge", is_shrunk=True)):
+        assert Finding.from_json(finding.to_json()) == finding
+
+
+def test_a_document_that_says_neither_where_it_raised_nor_whether_it_was_shrunk_is_read() -> None:
+    document = json.loads(FINDING.to_json())
+    del document["raised"], document["shrunk"]
+
+    assert Finding.from_json(json.dumps(document)) == FINDING
 
 
 def test_the_steps_taken_are_told_from_other_draws() -> None:

@@ -23,6 +23,7 @@ from tornlog.sim.errors import MachineDied
 PAGE, SECTOR = 8, 4
 START = Image({"/log": FileImage(b"o" * 3 * PAGE, 0), "/old": FileImage(b"keep", 0)}, ("/d",))
 CUTS = [name for name, profile in PROFILES.items() if not profile.page_cache_survives]
+WHOLE_SECTORS = [name for name in CUTS if not PROFILES[name].torn_bytes_chance]
 EVERYTHING = 1_000_000
 Body = Callable[[Any], None]
 LeftBy = Callable[..., Disk]
@@ -159,7 +160,7 @@ def links(files: Any) -> None:
     fresh.write(3, b"BBBBBBBB")
 
 
-@pytest.mark.parametrize("profile", CUTS)
+@pytest.mark.parametrize("profile", WHOLE_SECTORS)
 @pytest.mark.parametrize(
     ("body", "expected"), [(writes, 5), (names, 10), (a_few_of_everything, 7), (cuts, 6), (links, 6)]
 )
@@ -193,7 +194,7 @@ ACTIONS = st.lists(
 
 
 @settings(max_examples=40, deadline=None)
-@given(ACTIONS, st.sampled_from(CUTS), st.sampled_from(["none", "lying", "failed"]))
+@given(ACTIONS, st.sampled_from(WHOLE_SECTORS), st.sampled_from(["none", "lying", "failed"]))
 def test_whatever_was_done_all_that_can_be_drawn_is_enumerated(
     left_by: LeftBy, actions: list[tuple[str, int]], profile: str, syncs: str
 ) -> None:
@@ -206,7 +207,7 @@ def test_whatever_was_done_all_that_can_be_drawn_is_enumerated(
 
 
 @settings(max_examples=40, deadline=None)
-@given(ACTIONS, st.sampled_from(CUTS), st.integers(1, 40))
+@given(ACTIONS, st.sampled_from(WHOLE_SECTORS), st.integers(1, 40))
 def test_what_stands_for_too_many_states_is_some_of_them_and_has_nothing_and_everything(
     left_by: LeftBy, actions: list[tuple[str, int]], profile: str, limit: int
 ) -> None:
@@ -346,6 +347,26 @@ def test_a_write_is_torn_at_every_sector_boundary_from_both_sides(left_by: LeftB
 
     assert not states.is_exhaustive
     assert {b"ABCDoooooooo", b"ABCDEFGHoooo", b"ooooEFGHIJKL", b"ooooooooIJKL"} <= found
+
+
+@pytest.mark.parametrize("limit", [256, EVERYTHING])
+def test_torn_sectors_tear_what_is_shorter_than_a_sector_whatever_the_limit(
+    left_by: LeftBy, limit: int
+) -> None:
+    def body(files: Any) -> None:
+        many_pages(files)
+        files.map("/log", 3 * PAGE).store(SECTOR + 1, b"AB")
+
+    found = [
+        {
+            state.image.files["/log"].content[:8]
+            for state in states_of(left_by(body), profile, limit)
+            if "/log" in state.image.files
+        }
+        for profile in ("strict-posix", "torn-sectors")
+    ]
+
+    assert [b"oooooAoo" in contents for contents in found] == [False, True]
 
 
 def test_enumerating_changes_nothing_about_the_disk(left_by: LeftBy) -> None:

@@ -81,7 +81,7 @@ def test_a_broken_promise_is_told_with_its_moment_its_losses_and_its_lines(
     assert "rename of new to value undone" in told
     assert "by 3 rename new -> value  save.py:9" in told
     assert "crash after step 4: acknowledge 'one' at save.py:15" in told
-    assert "also on ext4-ordered" in told
+    assert "on ext4-ordered; also on strict-posix, torn-sectors" in told
     assert "tornlog probe --replay" in told
 
 
@@ -253,3 +253,51 @@ def test_the_program_runs_with_the_interpreter_that_probes(write_file: WriteFile
     script = write_file("save.py", "import sys; print(sys.executable)")
 
     assert invoke("--check", str(check), "--", str(script)).exit_code == 0
+
+
+APPEND = """
+    import os, sys
+    from zlib import crc32
+    log = os.open("log", os.O_RDWR | os.O_CREAT)
+    directory = os.open(".", os.O_RDONLY)
+    os.fsync(directory)
+    for number in range(4):
+        body = b"%035d " % number
+        head = crc32(body) if "checksum" in sys.argv else len(body)
+        os.pwrite(log, head.to_bytes(4, "big") + body, 40 * number)
+        os.fsync(log)
+        print(number)
+    """
+READ = """
+    from zlib import crc32
+    def check(directory, acknowledged):
+        content = (directory / "log").read_bytes() if (directory / "log").exists() else b""
+        found = 0
+        for at in range(0, len(content) - 39, 40):
+            head, body = int.from_bytes(content[at : at + 4], "big"), content[at + 4 : at + 40]
+            if head not in (len(body), crc32(body)):
+                break
+            if body != b"%035d " % found:
+                yield f"record {found} was never written: {body!r}"
+            found += 1
+        if found < len(acknowledged):
+            yield f"{len(acknowledged)} were acknowledged, found {found}"
+    """
+
+
+def test_a_short_record_without_a_checksum_is_torn_on_the_default_disks_and_one_with_is_not(
+    write_file: WriteFile,
+) -> None:
+    script, check = write_file("append.py", APPEND), write_file("check.py", READ)
+    arguments = ["--check", str(check), "--jobs", "0", "--json", "-", "--", str(script)]
+
+    plain, checked = json.loads(invoke(*arguments).stdout), json.loads(invoke(*arguments, "checksum").stdout)
+
+    assert {disk["disk"]: disk["broken"] > 0 for disk in plain["disks"]} == {
+        "strict-posix": False,
+        "torn-sectors": True,
+        "ext4-ordered": False,
+        "process-kill": False,
+    }
+    assert "torn inside a sector" in plain["breaches"][0]["smallest"]["losses"][0]["what"]
+    assert checked["breaches"] == []
