@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-from ...scenarios.cli.common import OUT, JsonFile, progress_bar, write_json
+from ...scenarios.cli.common import OUT, JsonFile, write_json
 from ...scenarios.latency.effects import group_commit, rollover, slow_syncs
 from ...scenarios.latency.grid import DISKS, PRODUCERS, Measured, cells, measure_grid
 from ...scenarios.latency.here import measure_here
+from ..following import followed
 from ..plotting.drawing import pictures_of
 from .comparison import COLUMNS, Comparison, compared
 from .present import tell_here, tell_rows
@@ -82,15 +82,10 @@ def latency(
 
 
 def _measure(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> list[Measured]:
-    """Simulate the grid, with a progress display on a terminal."""
-    found = []
+    """Simulate the grid."""
+    found = measure_grid(disks, producers, puts, seed)
     total = len(cells(disks, producers))
-    with progress_bar(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as progress:
-        bar = progress.add_task("simulating", total=total)
-        for one in measure_grid(disks, producers, puts, seed):
-            found.append(one)
-            progress.update(bar, advance=1, description=f"{one.disk}, {one.setup.flush}")
-    return found
+    return list(followed("simulating", found, total, lambda one: f"{one.disk}, {one.setup.flush}"))
 
 
 def _leave_effects(
@@ -99,9 +94,15 @@ def _leave_effects(
     rollover_disk = _ROLLOVER_DISK if _ROLLOVER_DISK in disks else disks[0]
     slow_disk = _SLOW_DISK if _SLOW_DISK in disks else disks[0]
     files: list[Path] = pictures.leave_effects(
-        list(group_commit(disks, producers, _EFFECT_PUTS // 4)),
-        list(rollover(rollover_disk, _EFFECT_PUTS)),
-        list(slow_syncs(slow_disk, _EFFECT_PUTS)),
+        list(
+            followed(
+                "group commit",
+                group_commit(disks, producers, _EFFECT_PUTS // 4),
+                len(disks) * len(producers),
+            )
+        ),
+        list(followed("rollover", rollover(rollover_disk, _EFFECT_PUTS), None)),
+        list(followed("slow syncs", slow_syncs(slow_disk, _EFFECT_PUTS), None)),
         out,
         rollover_disk=rollover_disk,
         slow_disk=slow_disk,
@@ -110,17 +111,10 @@ def _leave_effects(
 
 
 def _measure_here(producers: Sequence[int], turns: int, directory: Path | None) -> list[Comparison]:
-    """Measure this machine, with a progress display on a terminal, and simulate it."""
-    found = []
-    with (
-        TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place,
-        progress_bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as progress,
-    ):
-        bar = progress.add_task("measuring this machine", total=turns * len(producers))
-        for turn in measure_here(place, producers, turns):
-            found.append(turn)
-            progress.advance(bar)
-    return list(compared(found))
+    """Measure this machine, and simulate it."""
+    with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
+        found = measure_here(place, producers, turns)
+        return list(compared(list(followed("measuring this machine", found, turns * len(producers)))))
 
 
 def _document(

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-from ...scenarios.cli.common import OUT, JsonFile, progress_bar, write_json
+from ...scenarios.cli.common import OUT, JsonFile, write_json
 from ...scenarios.present import plain_table
 from ...scenarios.recovery_time.timed import (
     Recovered,
@@ -21,6 +20,7 @@ from ...scenarios.recovery_time.timed import (
     measure_recovery,
 )
 from ..durations import duration
+from ..following import followed
 from ..plotting.drawing import pictures_of
 from .tables import HEADER, recovery_rows
 
@@ -64,15 +64,10 @@ def recovery(
 
 
 def _measure(sizes: list[int], turns: int, directory: Path | None) -> list[Recovered]:
-    """Measure below a directory that is gone afterwards, with a progress display on a terminal."""
+    """Measure below a directory that is gone afterwards."""
     total = len(sizes) * len(cases_by_size()) + len(cases_by_distance(max(sizes)))
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with (
-        TemporaryDirectory(prefix="tornlog-recovery-", dir=directory) as place,
-        progress_bar(*columns) as progress,
-    ):
-        found = measure_recovery(place, sizes, turns)
-        return list(progress.track(found, total=total, description="recovering"))
+    with TemporaryDirectory(prefix="tornlog-recovery-", dir=directory) as place:
+        return list(followed("recovering", measure_recovery(place, sizes, turns), total))
 
 
 def _tell(console: Console, found: list[Recovered]) -> None:

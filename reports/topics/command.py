@@ -5,15 +5,14 @@ JSON, version 1: `{"format": "tornlog-topics/1", "rows": [{the columns of topics
 columns are told in `reports/topics/tables.py`; source is "simulated", or "real" for `--disk here`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-from ...scenarios.cli.common import OUT, JsonFile, progress_bar, write_json
+from ...scenarios.cli.common import OUT, JsonFile, write_json
 from ...scenarios.topics.assumptions import (
     Checked,
     check_reading,
@@ -24,6 +23,7 @@ from ...scenarios.topics.assumptions import (
 from ...scenarios.topics.grid import DEVICES, Row, cells, measure_grid, memory_of
 from ...scenarios.topics.here import TOPICS_HERE, MeasuredHere, measure_here
 from ...scenarios.topics.setup import FLUSHES, LAYOUTS, TOPICS
+from ..following import followed
 from ..plotting.drawing import pictures_of
 from .present import tell_checked, tell_rows
 from .tables import CHECKED_HEADER, HEADER, TableRow, checked_rows, grid_rows, here_rows
@@ -79,7 +79,7 @@ def topics(
         numbers = sorted(set(topics or TOPICS))
         memory = memory_of(dirty_mib)
         total = len(cells(models, numbers))
-        rows = _followed("simulating", measure_grid(models, numbers, puts, memory, seed), total)
+        rows = list(followed("simulating", measure_grid(models, numbers, puts, memory, seed), total))
         files += pictures.leave_grid(rows, out)
         readable = max((each for each in numbers if each <= _READ_TOPICS_MOST), default=numbers[0])
         for known, check, number in (
@@ -88,7 +88,7 @@ def topics(
         ):
             found = check(checked_disk, number, puts, memory, seed)
             checked += known(rows, checked_disk, number)
-            checked += _followed("changing assumptions", found, None)
+            checked += followed("changing assumptions", found, None)
         files += pictures.leave_assumptions(checked, checked_disk, out)
     if HERE in disks:
         real = _measure_here(sorted(set(topics or TOPICS_HERE)), directory)
@@ -104,19 +104,11 @@ def topics(
             OUT.print(str(path), soft_wrap=True, markup=False)
 
 
-def _followed(what: str, found: Iterable[Any], total: int | None) -> list[Any]:
-    """Return what is measured one by one, with a progress display on a terminal."""
-    with progress_bar(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    ) as progress:
-        return list(progress.track(found, total=total, description=what))
-
-
 def _measure_here(numbers: Sequence[int], directory: Path | None) -> list[MeasuredHere]:
     """Measure this machine below a directory that is gone afterwards."""
     total = len(numbers) * len(FLUSHES) * len(LAYOUTS)
     with TemporaryDirectory(prefix="tornlog-topics-", dir=directory) as place:
-        return _followed("measuring this machine", measure_here(place, numbers), total)
+        return list(followed("measuring this machine", measure_here(place, numbers), total))
 
 
 def _document(rows: Sequence[TableRow], checked: Sequence[TableRow], files: Sequence[Path]) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check", "disks": [{"disk", "crashes",
 "exhausted", "cut", "states", "broken"}], "limit", "steps", "operations", "points", "acknowledged", "states", "images",
-"judged", "breaches": [{"signature", "outcome", "violations", "disks": {disk: states}, "states", "points", "smallest":
-{"disk", "step", "operations", "inside", "acknowledged", "losses": [{"what", "by"}], "story"}, "file", "directory"}],
-"refused": [reasons], "allowed": [reasons], "seconds", "states_per_second"}`.
+"judged", "breaches": [{"signature", "outcome", "violations", "example", "disks": {disk: states}, "states", "points",
+"smallest": {"disk", "step", "operations", "inside", "acknowledged", "losses": [{"what", "by"}], "story"}, "file",
+"directory"}], "never_fired": [faults], "refused": [reasons], "allowed": [reasons], "seconds", "states_per_second"}`.
 
-states: that were built; images: different ones; judged: different pairs of one and what had been acknowledged. A
-program that the recorder did not see wholly is refused: then there is no more than program, steps and reasons.
+breaches: one for each message; smallest, file and directory are of its example: the smallest of all messages whose
+smallest case is of the same disk and the same last operation. states: that were built; images: different ones; judged:
+different pairs of one and what had been acknowledged. A program that the recorder did not see wholly is refused: then
+there is no more than program, steps and reasons.
 
 JSON of `--replay`: `{"format": "tornlog-probe-replay/1", "program", "check", "disk", "same", "outcome", "violations",
 "signature", "digest"}`; same: the check says the same kind of thing as it did.
@@ -32,8 +34,8 @@ from ...store.commands import write_json
 from ..probing.check import CheckError
 from ..probing.check_jobs import Checkers
 from ..probing.failure import ProbeFailure
-from ..probing.present_probe import tell_breach, tell_probed, tell_refusal
-from ..probing.probe import DISKS, LIMIT, Breach, Found
+from ..probing.present_probe import tell_breach, tell_probed, tell_refusal, tell_said
+from ..probing.probe import DISKS, LIMIT, Example, Found
 from ..probing.probe import probe as probe_record
 from ..probing.results import probed_json, refused_json, replayed_json, write_cases
 from ..probing.shrink import NotReproducedError, Scene, Shown, shrink
@@ -107,17 +109,17 @@ def probe(
         record, begin, allowed = _record(program, start, program_seconds, allow or [], json_file)
         _accept_whole(record, begin, checkers)
         found = _probe(record, begin, checkers, disks, limit)
-        shown = {
-            signature: shrink(record, begin, breach.smallest, checkers)
-            for signature, breach in found.in_order
-        }
+        examples = found.examples(record)
+        shown = {one.signature: shrink(record, begin, one.smallest, checkers) for one in examples}
+        said = checkers.said()
     places = write_cases(record, begin, check, shown, out)
     if json_file is not None:
         write_json(json_file, probed_json(record, check, limit, found, shown, places, allowed))
     if json_file != "-":
         tell_probed(OUT, found, record)
-    for signature, breach in found.in_order:
-        _tell(findings_console(json_file), record, breach, shown[signature], places.get(signature))
+    for one in examples:
+        _tell(findings_console(json_file), record, one, shown[one.signature], places.get(one.signature))
+    tell_said(ERR, said)
     raise typer.Exit(EXIT_BROKEN if found.breaches else EXIT_HELD)
 
 
@@ -185,11 +187,13 @@ def _probe(record: Record, begin: Image, checkers: Checkers, disks: tuple[str, .
         return probe_record(record, begin, checkers, disks=disks, limit=limit, on_progress=on_progress)
 
 
-def _tell(console: Console, record: Record, breach: Breach | None, shown: Shown, place: Path | None) -> None:
+def _tell(
+    console: Console, record: Record, example: Example | None, shown: Shown, place: Path | None
+) -> None:
     again = (
         "the same again, with --out DIR" if place is None else f"tornlog probe --replay {place}/failure.json"
     )
-    tell_breach(console, record, breach, shown, None if place is None else place / "files", again)
+    tell_breach(console, record, example, shown, None if place is None else place / "files", again)
 
 
 def _replay(file: Path, check: Path | None, seconds: float, json_file: str | None) -> NoReturn:

@@ -6,6 +6,7 @@ fresh directory, but with the modules it has: what a check keeps in them, it fin
 
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Sequence
 from multiprocessing import get_context
@@ -27,6 +28,7 @@ Question = tuple[Image, list[str]]
 
 _FORK = get_context("fork")
 _IN_MEMORY = "/dev/shm"
+_SAID_BYTES_MAX = 64 << 10
 
 
 class _Worker(NamedTuple):
@@ -49,6 +51,14 @@ class Checkers:
         """Those with a question: its number, and until when they have time for it, on the monotonic clock."""
         self.judged = 0
         """How many states have been judged."""
+        self._said = Path(self._scratch.name, "said")
+        self._said.touch()
+
+    def said(self) -> str:
+        """Return the end of what checks in processes have written to standard output and standard error."""
+        with self._said.open("rb") as file:
+            file.seek(max(0, self._said.stat().st_size - _SAID_BYTES_MAX))
+            return file.read().decode(errors="replace")
 
     def verdicts(self, questions: Sequence[Question]) -> list[Verdict]:
         """Return what the check says of each, in order."""
@@ -94,7 +104,9 @@ class Checkers:
         ours, theirs = _FORK.Pipe()
         others = [ours, *self._busy]
         scratch = Path(self._scratch.name)
-        process = _FORK.Process(target=_work, args=(theirs, others, self._function, scratch), daemon=True)
+        process = _FORK.Process(
+            target=_work, args=(theirs, others, self._function, scratch, self._said), daemon=True
+        )
         process.start()
         theirs.close()
         return _Worker(process, ours)
@@ -124,8 +136,15 @@ def _scratch_parent() -> str | None:
     return _IN_MEMORY if os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK | os.X_OK) else None
 
 
-def _work(connection: Connection, others: list[Connection], check: Function, scratch: Path) -> None:
-    """Be a process: judge what comes until nothing comes any more."""
+def _work(
+    connection: Connection, others: list[Connection], check: Function, scratch: Path, said: Path
+) -> None:
+    """Be a process: judge what comes until nothing comes any more. What is written meanwhile goes to said."""
+    descriptor = os.open(said, os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    sys.stdout = sys.stderr = os.fdopen(2, "w", buffering=1, errors="replace", closefd=False)
     for other in others:
         other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's

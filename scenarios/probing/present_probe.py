@@ -9,7 +9,7 @@ from rich.table import Table
 
 from ...faults.probe.record import Record
 from ..present import plain_table, prose
-from .probe import Breach, Found
+from .probe import Example, Found
 from .shrink import Shown
 from .story import described, story, told, where
 
@@ -31,8 +31,11 @@ def tell_probed(console: Console, found: Found, record: Record) -> None:
         f"{found.judged:,} checked with what was promised by then, in {found.seconds:.1f} s",
         soft_wrap=True,
     )
+    never = found.never_fired
+    if never:
+        prose(console, 0, f"never happened on these disks: {', '.join(never)}")
     if found.breaches:
-        console.print(_breaches_table(found))
+        console.print(_breaches_table(found.examples(record)))
 
 
 def _disks_table(found: Found) -> Table:
@@ -45,21 +48,27 @@ def _disks_table(found: Found) -> Table:
     return table
 
 
-def _breaches_table(found: Found) -> Table:
+def _breaches_table(examples: Iterable[Example]) -> Table:
     table = plain_table("", ("what", "disks"), ("states", "crash\npoints", "least\nlosses"))
-    for signature, breach in found.in_order:
+    for example in examples:
         table.add_row(
-            escape(signature),
-            "\n".join(breach.disks),
-            f"{breach.states:,}",
-            f"{len(breach.points):,}",
-            f"{breach.smallest.losses:,}",
+            escape(example.signature) + _others(example),
+            "\n".join(example.disks),
+            f"{example.states:,}",
+            f"{len(example.points):,}",
+            f"{example.smallest.losses:,}",
         )
     return table
 
 
+def _others(example: Example) -> str:
+    """Return how many other messages an example stands for."""
+    others = len(example.breaches) - 1
+    return f" (and {others:,} other message{'' if others == 1 else 's'})" if others else ""
+
+
 def tell_breach(
-    console: Console, record: Record, breach: Breach | None, shown: Shown, place: Path | None, again: str
+    console: Console, record: Record, example: Example | None, shown: Shown, place: Path | None, again: str
 ) -> None:
     """Print one case: what is broken, on which disk and when, what is lost, how it came to that."""
     case = shown.case
@@ -69,10 +78,10 @@ def tell_breach(
     more = len(case.verdict.lines) - VIOLATIONS_TOLD
     if more > 0 and case.verdict.outcome == "broken":
         prose(console, 2, f"and {more} more like it")
-    others = (
-        "" if breach is None else "; also on " + ", ".join(disk for disk in breach.disks if disk != case.disk)
-    )
-    prose(console, 2, f"on {case.disk}{others}".removesuffix("; also on "))
+    if example is not None and len(example.breaches) > 1:
+        prose(console, 2, f"stands for other messages, too: {'; '.join([*example.breaches][1:3])}")
+    others = [disk for disk in example.disks if disk != case.disk] if example is not None else []
+    prose(console, 2, f"on {case.disk}{'; also on ' if others else ''}{', '.join(others)}")
     prose(console, 2, f"crash {_moment(record, shown)}")
     _tell_losses(console, record, shown)
     promised = record.acknowledged[: case.point.acknowledged]
@@ -115,3 +124,15 @@ def tell_refusal(console: Console, reasons: Iterable[str]) -> None:
     console.print("[red]refused[/red]: the program did what the recorder does not see", soft_wrap=True)
     for reason in reasons:
         prose(console, 2, reason)
+
+
+def tell_said(console: Console, said: str, lines_max: int = 20) -> None:
+    """Print the end of what the check, and the library it opened states with, have written."""
+    lines = said.splitlines()
+    if not lines:
+        return
+    console.print("\nwhat the check wrote, of all states together:", soft_wrap=True)
+    if len(lines) > lines_max:
+        prose(console, 2, f"… {len(lines) - lines_max:,} lines before")
+    for line in lines[-lines_max:]:
+        prose(console, 2, line, style="dim")

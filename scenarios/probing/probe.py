@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
+from ...faults.enabled import crash_kinds
 from ...faults.image import Image
+from ...faults.probe import record as steps
 from ...faults.probe.record import Record
 from ...faults.probe.replay import DISK_STREAM, Point, Replayer
 from ...faults.profiles import PROFILES, Metadata
@@ -19,6 +21,7 @@ from ...faults.states.crash_state import CrashState
 from ...faults.states.enumerate import CrashStates
 from ...sim.choices import Choices, Decision
 from .check_jobs import Checkers
+from .story import where
 from .verdict import Verdict
 
 DISKS = ("strict-posix", "torn-sectors", "ext4-ordered", "process-kill")
@@ -75,6 +78,37 @@ class Breach:
     """In how many states on each disk."""
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Breaches whose smallest cases are of one disk and one last operation of the program, told by the smallest."""
+
+    signature: str
+    """Of the smallest."""
+    breaches: dict[str, Breach]
+    """All of them by signature, the smallest first."""
+
+    @property
+    def smallest(self) -> Case:
+        """Return the case that stands for all."""
+        return self.breaches[self.signature].smallest
+
+    @property
+    def disks(self) -> list[str]:
+        """Return the disks that any of them was met on, that of the smallest case first."""
+        met = (disk for breach in self.breaches.values() for disk in breach.disks)
+        return list(dict.fromkeys([self.smallest.disk, *met]))
+
+    @property
+    def states(self) -> int:
+        """Return how many states are broken in one of these ways."""
+        return sum(breach.states for breach in self.breaches.values())
+
+    @property
+    def points(self) -> set[int]:
+        """Return the operations after which one was met."""
+        return set().union(*(breach.points for breach in self.breaches.values()))
+
+
 @dataclass(slots=True)
 class Found:
     """What probing came to."""
@@ -86,6 +120,15 @@ class Found:
     images: set[str] = field(default_factory=set)
     judged: int = 0
     seconds: float = 0.0
+    fired: set[str] = field(default_factory=set)
+    """Faults that made some state, by the names in `kinds`."""
+    enabled: tuple[str, ...] = ()
+    """Faults that could have: by what the program did, and by the disks."""
+
+    @property
+    def never_fired(self) -> list[str]:
+        """Return the faults that could have made a state and made none."""
+        return [name for name in self.enabled if name not in self.fired]
 
     @property
     def states(self) -> int:
@@ -96,6 +139,19 @@ class Found:
     def in_order(self) -> list[tuple[str, Breach]]:
         """Return the breaches, the smallest first."""
         return sorted(self.breaches.items(), key=lambda one: (one[1].smallest.size, one[0]))
+
+    def examples(self, record: Record) -> list[Example]:
+        """Return one example for each disk and last operation, the smallest first: messages may be as many as states.
+
+        The last operation is a kind of step and the line of the program that it comes from.
+        """
+        groups: dict[tuple[str, str, str], dict[str, Breach]] = {}
+        for signature, breach in self.in_order:
+            case = breach.smallest
+            step = record.steps[case.point.step] if case.point.step >= 0 else None
+            last = ("", "") if step is None else (step.kind, where(record.stacks[step.stack]))
+            groups.setdefault((case.disk, *last), {})[signature] = breach
+        return [Example(next(iter(breaches)), breaches) for breaches in groups.values()]
 
 
 def probe(
@@ -113,6 +169,8 @@ def probe(
     for point in prober.replayer.points():
         prober.explore(point)
         on_progress(prober.found, point.step + 1, len(record.steps))
+    kinds = {"extend" if step.kind == steps.ALLOCATE else step.kind for step in record.steps}
+    prober.found.enabled = tuple(dict.fromkeys(crash_kinds(kinds, [PROFILES[disk] for disk in disks])))
     prober.found.seconds = perf_counter() - began
     return prober.found
 
@@ -149,6 +207,7 @@ class Prober:
             count.cut += states.was_cut
             for state in states:
                 count.states += 1
+                self._note(states, state)
                 verdict = self._verdicts[state.digest, point.acknowledged]
                 if verdict.is_broken:
                     count.broken += 1
@@ -171,6 +230,20 @@ class Prober:
         self.found.images.update(new)
         for digest, verdict in zip(new, verdicts, strict=True):
             self._verdicts[digest, point.acknowledged] = verdict
+
+    def _note(self, states: CrashStates, state: CrashState) -> None:
+        """Take note of the faults that make a state."""
+        fired = self.found.fired
+        if state.lost:
+            fired.update(change.lost for change in states.taken(state).changes)
+        for page, survivor in zip(state.dirty_pages, state.survivors, strict=True):
+            if survivor.torn_at and survivor.moment != survivor.other:
+                fired.add("torn sector")
+                fired.add("torn page")
+            elif survivor.sectors and survivor.moment != survivor.other:
+                fired.add("torn page")
+            elif survivor.moment < len(page.writes):
+                fired.add("page lost")
 
     def _keep(
         self, point: Point, disk: str, states: CrashStates, state: CrashState, verdict: Verdict

@@ -90,9 +90,11 @@ def probed_json(
         "images": len(found.images),
         "judged": found.judged,
         "breaches": [
-            _breach_json(record, signature, breach, shown[signature], places.get(signature))
-            for signature, breach in found.in_order
+            _breach_json(record, signature, breach, shown[example.signature], places.get(example.signature))
+            for example in found.examples(record)
+            for signature, breach in example.breaches.items()
         ],
+        "never_fired": found.never_fired,
         "refused": [],
         "allowed": allowed,
         "seconds": round(found.seconds, 3),
@@ -106,8 +108,9 @@ def _breach_json(
     case = shown.case
     return {
         "signature": signature,
-        "outcome": case.verdict.outcome,
-        "violations": list(case.verdict.lines),
+        "outcome": breach.smallest.verdict.outcome,
+        "violations": list(breach.smallest.verdict.lines),
+        "example": case.verdict.signature,
         "disks": breach.disks,
         "states": breach.states,
         "points": len(breach.points),

@@ -301,3 +301,47 @@ def test_a_short_record_without_a_checksum_is_torn_on_the_default_disks_and_one_
     }
     assert "torn inside a sector" in plain["breaches"][0]["smallest"]["losses"][0]["what"]
     assert checked["breaches"] == []
+
+
+def test_messages_that_differ_share_an_example_for_each_disk_and_last_operation(
+    write_file: WriteFile, tmp_path: Path
+) -> None:
+    wordy = READ.replace("was never written: {body!r}", "is {'abcdefgh'[sum(body) % 8] * 3} today")
+    script, check = write_file("append.py", APPEND), write_file("check.py", wordy)
+    out = tmp_path / "out"
+    result = invoke(
+        "--check", str(check), "--out", str(out), "--json", str(tmp_path / "json"), "--", str(script)
+    )
+    breaches = json.loads((tmp_path / "json").read_text())["breaches"]
+
+    assert len(breaches) > 1
+    assert len({breach["example"] for breach in breaches}) == len(list((out / "failures").iterdir())) == 1
+    assert len({breach["file"] for breach in breaches}) == 1
+    assert result.stdout.count("broken: ") == 1
+    assert "other message" in result.stdout
+    assert "stands for other messages, too: " in result.stdout
+
+
+def test_what_the_check_writes_stands_behind_all_findings(write_file: WriteFile) -> None:
+    loud = READ.replace("def check", "import os, sys\n    def check").replace(
+        "    found = 0",
+        "    sys.stderr.write('opened\\n'); os.write(2, b'below\\n'); print('aloud'); found = 0",
+        1,
+    )
+    script, check = write_file("append.py", APPEND), write_file("check.py", loud)
+    result = invoke("--check", str(check), "--", str(script))
+    before, heading, said = result.stderr.partition("what the check wrote, of all states together:")
+
+    assert result.exit_code == 1
+    assert "broken: " in result.stdout
+    assert heading
+    assert not any(word in before + result.stdout for word in ("opened", "aloud"))
+    assert all(word in said for word in ("opened", "below", "aloud"))
+
+
+def test_what_no_disk_could_do_to_a_program_is_said(write_file: WriteFile) -> None:
+    script, check = write_file("append.py", APPEND), write_file("check.py", READ)
+    result = invoke("--disk", "strict-posix", "--check", str(check), "--jobs", "0", "--", str(script))
+
+    assert result.exit_code == 0
+    assert "never happened on these disks: torn page" in result.stdout
