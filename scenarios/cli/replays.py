@@ -130,5 +130,5 @@ def shrink(
     if json_file is not None:
         write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took)})
     if json_file != "-":
-        tell_shrunk(OUT, found, took, f"tornlog replay {shlex.quote(str(out or file))}")
+        tell_shrunk(OUT, found, took, f"tornlog replay {shlex.quote(str(small or file))}")
     raise typer.Exit(EXIT_BROKEN)

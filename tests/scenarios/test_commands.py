@@ -424,7 +424,8 @@ def test_a_failure_becomes_small_beside_what_it_was(tornlog: Tornlog, stored: Pa
     assert result.exit_code == 1
     assert in_one_line(result.stdout).startswith(tuple("123456789"))
     assert re.search(r"messages +\d+ +1\n", result.stdout)
-    assert f"broken: {failure.scenario}, seed {failure.seed}" in result.stdout
+    assert f"broken: {failure.scenario}, shrunk from seed {failure.seed}" in result.stdout
+    assert f"again: tornlog replay {stored}" in in_one_line(result.stdout)
     small = Failure.from_json(stored.read_text())
     assert small.original == failure.original
     assert small.shrunk is not None
