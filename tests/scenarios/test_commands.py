@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tornlog.scenarios.marks import MARKS
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.versions import VERSIONS
 from tornlog.scenarios.realities import REALITIES
+from tornlog.scenarios.runner import Batch, Tally, run_batches
 from tornlog.scenarios.scenario import POLICIES, Scenario
 
 NAME = "sync-flush-survives-power-loss"
@@ -569,3 +570,35 @@ def test_bench_prints_medians_beside_floors(
         (5, Settings(), ()),
         (1, Settings(str(tmp_path), log_bytes=5000).quick(), ("query", "get")),
     ]
+
+
+def test_what_a_time_budget_leaves_out_is_named_wherever_results_are(
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run_one(batches: Iterable[Batch], **_: object) -> dict[str, Tally]:
+        return run_batches([batch for batch in batches if batch.scenario.name == NAME][:1])
+
+    monkeypatch.setattr(run_command, "run_batches", run_one)
+    files = [str(tmp_path / name) for name in ("run.json", "junit.xml", "summary.md")]
+    result = tornlog(
+        *("run", NAME, OTHER, "--seeds", 1, "--out", tmp_path / "out"),
+        *("--json", files[0], "--junit", files[1], "--summary", files[2]),
+    )
+    assert result.exit_code == 0
+    verdict = "1 of 2 scenarios not run, no promise broken"
+    assert verdict in result.stdout.splitlines()[0]
+    assert [line.split() for line in result.stdout.splitlines() if OTHER in line] == [
+        [OTHER, "not", "run", "-", "-", "-"]
+    ]
+    document = json.loads(Path(files[0]).read_text())
+    assert (document["not_run"], document["interrupted"]) == ([OTHER], False)
+    assert 'message="not run: the time was up"' in Path(files[1]).read_text()
+    summary = Path(files[2]).read_text()
+    assert verdict in summary.splitlines()[0]
+    assert f"| {OTHER} | not run |" in summary
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert '<div class="verdict unsure">' in page
+    assert verdict in page
+    required = tornlog("run", "--seeds", 1, "--require-coverage")
+    assert required.exit_code == 1
+    assert "scenarios that never did: " in required.stdout
