@@ -281,6 +281,8 @@ def leads_to_a_record(physical_offset: int, size_bytes: int, code: int) -> bool:
 def property_of(properties: bytes, name: bytes) -> bytes:
     """Return the value of a property, empty without one. Of equal names the last counts that has a value."""
     value, wanted = b"", name + b"\1"
+    if wanted not in properties:
+        return value
     for piece in properties.split(b"\2"):
         if piece.startswith(wanted) and len(piece) > len(wanted):
             value = piece[len(wanted) :]
