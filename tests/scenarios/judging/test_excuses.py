@@ -7,6 +7,7 @@ import pytest
 from tornlog.faults.damage import Damage
 from tornlog.faults.disk import Disk
 from tornlog.faults.kinds import FAULTS
+from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.judging import excuses
 from tornlog.scenarios.plan import Plan
 from tornlog.sim.choices import Choices
@@ -96,3 +97,32 @@ def test_only_a_failed_sync_takes_back_what_readers_saw(disk: Disk, kind: str, *
     disk.damage.append(Damage("/store/commitlog/0", 0, 512, kind))
 
     assert excuses.has_reverted(disk) is expected
+
+
+def test_a_store_has_to_recover_in_the_life_in_which_errors_stop_and_in_no_other(
+    disk: Disk, quiet_plan: Plan
+) -> None:
+    disk.fired.update({"failed map": 3, "failed sync": 1})
+    healing = replace(quiet_plan, heals=True, errors_stop=True)
+
+    assert excuses.must_recover(healing, disk)
+    assert not excuses.must_recover(replace(healing, heals=False), disk)
+    assert not excuses.must_recover(replace(healing, errors_stop=False), disk)
+
+
+@pytest.mark.parametrize("kind", ["latent sector error", "out of memory"])
+def test_what_no_store_gets_over_without_a_restart_excuses_the_rest_of_a_life(
+    disk: Disk, quiet_plan: Plan, kind: str
+) -> None:
+    healing = replace(quiet_plan, heals=True, errors_stop=True)
+    disk.fired[kind] = 1
+
+    assert not excuses.must_recover(healing, disk)
+
+
+def test_a_disk_that_heals_fails_nothing_more_and_still_lies_and_tears() -> None:
+    faults = FaultPlan(
+        failed_map_chance=0.5, slow_io_chance=0.5, lying_sync_chance=0.5, torn_bytes_chance=0.5
+    )
+
+    assert faults.healed() == FaultPlan(lying_sync_chance=0.5, torn_bytes_chance=0.5)
