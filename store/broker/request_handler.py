@@ -33,20 +33,22 @@ class RequestHandler:
         command, session = request.command, request.session
         try:
             response = self._response(request)
-            if response is not None and not command.is_one_way:
-                session.send(response)
+        finally:
+            session.done_request(
+                request.size_bytes
+            )  # before its client can ask again: who waits does not pipeline
+        if response is None or command.is_one_way:
+            return
+        try:
+            session.send(response)
         except Exception as error:  # of the response: nothing that a frame can hold
             self._answer(request, ResponseCode.SYSTEM_ERROR, str(error))
-        finally:
-            session.done_request(request.size_bytes)
 
     def refuse(self, request: Request, refusal: Refusal, remark: str) -> None:
         """Answer a request that is not processed SYSTEM_BUSY."""
         self._counts.refused(refusal)
-        try:
-            self._answer(request, ResponseCode.SYSTEM_BUSY, remark)
-        finally:
-            request.session.done_request(request.size_bytes)
+        request.session.done_request(request.size_bytes)
+        self._answer(request, ResponseCode.SYSTEM_BUSY, remark)
 
     def _response(self, request: Request) -> RemotingCommand | None:
         command, session = request.command, request.session
