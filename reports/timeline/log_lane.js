@@ -40,7 +40,8 @@ function endOfMachine(record, moment) {
   return machine ? machine.end : record.last;
 }
 
-function paintLog(painter, record, selected, top, height) {
+// narrow: the key of the lane lies over its left end, so that a name has to stand at the right one.
+function paintLog(painter, record, selected, top, height, narrow) {
   const [low, high] = logRange(record);
   const y = (value) => top + height - 12 - ((value - low) / (high - low)) * (height - 24);
   if (selected && selected.kind === "put" && selected.logOffset >= 0) {
@@ -48,7 +49,8 @@ function paintLog(painter, record, selected, top, height) {
     painter.context.globalAlpha = 0.16;
     painter.rect(0, painter.width, upper, Math.max(lower - upper, 2), painter.colours.selected);
     painter.context.globalAlpha = 1;
-    painter.text(selected.name, 4, (upper + lower) / 2, painter.colours.soft);
+    const x = narrow ? painter.width - painter.context.measureText(selected.name).width - 6 : 4;
+    painter.text(selected.name, x, (upper + lower) / 2, painter.colours.soft);
   }
   paintUnsafe(painter, record, y);
   for (const [name, { dash, width }] of Object.entries(POSITIONS)) {

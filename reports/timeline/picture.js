@@ -72,7 +72,7 @@ class Picture {
     }
     if (index % 2) painter.rect(0, painter.width, row.top, row.height, painter.colours.band);
     const [top, height] = [row.top + row.label, row.height - row.label];
-    if (row.lane.isLog) paintLog(painter, this.record, this.state.selected, top, height);
+    if (row.lane.isLog) paintLog(painter, this.record, this.state.selected, top, height, this.narrow);
     for (const item of row.lane.items) {
       const extent = painter.extent(item);
       if (extent) row.lane.draw(painter, item, top, height, ...extent);
