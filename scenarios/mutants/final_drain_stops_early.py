@@ -1,6 +1,6 @@
 """#46 final-drain-stops-early: a stop commits what is there and ends the committer before puts are refused.
 
-A put that is answered between the two has its bytes in the buffer only, and the exit counts as clean.
+A put that is answered between the two has its bytes in the buffer only; the exit is not clean, or the put is lost.
 """
 
 from dataclasses import replace
@@ -35,5 +35,5 @@ MUTANT = Mutant(
     "with a buffer in front of the log, the last commit of a stop comes before the last put",
     (Patch(MessageStore, "shutdown", _shutdown),),
     _narrow,
-    ("DUR",),
+    ("DUR", "LIVE"),
 )
