@@ -76,15 +76,18 @@ def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskStat
 def aftermath_of(
     profile: str,
     entries: Entries,
-    lost: Sequence[Change],
+    lost: Sequence[tuple[Change, int]],
     fates: Sequence[tuple[DirtyPage, Survivor]],
     image: Image,
     page_bytes: int,
 ) -> Aftermath:
-    """Return what a power cut has made of a disk; entries: the names and sizes that it has left."""
+    """Return what a power cut has made of a disk; entries: the names and sizes that it has left.
+
+    lost: the changes it has taken, each with the bytes of a file's growth that are left.
+    """
     return Aftermath(
         profile,
-        tuple(f"{change.lost}: {change.label}" for change in lost),
+        tuple(f"{change.lost_as(kept_bytes)}: {change.label}" for change, kept_bytes in lost),
         tuple(
             PageFate(page.path, page.page, _fate(page, survivor, entries, image, page_bytes))
             for page, survivor in fates

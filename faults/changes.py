@@ -2,7 +2,7 @@
 
     change             durable, strictly, once                       counted when lost as
     create             its directory is synced                       name lost
-    extend             the file is synced                            size lost
+    extend             the file is synced                            size lost, partial extend
     empty              the file is synced                            emptying undone
     truncate           the file is synced                            emptying undone
     unlink             its directory is synced                       unlink undone
@@ -11,16 +11,22 @@
     make directory     the directory above is synced                 directory lost
     remove directory   the directory above is synced                 removal undone
 
+What a crash takes is a `Lost`: a file that was made longer by allocation may keep a part of its growth.
+
 Replayed over the durable entries, a change does what it can: one that refers to a name that is not there, because the
 change that made it was lost, does nothing. A rename kept while its file's creation was lost still gives the new name.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
 from .page_cache import Inode
+
+Lost = Mapping[int, int]
+"""The changes that a crash takes, by number, and how many bytes of its growth each leaves a file: 0, or some."""
 
 
 @dataclass(slots=True)
@@ -64,6 +70,9 @@ class Entries:
             del self.names[path]
 
 
+PARTIAL_EXTEND = "partial extend"
+
+
 @lru_cache(maxsize=4096)
 def parent_of(path: str) -> str:
     """Return the directory a path lies in."""
@@ -100,8 +109,12 @@ class Change(ABC):
     def apply(self, entries: Entries) -> None:
         """Do the change to entries."""
 
-    def lose(self, entries: Entries) -> None:  # noqa: B027 - most leave nothing behind
-        """Do to entries what is left of a lost change."""
+    def lose(self, entries: Entries, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing behind
+        """Do to entries what is left of a lost change. kept_bytes: of the growth of a file."""
+
+    def lost_as(self, kept_bytes: int = 0) -> str:
+        """Return what the loss is counted as."""
+        return self.lost
 
 
 class Create(Change):
@@ -121,23 +134,40 @@ class Create(Change):
         entries.names[self.path] = self.file
         entries.files[self.file] = self.inode
 
-    def lose(self, entries: Entries) -> None:
+    def lose(self, entries: Entries, kept_bytes: int = 0) -> None:
         """Leave the file nameless: a later rename may still name it."""
         entries.files[self.file] = self.inode
 
 
 class Extend(Change):
-    """A file grows. by_write: by writing the bytes, not by asking for zeros."""
+    """A file grows. by_write: by writing the bytes, not by asking for zeros; in_steps: by having zeros allocated."""
 
-    __slots__ = ("by_write", "identity", "size_bytes")
+    __slots__ = ("before_bytes", "by_write", "identity", "in_steps", "size_bytes")
     kind = "extend"
     lost = "size lost"
 
-    def __init__(self, number: int, path: str, identity: int, size_bytes: int, *, by_write: bool) -> None:
+    def __init__(
+        self,
+        number: int,
+        path: str,
+        identity: int,
+        before_bytes: int,
+        size_bytes: int,
+        *,
+        by_write: bool,
+        in_steps: bool = False,
+    ) -> None:
         super().__init__(number, path)
         self.identity = identity
+        self.before_bytes = before_bytes
         self.size_bytes = size_bytes
         self.by_write = by_write
+        self.in_steps = in_steps
+
+    @property
+    def grown_bytes(self) -> int:
+        """Return how much longer the file has become."""
+        return self.size_bytes - self.before_bytes
 
     @property
     def directory(self) -> None:
@@ -150,6 +180,16 @@ class Extend(Change):
             entries.sizes[self.identity] = self.size_bytes
         if self.by_write:
             entries.written[self.identity] = self.number
+
+    def lose(self, entries: Entries, kept_bytes: int = 0) -> None:
+        """Leave the file as long as a part of the growth makes it."""
+        if kept_bytes:
+            grown = self.before_bytes + kept_bytes
+            entries.sizes[self.identity] = max(grown, entries.sizes.get(self.identity, 0))
+
+    def lost_as(self, kept_bytes: int = 0) -> str:
+        """Return what the loss is counted as: there is a name of its own for one in part."""
+        return PARTIAL_EXTEND if kept_bytes else self.lost
 
 
 class Empty(Change):

@@ -6,7 +6,7 @@ Here is what a power cut may take, and the image that is left once it is known w
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from .changes import Change, Entries
+from .changes import Change, Entries, Lost
 from .damage import Damage
 from .image import FileImage, Image
 from .moments import DirtyPage, Survivor, lay_moment, lay_survivor
@@ -65,13 +65,14 @@ class PowerCut:
             change for change in unsynced if change.number > committed or not metadata.is_in_order(change)
         ]
 
-    def entries_without(self, lost: set[int], fired: Counter[str]) -> Entries:
-        """Return names and sizes after the changes of these numbers are lost, and count them."""
+    def entries_without(self, lost: Lost, fired: Counter[str]) -> Entries:
+        """Return names and sizes after these changes are lost, and count them."""
         entries = self._names.durable.copy()
         for change in self._names.journal:
-            if change.number in lost:
-                change.lose(entries)
-                fired[change.lost] += 1
+            kept_bytes = lost.get(change.number)
+            if kept_bytes is not None:
+                change.lose(entries, kept_bytes)
+                fired[change.lost_as(kept_bytes)] += 1
                 if change.acknowledged:
                     fired["lie exposed"] += 1
             else:

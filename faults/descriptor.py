@@ -89,7 +89,11 @@ class SimDescriptor:
         more_bytes = size_bytes - self.size_bytes
         if more_bytes > 0:
             self._capacity.check_growth(self.path, more_bytes)
-            self._extend(size_bytes)
+            plug, inode = self._plug, self._inode
+            number, grown_bytes = plug.begin_growth(self._machine, self.path, inode.size_bytes, size_bytes)
+            inode.thaw(grown_bytes)
+            self._names.extend(number, self.path, inode, grown_bytes, in_steps=True)
+            plug.end(self._machine, "extend", number)
 
     def truncate(self, size_bytes: int) -> None:
         """Let the file be exactly that long: cut, or with zeros behind its old end.
@@ -99,7 +103,11 @@ class SimDescriptor:
         plug = self._plug
         plug.pause(self._machine, "truncate")
         if size_bytes > self.size_bytes:
-            self._extend(size_bytes)
+            inode = self._inode
+            number = plug.begin_atomic(self._machine, "extend", self.path)
+            inode.thaw(size_bytes)
+            self._names.extend(number, self.path, inode, size_bytes)
+            plug.end(self._machine, "extend", number)
         elif size_bytes < self.size_bytes:
             number = plug.begin_atomic(self._machine, "truncate", self.path)
             wall_ns = plug.wall_ns(self._machine)
@@ -114,13 +122,6 @@ class SimDescriptor:
     def close(self) -> None:
         """Give the descriptor back. Not a scheduling point; a second call does nothing. Any other use is EBADF."""
         self._is_closed = True
-
-    def _extend(self, size_bytes: int) -> None:
-        plug, inode = self._plug, self._inode
-        number = plug.begin_atomic(self._machine, "extend", self.path)
-        inode.thaw(size_bytes)
-        self._names.extend(number, self.path, inode, size_bytes, by_write=False)
-        plug.end(self._machine, "extend", number)
 
 
 def write_through(

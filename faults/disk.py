@@ -207,14 +207,14 @@ class Disk:
                 trace.tell(Aftermath(profile.name, (), (), image))
             return image
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
-        lost = draw_lost_changes(self._stream, profile.metadata, cut.unsure_changes())
+        lost = draw_lost_changes(self._stream, profile, cut.unsure_changes())
         entries = cut.entries_without(lost, self.fired)
         dirty = cut.dirty_pages(entries)
         survivors = draw_survivors(self._stream, dirty, cut.page_sectors, self._harm(profile))
         image = cut.image(entries, dirty, survivors, self.fired, wall_start_ms)
         self.damage.extend(cut.damage)
         if trace is not None:
-            taken = [change for change in self._names.journal if change.number in lost]
+            taken = [(change, lost[change.number]) for change in self._names.journal if change.number in lost]
             fates = list(zip(dirty, survivors, strict=True))
             trace.tell(aftermath_of(profile.name, entries, taken, fates, image, self._page_bytes))
         return image

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..sim.choices import Stream
-from .changes import Change
+from .changes import Change, Lost
 from .garbage import FILLINGS
 from .moments import DirtyPage, Survivor
-from .profiles import Metadata
+from .profiles import CrashProfile
 
 _CHANGE_MOODS = ("none", "all", "each on its own", "one missing", "one alone")
 _PAGE_MOODS = ("none", "all", "any moment", "any moment", "torn", "torn", "one missing", "one alone")
@@ -37,26 +37,28 @@ class SectorHarm(NamedTuple):
         return self.torn_bytes_chance > 0.0 or self.garbage_chance > 0.0
 
 
-def draw_lost_changes(stream: Stream, metadata: Metadata, unsure: Sequence[Change]) -> set[int]:
-    """Return the numbers of the changes that a cut takes, out of those it may take."""
+def draw_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
+    """Return the changes that a cut takes, out of those it may take."""
     if not unsure:
-        return set()
-    return decide_lost_changes(stream, metadata, unsure, _lost_changes(stream.unrecorded, metadata, unsure))
+        return {}
+    return decide_lost_changes(stream, profile, unsure, _lost_changes(stream.unrecorded, profile, unsure))
 
 
 def decide_lost_changes(
-    stream: Stream, metadata: Metadata, unsure: Sequence[Change], proposed: set[int]
-) -> set[int]:
-    """Record which changes are lost, of those in order how many from the end; return their numbers."""
-    ordered, others = metadata.split(unsure)
+    stream: Stream, profile: CrashProfile, unsure: Sequence[Change], proposed: Lost
+) -> Lost:
+    """Record which changes are lost, of those in order how many from the end, and which leave a part of a growth."""
+    ordered, others = profile.metadata.split(unsure)
     from_end = sum(change.number in proposed for change in ordered)
-    lost = stream.decide(len(ordered) + 1, "changes lost from the end", from_end)
-    numbers = {change.number for change in ordered[len(ordered) - lost :]}
-    return numbers | {
-        change.number
-        for change in others
-        if stream.decide(2, f"{change.label} lost", int(change.number in proposed))
-    }
+    count = stream.decide(len(ordered) + 1, "changes lost from the end", from_end)
+    lost = {change.number: 0 for change in ordered[len(ordered) - count :]}
+    for change in others:
+        if stream.decide(2, f"{change.label} lost", int(change.number in proposed)):
+            lost[change.number] = 0
+    for growth in profile.partial(unsure, lost):
+        kept_bytes = proposed.get(growth.number, 0)
+        lost[growth.number] = stream.decide(growth.grown_bytes, f"{growth.label} bytes kept", kept_bytes)
+    return lost
 
 
 def draw_survivors(
@@ -101,15 +103,18 @@ def decide_survivor(
     return Survivor(latest - lost, latest - other_lost, sectors, torn_at, damaged, filling)
 
 
-def _lost_changes(chance: Callable[[], float], metadata: Metadata, unsure: Sequence[Change]) -> set[int]:
-    """Propose the numbers of those that are lost."""
-    ordered, others = metadata.split(unsure)
+def _lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
+    """Propose those that are lost, and what is left of a growth: half of the time nothing."""
+    ordered, others = profile.metadata.split(unsure)
     kept = _moment(chance, len(ordered))
-    numbers = {change.number for change in ordered[kept:]}
+    lost = {change.number: 0 for change in ordered[kept:]}
     if others:
         fates = _fates_in_any_combination(chance, len(others))
-        numbers |= {change.number for change, lost in zip(others, fates, strict=True) if lost}
-    return numbers
+        lost |= {change.number: 0 for change, taken in zip(others, fates, strict=True) if taken}
+    for growth in profile.partial(unsure, lost):
+        if chance() < 0.5:
+            lost[growth.number] = 1 + int(chance() * (growth.grown_bytes - 1))
+    return lost
 
 
 def _fates_in_any_combination(chance: Callable[[], float], changes: int) -> list[bool]:

@@ -96,12 +96,16 @@ class SimFiles:
             plug.pause(self._machine, "extend")
         if inode.size_bytes < size_bytes:
             self._find_growth(path, inode, size_bytes)
-            number = self._begin("extend", path)
             before_bytes = inode.size_bytes
-            inode.thaw(size_bytes)
             if plug.faults.sparse:
+                number = self._begin("extend", path)
+                inode.thaw(size_bytes)
                 self._flaws(inode).grow(before_bytes, size_bytes)
-            self._names.extend(number, path, inode, size_bytes, by_write=False)
+                self._names.extend(number, path, inode, size_bytes)
+            else:
+                number, grown_bytes = plug.begin_growth(self._machine, path, before_bytes, size_bytes)
+                inode.thaw(grown_bytes)
+                self._names.extend(number, path, inode, grown_bytes, in_steps=True)
             self._end("extend", number)
         inode.thaw(0)
         if inode.flaws is not None:

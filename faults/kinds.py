@@ -3,6 +3,7 @@
 Beside these, `crash <profile>` counts how lives ended and `crash <moment> <operation>` what the plug hit.
 """
 
+from .changes import PARTIAL_EXTEND
 from .kind import FaultKind
 from .network_kinds import NETWORK_KINDS
 
@@ -91,6 +92,15 @@ KINDS: tuple[FaultKind, ...] = (
         "the length is metadata, written later than the data or earlier",
         "as name lost, by the file's own sync; with delayed allocation each on its own",
         "XFS FAQ, binary NULLS in files after recovery; " + _OSDI_2014,
+    ),
+    FaultKind(
+        PARTIAL_EXTEND,
+        "crash",
+        "a file that was to be extended has some of its new length, and not all of it",
+        "ext4 and btrfs log the length extent by extent; where no file system allocates, the C library writes "
+        "block by block",
+        "a growth by allocation that is lost leaves a drawn part, where the profile has steps; so does a crash in it",
+        "ext4_alloc_file_blocks and __btrfs_prealloc_file_range in Linux; posix_fallocate in the GNU C library",
     ),
     FaultKind(
         "emptying undone",
@@ -395,9 +405,27 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind(
         "odd size",
         "rest",
-        "a segment in front of others was too short while the store was off",
+        "a segment in front of others, or a queue's file, was too short while the store was off",
         "somebody copied or restored the directory, and not all of it",
-        "a segment that is not the last is cut short in the image",
+        "a segment that is not the last, or any file of a queue, is cut short in the image",
+        "the tools of everyday life",
+        by_scenarios=True,
+    ),
+    FaultKind(
+        "stray file",
+        "rest",
+        "a file that is not the store's was among the store's files",
+        "mount points have a `lost+found`, people leave notes and copies, tools their marks",
+        "a file is laid into the image of a stopped store; no start may mind or remove it",
+        "the tools of everyday life; ext4(5), lost+found",
+        by_scenarios=True,
+    ),
+    FaultKind(
+        "damaged checkpoint",
+        "rest",
+        "the checkpoint was cut short, or held a time below zero, while the store was off",
+        "drives lose sectors, directories are copied or restored in part",
+        "the file is cut or eight of its bytes are set in the image; what it says can be had from the log",
         "the tools of everyday life",
         by_scenarios=True,
     ),

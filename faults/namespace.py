@@ -120,9 +120,21 @@ class Namespace:
         self._unsynced.setdefault(inode.identity, []).append(change)
         return inode
 
-    def extend(self, number: int, path: str, inode: Inode, size_bytes: int, *, by_write: bool) -> None:
-        """Note a file's new size; its page cache is the caller's to grow."""
-        change = Extend(number, path, inode.identity, size_bytes, by_write=by_write)
+    def extend(
+        self,
+        number: int,
+        path: str,
+        inode: Inode,
+        size_bytes: int,
+        *,
+        by_write: bool = False,
+        in_steps: bool = False,
+    ) -> None:
+        """Note a file's new size; its page cache is the caller's to grow. by_write, in_steps: as `Extend` has them."""
+        before_bytes = self.current.sizes.get(inode.identity, 0)
+        change = Extend(
+            number, path, inode.identity, before_bytes, size_bytes, by_write=by_write, in_steps=in_steps
+        )
         self._record(change)
         self._unsynced.setdefault(inode.identity, []).append(change)
 

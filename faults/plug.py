@@ -11,6 +11,7 @@ from ..sim.errors import MachineDied
 from ..sim.kernel import Kernel
 from ..sim.machine import Machine
 from .aim import Aim
+from .changes import PARTIAL_EXTEND
 from .damage import Damage
 from .device import Device
 from .plan import FaultPlan
@@ -156,6 +157,22 @@ class Plug:
         if dying and self.stream.chance(0.5, f"{kind} {path} had no effect"):
             self.pull(machine, kind)
         return number
+
+    def begin_growth(
+        self, machine: Machine, path: str, before_bytes: int, after_bytes: int
+    ) -> tuple[int, int]:
+        """Begin to allocate more of a file; return the operation's number and how long it makes the file.
+
+        A crash during it may leave any length in between, as the C library does where the file system cannot allocate.
+        """
+        number = self.begin_atomic(machine, "extend", path)
+        dying = number == self.armed and self.moment == DURING
+        if dying and after_bytes - before_bytes > 1 and self.strikes(0.5, PARTIAL_EXTEND, path):
+            missing_bytes = self.stream.between(
+                1, after_bytes - before_bytes - 1, f"bytes not allocated {path}"
+            )
+            return number, after_bytes - missing_bytes
+        return number, after_bytes
 
     def end(self, machine: Machine, kind: str, number: int) -> None:
         """End an operation; raises MachineDied if it was the last one."""

@@ -25,6 +25,10 @@ for ahead, as by fallocate, is logged in order. Logged (btrfs): a transaction of
 not, and a sync before that logs one file, its name and the new directories above that, or one directory; other names
 made earlier than the file need not be there. Before length: what `write` appended is on the platter before the length
 that covers it, so no zeros or old blocks appear; stores through a map into space asked for ahead have no such luck.
+In steps: space that is asked for ahead is found extent by extent, and ext4 and btrfs log the length with each of them,
+so a crash may leave a file of any length in between; xfs sets the length once, at the end. Where a file system cannot
+allocate, the C library writes a byte into block after block instead, and a kill may leave such a length as well. Files
+of a run may be smaller than a block, so lengths go by bytes here. Of losses in order, the first one may leave a part.
 
 All but torn-sectors are milder than strict-posix, which is POSIX on a drive that writes sectors whole: each image that
 they leave, it can leave, too. POSIX itself promises nothing about sectors: torn-sectors is POSIX without that help.
@@ -40,7 +44,7 @@ btrfs manual (flushoncommit, log tree); POSIX fsync(); Zheng et al., "Understand
 Fault", FAST 2013 (shorn writes); Rudoff, "Persistent Memory Programming", ;login: Summer 2017 (8 bytes are atomic).
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -88,6 +92,21 @@ class CrashProfile:
     """Of a torn page, to be torn inside a sector, whatever the disk's own plan says."""
     torn_page_chance: float = 0.0
     """Of a page that was not synced, to be torn; 0: as any power cut is drawn."""
+    grows_in_steps: bool = False
+    """A file that was to become longer by allocation may have any length on the way there."""
+
+    def partial(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
+        """Return the growths that are lost and may leave a part of themselves, out of all that may be lost."""
+        if not self.grows_in_steps:
+            return []
+        ordered, others = self.metadata.split(unsure)
+        first = [change for change in ordered if change.number in lost][:1]
+        gone = first + [change for change in others if change.number in lost]
+        return [
+            change
+            for change in gone
+            if isinstance(change, Extend) and change.in_steps and change.grown_bytes > 1
+        ]
 
 
 PROFILES: dict[str, CrashProfile] = {
@@ -101,9 +120,14 @@ PROFILES: dict[str, CrashProfile] = {
             metadata=Metadata.ANY,
             whole_pages=True,
             drive_cache_survives=True,
+            grows_in_steps=True,
         ),
         CrashProfile(
-            "ext4-ordered", page_cache_survives=False, metadata=Metadata.PREFIX, data_before_size=True
+            "ext4-ordered",
+            page_cache_survives=False,
+            metadata=Metadata.PREFIX,
+            data_before_size=True,
+            grows_in_steps=True,
         ),
         CrashProfile(
             "ext4-data",
@@ -111,6 +135,7 @@ PROFILES: dict[str, CrashProfile] = {
             metadata=Metadata.PREFIX,
             data_before_size=True,
             whole_pages=True,
+            grows_in_steps=True,
         ),
         CrashProfile(
             "xfs",
@@ -124,14 +149,16 @@ PROFILES: dict[str, CrashProfile] = {
             metadata=Metadata.PREFIX_BUT_LOGGED,
             data_before_size=True,
             whole_pages=True,
+            grows_in_steps=True,
         ),
-        CrashProfile("strict-posix", page_cache_survives=False, metadata=Metadata.ANY),
+        CrashProfile("strict-posix", page_cache_survives=False, metadata=Metadata.ANY, grows_in_steps=True),
         CrashProfile(
             "torn-sectors",
             page_cache_survives=False,
             metadata=Metadata.ANY,
             torn_bytes_chance=1.0,
             torn_page_chance=1.0,
+            grows_in_steps=True,
         ),
     )
 }

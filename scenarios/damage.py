@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from ..faults.image import FileImage, Image
+from ..sim.choices import Stream
 from ..store.message_store import MessageStore
 
 _SECTOR_BYTES = 512
@@ -57,6 +58,49 @@ def shorten_segment(image: Image, store: MessageStore) -> Image | None:
         return None
     path = segments[0].file.path
     return _with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
+
+
+def stray_paths(image: Image, store: MessageStore) -> list[str]:
+    """Return places for files that are not the store's, where people and tools leave them; none has to do with a queue.
+
+    A mount point's own directory, notes, a directory that is no queue's, and a copy beside a queue's files.
+    """
+    config = store.config
+    paths = [f"{config.commit_log_directory}/lost+found/#11", f"{config.consume_queue_directory}/notes"]
+    queue_files = files_of_queues(image, store)
+    if queue_files:
+        topic, queue_id, name = queue_files[0].rsplit("/", 2)
+        paths += [f"{topic}/old/{name}", f"{topic}/{queue_id}/{name}.bak"]
+    return paths
+
+
+def files_of_queues(image: Image, store: MessageStore) -> list[str]:
+    """Return the paths of the files that a stopped store's queues have."""
+    rows = [queue.queue for queue in store.queues.all()]
+    paths = [segment.file.path for row in rows for segment in row.segments]
+    return [path for path in paths if path in image.files]
+
+
+def with_file(image: Image, path: str, content: bytes) -> Image:
+    """Return an image in which a file has that content, made with the directories above it if there is none."""
+    directories = set(image.directories)
+    above = path.rpartition("/")[0]
+    while above:
+        directories.add(above)
+        above = above.rpartition("/")[0]
+    mtime_ms = image.files[path].mtime_ms if path in image.files else 0
+    return Image({**image.files, path: FileImage(content, mtime_ms)}, tuple(sorted(directories)))
+
+
+def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
+    """Return a checkpoint that says nothing: a time below zero, a file too short, an empty one; or as it was."""
+    which = stream.pick(("whole", "negative", "cut", "emptied"), "damage of the checkpoint")
+    if which == "negative":
+        at = 8 * stream.below(3, "negative time")
+        return content[:at] + b"\xff" * 8 + content[at + 8 :]
+    if which == "cut":
+        return content[: 1 + stream.below(23, "bytes left of the checkpoint")]
+    return b"" if which == "emptied" else content
 
 
 def log_files(image: Image, store: MessageStore) -> dict[str, FileImage]:

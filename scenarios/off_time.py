@@ -15,7 +15,16 @@ from ..store.errors import CorruptFileError
 from ..store.formats.scan import SECTOR_BYTES
 from ..store.message_store import MessageStore
 from ..store.segments.directories import name_of
-from .damage import expose_old_blocks, log_files, lose_late_sector, shorten_segment
+from .damage import (
+    damaged_checkpoint,
+    expose_old_blocks,
+    files_of_queues,
+    log_files,
+    lose_late_sector,
+    shorten_segment,
+    stray_paths,
+    with_file,
+)
 from .damaged_records import damage_record, flip_number, without_queues
 from .judging import promises
 from .judging.judge import Judge
@@ -28,6 +37,8 @@ _TIME_LIMIT_NS = 900 * 1_000_000_000
 _SPARED_SECTORS_MAX = 5
 _HOUR_MS = 3_600_000
 _QUEUES_KEPT_CHANCE = 0.3
+_ENTRY_HEAD_BYTES = 12
+_STRAY = b"not the store's"
 
 
 class OffTime:
@@ -52,6 +63,8 @@ class OffTime:
         self._groups = groups
         self._streams = streams
         self._odd_starts = 0
+        self._strays: set[str] = set()
+        """The paths of files that are not the store's, and must stay."""
 
     def after_stop(
         self, life: Life, image: Image, store: MessageStore, removed: tuple[str, FileImage] | None
@@ -60,6 +73,7 @@ class OffTime:
 
         removed: the first segment that retention removed in this life.
         """
+        self._check_strays(image)
         if life.ending == "stop and damage":
             return self._lose_tail(image, store)
         if life.ending == "stop and damaged record":
@@ -72,6 +86,8 @@ class OffTime:
             return self._return_file(image, store, *removed)
         if life.ending == "stop and odd file":
             self._try_odd_file(image, store)
+        if life.ending == "stop and strays":
+            return self._leave_strays(image, store)
         return image
 
     def after_crash(self, life: Life, image: Image, store: MessageStore | None) -> Image:
@@ -79,6 +95,38 @@ class OffTime:
         if life.ending == "crash on old blocks" and store is not None:
             return self._expose_old_blocks(image, store)
         return image
+
+    def _leave_strays(self, image: Image, store: MessageStore) -> Image:
+        """Leave foreign files among the store's, cut a queue's file, damage the checkpoint: each of them, or not."""
+        stream = self._streams("strays")
+        for path in stray_paths(image, store):
+            if stream.chance(0.5, f"stray {path}"):
+                image = with_file(image, path, _STRAY)
+                self._strays.add(path)
+                self.fired["stray file"] += 1
+        queue_files = files_of_queues(image, store)
+        if queue_files and stream.chance(0.5, "queue file cut"):
+            path = stream.pick(queue_files, "cut queue file")
+            content = image.files[path].content
+            # Less than an entry's offset and size cannot be told from a file that was never made whole.
+            left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
+            image = with_file(image, path, content[:left_bytes])
+            self.fired["odd size"] += 1
+        path = self._config.checkpoint_path
+        before = image.files[path].content
+        after = damaged_checkpoint(before, stream)
+        if after != before:
+            image = with_file(image, path, after)
+            self.fired["damaged checkpoint"] += 1
+        return image
+
+    def _check_strays(self, image: Image) -> None:
+        """See whether files that are not the store's are as they were left."""
+        for path in sorted(self._strays):
+            file = image.files.get(path)
+            if file is None or file.content != _STRAY:
+                found = "gone" if file is None else "changed"
+                self._judge.broken("START", f"{path} is not the store's", "stray file", "left alone", found)
 
     def rot(self, name: str, image: Image) -> tuple[Image, list[Damage]]:
         """Return what time has made of an image, and the sectors that cannot be read any more.

@@ -26,6 +26,7 @@ STOPS = (
     "stop and flipped number",
     "stop and odd file",
     "stop and returned file",
+    "stop and strays",
     "stop in traffic",
 )
 MOMENTS = ("before", "during", "after")
@@ -46,7 +47,8 @@ class Life:
     damaged record`: then a bit of a record rots that the next start takes for durable, and the queues may be lost,
     `stop and flipped number`: then a bit of a record's queueOffset does, `stop and odd
     file`: then somebody tries to start beside a segment of a wrong size, `stop and returned file`: then the first
-    segment that retention removed is back, or `stop in traffic`: while users are at it."""
+    segment that retention removed is back, `stop and strays`: then foreign names are among the queues, a queue's file
+    is cut or the checkpoint is damaged, or `stop in traffic`: while users are at it."""
     profile: str
     """What the crash leaves: a name in faults.profiles. Unused by stops."""
     operation: int

@@ -4,8 +4,16 @@ Recovery starts its scan at the newest segment whose first record is older than 
 time may lag behind the truth and must never lead it. It is moved only after the sync it stands for, names included.
 """
 
-from .formats.checkpoint import CHECKPOINT_FILE_BYTES, CheckpointValues, decode_checkpoint, encode_checkpoint
+from .errors import CorruptFileError
+from .formats.checkpoint import (
+    CHECKPOINT_FILE_BYTES,
+    CheckpointValues,
+    decode_checkpoint,
+    encode_checkpoint,
+    is_unborn,
+)
 from .formats.checkpoint import SAFETY_MARGIN_MS as SAFETY_MARGIN_MS
+from .marks import hit
 from .world import Files, MappedFile, World
 
 
@@ -23,14 +31,28 @@ class StoreCheckpoint:
         """Store time up to which every consume queue is durable."""
         self.index_msg_timestamp_ms = 0
         """Store time up to which full index files are durable."""
+        self.vouched_timestamp_ms = 0
+        """Store time up to which log and queues were durable when the file was read, less the margin."""
 
-    def load(self) -> None:
-        """Read the file; a missing or unborn one means that nothing is known."""
-        values = read_checkpoint(self._world.files, self._path)
+    def load(self) -> CorruptFileError | None:
+        """Read the file; a missing or unborn one means that nothing is known. Return what is wrong with it.
+
+        What it says can be had without it, at the price of a longer scan: a damaged one is written anew, with zeros.
+        """
+        damage = None
+        try:
+            values = read_checkpoint(self._world.files, self._path)
+        except CorruptFileError as error:
+            hit("checkpoint not believed")
+            values, damage = CheckpointValues(0, 0, 0), error
         self.physic_msg_timestamp_ms = values.physic_msg_timestamp_ms
         self.logics_msg_timestamp_ms = values.logics_msg_timestamp_ms
         self.index_msg_timestamp_ms = values.index_msg_timestamp_ms
         self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
+        if damage is not None:
+            self.flush()
+        self.vouched_timestamp_ms = self.recovery_timestamp_ms
+        return damage
 
     @property
     def values(self) -> CheckpointValues:
@@ -59,6 +81,12 @@ class StoreCheckpoint:
             self.index_msg_timestamp_ms = store_timestamp_ms
         return is_new
 
+    def queues_begin_again(self) -> None:
+        """Note, durably, that nothing is known of the queues any more: some of their entries are about to go."""
+        if self.logics_msg_timestamp_ms > 0:
+            self.logics_msg_timestamp_ms = 0
+            self.flush()
+
     def index_begins_again_at(self, store_timestamp_ms: int) -> None:
         """Note, durably, that no index file that ends later than this store time is known to be durable."""
         if self.index_msg_timestamp_ms > store_timestamp_ms:
@@ -80,8 +108,9 @@ class StoreCheckpoint:
 
 
 def read_checkpoint(files: Files, path: str) -> CheckpointValues:
-    """Return what a checkpoint file says; zeros if there is none or it is still empty."""
+    """Return what a checkpoint file says; zeros if there is none, or a crash has cut its making short."""
     status = files.status(path)
     if status is None or status.size_bytes == 0:
         return CheckpointValues(0, 0, 0)
-    return decode_checkpoint(files.read(path), file=path)
+    raw = files.read(path)
+    return CheckpointValues(0, 0, 0) if is_unborn(raw) else decode_checkpoint(raw, file=path)

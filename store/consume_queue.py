@@ -30,10 +30,14 @@ _HOLE_ENTRIES_MAX = 1024
 class QueueSegments(SegmentQueue):
     """The files of one queue. All of them can be rebuilt from the log, so none that a crash spoilt is worth keeping."""
 
+    def is_stray(self, path: str) -> bool:
+        """Return True: what has no segment's name cannot be missing in a row that the log can be asked for."""
+        return True
+
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether a file has a size that a crash can leave: none, or all of it."""
+        """Return whether a file has a size that a crash can leave, whatever is in it: it is not too long."""
         status = self._world.files.status(self.path(base_offset))
-        return status is not None and not status.is_directory and status.size_bytes in (0, self.segment_bytes)
+        return status is not None and not status.is_directory and status.size_bytes <= self.segment_bytes
 
 
 class ConsumeQueue:

@@ -30,6 +30,10 @@ from .world import World
 class ExtSegments(SegmentQueue):
     """The files of one extension. None is worth a refusal to start: entries can do without."""
 
+    def is_stray(self, path: str) -> bool:
+        """Return True, whatever it is."""
+        return True
+
     def is_expendable(self, base_offset: int) -> bool:
         """Return whether the name is a file's, whatever is in it."""
         status = self._world.files.status(self.path(base_offset))
@@ -107,8 +111,8 @@ class ConsumeQueueExt:
     def load(self) -> None:
         """Map what is there, and find where the last file's units end.
 
-        A file of the wrong size or behind a gap is removed with all behind it. Raises CorruptFileError on a name that
-        is no segment's.
+        A file of the wrong size or behind a gap is removed with all behind it. Raises CorruptFileError on a name of a
+        segment that cannot be one of these.
         """
         self.queue.load()
         last = self.queue.last()

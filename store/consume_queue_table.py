@@ -1,10 +1,12 @@
 """All consume queues of a store, by topic and queue id: found, made when first asked for, loaded, made durable."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .consume_queue import ConsumeQueue
 from .consume_queue_ext import ConsumeQueueExt
 from .errors import CorruptFileError
+from .formats.consume_queue import queue_id_of
+from .marks import hit
 from .world import World
 
 
@@ -29,6 +31,8 @@ class ConsumeQueueTable:
         """Held while directories of queues are synced, or removed."""
         self._lock = world.tasks.lock("consume queues")
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self.lost_entries = False
+        """Whether a load removed files with entries in them, which only the whole log can tell again."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return a queue, None if it was never asked for."""
@@ -57,18 +61,30 @@ class ConsumeQueueTable:
         """Return every queue, by topic and number."""
         return [queue for _, queue in sorted(self._queues.items())]
 
-    def load(self) -> None:
-        """Map every queue in the directory. Raises CorruptFileError on a foreign name or a wrong size."""
-        for topic, queue_id in self._named_in(self.directory):
-            self.find_or_create(topic, queue_id).queue.load()
+    def load(self, *, before_loss: Callable[[], None] | None = None) -> list[CorruptFileError]:
+        """Map every queue in the directory; return what is there beside them, which is left alone.
+
+        before_loss: called before files go that have entries in them.
+        Raises CorruptFileError on a file in the place of a queue's directory, and as the queues' rows do.
+        """
+        strays: list[CorruptFileError] = []
+        for topic, queue_id in self._named_in(self.directory, strays):
+            row = self.find_or_create(topic, queue_id).queue
+            row.load(before_loss=before_loss)
+            strays += row.strays
+            self.lost_entries |= row.lost_data
         if self.ext_directory is not None:
-            for topic, queue_id in self._named_in(self.ext_directory):
+            for topic, queue_id in self._named_in(self.ext_directory, strays):
                 ext = self.find_or_create(topic, queue_id).ext
                 assert ext is not None
                 ext.load()
+                strays += ext.queue.strays
+        if strays:
+            hit("stray left alone")
+        return strays
 
-    def _named_in(self, directory: str) -> Iterator[tuple[str, int]]:
-        """Yield the topic and number of every queue that a directory has a place for."""
+    def _named_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
+        """Yield the topic and number of every queue that a directory has a place for; add what is no such place."""
         files = self._world.files
         if files.status(directory) is None:
             return
@@ -76,11 +92,19 @@ class ConsumeQueueTable:
             path = f"{directory}/{topic}"
             status = files.status(path)
             if status is None or not status.is_directory:
-                raise CorruptFileError(path, 0, "topic", "a directory", "a file")
+                found = "nothing behind the name" if status is None else "a file"
+                strays.append(CorruptFileError(path, 0, "topic", "a directory", found))
+                continue
             for name in files.list_directory(path):
-                if not (name.isascii() and name.isdecimal()):
-                    raise CorruptFileError(f"{path}/{name}", 0, "queueId", "a number", name)
-                yield topic, int(name)
+                queue_id = queue_id_of(name)
+                if queue_id is None:
+                    strays.append(CorruptFileError(f"{path}/{name}", 0, "queueId", "a number", name))
+                    continue
+                status = files.status(f"{path}/{name}")
+                if status is None or not status.is_directory:
+                    found = "nothing behind the name" if status is None else "a file"
+                    raise CorruptFileError(f"{path}/{name}", 0, "queueId", "a directory", found)
+                yield topic, queue_id
 
     def make_durable(self) -> None:
         """Flush every queue, and sync the directories of those whose files are new."""

@@ -22,6 +22,8 @@ MARKS: dict[str, str] = {
     "commit failed": "a commit failed, and the next put was refused",
     "cut across segments": "recovery cut the log in front of whole segments",
     "half-made files removed": "recovery removed files that a crash had left half made",
+    "stray left alone": "a load found what is not the store's beside its queues",
+    "checkpoint not believed": "a load took zeros for the times of a damaged checkpoint",
     "expired front removed": "files that had expired were back in front of a gap",
     "trusted damage": "recovery passed over damage in what was vouched for",
     "hole in a queue": "recovery filled a hole in a queue with blank entries",

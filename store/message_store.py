@@ -59,9 +59,12 @@ class MessageStore(StoreParts):
             clean_exit = files.status(self.config.abort_path) is None
         reserved_ms = self.config.file_reserved_time_hours * 3_600_000
         self.log.load(expired_mtime_ms=self.world.clock.now_ms() - reserved_ms)
-        self.queues.load()
-        self.checkpoint.load()
+        damage = self.checkpoint.load()
+        strays = [*self.log.strays, *self.queues.load(before_loss=self.checkpoint.queues_begin_again)]
         report = self.recover(clean_exit=clean_exit)
+        report.strays = strays
+        if damage is not None:
+            report.findings.append(damage)
         self.schedule.load()
         return report
 

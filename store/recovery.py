@@ -53,9 +53,11 @@ class RecoveryReport:
     changed_entries: int = 0
     """Queue entries that were written or cut."""
     findings: list[CorruptFileError] = field(default_factory=list)
-    """Damage: passed over where the log is trusted, cut where it is not."""
+    """Damage: passed over where the log is trusted, cut where it is not; a checkpoint that was not believed."""
     cut_at: CorruptFileError | None = None
     """That of them which ended the log, if it was cut there."""
+    strays: list[CorruptFileError] = field(default_factory=list)
+    """What is among the store's files and not the store's: left alone."""
 
 
 class Recovery:
@@ -84,7 +86,7 @@ class Recovery:
         self._light = config.enable_multi_dispatch or has_light
         """Whether records may be in light queues: settings say so, or the directory does."""
         self._lmq = config.enable_lmq or not config.enable_multi_dispatch
-        self._vouched_ms = _NEVER if clean_exit else checkpoint.recovery_timestamp_ms
+        self._vouched_ms = _NEVER if clean_exit else checkpoint.vouched_timestamp_ms
         """Store time up to which records and their queue entries are known to be durable."""
         self._unvouched_offset = _NOWHERE
         """Log offset of the first record after that time."""
@@ -114,7 +116,7 @@ class Recovery:
         count = len(self._log.segments)
         if self._clean_exit:
             return max(0, self._begun_segments() - _SEGMENTS_AFTER_CLEAN_EXIT)
-        limit_ms = self._checkpoint.recovery_timestamp_ms
+        limit_ms = self._checkpoint.vouched_timestamp_ms
         if limit_ms == 0:
             return 0  # it vouches for nothing yet
         for index in reversed(range(count)):
@@ -151,7 +153,7 @@ class Recovery:
 
     def _scan_enough(self, trusted: int) -> CorruptFileError | None:
         """Scan as much as queues and index need; return what `_scan` does."""
-        first = 0 if self._config.recover_whole_log else trusted
+        first = 0 if self._config.recover_whole_log or self._queues.lost_entries else trusted
         while True:
             if self.index is not None:
                 first = min(first, self._number_of(self.index.start_offset))

@@ -19,7 +19,7 @@ class Loss(NamedTuple):
 
 def losses_of(taken: Taken, steps_of: Sequence[int]) -> list[Loss]:
     """Return what was lost, in the order in which it had been made. steps_of: the step of each operation."""
-    found = [(change.number, _of_change(change)) for change in taken.changes]
+    found = [(change.number, _of_change(change, kept_bytes)) for change, kept_bytes in taken.changes]
     for page, survivor in taken.pages:
         found += _of_page(page, survivor)
     return [Loss(what, steps_of[number]) for number, what in sorted(found)]
@@ -30,9 +30,12 @@ def named(path: str) -> str:
     return path.removeprefix(f"{FILES}/") if path != FILES else "."
 
 
-def _of_change(change: Change) -> str:
+def _of_change(change: Change, kept_bytes: int) -> str:
     path = named(change.path)
     match change:
+        case Extend() if kept_bytes:
+            left_bytes = change.before_bytes + kept_bytes
+            return f"size of {path} cut to {left_bytes:,} bytes: it had grown to {change.size_bytes:,}"
         case Extend():
             return f"size of {path} lost: it had grown to {change.size_bytes:,} bytes"
         case Truncate():

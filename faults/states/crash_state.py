@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
 
-from ..changes import Change, Entries
+from ..changes import Change, Entries, Lost
 from ..crash import PowerCut, file_image
 from ..fates import SectorHarm
 from ..image import FileImage, Image, digest_of_pieces, directory_piece, file_piece
@@ -21,9 +21,9 @@ Chosen = tuple[int, ...]
 
 
 class Taken(NamedTuple):
-    """What one state has lost: changes of metadata; of the dirty pages, what became of each."""
+    """What one state has lost: changes, with the bytes left of a growth; of the dirty pages, what became of each."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[tuple[Change, int], ...]
     pages: tuple[tuple[DirtyPage, Survivor], ...]
 
 
@@ -39,8 +39,8 @@ class CrashState:
         """The digest of its image."""
 
     @property
-    def lost(self) -> frozenset[int]:
-        """Return the numbers of the changes that are lost."""
+    def lost(self) -> Lost:
+        """Return the changes that are lost."""
         return self._variant.lost
 
     @property
@@ -70,7 +70,7 @@ class Kept:
     """The one state that the page cache leaves if it survives."""
 
     def __init__(self, whole: Image) -> None:
-        self.lost: frozenset[int] = frozenset()
+        self.lost: Lost = {}
         self.pages: list[PageOutcomes] = []
         self._whole = whole
 
@@ -100,10 +100,8 @@ class Platters:
 class Variant:
     """What is left of names and sizes once some changes are lost, and the states of pages on top of that."""
 
-    def __init__(
-        self, cut: PowerCut, lost: frozenset[int], page_bytes: int, harm: SectorHarm, platters: "Platters"
-    ):
-        entries = cut.entries_without(set(lost), Counter())
+    def __init__(self, cut: PowerCut, lost: Lost, page_bytes: int, harm: SectorHarm, platters: "Platters"):
+        entries = cut.entries_without(lost, Counter())
         self.lost = lost
         self._directories = tuple(sorted(entries.directories - {"/"}))
         self._platter: dict[str, FileImage] = {}

@@ -8,6 +8,7 @@ a whole. Otherwise these are tried, up to the limit:
     each change of metadata alone lost, alone kept, each prefix of those that are in order; pages kept or lost
     some drawn as a power cut of a run is drawn
 
+Of a file's growth by allocation that is lost in part, two lengths stand for all: one byte of it, and all but one.
 Tears inside sectors and garbage are so many that they are only ever sampled, on disks that have them; where tears
 inside sectors are what a kind of crash is about, they come first, so that a limit cuts others.
 
@@ -16,10 +17,11 @@ left out); Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box 
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, product
 from math import prod
 
 from ...sim.choices import Choices, Decision, Stream
+from ..changes import Lost
 from ..crash import PowerCut
 from ..fates import SectorHarm, decide_lost_changes, decide_survivor, draw_lost_changes, draw_survivors
 from ..image import Image
@@ -38,7 +40,7 @@ class CrashStates:
     """
 
     is_exhaustive: bool
-    """Whether these are all there are, but for what happens inside of sectors."""
+    """Whether these are all there are, but for what happens inside of sectors, and lengths of growth lost in part."""
     was_cut: bool
     """Whether the limit has kept some from being tried that should have been. Known once all were asked for."""
 
@@ -61,7 +63,7 @@ class CrashStates:
         self._platters = Platters(wall_ms)
         self._limit = limit
         self._stream = stream
-        self._variants: dict[frozenset[int], Variant] = {}
+        self._variants: dict[frozenset[tuple[int, int]], Variant] = {}
         self._unsure = cut.unsure_changes() if whole is None else []
         self._ordered = [one.number for one in self._unsure if profile.metadata.is_in_order(one)]
         self._single = [one.number for one in self._unsure if not profile.metadata.is_in_order(one)]
@@ -89,7 +91,7 @@ class CrashStates:
         if self._whole is not None:
             return []
         stream = Choices("").stream(stream_name)
-        decide_lost_changes(stream, self._profile.metadata, self._unsure, set(state.lost))
+        decide_lost_changes(stream, self._profile, self._unsure, state.lost)
         harm = self._harm if self._cut.page_sectors and self._harm.is_possible else None
         for page, survivor in zip(self._variant(state.lost).pages, state.survivors, strict=True):
             decide_survivor(stream, page.page, survivor, self._cut.page_sectors, harm)
@@ -104,14 +106,15 @@ class CrashStates:
 
     def taken(self, state: CrashState) -> Taken:
         """Return what is lost in a state."""
-        changes = tuple(change for change in self._unsure if change.number in state.lost)
+        lost = state.lost
+        changes = tuple((change, lost[change.number]) for change in self._unsure if change.number in lost)
         return Taken(changes, tuple(zip(state.dirty_pages, state.survivors, strict=True)))
 
-    def _variant(self, lost: Iterable[int]) -> Variant:
-        key = frozenset(lost)
+    def _variant(self, lost: Lost) -> Variant:
+        key = frozenset(lost.items())
         variant = self._variants.get(key)
         if variant is None:
-            variant = Variant(self._cut, key, self._page_bytes, self._harm, self._platters)
+            variant = Variant(self._cut, lost, self._page_bytes, self._harm, self._platters)
             self._variants[key] = variant
         return variant
 
@@ -134,11 +137,18 @@ class CrashStates:
             variants.append(variant)
         return variants
 
-    def _all_losses(self) -> Iterator[set[int]]:
+    def _all_losses(self) -> Iterator[Lost]:
         for kept in range(len(self._ordered), -1, -1):
             for chosen in range(1 << len(self._single)):
                 single = {number for index, number in enumerate(self._single) if chosen >> index & 1}
-                yield single.union(self._ordered[kept:])
+                yield from self._in_parts(single.union(self._ordered[kept:]))
+
+    def _in_parts(self, numbers: Iterable[int]) -> Iterator[Lost]:
+        """Yield the loss of some changes, whole and with each choice of what their growths leave."""
+        whole = dict.fromkeys(sorted(numbers), 0)
+        growths = self._profile.partial(self._unsure, whole)
+        for parts in product(*(sorted({0, 1, growth.grown_bytes - 1}) for growth in growths)):
+            yield whole | {growth.number: part for growth, part in zip(growths, parts, strict=True)}
 
     def _everything(self, variants: list[Variant]) -> Iterator[CrashState]:
         if self._tears_sectors:
@@ -153,7 +163,7 @@ class CrashStates:
     # -- some of them ------------------------------------------------------------------------------
 
     def _representatives(self) -> Iterator[CrashState]:
-        kept = self._variant(())
+        kept = self._variant({})
         yield from kept.states(kept.extremes)
         if self._tears_sectors:
             yield from kept.states(kept.harmed())
@@ -173,21 +183,21 @@ class CrashStates:
         numbers = {number for page in kept.pages for number, _, _ in page.page.writes}
         unsure = [*self._ordered, *self._single]
         for operation in sorted(numbers.union(unsure), reverse=True):
-            variant = self._variant(number for number in unsure if number >= operation)
+            variant = self._variant(dict.fromkeys([one for one in unsure if one >= operation], 0))
             yield from variant.states([variant.before_operation(operation)])
 
-    def _few_losses(self) -> Iterator[set[int]]:
+    def _few_losses(self) -> Iterator[Lost]:
         """Yield each change that is on its own lost alone, and kept alone; each prefix of the others; and all."""
-        unsure = {*self._ordered, *self._single}
+        unsure = dict.fromkeys([*self._ordered, *self._single], 0)
         yield unsure
         for number in self._single:
-            yield {number}
-            yield unsure - {number}
+            yield from self._in_parts([number])
+            yield {other: 0 for other in unsure if other != number}
         for kept in range(len(self._ordered)):
-            yield set(self._ordered[kept:])
+            yield from self._in_parts(self._ordered[kept:])
 
     def _draw(self, stream: Stream) -> tuple[Variant, Chosen]:
         """Draw a state as a power cut of a run is drawn."""
-        variant = self._variant(draw_lost_changes(stream, self._profile.metadata, self._unsure))
+        variant = self._variant(draw_lost_changes(stream, self._profile, self._unsure))
         dirty = [page.page for page in variant.pages]
         return variant, variant.drawn(draw_survivors(stream, dirty, self._cut.page_sectors, self._harm))

@@ -16,7 +16,9 @@ from ...store.formats.checkpoint import (
     CheckpointValues,
     claims_beyond,
     decode_checkpoint,
+    is_unborn,
 )
+from ...store.formats.consume_queue import queue_id_of
 from ...store.formats.index import ENTRY_BYTES as INDEX_ENTRY_BYTES
 from ...store.formats.index import (
     HEADER_BYTES,
@@ -101,13 +103,13 @@ class Layout:
         root, rows = f"{self.directory.root}/consumequeue", []
         for topic in self.directory.listed(root):
             if not topic.is_directory:
-                self._add("CQ-VALID", topic.path, "topic", "a directory", "a file")
+                self._add("CQ-VALID", topic.path, "topic", "a directory", "a file", is_explained=True)
                 continue
             for queue in self.directory.listed(topic.path):
-                if not queue.is_directory:
+                if queue_id_of(queue.name) is None:  # none of the store's: a start leaves it alone
+                    self._add("CQ-VALID", queue.path, "queueId", "a number", queue.name, is_explained=True)
+                elif not queue.is_directory:
                     self._add("CQ-VALID", queue.path, "queueId", "a directory", "a file")
-                elif not (queue.name.isascii() and queue.name.isdecimal()):
-                    self._add("CQ-VALID", queue.path, "queueId", "a number", queue.name)
                 else:
                     rows.append(self.directory.listed(queue.path))
         size_bytes = _most_common(one.size for row in rows for one in row if _is_segment(one))
@@ -118,7 +120,11 @@ class Layout:
         """Check the files of one row of segments, each of which is to have a length; None: none has any byte."""
         row: list[StoreFile] = []
         for one in sorted(listed, key=lambda one: (one.name, one.path)):
-            if not _is_segment(one, may_be_directory=True) or (size_bytes and int(one.name) % size_bytes):
+            is_name = _is_segment(one, may_be_directory=True)
+            if not is_name and (promise != "LOG" or one.is_directory):
+                expected = f"{_NAME_DIGITS} digits"
+                self._add(promise, one.path, "file name", expected, one.name, is_explained=True)
+            elif not is_name or (size_bytes and int(one.name) % size_bytes):
                 expected = f"{_NAME_DIGITS} digits, a multiple of {size_bytes}"
                 self._add(promise, one.path, "file name", expected, one.name)
             elif one.is_directory:
@@ -130,7 +136,10 @@ class Layout:
         end = row[0].base_offset if row else 0
         for file in row:
             if file.size_bytes != size_bytes:
-                self._add(promise, file.path, "file size", str(size_bytes), str(file.size_bytes))
+                is_cut = promise != "LOG" and file.size_bytes < (size_bytes or 0)
+                sizes = str(size_bytes), str(file.size_bytes)
+                is_explained = is_cut and self.unclean_exit
+                self._add(promise, file.path, "file size", *sizes, is_explained=is_explained)
             if file.base_offset != end:
                 self._add(promise, file.path, "name of the segment", str(end), str(file.base_offset))
             end = file.base_offset + (size_bytes or 0)
@@ -168,6 +177,10 @@ class Layout:
             return
         try:
             raw = bytes(self.directory.content(file)[:CHECKPOINT_BYTES])
+            if is_unborn(raw):
+                sizes = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"
+                self._add("CKPT", file.path, "size", *sizes, is_explained=self.unclean_exit)
+                return
             self.checkpoint = decode_checkpoint(raw, file=file.path)
         except CorruptFileError as error:
             self.found.append(_of_error("CKPT", error))

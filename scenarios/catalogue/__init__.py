@@ -48,6 +48,7 @@ from . import (
     torn_records_are_dropped,
     transactions_are_decided_once_and_never_lost,
     transactions_survive_the_network,
+    what_is_not_the_stores_is_left_alone,
 )
 
 SCENARIOS: dict[str, Scenario] = {
@@ -79,6 +80,7 @@ SCENARIOS: dict[str, Scenario] = {
         retention_takes_only_the_oldest,
         old_blocks_are_never_records,
         odd_segments_are_refused_not_forgotten,
+        what_is_not_the_stores_is_left_alone,
         second_start_is_refused,
         every_key_is_found,
         index_files_roll_over_at_a_power_cut,

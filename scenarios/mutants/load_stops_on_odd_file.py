@@ -3,6 +3,7 @@
 It and all behind it are left out, and the log seems to end in front of it.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ...store.segments.segment import Segment
@@ -11,7 +12,9 @@ from ..plan import Ranges
 from .mutant import Mutant, Patch
 
 
-def _load(self: SegmentQueue, *, expired_mtime_ms: int = -1) -> None:
+def _load(
+    self: SegmentQueue, *, expired_mtime_ms: int = -1, before_loss: Callable[[], None] | None = None
+) -> None:
     files, segments = self._world.files, []
     for base in self._find_bases():
         path = self.path(base)

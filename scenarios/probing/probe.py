@@ -235,7 +235,7 @@ class Prober:
         """Take note of the faults that make a state."""
         fired = self.found.fired
         if state.lost:
-            fired.update(change.lost for change in states.taken(state).changes)
+            fired.update(change.lost_as(kept_bytes) for change, kept_bytes in states.taken(state).changes)
         for page, survivor in zip(state.dirty_pages, state.survivors, strict=True):
             if survivor.torn_at and survivor.moment != survivor.other:
                 fired.add("torn sector")

@@ -38,6 +38,11 @@ def encode_checkpoint(values: CheckpointValues) -> bytes:
     return _LAYOUT.pack(*values)
 
 
+def is_unborn(raw: bytes) -> bool:
+    """Return whether a file is too short for three times and says nothing: a new one that was not made whole."""
+    return len(raw) < CHECKPOINT_BYTES and not any(raw)
+
+
 def decode_checkpoint(raw: bytes, *, file: str) -> CheckpointValues:
     """Decode the file's beginning. CorruptFileError if it is shorter than 24 bytes or a time is negative."""
     if len(raw) < CHECKPOINT_BYTES:

@@ -21,6 +21,7 @@ ENTRY_BYTES = 20
 TAGS_CODE_AT = 12
 _LAYOUT = struct.Struct(">qiq")
 assert _LAYOUT.size == ENTRY_BYTES
+_QUEUE_ID_MAX = 2**31 - 1
 
 
 class QueueEntry(NamedTuple):
@@ -61,3 +62,11 @@ def tags_code(tags: str) -> int:
     'ffffffff80000000'
     """
     return java_hash(tags)
+
+
+def queue_id_of(name: str) -> int | None:
+    """Return the number that a queue's directory is named by, None if the name is no number as queues have them."""
+    if not (name.isascii() and name.isdecimal() and len(name) <= len(str(_QUEUE_ID_MAX))):
+        return None
+    queue_id = int(name)
+    return queue_id if str(queue_id) == name and queue_id <= _QUEUE_ID_MAX else None

@@ -16,6 +16,11 @@ def segment_name(base_offset: int) -> str:
     return f"{base_offset:020d}"
 
 
+def is_segment_name(name: str) -> bool:
+    """Return whether a file can be a segment, by its name."""
+    return len(name) == 20 and name.isascii() and name.isdecimal()
+
+
 class Segment:
     """A mapped file whose first byte has the offset base_offset."""
 

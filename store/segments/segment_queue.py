@@ -3,11 +3,13 @@
 Names are offsets, so a listing in name order is the queue, and a gap between two names is damage.
 """
 
+from collections.abc import Callable
+
 from ..errors import CorruptFileError
 from ..marks import hit
 from ..world import World
 from .directories import SegmentDirectories, directory_of, name_of
-from .segment import Segment, first_nonzero, segment_name
+from .segment import Segment, first_nonzero, is_segment_name, segment_name
 
 
 class SegmentQueue:
@@ -30,6 +32,10 @@ class SegmentQueue:
         self.flushed_where = world.tasks.cell(f"{label}.flushed_where")
         self.flushed_store_timestamp_ms = 0
         """Store time of the newest record that the last flush is known to have covered."""
+        self.strays: list[CorruptFileError] = []
+        """What the last load found among the files that is none of them, and left alone."""
+        self.lost_data = False
+        """Whether the last load removed files that had something in them."""
         self._row_lock = world.tasks.lock(f"{label} row")
         """Held while the row is replaced by one that is longer behind or shorter in front."""
         self._world = world
@@ -172,20 +178,25 @@ class SegmentQueue:
 
     # -- opening and cutting -----------------------------------------------------------------------
 
-    def load(self, *, expired_mtime_ms: int = -1) -> None:
+    def load(self, *, expired_mtime_ms: int = -1, before_loss: Callable[[], None] | None = None) -> None:
         """Map what is in the directories; every segment counts as full until recovery says otherwise.
 
         Files that a crash left half made, and all behind them, are removed if `is_expendable` says that nothing is
         lost with them. So are those in front of a gap, if all of them were last changed at expired_mtime_ms or
-        before: their time was over, and a crash has brought them back. Raises CorruptFileError on a foreign name, a
-        wrong size, any other gap with data behind it, or data under one name in two directories.
+        before: their time was over, and a crash has brought them back. What `is_stray` is left alone. Raises
+        CorruptFileError on any other name, a wrong size, any other gap with data behind it, or data under one name in
+        two directories. before_loss: called before files go that have something in them.
         """
         files = self._world.files
+        self.strays = []
         bases = self._find_bases()
         while (irregular := self._first_irregular(bases)) is not None:
             index, error = irregular
             if all(self.is_expendable(base) for base in bases[index:]):
                 hit("half-made files removed")
+                self.lost_data = not all(self._holds_nothing(self.path(base)) for base in bases[index:])
+                if self.lost_data and before_loss is not None:
+                    before_loss()
                 for base in reversed(bases[index:]):
                     self.remove_file(base)
                 del bases[index:]
@@ -208,6 +219,10 @@ class SegmentQueue:
         """Return where the segments begin that there are files of, the lowest first."""
         paths: dict[int, str] = {}
         for path in self._directories.paths():
+            name = name_of(path)
+            if not is_segment_name(name) and self.is_stray(path):
+                self.strays.append(CorruptFileError(path, 0, "file name", "20 digits", name))
+                continue
             base = self._base_of(path)
             twin = paths.get(base)
             paths[base] = path if twin is None else self._keep_one(twin, path)
@@ -215,7 +230,7 @@ class SegmentQueue:
 
     def _base_of(self, path: str) -> int:
         name = name_of(path)
-        if len(name) == 20 and name.isascii() and name.isdecimal() and int(name) % self.segment_bytes == 0:
+        if is_segment_name(name) and int(name) % self.segment_bytes == 0:
             return int(name)
         raise CorruptFileError(path, 0, "file name", f"20 digits, a multiple of {self.segment_bytes}", name)
 
@@ -255,6 +270,11 @@ class SegmentQueue:
             return False
         statuses = [self._world.files.status(self.path(base)) for base in front]
         return all(status is not None and status.mtime_ms <= expired_mtime_ms for status in statuses)
+
+    def is_stray(self, path: str) -> bool:
+        """Return whether what has no segment's name is none of the row's: a directory, as `lost+found` is one."""
+        status = self._world.files.status(path)
+        return status is not None and status.is_directory
 
     def is_expendable(self, base_offset: int) -> bool:
         """Return whether a file holds nothing: it is not too long, and all zero."""

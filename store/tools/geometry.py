@@ -16,6 +16,7 @@ from ..formats.delay_level import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, parse_de
 from ..formats.message import RECORD_BYTES_MIN, decode_record
 from ..light_queues import LIGHT_PREFIX
 from ..segments.directories import SegmentDirectories, name_of
+from ..segments.segment import is_segment_name
 from ..settings.broker_conf import read_broker_conf
 from ..world import Files, FileStatus
 from .index_geometry import index_geometry
@@ -66,11 +67,6 @@ class Geometry:
             conf.store.enable_multi_dispatch,
             told("enable_lmq"),
         )
-
-
-def is_segment_name(name: str) -> bool:
-    """Return whether a file can be a segment, by its name."""
-    return len(name) == 20 and name.isascii() and name.isdecimal()
 
 
 def config_of_directory(files: Files, root: str, told: Geometry) -> StoreConfig:

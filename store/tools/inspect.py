@@ -8,7 +8,7 @@ JSON contract, `tornlog-inspect/1`:
     load          whether the store could be opened; if not, only `findings` follows
     findings      damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the store directory
     notes         sentences about what the next start mends by itself, by the rule of `verify`: after an unclean exit,
-                  what is behind the last whole record
+                  what is behind the last whole record; and about what is among the store's files and not the store's
     recovery      {"cleanExit", "startOffset", "endOffset", "records", "changedEntries"}; the last counts queue entries
                   that recovery wrote or cut
     geometry      {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxMessageSize", "messageDelayLevel",
@@ -57,7 +57,7 @@ class Inspection:
     """Every segment as it is on disk, by path."""
     findings: list[CorruptFileError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What the next start mends by itself."""
+    """What the next start mends by itself, or leaves alone because it is not the store's."""
     config: StoreConfig | None = None
     store: MessageStore | None = None
     report: RecoveryReport | None = None
@@ -144,6 +144,9 @@ def inspect_directory(
         is_unclean = not found.report.clean_exit
         if is_unclean and open_files is not None and cut_at is not None:
             _note_tail(found, cut_at, open_files(), found.config)
+        for stray in found.report.strays:
+            place = str(stray).replace(stray.file, relative_to(found.root, stray.file), 1)
+            found.notes.append(f"{place}; no part of the store: a start leaves it alone")
         if store.schedule.file.damage is not None:
             found.findings.append(store.schedule.file.damage)
         if found.report.clean_exit:

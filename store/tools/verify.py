@@ -37,6 +37,7 @@ from ..formats.checkpoint import (
     CheckpointValues,
     claims_beyond,
     decode_checkpoint,
+    is_unborn,
 )
 from ..formats.delay_level import parse_delay_levels
 from ..segments.directories import SegmentDirectories
@@ -170,8 +171,17 @@ def _read_checkpoint(files: Files, path: str, facts: LogFacts, findings: Finding
                 violation = Violation(Promise.CKPT, findings.relative(path), 0, "file", "a file", "nothing")
                 findings.explained(violation, "trust no queue entry and make the checkpoint anew")
             return CheckpointValues(0, 0, 0)
-        raw = files.map(path, status.size_bytes).view(0, status.size_bytes)  # mapping refuses what is no file
-        return decode_checkpoint(bytes(raw[:CHECKPOINT_BYTES]), file=path)
+        view = files.map(path, status.size_bytes).view(
+            0, status.size_bytes
+        )  # mapping refuses what is no file
+        raw = bytes(view[:CHECKPOINT_BYTES])
+        if is_unborn(raw):
+            expected, found = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"
+            place = findings.relative(path), len(raw)
+            violation = Violation(Promise.CKPT, *place, "size", expected, found)
+            findings.explained(violation, "make the checkpoint whole")
+            return CheckpointValues(0, 0, 0)
+        return decode_checkpoint(raw, file=path)
     except CorruptFileError as error:
         findings.corrupt(Promise.CKPT, error)
     except OSError as error:

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from ..formats.scan import ScannedRecord, scan_records
 from ..segments.directories import name_of
-from ..segments.segment import first_nonzero, segment_name
+from ..segments.segment import first_nonzero, is_segment_name, segment_name
 from ..world import Files, MappedFile
-from .geometry import is_segment_name
 from .violation import Findings, Promise, Violation
 
 _GIVE_BACK_BYTES = 16 << 20
@@ -61,6 +60,9 @@ def read_segments(
     segments: list[RawSegment] = []
     for path in _paths(files, directories, promise, findings):
         name = name_of(path)
+        if not is_segment_name(name) and (promise is not Promise.LOG or _is_directory(files, path)):
+            findings.stray(promise, path, "file name", "20 digits", name)
+            continue
         if not is_segment_name(name) or int(name) % segment_bytes:
             findings.violated(
                 promise, path, 0, "file name", f"20 digits, a multiple of {segment_bytes}", name
@@ -86,6 +88,11 @@ def _paths(files: Files, directories: Sequence[str], promise: Promise, findings:
         except OSError as error:
             findings.unreadable(promise, directory, error)
     return sorted(found, key=name_of)
+
+
+def _is_directory(files: Files, path: str) -> bool:
+    status = files.status(path)
+    return status is not None and status.is_directory
 
 
 def _keep_one(first: RawSegment, second: RawSegment, promise: Promise, findings: Findings) -> RawSegment:
@@ -144,7 +151,13 @@ def _check_row(segments: list[RawSegment], segment_bytes: int, promise: Promise,
     expected = segments[0].base_offset if segments else 0
     for path, base_offset, view, _ in segments:
         if len(view) != segment_bytes:
-            findings.violated(promise, path, 0, "file size", segment_bytes, len(view))
+            found = Violation(
+                promise, findings.relative(path), 0, "file size", str(segment_bytes), str(len(view))
+            )
+            if promise is not Promise.LOG and len(view) < segment_bytes:
+                findings.explained(found, "make it anew from the log")
+            else:
+                findings.violations.append(found)
         if base_offset != expected:
             next_name = f"the next segment, {segment_name(expected)}"
             findings.violated(promise, path, 0, "base offset", next_name, segment_name(base_offset))

@@ -3,10 +3,10 @@
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from ..formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_blank, is_valid
+from ..formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_blank, is_valid, queue_id_of
 from ..formats.consume_queue_ext import is_ext_address
 from ..segments.directories import SegmentDirectories
-from ..world import Files
+from ..world import Files, FileStatus
 from .verify_ext import ExtFiles, ExtVerifier
 from .verify_files import RawSegment, read_segments
 from .verify_log import LogFacts, QueuedRecords
@@ -66,31 +66,31 @@ class QueueVerifier:
 
     def _queue_directories(self) -> list[tuple[str, int, str]]:
         found: list[tuple[str, int, str]] = []
-        for topic in self._directories(self._directory, "topic", "a directory"):
+        for topic, status in self._named_in(self._directory):
             path = f"{self._directory}/{topic}"
-            for name in self._directories(path, "queueId", "a directory"):
-                if name.isascii() and name.isdecimal():
-                    found.append((topic, int(name), f"{path}/{name}"))
+            if status is None or not status.is_directory:
+                self._findings.stray(Promise.CQ_VALID, path, "topic", "a directory", _no_directory(status))
+                continue
+            for name, status in self._named_in(path):
+                queue_id = queue_id_of(name)
+                if queue_id is None:
+                    self._findings.stray(Promise.CQ_VALID, f"{path}/{name}", "queueId", "a number", name)
+                elif status is None or not status.is_directory:
+                    self._violated(f"{path}/{name}", 0, "queueId", "a directory", _no_directory(status))
                 else:
-                    self._violated(f"{path}/{name}", 0, "queueId", "a number", name)
+                    found.append((topic, queue_id, f"{path}/{name}"))
         return found
 
-    def _directories(self, path: str, field: str, expected: str) -> list[str]:
-        """Return the directories in a directory that may be missing, and report everything else in it."""
-        names = []
+    def _named_in(self, path: str) -> list[tuple[str, FileStatus | None]]:
+        """Return the names in a directory that may be missing, each with what is behind it."""
         try:
             if self._files.status(path) is None:
                 return []
-            for name in self._files.list_directory(path):
-                status = self._files.status(f"{path}/{name}")
-                if status is not None and status.is_directory:
-                    names.append(name)
-                else:
-                    found = "nothing behind the name" if status is None else "a file"
-                    self._violated(f"{path}/{name}", 0, field, expected, found)
+            names = self._files.list_directory(path)
+            return [(name, self._files.status(f"{path}/{name}")) for name in names]
         except OSError as error:
             self._findings.unreadable(Promise.CQ_VALID, path, error)
-        return names
+        return []
 
     def _violated(self, file: str, offset: int, field: str, expected: object, found: object) -> None:
         self._findings.violated(Promise.CQ_VALID, file, offset, field, expected, found)
@@ -230,6 +230,10 @@ def _used_bytes(view: memoryview) -> int:
         kept = len(bytes(view[block:end]).rstrip(b"\0"))
         end = block + kept
     return -(-end // ENTRY_BYTES) * ENTRY_BYTES
+
+
+def _no_directory(status: FileStatus | None) -> str:
+    return "nothing behind the name" if status is None else "a file"
 
 
 def _entries(count: int) -> str:

@@ -79,6 +79,11 @@ class Findings:
             raise error
         self.violated(promise, error.filename or file, 0, "file", "a readable file", error.strerror or error)
 
+    def stray(self, promise: Promise, file: str, name: str, expected: object, found: object) -> None:
+        """Add, as a note, what is among the store's files and not the store's."""
+        violation = Violation(promise, self.relative(file), 0, name, str(expected), str(found))
+        self.notes.append(f"{violation}; no part of the store: a start leaves it alone")
+
     def explained(self, violation: Violation, consequence: str) -> None:
         """Add what an unclean exit explains as a note, and as a violation if the exit was clean."""
         if self.unclean_exit:

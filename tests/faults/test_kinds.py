@@ -61,6 +61,10 @@ def overwrite(rig: Rig) -> None:
         mapped.store(100, bytes([number]) * 3000)
 
 
+def grow(rig: Rig) -> None:
+    rig.files.map("/new", 2 * PAGE)
+
+
 def sync_often(rig: Rig) -> None:
     """Write and sync a file and its directory, whatever comes of it."""
 
@@ -223,6 +227,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
         ),
         Twin(change_everything),
     ),
+    "partial extend": Twin(grow, without="xfs"),
     "slow sync": Twin(sync_often, FaultPlan(slow_sync_chance=0.2)),
     "failed sync": Twin(sync_often, FaultPlan(failed_sync_chance=0.2)),
     "late sync error": Twin(sync_often, FaultPlan(failed_sync_chance=0.3, failing_sync="ext4-data")),

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tornlog.faults.changes import Lost
 from tornlog.faults.crash import PowerCut, cache_image
 from tornlog.faults.disk import Disk
 from tornlog.faults.image import FileImage, Image
 from tornlog.faults.moments import DirtyPage, Survivor
 from tornlog.faults.plan import FaultPlan
 from tornlog.faults.profiles import PROFILES, CrashProfile
+from tornlog.sim.errors import MachineDied
 
 PAGE, SECTOR = 8, 4
 START = Image({"/old": FileImage(b"o" * 2 * PAGE, 0), "/gone": FileImage(b"g", 0)}, ("/d",))
@@ -80,14 +82,17 @@ def all_images(disk: Disk, profile: CrashProfile) -> set[str]:
     return found
 
 
-def lost_sets(cut: PowerCut, profile: CrashProfile) -> Iterator[set[int]]:
+def lost_sets(cut: PowerCut, profile: CrashProfile) -> Iterator[Lost]:
     unsure = cut.unsure_changes()
     ordered = [change.number for change in unsure if profile.metadata.is_in_order(change)]
     free = [change.number for change in unsure if not profile.metadata.is_in_order(change)]
     subsets = chain.from_iterable(combinations(free, size) for size in range(len(free) + 1))
     for lost in subsets:
         for kept in range(len(ordered) + 1):
-            yield {*lost, *ordered[kept:]}
+            whole = dict.fromkeys([*lost, *ordered[kept:]], 0)
+            growths = profile.partial(unsure, whole)
+            for parts in product(*(range(growth.grown_bytes) for growth in growths)):
+                yield whole | {growth.number: part for growth, part in zip(growths, parts, strict=True)}
 
 
 def fates_of(page: DirtyPage, page_sectors: int) -> list[Survivor]:
@@ -229,3 +234,57 @@ def test_pages_are_torn_only_where_the_profile_says_so(disk_after: DiskAfter, na
     assert found - torn - inside <= {b"o" * 16, b"oooAAA" + b"o" * 10}
     assert (found & torn == set()) == PROFILES[name].whole_pages
     assert (found & inside != set()) == (name == "torn-sectors")
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_a_file_that_grows_by_allocation_may_be_left_with_any_length_but_on_xfs(
+    make_rig: Callable[..., Any], name: str
+) -> None:
+    lengths = set()
+    for seed in range(150):
+        rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
+
+        def body(files: Any = rig.files) -> None:
+            files.map("/old", 2 * PAGE + 6).store(2 * PAGE, b"behind")
+
+        rig.run(body)
+        lengths.add(len(rig.cut(name).files["/old"].content))
+    assert lengths == ({2 * PAGE, 2 * PAGE + 6} if name == "xfs" else set(range(2 * PAGE, 2 * PAGE + 7)))
+
+
+def test_of_two_growths_in_order_only_the_first_that_is_lost_leaves_a_part(
+    make_rig: Callable[..., Any],
+) -> None:
+    seen = set()
+    for seed in range(300):
+        rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
+
+        def body(files: Any = rig.files) -> None:
+            files.map("/old", 2 * PAGE + 3)
+            files.map("/gone", 4)
+
+        rig.run(body)
+        files = rig.cut("ext4-ordered").files
+        seen.add((len(files["/old"].content) - 2 * PAGE, len(files["/gone"].content) - 1))
+    assert seen == {(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2), (3, 3)}
+
+
+@pytest.mark.parametrize("way", ["map", "allocate", "truncate"])
+def test_a_kill_in_the_midst_of_an_allocation_leaves_some_of_it_and_a_length_that_is_set_all_or_nothing(
+    make_rig: Callable[..., Any], way: str
+) -> None:
+    lengths = set()
+    for seed in range(200):
+        rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
+
+        def body(files: Any = rig.files) -> None:
+            if way == "map":
+                files.map("/gone", 4)
+            else:
+                getattr(files.open("/gone"), way)(4)
+
+        rig.disk.crash_at(0, "during")
+        with pytest.raises(MachineDied):
+            rig.run(body)
+        lengths.add(len(rig.cut("process-kill").files["/gone"].content))
+    assert lengths == ({1, 4} if way == "truncate" else {1, 2, 3, 4})

@@ -156,7 +156,7 @@ def test_a_failed_sync_leaves_the_size_unsure(make_rig: Callable[..., Any]) -> N
         with pytest.raises(OSError, match="Input/output"):
             mapped.fdatasync()
         sizes.add(len(rig.cut("strict-posix").files["/log"].content))
-    assert sizes == {0, 4096 * 3}
+    assert {0, 4096 * 3} < sizes, "and some lengths in between"
 
 
 def test_data_rewritten_after_a_failed_sync_does_reach_the_platter(make_rig: Callable[..., Any]) -> None:

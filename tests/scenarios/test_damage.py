@@ -198,12 +198,12 @@ def test_a_start_that_opens_beside_an_odd_segment_or_changes_the_log_is_found(
 
     load = SegmentQueue.load
 
-    def pad(queue: SegmentQueue, *, expired_mtime_ms: int = -1) -> None:
+    def pad(queue: SegmentQueue, **_: Any) -> None:
         for base_offset in queue._find_bases():
             queue._world.files.map(queue.path(base_offset), queue.segment_bytes)
         load(queue)
 
-    def change(queue: SegmentQueue, *, expired_mtime_ms: int = -1) -> None:
+    def change(queue: SegmentQueue, **_: Any) -> None:
         for base_offset in queue._find_bases():
             status = queue._world.files.status(queue.path(base_offset))
             if status is not None and status.size_bytes == 512:

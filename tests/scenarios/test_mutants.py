@@ -82,6 +82,9 @@ CATALOGUE = {
     "scan-ends-at-empty-body",
     "tag-code-by-code-point",
     "tag-code-trims",
+    "partial-queue-file-refused",
+    "strays-refused",
+    "damaged-checkpoint-refused",
 }
 
 

@@ -185,8 +185,8 @@ CASES: dict[str, tuple[Damage, str | None, str | None]] = {
     ),
     "a short checkpoint": (
         cut("checkpoint", 10),
-        "checkpoint @ 10: size: expected at least 24 bytes, found 10 bytes",
-        SAME,
+        None,
+        "checkpoint @ 10: size: expected at least 24 bytes, found 10, all zero",
     ),
     "a checkpoint of the future": (
         write("checkpoint", b"\x7f", at=8),
@@ -215,18 +215,18 @@ CASES: dict[str, tuple[Damage, str | None, str | None]] = {
     ),
     "a queue that has no number": (
         add("consumequeue/Mix1/first/00000000000000000000", bytes(200)),
-        "consumequeue/Mix1/first @ 0: queueId: expected a number, found first",
+        None,
         SAME,
     ),
     "a file as topic": (
         add("consumequeue/Mix7", b"x"),
-        "consumequeue/Mix7 @ 0: topic: expected a directory, found a file",
+        None,
         SAME,
     ),
     "a file as queue": (
         add("consumequeue/Mix1/7", b"x"),
-        "consumequeue/Mix1/7 @ 0: file: expected a readable file, found Not a directory",
         "consumequeue/Mix1/7 @ 0: queueId: expected a directory, found a file",
+        SAME,
     ),
     "an entry of a record that is not there": (
         flip(QUEUE_FILES[0], 7, 0x01),

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.checkpoint import SAFETY_MARGIN_MS, StoreCheckpoint
-from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.checkpoint import CHECKPOINT_FILE_BYTES
 from tornlog.store.world import World
 
 Make = Callable[..., Any]
@@ -61,17 +61,37 @@ def test_recovery_believes_the_earlier_time_less_a_margin(
     lab().run(body)
 
 
-def test_an_empty_file_says_nothing_and_a_short_one_is_damage(lab: Make) -> None:
+@pytest.mark.parametrize(
+    ("content", "damage"),
+    [
+        (b"", None),
+        (bytes(1), None),
+        (bytes(23), None),
+        (b"short", f"{PATH} @ 5: size: expected at least 24 bytes, found 5 bytes"),
+        (
+            (10_000).to_bytes(8) + b"\xff" * 8 + bytes(8),
+            f"{PATH} @ 8: logicsMsgTimestamp: expected 0 or more",
+        ),
+    ],
+)
+def test_a_file_that_is_no_checkpoint_stands_for_zeros_and_is_one_from_then_on(
+    content: bytes, damage: str | None, lab: Make
+) -> None:
+    bench = lab()
+
     def body(world: World) -> None:
-        world.files.write(PATH, b"")
-        assert loaded(world).values == (0, 0, 0)
+        world.files.write(PATH, content)
+        checkpoint = StoreCheckpoint(world, PATH)
+        told = checkpoint.load()
+        assert checkpoint.values == (0, 0, 0)
+        assert (None if told is None else str(told)[: len(damage or "")]) == damage
+        if damage is not None:
+            assert bench.disk.is_durable(PATH, 0, CHECKPOINT_FILE_BYTES)
+        again = StoreCheckpoint(world, PATH)
+        assert again.load() is None
+        assert again.values == (0, 0, 0)
 
-        world.files.unlink(PATH)
-        world.files.write(PATH, b"short")
-        with pytest.raises(CorruptFileError, match=PATH):
-            loaded(world)
-
-    lab().run(body)
+    bench.run(body)
 
 
 def test_a_flush_is_one_store_and_one_sync_and_a_failed_one_raises(lab: Make) -> None:

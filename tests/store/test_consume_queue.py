@@ -258,20 +258,64 @@ def test_only_new_files_have_their_directories_synced(lab: Make) -> None:
 @pytest.mark.parametrize(
     ("path", "field"),
     [
-        ("/store/consumequeue/file", "topic"),
-        ("/store/consumequeue/T/zero/x", "queueId"),
-        ("/store/consumequeue/T/0/foreign", "file name"),
+        ("/store/consumequeue/T/0", "queueId"),
         ("/store/consumequeue/T/0/00000000000000000010", "file name"),
     ],
 )
-def test_a_foreign_name_among_the_queues_is_damage(path: str, field: str, lab: Make) -> None:
+def test_what_is_in_the_way_of_a_queue_or_of_another_geometry_is_refused(
+    path: str, field: str, lab: Make
+) -> None:
     def body(world: World) -> None:
         world.files.make_directories(path.rpartition("/")[0])
         world.files.write(path, b"foreign")
         with pytest.raises(CorruptFileError) as raised:
             table_of(world).load()
         assert raised.value.field == field
-        assert path.startswith(raised.value.file)
+        assert path == raised.value.file
+
+    lab().run(body)
+
+
+def test_what_is_no_queues_is_told_and_left_alone(lab: Make) -> None:
+    strays = {
+        "/store/consumequeue/file": "topic",
+        "/store/consumequeue/T/zero/00000000000000000000": "queueId",
+        "/store/consumequeue/T/007/00000000000000000000": "queueId",
+        "/store/consumequeue/T/2147483648/00000000000000000000": "queueId",
+        "/store/consumequeue/T/0/notes.txt": "file name",
+        "/store/consumequeue/T/0/lost+found/x": "file name",
+    }
+
+    def body(world: World) -> None:
+        filled(world, 3)
+        for path in strays:
+            world.files.make_directories(path.rpartition("/")[0])
+            world.files.write(path, b"stray")
+        table = table_of(world)
+        told = table.load()
+        assert sorted(error.field for error in told) == sorted(strays.values())
+        assert all(any(path.startswith(error.file) for path in strays) for error in told)
+        assert [(queue.topic, queue.queue_id) for queue in table.all()] == [("T", 0)]
+        assert not table.lost_entries
+        for path in strays:
+            assert world.files.read(path) == b"stray"
+
+    lab().run(body)
+
+
+@pytest.mark.parametrize(("size_bytes", "lost"), [(1, False), (50, False), (99, True)])
+def test_a_queue_file_cut_short_goes_with_all_behind_it_and_asks_for_the_whole_log_if_it_held_something(
+    size_bytes: int, lost: bool, lab: Make
+) -> None:
+    def body(world: World) -> None:
+        filled(world, 5)
+        path = "/store/consumequeue/T/0/00000000000000000200"
+        world.files.write(path, b"\0" * (size_bytes - 1) + (b"x" if lost else b"\0"))
+        table = table_of(world)
+        assert table.load() == []
+        assert table.lost_entries == lost
+        assert len(table.find_or_create("T", 0).queue.segments) == 1
+        assert world.files.status(path) is None
 
     lab().run(body)
 

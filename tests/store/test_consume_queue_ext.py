@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from tornlog.store.consume_queue_ext import ConsumeQueueExt
-from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.consume_queue_ext import (
     END_MARK,
     NO_ADDRESS,
@@ -207,7 +206,7 @@ def test_a_last_file_that_an_end_mark_closes_is_full(lab: Make) -> None:
     lab().run(body)
 
 
-def test_files_behind_a_gap_or_of_a_wrong_size_go_and_a_foreign_name_is_refused(lab: Make) -> None:
+def test_files_behind_a_gap_or_of_a_wrong_size_go_and_a_foreign_name_is_left_alone(lab: Make) -> None:
     def body(world: World) -> None:
         _, addresses = filled(world, 9)
         world.files.unlink(f"{DIRECTORY}/00000000000000000100")
@@ -220,8 +219,9 @@ def test_files_behind_a_gap_or_of_a_wrong_size_go_and_a_foreign_name_is_refused(
         assert names(world) == ["00000000000000000000"]
 
         world.files.write(f"{DIRECTORY}/foreign", b"")
-        with pytest.raises(CorruptFileError, match="foreign"):
-            ext_of(world).load()
+        ext = loaded(world, addresses[3])
+        assert [error.file for error in ext.queue.strays] == [f"{DIRECTORY}/foreign"]
+        assert names(world) == ["00000000000000000000", "foreign"]
 
     lab().run(body)
 

@@ -69,7 +69,7 @@ def digests(states: CrashStates) -> set[str]:
 
 
 class Odometer(Stream):
-    """Decides everything in every way, one way after the other."""
+    """Decides everything in every way, one way after the other; of lengths left in part, the two that stand for all."""
 
     def __init__(self) -> None:
         super().__init__("disk", Random(0))
@@ -78,6 +78,9 @@ class Odometer(Stream):
         self._at = 0
 
     def decide(self, options: int, label: str, proposed: int) -> int:
+        if label.endswith("bytes kept"):
+            parts = sorted({0, 1, options - 1})
+            return parts[self.decide(len(parts), "part", 0)]
         if options == 1:
             return 0
         if self._at == len(self._digits):
@@ -104,7 +107,7 @@ def all_drawn(disk: Disk, profile: str) -> set[str]:
     cut = PowerCut(PROFILES[profile], disk._names, PAGE, SECTOR)
     odometer, found, fired = Odometer(), set(), Counter[str]()
     for _ in odometer.turns():
-        lost = draw_lost_changes(odometer, PROFILES[profile].metadata, cut.unsure_changes())
+        lost = draw_lost_changes(odometer, PROFILES[profile], cut.unsure_changes())
         entries = cut.entries_without(lost, fired)
         dirty = cut.dirty_pages(entries)
         survivors = draw_survivors(odometer, dirty, cut.page_sectors)
@@ -448,9 +451,21 @@ def test_a_state_says_what_it_has_lost(left_by: LeftBy) -> None:
         taken = states.taken(state)
         lost_pages = [page for page, survivor in taken.pages if survivor != (len(page.writes), 0, 0, 0, 0, 0)]
 
-        assert {change.number for change in taken.changes} == state.lost
+        assert {change.number: kept_bytes for change, kept_bytes in taken.changes} == state.lost
         assert state.losses <= len(taken.changes) + len(lost_pages)
     assert min(state.losses for state in states) == 0
+
+
+def test_a_growth_lost_in_part_is_tried_at_both_ends_and_told(left_by: LeftBy) -> None:
+    def grow(files: Any) -> None:
+        files.map("/old", 3 * PAGE)
+
+    for limit in (EVERYTHING, 3):  # all of them, and some
+        states = states_of(left_by(grow), "ext4-ordered", limit + 1)
+        lengths = {len(state.image.files["/old"].content): states.taken(state).changes for state in states}
+        assert sorted(lengths) == [4, 5, 3 * PAGE - 1, 3 * PAGE]
+        assert [kept_bytes for _, kept_bytes in lengths[5]] == [1]
+    assert lengths[3 * PAGE] == ()
 
 
 def test_a_state_can_be_drawn_again_from_its_decisions(left_by: LeftBy) -> None:

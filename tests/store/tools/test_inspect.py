@@ -63,7 +63,7 @@ def test_json_goes_to_a_file(root: Path, tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_be_opened_has_findings_and_nothing_else(root: Path) -> None:
-    (root / "checkpoint").write_bytes(b"short")
+    (root / "commitlog" / "notes").write_bytes(b"short")
     fields = json.loads(run(str(root), "--json").stdout)
 
     assert fields == {
@@ -71,11 +71,11 @@ def test_a_store_that_cannot_be_opened_has_findings_and_nothing_else(root: Path)
         "load": False,
         "findings": [
             {
-                "file": "checkpoint",
-                "offset": 5,
-                "field": "size",
-                "expected": "at least 24 bytes",
-                "found": "5 bytes",
+                "file": "commitlog/notes",
+                "offset": 0,
+                "field": "file name",
+                "expected": "20 digits, a multiple of 16384",
+                "found": "notes",
             }
         ],
     }

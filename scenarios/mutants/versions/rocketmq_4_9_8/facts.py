@@ -216,6 +216,21 @@ FACTS: tuple[Fact, ...] = (
         "the last commit ends after ten rounds, but puts are refused a second before it; reported on 4.3 only (#574)",
     ),
     Fact(
+        "partial-queue-file-refused",
+        _UNCERTAIN,
+        "a queue file of another size fails its load, but 4.9.8 sets lengths at once and never allocates",
+    ),
+    Fact(
+        "strays-refused",
+        _HAS_NOT,
+        "loadConsumeQueue passes over what is no directory and what is no number; observed",
+    ),
+    Fact(
+        "damaged-checkpoint-refused",
+        _HAS_NOT,
+        "StoreCheckpoint maps the file, extended with zeros, and takes any three numbers; observed",
+    ),
+    Fact(
         "full-disk-ends-commits",
         _HAS_NOT,
         "MappedFile.commit0 logs what a write throws and refuses nothing: the next commit tries again",
