@@ -52,7 +52,9 @@ class OverlayContent:
         self.mtime_ms = _now_ms()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write data over the bytes from at."""
+        """Write data over the bytes from at. What is there already takes no memory."""
+        if self.pages[at : at + len(data)] == data:
+            return
         self.was_changed = True
         self.pages[at : at + len(data)] = data
         self.mtime_ms = _now_ms()

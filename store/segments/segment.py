@@ -98,16 +98,27 @@ class Segment:
 
         Bytes behind a cut would come back to life if a later record ended exactly where an old one begins.
         """
-        dirty = first_nonzero(self.file.view(position, self.size_bytes))
-        if dirty is None:
+        start = self._first_nonzero_from(position)
+        if start is None:
             return False
-        start = position + dirty
         for at in range(start, self.size_bytes, _CHUNK_BYTES):
             self.file.store(at, _ZEROS[: min(_CHUNK_BYTES, self.size_bytes - at)])
         self.file.msync(position, self.size_bytes)
         return True
 
+    def _first_nonzero_from(self, position: int) -> int | None:
+        """Return the position of the first byte that is not zero; of a long file, what was read leaves the memory."""
+        for at in range(position, self.size_bytes, _GIVE_BACK_BYTES):
+            end = min(at + _GIVE_BACK_BYTES, self.size_bytes)
+            dirty = first_nonzero(self.file.view(at, end))
+            if dirty is not None:
+                return at + dirty
+            if self.size_bytes > _GIVE_BACK_BYTES:
+                self.file.advise_dont_need(at, end)
+        return None
 
+
+_GIVE_BACK_BYTES = 16 << 20
 _CHUNK_BYTES = 1 << 16
 _ZEROS = bytes(_CHUNK_BYTES)
 

@@ -2,6 +2,9 @@ import errno
 import json
 import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -258,3 +261,26 @@ def test_what_may_not_be_read_is_no_damage(
     assert result.exit_code == 3, result.output
     assert result.stdout == ""
     assert re.fullmatch(rf"{root}/{kind}.*: Permission denied\n", result.stderr)
+
+
+def test_a_long_segment_of_holes_takes_little_memory(root: Path) -> None:
+    last = sorted((root / "commitlog").iterdir())[-1]
+    for file in sorted((root / "commitlog").iterdir())[:-1]:
+        file.unlink()
+    last.write_bytes(b"")
+    os.truncate(last, 1 << 28)
+    last.rename(last.with_name("0" * 20))
+    shutil.rmtree(root / "consumequeue")
+    shutil.rmtree(root / "index")
+    inspected = "from tornlog.store.tools.inspect import inspect_directory as look, Geometry; "
+    inspected += "from tornlog.store.real.world import overlay_world; import resource, sys; "
+    inspected += "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; "
+    inspected += (
+        "found = look(overlay_world(), sys.argv[1], Geometry()); assert found.store, found.findings; "
+    )
+    inspected += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    result = subprocess.run(
+        [sys.executable, "-c", inspected, str(root)], capture_output=True, text=True, check=True
+    )
+
+    assert int(result.stdout) < 64 << 10, "KiB, of the 256 MiB that the file seems to have"
