@@ -1,5 +1,6 @@
 """What runs leave to be compared: the image of the last life, judged as any other run is."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +25,7 @@ class Refusing:
 
     version = _VERSION
 
-    def open(self, directory: Path, config: StoreConfig) -> dict[str, Any]:
+    def open(self, directory: Path, config: StoreConfig, times_ms: Sequence[int]) -> dict[str, Any]:
         """Load nothing."""
         return {"load": False}
 
