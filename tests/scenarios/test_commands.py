@@ -197,7 +197,7 @@ def test_a_broken_promise_exits_1_and_is_told(left: tuple[Result, Path]) -> None
     assert "STATUS: " in told
     assert "expected: after the sync" in told
     assert "found:    before it" in told
-    assert told.count(" ms  life-0/") == 10
+    assert 0 < told.count(" ms  life-0/") <= 10
     assert told.count("broken: ") == 1, "one failure a scenario is enough to read"
 
 

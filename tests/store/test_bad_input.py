@@ -336,7 +336,7 @@ def test_an_interpreter_without_asserts_is_refused(root: Path) -> None:
         ["verify", "no such directory"],
         ["verify", ".", "--commit-log-size", "0"],
         ["inspect", ".", "--config", "no such file"],
-        ["inspect", ".", "--json", "no/such/directory/x.json"],
+        ["inspect", ".", "--json", "/dev/null/x.json"],
         ["explode"],
     ],
 )

@@ -41,10 +41,6 @@ SURVIVORS: dict[str, str] = {
     "drop-step:segments.segment_queue.SegmentQueue.load#2": (
         "equivalent: what expired in front of a gap takes room, and is passed over by every load"
     ),
-    "drop-sync:checkpoint.StoreCheckpoint.flush#1": (
-        "equivalent: the checkpoint lags. It is taken back only for an index that is built again, and each file of "
-        "that ends later than what it vouched for"
-    ),
     "drop-sync:flush_queues.FlushConsumeQueueService.step#3": (
         "equivalent: the checkpoint is written by the next thorough flush, and lags until then"
     ),
@@ -75,9 +71,6 @@ SURVIVORS: dict[str, str] = {
     "forget-state:recovery.Recovery._scan#3": (
         "equivalent: a second scan comes upon the same damage; what is noted twice counts once"
     ),
-    "forget-state:schedule.ScheduleMessageService.start#1": (
-        "equivalent: progress is persisted at once for the first time, then at the same intervals"
-    ),
     "forget-state:segments.transient_pool.TransientStorePool.fill#1": (
         "equivalent: segments do without a buffer, and puts are seen and durable no later"
     ),
@@ -93,9 +86,6 @@ SURVIVORS: dict[str, str] = {
     ),
     "negate-condition:flush.FlushRealTimeService.step#1": (
         "equivalent: the log is flushed thoroughly at every interval but a few"
-    ),
-    "negate-condition:index.index_recovery.IndexRecovery._end_of#3": (
-        "equivalent: every file is built again, and no disk that keeps what it synced damages one"
     ),
     "negate-condition:light_queues.LightPut.exceeds#1": (
         "equivalent: the condition is a short cut; the count behind it comes to the same answer"
@@ -127,9 +117,6 @@ SURVIVORS: dict[str, str] = {
     "stale-position:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
     "stale-position:index.index_file.IndexFile.end_building#1": (
         "equivalent: nobody else adds entries while recovery does"
-    ),
-    "stale-position:message_store.MessageStore.is_clean#2": (
-        "equivalent: asked when all services have ended, and nothing moves any more"
     ),
     "stale-position:retention.clean_commit_log.CleanCommitLog.run#1": (
         "equivalent: an order to delete that comes while the disk is measured counts from the next pass on"
@@ -164,7 +151,6 @@ _NO_REFUSAL = "no disk refuses to remove a file"
 UNREACHED: dict[str, str] = {
     "forget-state:consumer_offsets.ConsumerOffsetManager.commit_offset#1": "no consumer group reads light queues only",
     "ignore-error:commit_log.CommitLog._encode_delayed#1": _NO_SUCH_DELAY,
-    "ignore-error:consume_queue_table.ConsumeQueueTable._named_in#2": _NO_FOREIGN_NAME,
     "ignore-error:light_queues.light_put#1": "nobody names a light queue that no directory can have",
     "ignore-error:redirect.redirection#1": _NO_SUCH_DELAY,
     "ignore-error:segments.allocate.AllocateMappedFileService.finish#1": _NO_REFUSAL,

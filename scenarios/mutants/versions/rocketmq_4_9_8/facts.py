@@ -275,5 +275,65 @@ FACTS: tuple[Fact, ...] = (
         _HAS_NOT,
         "a record that is ahead of its queue is appended where that ends, and logged: shifted, another bug",
     ),
+    Fact(
+        "batch-shares-first-flag",
+        _HAS_NOT,
+        "MessageExtEncoder writes each message's own flag; seen in directories that it wrote",
+    ),
+    Fact(
+        "born-time-in-seconds",
+        _HAS_NOT,
+        "the record has the ms that the client gave; seen in directories that it wrote",
+    ),
+    Fact(
+        "delayed-copy-born-anew",
+        _HAS_NOT,
+        "messageTimeup takes born time and both hosts over; seen in directories that it wrote",
+    ),
+    Fact(
+        "hosts-swapped",
+        _HAS_NOT,
+        "bornHost stands before storeHost; seen in directories that it wrote",
+    ),
+    Fact(
+        "index-first-key-only",
+        _HAS_NOT,
+        "buildIndex puts the unique key and each word of KEYS; seen in directories that it wrote",
+    ),
+    Fact(
+        "ipv6-host-cut-short",
+        _HAS_NOT,
+        "all 16 bytes are written; seen in a directory that it wrote",
+    ),
+    Fact(
+        "put-back-forgets-reconsume-times",
+        _HAS,
+        "renewHalfMessageInner sets neither flag nor reconsumeTimes; by reading",
+    ),
+    Fact(
+        "reconsume-times-zeroed",
+        _HAS_NOT,
+        "the record has what the broker was given; by reading",
+    ),
+    Fact(
+        "record-flag-dropped",
+        _HAS_NOT,
+        "the record has the client's flag; seen in directories that it wrote",
+    ),
+    Fact(
+        "scan-ends-at-empty-body",
+        _HAS_NOT,
+        "checkMessageAndReturnSize passes over a body of 0 bytes",
+    ),
+    Fact(
+        "tag-code-by-code-point",
+        _HAS_NOT,
+        "String.hashCode goes by UTF-16 units, which is what this is not",
+    ),
+    Fact(
+        "tag-code-trims",
+        _HAS_NOT,
+        "tagsString2tagsCode hashes the tag as it is",
+    ),
 )
 """In the order of the catalogue."""
