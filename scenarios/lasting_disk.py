@@ -125,4 +125,4 @@ class LastingDisk:
 
 
 def _nobody(image: Image) -> None:
-    """Tell no one."""
+    """Do nothing."""

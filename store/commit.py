@@ -78,4 +78,4 @@ class CommitRealTimeService(Service):
 
 
 def _nobody() -> None:
-    """Tell no one."""
+    """Do nothing."""

@@ -408,4 +408,4 @@ def _topic_bytes(topic: str) -> bytes | None:
 
 
 def _nobody() -> None:
-    """Tell no one."""
+    """Do nothing."""

@@ -198,4 +198,4 @@ class DispatchService(Service):
 
 
 def _nobody() -> None:
-    """Tell no one."""
+    """Do nothing."""

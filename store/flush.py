@@ -203,4 +203,4 @@ class GroupCommitService(FlushCommitLogService):
 
 
 def _nobody() -> None:
-    """Tell no one."""
+    """Do nothing."""

@@ -90,4 +90,4 @@ class FlushConsumeQueueService(Service):
 
 
 def _nobody() -> None:
-    """Tell no one."""
+    """Do nothing."""

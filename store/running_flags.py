@@ -99,4 +99,4 @@ class RunningFlags:
 
 
 def _nobody(name: str) -> None:
-    """Tell no one."""
+    """Do nothing."""

@@ -68,4 +68,4 @@ class Service(ABC):
 
 
 def _nobody(name: str, error: Exception) -> None:
-    """Tell no one."""
+    """Do nothing."""

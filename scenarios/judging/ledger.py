@@ -319,7 +319,7 @@ class Ledger:
 
 
 def _nobody(place: tuple[str, int]) -> None:
-    """Tell no one."""
+    """Do nothing."""
 
 
 def _is_changed(record: Record) -> bool:

@@ -132,12 +132,12 @@ def _newer(known: dict[str, SubscriptionData], said: SubscriptionData) -> Subscr
 
 
 def _nobody(group: str, channels: Iterable[Channel]) -> None:
-    """Tell no one."""
+    """Do nothing."""
 
 
 def _nobody_subscribes(group: str, subscriptions: tuple[SubscriptionData, ...]) -> None:
-    """Tell no one."""
+    """Do nothing."""
 
 
 def _nobody_goes(group: str) -> None:
-    """Tell no one."""
+    """Do nothing."""
