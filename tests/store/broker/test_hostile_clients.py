@@ -265,7 +265,7 @@ def test_when_memory_runs_out_the_slowest_goes_and_others_are_served(serve: Serv
     for hoarder in hoarders:
         hoarder.socket.sendall(half)
         held = served.server.connections.held_bytes
-        assert held <= (1 << 20) + (1 << 16)
+        assert held <= (1 << 20) + 2 * (1 << 16)  # a turn takes 64 KiB of each, and two may be ready at once
         assert still_answers(served)
 
     served.until_ended(Ending.TOO_MUCH_HELD, 4)

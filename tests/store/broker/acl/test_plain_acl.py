@@ -74,5 +74,5 @@ def test_no_secret_is_shown_in_an_error() -> None:
 def test_without_pyyaml_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
 
-    with pytest.raises(ModuleNotFoundError, match=r"tornlog\[acl\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[acl\]'"):
         read_plain_acl(ACCOUNT)

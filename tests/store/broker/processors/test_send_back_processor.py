@@ -46,7 +46,7 @@ def test_without_a_wish_the_delay_grows_with_each_time(live: Live) -> None:
             record = client.pulled(offset, topic)[0]
             fields = {"offset": record.physical_offset, "group": GROUP, "delayLevel": 0}
             assert client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, **fields).code == ResponseCode.SUCCESS
-            bench.sleep(60_000)
+            bench.sleep(61_000)
             bench.settle()
             offset, topic = (0, RETRY) if topic == "Orders" else (offset + 1, RETRY)
             again = client.pulled(offset, topic)[0]
