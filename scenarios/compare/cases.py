@@ -173,7 +173,9 @@ def compare(case: Case, real: RealStore) -> Compared:
     copy = case.directory.with_name(f"{case.directory.name}-opened")
     shutil.copytree(case.directory, copy)
     try:
-        seen = read_answer(real.open(copy, moved(case.config, copy), times_of(ours)))
+        # 5.x looks up by the records' times, to a lower or an upper bound: another question than 4.9's.
+        times_ms = times_of(ours) if real.version.startswith("rocketmq-4.") else ()
+        seen = read_answer(real.open(copy, moved(case.config, copy), times_ms))
     finally:
         shutil.rmtree(copy, ignore_errors=True)
     found = differences(Opened(case.config, files, ours, seen, real.version))

@@ -22,13 +22,13 @@ class Deviation:
 
 ODD_FILE = Deviation(
     "odd-file",
-    "files of a crash inside allocation (empty, zeroed, behind a gap) are removed",
+    "files of a crash inside allocation (of any length up to theirs and all zero, behind a gap) are removed",
     "a file of the log or of a queue that is not as long as it should be: load() returns false",
     "START",
 )
 EMPTY_QUEUE_FILE = Deviation(
     "empty-queue-file",
-    "files of a crash inside allocation (empty, zeroed, behind a gap) are removed",
+    "files of a crash inside allocation (of any length up to theirs and all zero, behind a gap) are removed",
     "5.3.3 reads in front of the last file of a queue if that holds no entry: load() returns false",
     "START",
 )

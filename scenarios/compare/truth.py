@@ -115,11 +115,17 @@ def _nearest_faults(seen: Observed, config: StoreConfig) -> Iterator[tuple[str, 
         queue = seen.queues[key]
         if (queue.max_offset - 1) // per_file != queue.min_offset // per_file:
             continue
-        away_ms = {
-            number: abs(seen.records[entry[0]].store_timestamp - time_ms)
+        stored_ms = {
+            number: seen.records[entry[0]].store_timestamp
             for number, entry in enumerate(queue.entries, queue.min_offset)
             if entry[:2] != BLANK[:2] and entry[0] in seen.records
         }
+        times_ms = list(stored_ms.values())
+        if times_ms != sorted(
+            times_ms
+        ):  # as 4.9.8 writes them when its clock steps back: nothing can bisect that
+            continue
+        away_ms = {number: abs(at_ms - time_ms) for number, at_ms in stored_ms.items()}
         if away_ms and away_ms.get(found) != min(away_ms.values()):
             nearest = min(away_ms, key=lambda number: away_ms[number])
             yield f"{_name(key)} at {time_ms}", nearest, found
