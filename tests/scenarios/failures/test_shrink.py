@@ -1,5 +1,6 @@
 """Failures become small enough to read, and stay the same failures."""
 
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -81,8 +82,22 @@ def test_an_interleaving_keeps_the_switch_it_takes_and_a_fault_the_fault(shrunk:
     failed_sync = shrunk["flush-advance-on-io-error"].smallest
     assert any(decision.label.startswith("failed sync ") for decision in failed_sync.record.decisions)
     assert failed_sync.size.faults == 1
+
+
+def test_a_torn_record_keeps_the_one_loss_that_tears_it(shrunk: dict[str, Failure]) -> None:
     torn = shrunk["props-outside-crc"].smallest
-    assert torn.size.sectors == 1
+    lost = [decision.label for decision in torn.record.decisions if decision.stream.startswith("disk-")]
+    assert len(lost) == 1
+    assert lost[0].startswith("bytes not written /store/commitlog/")  # by a crash in a store: no page's loss
+    assert torn.size.sectors == torn.size.faults == 0
+
+    ground = hunting_ground(mutant_named("props-outside-crc"))
+    at_rest = replace(ground, ranges=replace(ground.ranges, endings=("crash at rest",)))
+    results = (run_seed(at_rest, seed, mutant="props-outside-crc").failure for seed in range(200))
+    failure = next(failure for failure in results if failure is not None)
+    by_power_cut = shrink_failure(failure, tries_max=TRIES_MAX).failure.smallest
+    assert by_power_cut.size.sectors == 1
+    assert by_power_cut.size.faults == 0
 
 
 def test_the_same_tries_lead_to_the_same_small_failure(found: dict[str, Failure]) -> None:
