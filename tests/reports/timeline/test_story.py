@@ -1,10 +1,14 @@
 """The story of a message: why it was lost, or that it was not."""
 
+import re
 from collections.abc import Callable
 
 from tornlog.reports.timeline.story import BAD, GOOD, Storyteller, last_changes
 from tornlog.reports.timeline.words import cut_words, path_words, task_words
 from tornlog.scenarios.chronicle.record import Chronicle, Cut
+from tornlog.scenarios.chronicle.recording import chronicle_of_seed
+from tornlog.scenarios.hunt import hunting_ground
+from tornlog.scenarios.mutants.known import mutant_named
 
 Broken = Callable[[str], Chronicle]
 
@@ -37,10 +41,27 @@ def test_a_message_that_was_answered_too_early(broken_by: Broken) -> None:
 
 def test_a_message_that_came_back(broken_by: Broken) -> None:
     story = story_of_broken(broken_by("stale-tail-after-truncate"))
-    cuts = [text for tone, text in story if tone == BAD and text.startswith("power cut")]
-    assert len(cuts) == 1
-    assert cuts[0].endswith("not what was written")
-    assert ("bad", "the recovery of heal finds it, which had been gone before") in story
+    gone, back = (
+        next(
+            at for at, (_, text) in enumerate(story) if text.startswith("the recovery of ") and words in text
+        )
+        for words in ("does not find it", "finds it, which had been gone before")
+    )
+    assert gone < back
+    assert story[back][0] == BAD
+    assert story[back + 1] == ("bad", "PREFIX: a record that had been cut came back")
+
+
+def test_a_message_of_which_a_power_cut_took_some() -> None:
+    ground, mutant = hunting_ground(mutant_named("stale-tail-after-truncate")), "stale-tail-after-truncate"
+    runs = (chronicle_of_seed(ground, seed, mutant=mutant) for seed in range(200))
+    stories = (story_of_broken(run) for run in runs if run.broken)
+    cuts = (
+        [text for tone, text in story if tone == BAD and text.startswith("power cut")] for story in stories
+    )
+    taken = next(bad for bad in cuts if bad)
+    assert len(taken) == 1
+    assert re.fullmatch(r"power cut \(.*: [1-9]\d* of its \d+ sectors are not what was written", taken[0])
 
 
 def test_a_message_whose_sync_failed(broken_by: Broken) -> None:
