@@ -255,13 +255,13 @@ def recover_on_both(plan: Plan, image: Image, directory: Path) -> Recovered | st
 @pytest.mark.parametrize("crash", CRASHES)
 def test_a_crash_image_recovers_alike_on_both_disks(crash: str, tmp_path: Path) -> None:
     records = findings = 0
-    for number, (plan, image) in enumerate(crash_images(CRASHES[crash], crash, wanted=40)):
+    for number, (plan, image) in enumerate(crash_images(CRASHES[crash], crash, wanted=60)):
         recovered = recover_on_both(plan, image, tmp_path / str(number))
         assert isinstance(recovered, Recovered), (recovered, plan)
         records += len([raw for _, raw in recovered.segments if raw])
         findings += len(recovered.findings)
     assert records > 0
-    assert findings > 0 or crash in ("process kills", "ordered power cuts")
+    assert findings > 0 or crash == "process kills"
 
 
 def test_a_rotten_image_is_judged_alike_on_both_disks(tmp_path: Path) -> None:
