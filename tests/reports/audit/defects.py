@@ -317,10 +317,6 @@ CLEAN: dict[str, list[Defect]] = {
         Defect("entries that are missing at a queue's end", "CQ-COMPLETE", entries_gone(0, 2)),
     ],
     "files of queues": [
-        Defect("a queue's directory that is no number", "CQ-VALID", made("consumequeue/T/one", None)),
-        Defect("a file among the topics", "CQ-VALID", made("consumequeue/notes.txt", b"by hand")),
-        Defect("a file among a topic's queues", "CQ-VALID", made("consumequeue/T/notes.txt", b"by hand")),
-        Defect("a stray file in a queue", "CQ-VALID", made("consumequeue/T/0/notes.txt", b"by hand")),
         Defect("a queue's file that is gone", "CQ-VALID", removed(queue(0, 1), named=queue(0, 2))),
         Defect("a queue that is gone", "CQ-COMPLETE", queue_gone),
     ],
@@ -346,6 +342,14 @@ CLEAN: dict[str, list[Defect]] = {
     "an index without files": [Defect("all its files", "IDX", index_files_gone)],
 }
 """Of a store that was stopped: by what they are in."""
+
+STRAYS: dict[str, Plant] = {
+    "a queue's directory that is no number": made("consumequeue/T/one", None),
+    "a file among the topics": made("consumequeue/notes.txt", b"by hand"),
+    "a file among a topic's queues": made("consumequeue/T/notes.txt", b"by hand"),
+    "a file in a queue": made("consumequeue/T/0/notes.txt", b"by hand"),
+}
+"""What is beside the queues' files and no part of the store: it opens all the same, and leaves them alone."""
 
 UNCLEAN: dict[str, list[Defect]] = {
     "what no exit takes": [

@@ -12,10 +12,27 @@ from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import verify_directory
 
-from .defects import CLEAN, UNCLEAN, Defect, explained, unclean
+from .defects import CLEAN, STRAYS, UNCLEAN, Defect, explained, unclean
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-DAMAGED = sorted(path.name for path in GOLDEN.glob("14-*"))
+DAMAGED = (  # of each kind of damage one: an audit takes seconds, and other cases differ in a byte or in a place
+    "14-abn-all-commitlog-deleted",  # no log
+    "14-abn-blank-magic-flip",  # a blank record
+    "14-abn-ckpt-short",  # the checkpoint
+    "14-abn-combo",  # all parts at once
+    "14-abn-cq-mid-zero",  # a hole in a queue
+    "14-abn-cq-tail-garbage",  # entries behind the log's end
+    "14-abn-early-flip",  # a bit in front of whole records
+    "14-abn-first-files-deleted",  # the log's beginning
+    "14-abn-foreign-file",  # a file that is not the store's
+    "14-abn-index-header-garbage",  # the index
+    "14-abn-phyoffset-wrong",  # a record that is elsewhere by its own word
+    "14-abn-size-huge",  # a length
+    "14-abn-torn-tail",  # a write that was torn
+    "14-abn-truncated-file",  # a segment that is short
+    "14-cln-cq-one-deleted",  # a queue that is gone
+    "14-cln-lost-tail-cq-ahead",  # a log whose end is gone, in a store that was stopped
+)
 Named = set[tuple[str, str]]
 """Promises, each with the file in which it is broken."""
 Judged = Callable[[Path], tuple[Named, Named]]
@@ -61,6 +78,18 @@ def test_every_planted_defect_is_named_by_both(
     assert broken(by_audit) == broken(by_verify)
 
 
+def test_strays_among_the_queues_are_held_against_a_store_by_neither_and_verify_notes_them(
+    store_at: Path, judged: Judged
+) -> None:
+    planted = {name: plant(store_at) for name, plant in STRAYS.items()}
+    assert judged(store_at) == (set(), set())
+    notes = verify_directory(
+        overlay_world().files, str(store_at), Geometry(), lambda read_bytes: None
+    ).findings.notes
+    assert {name: file for name, file in planted.items() if not any(file in note for note in notes)} == {}
+    assert len(notes) == len(planted)
+
+
 def test_what_an_unclean_exit_does_is_held_against_a_store_by_neither(store_at: Path, judged: Judged) -> None:
     explained(store_at)
     assert judged(store_at) == (set(), set())
@@ -79,7 +108,7 @@ def test_damaged_stores_of_rocketmq_break_the_same_promises_for_both(
     assert broken(by_audit) == broken(by_verify)
 
 
-def test_there_are_some_fifty_defects_and_none_twice() -> None:
+def test_there_are_more_than_forty_five_defects_and_none_twice() -> None:
     names = [defect.name for group in (*CLEAN.values(), *UNCLEAN.values()) for defect in group]
     assert len(names) == len(set(names))
-    assert len(names) >= 45
+    assert len(names) > 45
