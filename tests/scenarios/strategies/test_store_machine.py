@@ -57,7 +57,7 @@ def test_a_bug_is_found_made_small_and_found_again_in_the_database(tmp_path: Pat
 
 
 def test_what_a_power_cut_took_is_shown() -> None:
-    quick = settings(QUIET, max_examples=1_000, phases=[Phase.generate], report_multiple_bugs=False)
+    quick = settings(QUIET, max_examples=4_000, phases=[Phase.generate], report_multiple_bugs=False)
     # A log that lacks its first segment has lost it whether anything in it was promised or not.
     gone = r"DUR: .* was promised and is gone|CLEAN: the log has lost more than retention removed"
     with pytest.raises(StoreBroke, match=gone) as found:
