@@ -141,8 +141,11 @@ def children_of(pid: int) -> list[int]:
 
 
 def command_of(pid: int) -> bytes:
-    """Return the command line of a process; nothing of one that has ended and was not yet waited for."""
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
+    """Return the command line of a process; nothing of one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def addresses_listened_on(pid: int) -> list[str]:

@@ -3,17 +3,18 @@
 import os
 import signal
 import subprocess
+import sys
 import tarfile
+import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
 from tornlog.reports.audit.audit import audit
 from tornlog.reports.spark.engine import InProcess, OnSpark
 from tornlog.reports.spark.session import session
@@ -27,6 +28,8 @@ SMALL = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
+SECONDS_MAX = 120.0
+Done = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
@@ -41,24 +44,47 @@ def environment(bare_python: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return f"{place}/packed.tar.gz#environment"
 
 
-@pytest.fixture(scope="module")
-def spark(cluster: Any, wheel: Path, environment: str) -> Iterator[SparkSession]:
-    """A session that stays. Tests of the command, which has sessions of its own, come before those that ask for it."""
-    with session(cluster.master, config=SMALL, ship=[str(wheel), environment]) as running:
+@pytest.fixture(autouse=True)
+def idle(cluster: Any) -> Iterator[None]:
+    """Leave no session and no executor to the next test: a process has one session, and whoever asks is given it."""
+    assert SparkSession.getActiveSession() is None
+    yield
+    assert SparkSession.getActiveSession() is None
+    until(lambda: not cluster.executors())
+
+
+@contextmanager
+def session_of_two(master: str, config: Mapping[str, str], ship: list[str]) -> Iterator[SparkSession]:
+    """Yield a session as soon as both workers have an executor for it, and stop it."""
+    with session(master, config=config, ship=ship) as running:
+        until(lambda: len(tasks_done(running)) == 2)
         yield running
 
 
 @pytest.fixture
-def invoke(cluster: Any, bare_python: Path, tmp_path: Path) -> Callable[..., Result]:
-    """Return what sweeps twenty seeds on the cluster, or on another master."""
+def spark(cluster: Any, wheel: Path, environment: str) -> Iterator[SparkSession]:
+    with session_of_two(cluster.master, SMALL, [str(wheel), environment]) as running:
+        yield running
 
-    def call(*arguments: object, master: str = cluster.master) -> Result:
+
+@pytest.fixture
+def invoke(cluster: Any, bare_python: Path, tmp_path: Path) -> Callable[..., Done]:
+    """Return what sweeps twenty seeds on the cluster, or on another master: in a process of its own, as users do."""
+
+    def call(*arguments: object, master: str = cluster.master) -> Done:
         options = ["--seeds", 20, "--scenario", NAME, "--out", tmp_path / "out", "--master", master]
         settings = {**SMALL, "spark.pyspark.python": bare_python}
         for name, value in settings.items():
             options += ["--conf", f"{name}={value}"]
-        return CliRunner(env={"COLUMNS": "400"}).invoke(
-            application(), ["sweep", *map(str, (*options, *arguments))]
+        return subprocess.run(
+            [sys.executable, "-m", "tornlog", "sweep", *map(str, (*options, *arguments))],
+            env={**os.environ, "COLUMNS": "400"},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=2 * SECONDS_MAX,
         )
 
     return call
@@ -75,6 +101,13 @@ def other_wheel(wheel: Path, tmp_path: Path) -> Path:
     return changed
 
 
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def rows_of(table: Table) -> Any:
     return table.read().drop(["wall_seconds"])
 
@@ -88,7 +121,7 @@ def tasks_done(spark: SparkSession) -> dict[str, int]:
 
 
 def test_the_workers_python_has_everything_but_tornlog(bare_python: Path, tmp_path: Path) -> None:
-    def tried(line: str) -> "subprocess.CompletedProcess[str]":
+    def tried(line: str) -> Done:
         command = [bare_python, "-c", line]
         return subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
 
@@ -97,34 +130,34 @@ def test_the_workers_python_has_everything_but_tornlog(bare_python: Path, tmp_pa
 
 
 def test_the_command_ships_what_it_is_told_to(
-    invoke: Callable[..., Result], wheel: Path, tmp_path: Path
+    invoke: Callable[..., Done], wheel: Path, tmp_path: Path
 ) -> None:
     result = invoke("--ship", wheel)
 
-    assert result.exit_code == 0, result.output
+    assert result.returncode == 0, result.stdout
     assert Table(str(tmp_path / "out")).read().num_rows == 20
 
 
-def test_without_shipping_the_command_says_what_executors_lack(invoke: Callable[..., Result]) -> None:
+def test_without_shipping_the_command_says_what_executors_lack(invoke: Callable[..., Done]) -> None:
     result = invoke()
 
-    assert result.exit_code == 2
-    assert "No module named 'tornlog'" in result.output
+    assert result.returncode == 2, result.stdout
+    assert "No module named 'tornlog'" in result.stdout
 
 
-def test_a_wheel_of_other_code_is_refused(invoke: Callable[..., Result], other_wheel: Path) -> None:
+def test_a_wheel_of_other_code_is_refused(invoke: Callable[..., Done], other_wheel: Path) -> None:
     result = invoke("--ship", other_wheel)
 
-    assert result.exit_code == 2
-    assert "ship or install the driver's" in result.output
+    assert result.returncode == 2, result.stdout
+    assert "ship or install the driver's" in result.stdout
 
 
 def test_a_cluster_inside_the_driver_takes_what_is_shipped_as_well(
-    invoke: Callable[..., Result], wheel: Path, tmp_path: Path
+    invoke: Callable[..., Done], wheel: Path, tmp_path: Path
 ) -> None:
     result = invoke("--ship", wheel, master="local-cluster[2,1,1024]")
 
-    assert result.exit_code == 0, result.output
+    assert result.returncode == 0, result.stdout
     assert Table(str(tmp_path / "out")).read().num_rows == 20
 
 
@@ -135,7 +168,7 @@ def test_two_workers_audit_a_store_with_the_wheel_that_was_shipped(
         archive.extractall(tmp_path, filter="data")
     root = tmp_path / "before"
     settings = {**SMALL, "spark.pyspark.python": str(bare_python)}
-    with session(cluster.master, config=settings, ship=[str(wheel)]) as spark:
+    with session_of_two(cluster.master, settings, [str(wheel)]) as spark:
         found = audit(spark, str(root))
         assert (found.records, found.entries, found.index_entries) == (145, 145, 138)
         assert found.first(10) == []
