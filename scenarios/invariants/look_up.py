@@ -20,7 +20,7 @@ def check(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterator[Violat
             yield _wrong(put, "record", put.name, "none")
         return
     for field, expected, found in (
-        ("properties", put.properties, record.properties.encode()),
+        ("properties", put.properties, record.properties.encode(errors="surrogateescape")),
         ("body", put.body, record.body),
         ("topic", put.place[0], record.topic),
     ):

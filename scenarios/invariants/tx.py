@@ -98,7 +98,9 @@ def _check_times(name: str, found: FoundTransaction) -> Iterator[Violation]:
 
 
 def _times_of(found: FoundRecord) -> int:
-    return int(decode_properties(found.record.properties.decode()).get(_CHECK_TIMES, "0"))
+    return int(
+        decode_properties(found.record.properties.decode(errors="surrogateescape")).get(_CHECK_TIMES, "0")
+    )
 
 
 def _violation(found: FoundRecord, summary: str, field: str, expected: str, seen: str) -> Violation:

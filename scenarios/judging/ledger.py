@@ -275,7 +275,7 @@ class Ledger:
 
     def named_by(self, record: Record) -> PutEntry | None:
         """Return the put that a changed or carried-on record names, if it still has all of its properties."""
-        found = decode_properties(record.properties.decode())
+        found = decode_properties(record.properties.decode(errors="surrogateescape"))
         put = self.by_name.get(found.get("KEYS", "").lstrip(" ").partition(" ")[0])
         if put is None:
             return None

@@ -50,7 +50,7 @@ def light_places(record: Placed) -> dict[QueueKey, int]:
     """Return the queues beside its own that a record has a place in, and its queue offset there."""
     if LIGHT_MARK not in record.properties:
         return _NOWHERE
-    found = decode_properties(record.properties.decode())
+    found = decode_properties(record.properties.decode(errors="surrogateescape"))
     names, offsets = found.get("INNER_MULTI_DISPATCH", ""), found.get(LIGHT_OFFSETS, "")
     places = {(record.topic, record.queue_id): record.queue_offset}
     for name, offset in zip(names.split(","), offsets.split(","), strict=False):

@@ -56,7 +56,7 @@ class TransactionLog:
             transaction.given_up.append(found)
             return
         self._halves[record.queue_offset] = transaction
-        first = decode_properties(record.properties.decode()).get(PUT_BACK)
+        first = decode_properties(record.properties.decode(errors="surrogateescape")).get(PUT_BACK)
         if first is None:
             transaction.half = found
             return

@@ -40,7 +40,7 @@ def _narrow(ranges: Ranges) -> Ranges:
         lives=(2, 3),
         endings=("crash in traffic", "crash at rest"),
         disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
-        cluster={**CLUSTER.cluster, "sync_master": (True,)},
+        cluster={**CLUSTER.cluster, "slaves": (1,), "sync_master": (True,), "gathers": (True,)},
     )
 
 
