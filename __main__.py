@@ -3,17 +3,13 @@
 import errno
 import sys
 import traceback
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer.completion import get_completion_inspect_parameters, install_callback, show_callback
 
 from . import __version__
 from .command_line import Commands
-from .scenarios.cli.drawing import draw_with
-
-if TYPE_CHECKING:
-    from .scenarios.cli.drawing import Pages
 
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """What a place that is read or written may answer. Any other error is tornlog's own, and shows where."""
@@ -25,15 +21,8 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _pages() -> "Pages":
-    from .reports.html.pages import ReportPages
-
-    return ReportPages()
-
-
 def application() -> typer.Typer:
-    """Return the application with every command in it, and have it draw with tornlog.reports."""
-    draw_with(_pages)
+    """Return the application with every command in it."""
     get_completion_inspect_parameters()  # has typer know its shells
     app = typer.Typer(
         cls=Commands,

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from .scenarios.cli.options import require_writable
+from .reports.cli.options import require_writable
 
 
 class Entry(NamedTuple):
@@ -24,124 +24,123 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "run": Entry(
-        "scenarios.cli.run", "run", "Pull the plug on the store, seed after seed, and judge what is left."
+        "reports.cli.run", "run", "Pull the plug on the store, seed after seed, and judge what is left."
     ),
     "list": Entry(
-        "scenarios.cli.listing",
+        "reports.cli.listing",
         "list_",
         "List scenarios, invariants, faults, disks, policies, mutants and versions.",
     ),
     "replay": Entry(
-        "scenarios.cli.replays",
+        "reports.cli.replays",
         "replay_",
         "Run a stored failure again, decision by decision, as far as the code still makes them.",
     ),
     "shrink": Entry(
-        "scenarios.cli.replays",
+        "reports.cli.replays",
         "shrink",
         "Make a stored failure small: fewer messages, switches, faults.",
     ),
     "explore": Entry(
-        "scenarios.cli.explore",
+        "reports.cli.explore",
         "explore",
         "Pull the plug at every operation of one run, and judge every state that may be left.",
     ),
     "search": Entry(
-        "scenarios.cli.search",
+        "reports.cli.search",
         "search",
         "Run one seed under every schedule with few delays or preemptions, and count them.",
     ),
     "fuzz": Entry(
-        "scenarios.cli.fuzz",
+        "reports.cli.fuzz",
         "fuzz",
         "Break files, frames and whole store directories, and see that nothing worse than an error comes of it.",
     ),
     "mutants": Entry(
-        "scenarios.cli.mutants",
+        "reports.cli.mutants",
         "mutants",
         "Put bugs into the store, one at a time, and see whether the harness finds them.",
     ),
     "probe": Entry(
-        "scenarios.cli.probe",
+        "reports.cli.probe",
         "probe",
         "Record a Python program, pull the plug at each of its file operations, and check what may be left.",
     ),
     "determinism": Entry(
-        "scenarios.cli.determinism",
+        "reports.cli.determinism",
         "determinism",
         "Run seeds here, and again in another order in processes with other hashes; every digest must be the same.",
     ),
     "compare": Entry(
-        "scenarios.cli.compare",
+        "reports.cli.compare",
         "compare",
         "Have the real RocketMQ store open what stores of ours left, and ours what the real one left.",
     ),
-    "bench": Entry("scenarios.cli.bench", "bench", "Measure what the harness and the store do in a second."),
-    "soak": Entry(
-        "scenarios.cli.soak",
-        "soak",
-        "Serve honest clients among hostile ones, and say whether these cost the others anything, or leave anything.",
+    "bench": Entry(
+        "reports.bench.command", "bench", "Measure what the harness and the store do in a second."
     ),
     "sweep": Entry(
-        "reports.sweep.command",
+        "reports.pipeline.sweep.command",
         "sweep",
         "Run many seeds, one row each, and go on where an earlier call was interrupted.",
     ),
     "analyze": Entry(
-        "reports.analysis.command",
+        "reports.pipeline.analysis.command",
         "analyze",
         "Say what sweeps came to: pass rates, times to detection of mutants, coverage, latencies of puts.",
     ),
     "audit": Entry(
-        "reports.audit.command",
+        "reports.pipeline.audit.command",
         "audit",
         "Hold the log, the queues and the index of a store of any size against each other, and say what does not fit.",
     ),
     "plot": {
         "latency": Entry(
-            "reports.latency.command",
+            "reports.studies.latency.command",
             "latency",
             "Draw how long puts take: sync flush, async flush, transient pool; on several disks;"
             " from 1 to 64 producers.",
         ),
         "topics": Entry(
-            "reports.topics.command",
+            "reports.studies.topics.command",
             "topics",
             "Draw what many topics cost: one log for all of them, as RocketMQ has it, or one for each,"
             " as Kafka has it.",
         ),
         "recovery": Entry(
-            "reports.recovery_time.command",
+            "reports.studies.recovery.command",
             "recovery",
             "Draw how long recovery takes on this machine: by the log's size, and by what the checkpoint"
             " does not vouch for.",
         ),
     },
     "inspect": Entry(
-        "store.commands",
+        "reports.cli.directories",
         "inspect",
         "Open a store directory as the store would, recovery included but only in memory, and show what is in it.",
     ),
     "verify": Entry(
-        "store.commands",
+        "reports.cli.directories",
         "verify",
         "Check every record, queue entry and the checkpoint of a store directory as it stands, without recovery.",
     ),
     "dump": Entry(
-        "store.commands", "dump", "Print messages as JSON lines, straight from the log, in its order."
+        "reports.cli.directories",
+        "dump",
+        "Print messages as JSON lines, straight from the log, in its order.",
     ),
     "rebuild": Entry(
-        "store.commands",
+        "reports.cli.directories",
         "rebuild",
         "Copy a store's log to a new directory and make its consume queues, index and checkpoint anew.",
     ),
     "config": Entry(
-        "store.commands",
+        "reports.cli.directories",
         "show_config",
         "Show every setting of a store: its value, the default, and what it means.",
     ),
     "serve": Entry(
-        "store.broker.commands",
+        "reports.cli.serve",
         "serve",
         "Answer RocketMQ's clients from a store directory, until SIGTERM or SIGINT.",
     ),

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterator
 from dataclasses import fields
 
-from .changes import (
+from .crashes.profiles import CrashProfile
+from .disk.changes import (
     Create,
     Empty,
     Extend,
@@ -17,7 +18,6 @@ from .changes import (
 from .kinds import KINDS
 from .network_plan import NetworkPlan
 from .plan import FaultPlan
-from .profiles import CrashProfile
 
 _CHANGES = (Create, Extend, Empty, Truncate, Unlink, Rename, Link, MakeDirectory, RemoveDirectory)
 _WRITES = ("store", "pwrite", "write")

@@ -3,7 +3,7 @@
 Beside these, `crash <profile>` counts how lives ended and `crash <moment> <operation>` what the plug hit.
 """
 
-from .changes import PARTIAL_EXTEND
+from .disk.changes import PARTIAL_EXTEND
 from .kind import FaultKind
 from .network_kinds import NETWORK_KINDS
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from .config import BrokerRole, StoreConfig
-from .dispatch import ArrivingListener
 from .formats.delay_level import record_tags_code
 from .formats.properties import decode_properties
 from .formats.scan import ScannedRecord
-from .light_queues import light_records
+from .queues.dispatch import ArrivingListener
+from .queues.light_queues import light_records
 
 
 class MessageArrival(NamedTuple):

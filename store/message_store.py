@@ -9,7 +9,6 @@ store.shutdown()
 """
 
 from .config import BrokerRole, StoreConfig
-from .dispatch import Dispatcher
 from .errors import StoreLockedError, StoreNotReadableError
 from .filters.message_filter import MessageFilter
 from .filters.tag_filter import TagFilter
@@ -17,14 +16,15 @@ from .formats.message import MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecor
 from .get_result import GetMessageResult
 from .index.index_recovery import IndexRecovery
 from .index.query import QueryMessageResult, query_message
+from .log.recovery import Recovery, RecoveryReport
+from .log.segment_times import SegmentTimes
 from .marks import hit
 from .message import Message, MessageBatch
-from .offset_by_time import offset_by_time
-from .pull import Puller
 from .put_result import PutMessageResult, PutMessageStatus
-from .recovery import Recovery, RecoveryReport
+from .queues.dispatch import Dispatcher
+from .queues.offset_by_time import offset_by_time
+from .queues.pull import Puller
 from .runtime_info import disk_info, schedule_info, stats_info, trouble_info
-from .segment_times import SegmentTimes
 from .stats import FAST_PUT_NS
 from .store_parts import StoreParts
 from .world import FileLock, World

@@ -7,14 +7,14 @@ from typing import Protocol
 
 from .arrival import ArrivalNotifier
 from .config import StoreConfig
-from .dispatch import Dispatcher
 from .filters.message_filter import MessageFilter
 from .formats.message import MessageRecord
 from .get_result import GetMessageResult
 from .index.query import QueryMessageResult
+from .log.recovery import RecoveryReport
 from .message import Message, MessageBatch
 from .put_result import PutMessageResult
-from .recovery import RecoveryReport
+from .queues.dispatch import Dispatcher
 from .running_flags import RunningFlags
 from .stats import StoreStats
 

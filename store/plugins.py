@@ -16,15 +16,15 @@ from importlib import import_module
 
 from .arrival import ArrivalNotifier
 from .config import ConfigError, StoreConfig
-from .dispatch import Dispatcher
 from .filters.message_filter import MessageFilter
 from .formats.message import MessageRecord
 from .get_result import GetMessageResult
 from .index.query import QueryMessageResult
+from .log.recovery import RecoveryReport
 from .message import Message, MessageBatch
 from .message_store_protocol import MessageStoreProtocol
 from .put_result import PutMessageResult
-from .recovery import RecoveryReport
+from .queues.dispatch import Dispatcher
 from .running_flags import RunningFlags
 from .stats import StoreStats
 from .world import World

@@ -8,30 +8,30 @@ Nothing runs here; `MessageStore` starts and stops it all.
 from collections.abc import Callable
 
 from .arrival import ArrivalNotifier
-from .checkpoint import StoreCheckpoint
-from .commit import CommitRealTimeService
-from .commit_log import CommitLog
 from .config import BrokerRole, FlushDiskType, StoreConfig
-from .consume_queue_table import ConsumeQueueTable
-from .dispatch import DispatchService
-from .dispatch_extended import ExtendedQueueDispatcher
-from .dispatch_light import LightQueueDispatcher
-from .flush import FlushCommitLogService, FlushRealTimeService, GroupCommitService
-from .flush_queues import FlushConsumeQueueService
+from .delivery.schedule import ScheduleMessageService
 from .formats.delay_level import parse_delay_levels
 from .index.index_service import IndexService
+from .log.allocate import AllocateMappedFileService
+from .log.buffered_queue import BufferedSegmentQueue
+from .log.checkpoint import StoreCheckpoint
+from .log.commit import CommitRealTimeService
+from .log.commit_log import CommitLog
+from .log.directories import SegmentDirectories
+from .log.flush import FlushCommitLogService, FlushRealTimeService, GroupCommitService
+from .log.segment_queue import SegmentQueue
+from .log.transient_pool import TransientStorePool
+from .log.warm_up import WarmUp
 from .message import Message
 from .put_result import PutMessageResult
+from .queues.consume_queue_table import ConsumeQueueTable
+from .queues.dispatch import DispatchService
+from .queues.dispatch_extended import ExtendedQueueDispatcher
+from .queues.dispatch_light import LightQueueDispatcher
+from .queues.flush_queues import FlushConsumeQueueService
 from .replication.group_transfer import GroupTransfer
 from .retention.service import RetentionService
 from .running_flags import RunningFlags
-from .schedule import ScheduleMessageService
-from .segments.allocate import AllocateMappedFileService
-from .segments.buffered_queue import BufferedSegmentQueue
-from .segments.directories import SegmentDirectories
-from .segments.segment_queue import SegmentQueue
-from .segments.transient_pool import TransientStorePool
-from .segments.warm_up import WarmUp
 from .service import Service
 from .stats import StoreStats
 from .world import World

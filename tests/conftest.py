@@ -16,8 +16,9 @@ import trustme
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tornlog.scenarios.compare.maven import JavaMissing, JavaProgram
+from tornlog.scenarios.conformance.maven import JavaMissing, JavaProgram
 
+pytest_plugins = ("tests.fixtures",)
 _ROOT = Path(__file__).resolve().parents[1]
 _NOT_BESIDE_TORNLOG = ("tornlog", "__editable__")
 
@@ -34,9 +35,11 @@ def pyproject() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def packages(pyproject: dict[str, Any]) -> list[str]:
-    listed: list[str] = pyproject["tool"]["setuptools"]["packages"]
-    return listed
+def packages(source: Path) -> list[str]:
+    """Every package by its dotted name, the root first: each folder of modules below the five."""
+    folders = ("sim", "store", "faults", "scenarios", "reports")
+    found = {path.parent for folder in folders for path in (source / folder).rglob("*.py")}
+    return ["tornlog", *sorted("tornlog." + ".".join(path.relative_to(source).parts) for path in found)]
 
 
 def is_installed(requirement: str) -> bool:

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from tornlog.__main__ import application
 from tornlog.command_line import COMMANDS, Entry, load
-from tornlog.scenarios.catalogue import SCENARIOS
-from tornlog.scenarios.cli.options import unknown
-from tornlog.scenarios.realities import REALITIES
+from tornlog.reports.cli.options import unknown
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.realities import REALITIES
 
 CPU_SECONDS_MAX = 0.3
 ENTRIES = {

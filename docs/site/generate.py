@@ -16,11 +16,11 @@ from typer.main import get_command
 
 from tornlog.__main__ import application
 from tornlog.faults.kinds import GROUPS, KINDS
-from tornlog.scenarios.catalogue import SCENARIOS
-from tornlog.scenarios.invariants import INVARIANTS
-from tornlog.scenarios.judging.promised import PROMISED
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.realities import REALITIES
 from tornlog.scenarios.mutants import MUTANTS
-from tornlog.scenarios.realities import REALITIES
+from tornlog.scenarios.oracle.invariants import INVARIANTS
+from tornlog.scenarios.oracle.promised import PROMISED
 
 ROOT = Path(__file__).parents[2]
 MODULES = {

@@ -1,8 +1,8 @@
 """The timing of a simulated disk's syncs by a model of its storage, which sees which blocks a sync writes."""
 
-from ..page_cache import Inode
-from ..plug import Plug
-from ..timing import SyncTiming
+from ..disk.page_cache import Inode
+from ..disk.plug import Plug
+from ..disk.timing import SyncTiming
 from .storage import BLOCK_BYTES, Run, Storage
 
 

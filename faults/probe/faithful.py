@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ..image import Image
+from ..disk.image import Image
 
 
 def differences(recorded: Image, found: Image) -> Iterator[str]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..changes import Change, Create, Extend, Rename, Truncate
-from ..moments import DirtyPage, Survivor
-from ..states.crash_state import Taken
+from ..crashes.crash_state import Taken
+from ..crashes.moments import DirtyPage, Survivor
+from ..disk.changes import Change, Create, Extend, Rename, Truncate
 from .record import FILES
 
 

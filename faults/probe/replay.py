@@ -11,11 +11,11 @@ from typing import NamedTuple
 from ...sim.choices import Choices
 from ...sim.kernel import Kernel
 from ...sim.policies.replay import Replay
-from ..descriptor import SimDescriptor
-from ..disk import Disk
-from ..image import Image
-from ..profiles import PROFILES
-from ..timing import SyncTiming
+from ..crashes.profiles import PROFILES
+from ..disk.descriptor import SimDescriptor
+from ..disk.disk import Disk
+from ..disk.image import Image
+from ..disk.timing import SyncTiming
 from . import record as steps
 from .record import Record, RecordError, Step
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from math import log1p
 from typing import NamedTuple
 
-from ...scenarios.coverage import FAULTS, MARKS
-from ...scenarios.present import ends_of, faults_of
+from ...scenarios.campaigns.coverage import FAULTS, MARKS, ends_of, faults_of
 
 
 class Bar(NamedTuple):

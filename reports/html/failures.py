@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ...scenarios.blame import BrokenPromise
-from ...scenarios.cli.results import Left
-from ...scenarios.invariants import INVARIANTS
-from ...scenarios.judging.evidence import Violation
-from ...scenarios.present import STORY_TOLD, VIOLATIONS_TOLD
-from ...scenarios.present_version import cause_text, likeliest_names
+from ...scenarios.campaigns.blame import BrokenPromise, cause_text, likeliest_names
+from ...scenarios.campaigns.failures.print_failure import STORY_TOLD, VIOLATIONS_TOLD
+from ...scenarios.oracle.evidence import Violation
+from ...scenarios.oracle.invariants import INVARIANTS
 from .render import counted
+from .results import Left
 
 _PLACES_TOLD = 3
 

@@ -3,14 +3,13 @@
 from statistics import median
 from typing import Any, NamedTuple
 
-from ...scenarios.cli.results import HuntResults
-from ...scenarios.hunt import Hunted
+from ...scenarios.campaigns.hunt import SIZE_TOLD, Hunted
+from ...scenarios.campaigns.runner import Reach, reach_words
 from ...scenarios.mutants.known import mutant_named
-from ...scenarios.present import SIZE_TOLD, reach_words
-from ...scenarios.runner import Reach
 from .failures import Told, told
 from .figures import detection_picture
 from .render import Facts, Verdict, counted, figure, render
+from .results import HuntResults
 
 _NAMES_TOLD = 4
 _POINTS_MIN = 3

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...scenarios.invariants import INVARIANTS
-from ...scenarios.judging.promised import PROMISED, Promise
-from ...scenarios.realities import REALITIES
+from ...scenarios.claims.realities import REALITIES
+from ...scenarios.oracle.invariants import INVARIANTS
+from ...scenarios.oracle.promised import PROMISED, Promise
 
 _STATES = {Promise.KEPT: "held", Promise.INTACT: "intact", Promise.NONE: "none"}
 

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from ... import __version__
-from ...scenarios.present import printable
+from ...scenarios.campaigns.failures.print_failure import printable
 
 MARKS = {"held": "✓", "broken": "✗", "unsure": "!"}
 """Each tone's sign, for those who see no colours."""

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...scenarios.catalogue import SCENARIOS
-from ...scenarios.cli.results import RunResults
-from ...scenarios.present import faults_of, reach_words, verdict_of
-from ...scenarios.runner import Tally
+from ...scenarios.campaigns.coverage import faults_of
+from ...scenarios.campaigns.runner import Tally, reach_words, verdict_of
+from ...scenarios.claims.catalogue import SCENARIOS
 from .coverage import coverage_groups
 from .failures import kinds_of
 from .promises import promises_table
 from .render import Facts, Verdict, counted, figure, render
+from .results import RunResults
 
 _KINDS_OPENED = 3
 _NAMES_TOLD = 4

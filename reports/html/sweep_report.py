@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ...scenarios.catalogue import SCENARIOS
-from ...scenarios.present import faults_of
+from ...scenarios.campaigns.coverage import faults_of
+from ...scenarios.claims.catalogue import SCENARIOS
 from ..durations import duration
 from ..percentiles import PER_MILLE
 from ..shares import rate

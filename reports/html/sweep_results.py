@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...scenarios.cli.results import Left
+from .results import Left
 
 Row = dict[str, Any]
 

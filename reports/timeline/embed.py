@@ -24,7 +24,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from ...scenarios.chronicle.record import READY, RUNNING, WAITING, Broken, Chronicle, Cut, Operation, Put
+from .recording.record import READY, RUNNING, WAITING, Broken, Chronicle, Cut, Operation, Put
 from .story import PLAIN, Line, Storyteller, last_changes
 from .words import cut_words, path_words, task_words
 

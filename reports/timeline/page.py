@@ -4,9 +4,9 @@ from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from ...scenarios.chronicle.record import Chronicle
 from .. import html
 from .embed import embedded_json
+from .recording.record import Chronicle
 from .words import path_words
 
 SCRIPTS = (

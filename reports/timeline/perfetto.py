@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ...scenarios.chronicle.record import WAITING, Chronicle
+from .recording.record import WAITING, Chronicle
 from .words import cut_words, path_words, task_words
 
 Event = dict[str, Any]

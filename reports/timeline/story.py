@@ -6,17 +6,7 @@ It is put together from the record of the run alone, by the bytes that belong to
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ...scenarios.chronicle.record import (
-    ABSENT,
-    CUT_OFF,
-    DISPATCHED,
-    LOST,
-    MIXED,
-    Chronicle,
-    Cut,
-    Operation,
-    Put,
-)
+from .recording.record import ABSENT, CUT_OFF, DISPATCHED, LOST, MIXED, Chronicle, Cut, Operation, Put
 from .words import cut_words, path_words, task_words
 
 GOOD, BAD, PLAIN = "good", "bad", "plain"

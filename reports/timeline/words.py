@@ -2,8 +2,8 @@
 
 import re
 
-from ...scenarios.chronicle.record import Cut
-from ...scenarios.machine import ROOT
+from ...scenarios.claims.machine import ROOT
+from .recording.record import Cut
 
 _ZEROS = re.compile(r"(?<![0-9])0{3,}(?=[0-9])")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")

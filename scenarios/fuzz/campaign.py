@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
-from ..interruption import is_stop_wanted
+from ..campaigns.interruption import is_stop_wanted
 from .bounds import address_space_limited
 from .corpus import read_inputs, write_inputs
 from .engine import Fuzzer, Tally

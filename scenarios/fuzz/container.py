@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 
-from ...faults.image import FileImage, Image
+from ...faults.disk.image import FileImage, Image
 from .shape import Part
 
 MAGIC = b"TLD1"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import __version__
-from ..artefact import artefact_of
+from ...faults.simulation.artefact import artefact_of
 from .judging import Breach
 
 FORMAT = "tornlog-fuzz-finding/1"

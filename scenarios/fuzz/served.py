@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from ...store.formats.message import MessageRecord
+from ...store.log.recovery import RecoveryReport
 from ...store.message_store import MessageStore
-from ...store.recovery import RecoveryReport
-from ..judging.reader import is_blank, whole_at
+from ..oracle.reader import is_blank, whole_at
 from .directory_changes import base_of
 from .material import BORN_MS, KEYS
 from .stores import LOG_FILE_BYTES

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...faults.disk import Disk
-from ...faults.image import Image
+from ...faults.disk.disk import Disk
+from ...faults.disk.image import Image
 from ...sim.choices import Choices
 from ...sim.errors import LivenessError, TaskFailedError
 from ...sim.kernel import Kernel
 from ...sim.policies.round_robin import RoundRobin
 from ...store.world import World
-from ..machine import world_of
+from ..claims.machine import world_of
 from .target import Broken
 
 T = TypeVar("T")

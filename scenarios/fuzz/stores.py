@@ -3,11 +3,11 @@
 from functools import cache
 
 from ...store.config import StoreConfig
-from ...store.consumer_offsets import ConsumerOffsetManager
 from ...store.message import Message
 from ...store.message_store import MessageStore
+from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import World
-from ..machine import CONFIG, ROOT
+from ..claims.machine import CONFIG, ROOT
 from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, StoreDirectory, directory_of_image
 from .draw import Draw
 from .material import KEYS, TAGS, TOPICS, body_of

@@ -6,7 +6,7 @@ A power cut can take its name and leave the log's pages; the next start believes
 from dataclasses import replace
 
 from ...store.message_store import MessageStore
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

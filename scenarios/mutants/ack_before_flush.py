@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from ...store.flush import GroupCommitRequest, GroupCommitService
-from ..plan import Ranges
+from ...store.log.flush import GroupCommitRequest, GroupCommitService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

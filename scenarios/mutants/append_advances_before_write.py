@@ -5,8 +5,8 @@ A flush between the two syncs what is not there yet and counts it as durable.
 
 from dataclasses import replace
 
-from ...store.segments.segment import Segment
-from ..plan import Ranges
+from ...store.log.segment import Segment
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -6,8 +6,8 @@ hang. A length beyond the file is memory that is not to be had.
 
 from collections.abc import Iterator
 
-from ...store import recovery
 from ...store.formats.scan import ScannedRecord, scan_records
+from ...store.log import recovery
 from .mutant import Mutant, Patch
 
 _TURNS_MAX = 1000

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...store import commit_log
 from ...store.formats.batch import BatchUnit, decode_batch, encode_batch
 from ...store.formats.batch_records import encode_batch_records
 from ...store.formats.host import Host
-from ..plan import Ranges
+from ...store.log import commit_log
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -7,11 +7,11 @@ full file passes for the end of the log.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...store import recovery
 from ...store.errors import CorruptFileError
 from ...store.formats.message import PHYSICAL_OFFSET_AT
 from ...store.formats.scan import ScannedRecord, scan_records
-from ..plan import Ranges
+from ...store.log import recovery
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from ...store.flush_queues import FlushConsumeQueueService
-from ..plan import Ranges
+from ...store.queues.flush_queues import FlushConsumeQueueService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -5,10 +5,10 @@ A start without the marker takes the queues as they are, so the backlog is in no
 
 from dataclasses import replace
 
-from ...store.dispatch import DispatchService
+from ...store.log.recovery import Recovery
 from ...store.message_store import MessageStore
-from ...store.recovery import Recovery
-from ..plan import Ranges
+from ...store.queues.dispatch import DispatchService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 from .reput_starts_at_log_end import keep_entries
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant
 
 

@@ -7,7 +7,7 @@ file over it.
 from dataclasses import replace
 
 from ...store.side_file import SideFile
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

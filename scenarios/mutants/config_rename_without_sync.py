@@ -6,7 +6,7 @@ After a power cut the name can lead to an empty file, or to half of one.
 from dataclasses import replace
 
 from ...store.side_file import SideFile
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

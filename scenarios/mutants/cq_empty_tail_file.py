@@ -6,11 +6,11 @@ not looked at.
 
 from dataclasses import replace
 
-from ...store import recovery
-from ...store.consume_queue import ConsumeQueue
 from ...store.formats.consume_queue import ENTRY_BYTES
-from ...store.queue_replay import SkippedRanges, keep_trusted_entries
-from ..plan import Ranges
+from ...store.log import recovery
+from ...store.queues.consume_queue import ConsumeQueue
+from ...store.queues.queue_replay import SkippedRanges, keep_trusted_entries
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -4,10 +4,10 @@ Its mark of the highest indexed log offset restarts from nothing, and the exact 
 offset is filled, is not there.
 """
 
-from ...store.consume_queue import ConsumeQueue
 from ...store.formats.consume_queue import encode_entry
+from ...store.log.recovery import RecoveryReport
 from ...store.message_store import MessageStore
-from ...store.recovery import RecoveryReport
+from ...store.queues.consume_queue import ConsumeQueue
 from .mutant import Mutant, Patch
 
 recover = MessageStore.recover

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...store.formats.scan import ScannedRecord, scan_records
-from ...store.recovery import Recovery
-from ...store.segments.segment import Segment
-from ..plan import Ranges
+from ...store.log.recovery import Recovery
+from ...store.log.segment import Segment
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -3,10 +3,10 @@
 Entries that are there stay; where queues are made anew, all behind the damage is hidden.
 """
 
-from ...store.recovery import Recovery
-from ...store.segments.segment import Segment
-from ..catalogue import damage_hides_nothing_behind_it
-from ..plan import Ranges
+from ...store.log.recovery import Recovery
+from ...store.log.segment import Segment
+from ..claims.catalogue import damage_hides_nothing_behind_it
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -5,9 +5,9 @@ Found in this store: a time below zero, or a file shorter than three times.
 
 from dataclasses import replace
 
-from ...store.checkpoint import StoreCheckpoint, read_checkpoint
 from ...store.formats.checkpoint import CHECKPOINT_FILE_BYTES
-from ..plan import Ranges
+from ...store.log.checkpoint import StoreCheckpoint, read_checkpoint
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

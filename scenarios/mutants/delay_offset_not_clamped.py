@@ -6,8 +6,8 @@ those are passed over.
 
 from dataclasses import replace
 
-from ...store.schedule import ScheduleMessageService
-from ..plan import Ranges
+from ...store.delivery.schedule import ScheduleMessageService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

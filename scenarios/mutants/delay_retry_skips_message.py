@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from ...store.delivery.schedule import ScheduleMessageService
 from ...store.formats.consume_queue import QueueEntry
 from ...store.put_result import PutMessageStatus
-from ...store.schedule import ScheduleMessageService
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 deliver_entry = ScheduleMessageService._deliver_entry

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from ...store import schedule
+from ...store.delivery import schedule
+from ...store.delivery.redirect import delivered
 from ...store.formats.message import MessageRecord
 from ...store.message import Message
-from ...store.redirect import delivered
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -5,10 +5,10 @@ One that is refused keeps it, and from then on the queue's slots and the offsets
 
 from dataclasses import replace
 
-from ...store.commit_log import CommitLog
+from ...store.log.commit_log import CommitLog
 from ...store.message import Message, MessageBatch
 from ...store.put_result import PutMessageResult
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 put = CommitLog.put

@@ -6,7 +6,7 @@ A put that is answered between the two has its bytes in the buffer only; the exi
 from dataclasses import replace
 
 from ...store.message_store import MessageStore
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 shutdown = MessageStore.shutdown

@@ -3,8 +3,8 @@
 Group commit compares positions only, so a failed sync looks to it like a good one.
 """
 
-from ...store.segments.segment import Segment
-from ..plan import Ranges
+from ...store.log.segment import Segment
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 flush = Segment.flush

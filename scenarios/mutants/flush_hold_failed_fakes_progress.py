@@ -7,9 +7,9 @@ that waits for the next pass.
 
 from dataclasses import replace
 
+from ...store.log.segment import Segment
 from ...store.retention.clean_commit_log import CleanCommitLog
-from ...store.segments.segment import Segment
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 remove_first = CleanCommitLog._remove_first

@@ -5,8 +5,8 @@ The bytes at the end of that were never synced, and lie in front of acknowledged
 
 from dataclasses import replace
 
-from ...store.segments.segment_queue import SegmentQueue
-from ..plan import Ranges
+from ...store.log.segment_queue import SegmentQueue
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -5,8 +5,8 @@ Once retention has removed that of offset 0, no segment holds the position, and 
 
 from dataclasses import replace
 
-from ...store.recovery import Recovery
-from ..plan import Ranges
+from ...store.log.recovery import Recovery
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 set_log_positions = Recovery._set_log_positions

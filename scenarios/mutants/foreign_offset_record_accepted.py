@@ -6,10 +6,10 @@ Behind the end of the log a disk may show what its sectors held for an older seg
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...store import recovery
 from ...store.errors import CorruptFileError
 from ...store.formats.scan import ScannedRecord, scan_records
-from ..plan import Ranges
+from ...store.log import recovery
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -3,8 +3,8 @@
 The kernel has reported the error once and marked the pages clean, so the second sync writes nothing.
 """
 
-from ...store.flush import FlushCommitLogService
-from ..plan import Ranges
+from ...store.log.flush import FlushCommitLogService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 _TRIES = 1_000

@@ -5,9 +5,9 @@ Found in this store, under ASYNC_FLUSH with the pool on a sparse disk: a block i
 
 from dataclasses import replace
 
-from ...store.commit import CommitRealTimeService
+from ...store.log.commit import CommitRealTimeService
 from ...store.running_flags import Refusal
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

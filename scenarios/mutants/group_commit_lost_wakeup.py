@@ -5,8 +5,8 @@ A request that comes between the two is noticed with the next put, or never. Roc
 
 from dataclasses import replace
 
-from ...store.flush import GroupCommitService
-from ..plan import Ranges
+from ...store.log.flush import GroupCommitService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

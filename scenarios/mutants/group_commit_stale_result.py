@@ -5,8 +5,8 @@ A record at the front of a new segment needs both rounds, one per segment, and i
 
 from dataclasses import replace
 
-from ...store.flush import GroupCommitRequest, GroupCommitService
-from ..plan import Ranges
+from ...store.log.flush import GroupCommitRequest, GroupCommitService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

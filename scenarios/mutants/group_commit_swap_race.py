@@ -5,8 +5,8 @@ A producer that is overtaken by the swap waits until the walk is over and adds t
 
 from dataclasses import replace
 
-from ...store.flush import GroupCommitRequest, GroupCommitService
-from ..plan import Ranges
+from ...store.log.flush import GroupCommitRequest, GroupCommitService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 commit = GroupCommitService.commit

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from ...store.formats.replication import encode_frame_header
 from ...store.replication.ha_connection import HAConnection
-from ..cluster.ranges import CLUSTER
-from ..plan import Ranges
+from ..claims.cluster_ranges import CLUSTER
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 _take_first_report = HAConnection._take_first_report

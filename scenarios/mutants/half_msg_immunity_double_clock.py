@@ -7,10 +7,10 @@ held up between the two readings, as any thread can be by a collection or anothe
 
 from dataclasses import replace
 
-from ...store.transactions.check import TransactionalMessageCheckService
-from ...store.transactions.half_message import HalfMessage
-from ...store.transactions.op_queue import OpQueue
-from ..plan import Ranges
+from ...store.delivery.half_message import HalfMessage
+from ...store.delivery.op_queue import OpQueue
+from ...store.delivery.transaction_check import TransactionalMessageCheckService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 deal_with = TransactionalMessageCheckService._deal_with

@@ -3,13 +3,13 @@
 It passes over all that lies in the rest of the same log segment, which is the first one for a blank entry.
 """
 
-from ...store.consume_queue import ConsumeQueue
 from ...store.filters.message_filter import MessageFilter
 from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry
 from ...store.get_result import GetMessageResult
-from ...store.pull import Puller
-from ..catalogue import a_gap_in_the_numbers_hides_no_message
-from ..plan import Ranges
+from ...store.queues.consume_queue import ConsumeQueue
+from ...store.queues.pull import Puller
+from ..claims.catalogue import a_gap_in_the_numbers_hides_no_message
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 scan = Puller._scan

@@ -6,9 +6,9 @@ The log is scanned from where queues need it, whatever the index has lost in fro
 from dataclasses import replace
 
 from ...store.errors import CorruptFileError
-from ...store.queue_replay import EarlierEntriesMissing
-from ...store.recovery import Recovery
-from ..plan import Ranges
+from ...store.log.recovery import Recovery
+from ...store.queues.queue_replay import EarlierEntriesMissing
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ...store.formats import index_key
 from ...store.formats.index_key import keys_of
 from ...store.index import index_recovery
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

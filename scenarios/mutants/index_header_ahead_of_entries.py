@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...store.errors import CorruptFileError
 from ...store.index.index_file import IndexFile
 from ...store.index.index_recovery import IndexRecovery, Place
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 _ALL_KEYS = 1 << 31

@@ -5,8 +5,8 @@ That says that queues are durable as far as they are dispatched, which only a th
 
 from dataclasses import replace
 
-from ...store.flush_queues import FlushConsumeQueueService
-from ..plan import Ranges
+from ...store.queues.flush_queues import FlushConsumeQueueService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 flush_full_index_files = FlushConsumeQueueService._flush_full_index_files

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from ...store import commit_log
-from ...store.commit_log import _encode_one
 from ...store.formats.host import Host
+from ...store.log import commit_log
+from ...store.log.commit_log import _encode_one
 from ...store.message import Message
 from .mutant import Mutant, Patch
 

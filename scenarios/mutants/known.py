@@ -1,18 +1,27 @@
-"""Every mutant that can be named: the catalogue's, real versions and what they have beside, the systematic ones."""
+"""Every mutant that can be named: the catalogue's, real versions and what they have beside, and those of other modules.
 
+A module that can be imported brings mutants of its own: it has `MUTANTS`, a mapping of ids to mutants, and may have
+`SURVIVORS`, which says of some of them why they live. Their names are `MODULE:ID`, in every process that runs them.
+"""
+
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 
 from . import MUTANTS
 from .mutant import Mutant
-from .systematic import find_systematic, systematic_mutants
 from .versions import find_in_versions
-
-SETS = ("catalogue", "systematic", "all")
 
 
 def find_mutant(name: str) -> Mutant | None:
-    """Return the mutant of a name, None if there is none. A systematic one need not be among those that are hunted."""
-    return MUTANTS.get(name) or find_in_versions(name) or find_systematic(name)
+    """Return the mutant of a name, None if there is none."""
+    module, colon, id_ = name.partition(":")
+    if not colon:
+        return MUTANTS.get(name) or find_in_versions(name)
+    try:
+        return _mutants_of(module).get(id_)
+    except LookupError:
+        return None
 
 
 def mutant_named(name: str) -> Mutant:
@@ -28,11 +37,22 @@ def applied_mutant(name: str | None) -> AbstractContextManager[None]:
     return nullcontext() if name is None else mutant_named(name).applied()
 
 
-def mutants_in(which: str) -> dict[str, Mutant]:
-    """Return the mutants of one of SETS that are hunted, by id."""
-    found: dict[str, Mutant] = {}
-    if which in ("catalogue", "all"):
-        found |= MUTANTS
-    if which in ("systematic", "all"):
-        found |= systematic_mutants()
+def mutants_in(module: str | None) -> list[str]:
+    """Return the names of a module's mutants, or of the catalogue's. LookupError if there is no such module."""
+    return list(MUTANTS) if module is None else [f"{module}:{id_}" for id_ in _mutants_of(module)]
+
+
+def survivors_in(module: str | None) -> dict[str, str]:
+    """Return why mutants of a module live that nothing finds, by name; of the catalogue, none may."""
+    if module is None:
+        return {}
+    survivors: Mapping[str, str] = getattr(import_module(module), "SURVIVORS", {})
+    return {f"{module}:{id_}": why for id_, why in survivors.items()}
+
+
+def _mutants_of(module: str) -> Mapping[str, Mutant]:
+    try:
+        found: Mapping[str, Mutant] = import_module(module).MUTANTS
+    except (ImportError, AttributeError, ValueError) as error:
+        raise LookupError(f"no module {module} that has MUTANTS: {error}") from error
     return found

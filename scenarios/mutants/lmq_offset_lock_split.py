@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from ...store.commit_log import CommitLog, EncodedPut
-from ...store.light_queues import LightPut
+from ...store.log.commit_log import CommitLog, EncodedPut
 from ...store.put_result import AppendMessageResult, PutMessageStatus
-from ..plan import Ranges
+from ...store.queues.light_queues import LightPut
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 append = CommitLog.append

@@ -6,9 +6,9 @@ It and all behind it are left out, and the log seems to end in front of it.
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...store.segments.segment import Segment
-from ...store.segments.segment_queue import SegmentQueue
-from ..plan import Ranges
+from ...store.log.segment import Segment
+from ...store.log.segment_queue import SegmentQueue
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from ...store.segments.allocate import AllocateMappedFileService
-from ..plan import Ranges
+from ...store.log.allocate import AllocateMappedFileService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -5,8 +5,8 @@ Entries for what was cut stay, and later records take the place that they point 
 
 from dataclasses import replace
 
-from ...store.recovery import Recovery
-from ..plan import Ranges
+from ...store.log.recovery import Recovery
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 from .reput_starts_at_log_end import keep_entries
 

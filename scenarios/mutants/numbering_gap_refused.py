@@ -3,9 +3,9 @@
 A restart of 4.9.8 skips numbers without a byte of the log; who counts bytes takes all records behind it for damaged.
 """
 
-from ...store.queue_replay import QueueReplay, _Doubted
-from ..catalogue import a_gap_in_the_numbers_hides_no_message
-from ..plan import Ranges
+from ...store.queues.queue_replay import QueueReplay, _Doubted
+from ..claims.catalogue import a_gap_in_the_numbers_hides_no_message
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

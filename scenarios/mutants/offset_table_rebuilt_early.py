@@ -3,10 +3,10 @@
 A queue that lags behind the log gives offsets out again that records in the log have already.
 """
 
-from ...store.consume_queue import ConsumeQueue
 from ...store.formats.consume_queue import ENTRY_BYTES, is_valid
+from ...store.log.recovery import RecoveryReport
 from ...store.message_store import MessageStore
-from ...store.recovery import RecoveryReport
+from ...store.queues.consume_queue import ConsumeQueue
 from .mutant import Mutant, Patch
 
 recover = MessageStore.recover

@@ -6,9 +6,9 @@ that its half messages still need is forgotten.
 
 from dataclasses import replace
 
-from ...store.transactions.half_message import OP_TOPIC, QUEUE_ID
-from ...store.transactions.op_queue import OpQueue
-from ..plan import Ranges
+from ...store.delivery.half_message import OP_TOPIC, QUEUE_ID
+from ...store.delivery.op_queue import OpQueue
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 read = OpQueue.read

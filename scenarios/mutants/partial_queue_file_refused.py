@@ -6,8 +6,8 @@ Found in this store. An allocation that is cut short leaves such a file, empty o
 
 from dataclasses import replace
 
-from ...store.consume_queue import QueueSegments
-from ..plan import Ranges
+from ...store.queues.consume_queue import QueueSegments
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -6,7 +6,7 @@ A record whose last sectors were lost passes if its lengths are on the sectors t
 from dataclasses import replace
 
 from ...store.formats import scan
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

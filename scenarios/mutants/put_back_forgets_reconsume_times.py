@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from ...store.delivery import half_message
+from ...store.delivery.half_message import HalfMessage, again
 from ...store.message import Message
-from ...store.transactions import half_message
-from ...store.transactions.half_message import HalfMessage, again
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from ...store.consume_queue import ConsumeQueue
+from ...store.queues.consume_queue import ConsumeQueue
 from ...store.retention.clean_consume_queue import CleanConsumeQueue
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

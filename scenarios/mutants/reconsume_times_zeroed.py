@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from ...store import commit_log
-from ...store.commit_log import _encode_one
+from ...store.log import commit_log
+from ...store.log.commit_log import _encode_one
 from ...store.message import Message
 from .mutant import Mutant, Patch
 

@@ -1,7 +1,7 @@
 """record-flag-dropped: the user's flag of a message is not in its record."""
 
-from ...store import commit_log
-from ...store.commit_log import _encode_one
+from ...store.log import commit_log
+from ...store.log.commit_log import _encode_one
 from ...store.message import Message
 from .mutant import Mutant, Patch
 

@@ -1,8 +1,8 @@
 """#18 reput-dies-on-error: one class of errors ends the dispatcher for good, while puts go on being acknowledged."""
 
-from ...store.dispatch import DispatchService
 from ...store.errors import StoreError
-from ..plan import Ranges
+from ...store.queues.dispatch import DispatchService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

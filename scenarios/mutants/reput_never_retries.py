@@ -4,10 +4,10 @@ Nothing says so, and puts go on being acknowledged. Its sibling, reput-dies-on-e
 this one at any error but want of space, which the disk need not ever show again.
 """
 
-from ...store.disk_usage import is_disk_full
-from ...store.dispatch import DispatchService
 from ...store.errors import StoreError
-from ..plan import Ranges
+from ...store.queues.dispatch import DispatchService
+from ...store.retention.disk_usage import is_disk_full
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -5,8 +5,8 @@ Consumers are given messages whose producers have no answer yet, and which a pow
 
 from dataclasses import replace
 
-from ...store.dispatch import DispatchService
-from ..plan import Ranges
+from ...store.queues.dispatch import DispatchService
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

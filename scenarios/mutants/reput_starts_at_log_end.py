@@ -3,9 +3,9 @@
 But that begins at the log's end, so what lies between the queues' ends and the log's is in no queue for ever.
 """
 
-from ...store.consume_queue import ConsumeQueue
 from ...store.formats.consume_queue import ENTRY_BYTES, is_valid
-from ...store.recovery import Recovery
+from ...store.log.recovery import Recovery
+from ...store.queues.consume_queue import ConsumeQueue
 from .mutant import Mutant, Patch
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...store import recovery
 from ...store.errors import CorruptFileError
 from ...store.formats.message import RECORD_BYTES_MIN
 from ...store.formats.scan import ScannedRecord, scan_records
-from ..plan import Ranges
+from ...store.log import recovery
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -6,9 +6,9 @@ that were made ahead, before the lock tells it that somebody is at work here.
 
 from dataclasses import replace
 
+from ...store.log.recovery import RecoveryReport
 from ...store.message_store import MessageStore
-from ...store.recovery import RecoveryReport
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 lock_directory = MessageStore._lock_directory

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ...store.service import Service
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -6,10 +6,10 @@ for the blanks.
 
 from dataclasses import replace
 
-from ...store.consume_queue import ConsumeQueue
 from ...store.errors import MisplacedRecordError
-from ..cluster.ranges import CLUSTER
-from ..plan import Ranges
+from ...store.queues.consume_queue import ConsumeQueue
+from ..claims.cluster_ranges import CLUSTER
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

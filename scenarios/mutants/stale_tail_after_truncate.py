@@ -5,8 +5,8 @@ When a later record ends exactly where an old one begins, the next recovery walk
 
 from dataclasses import replace
 
-from ...store.recovery import Recovery
-from ..plan import Ranges
+from ...store.log.recovery import Recovery
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -7,9 +7,9 @@ beside a queue's files.
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...store.consume_queue_table import ConsumeQueueTable
 from ...store.errors import CorruptFileError
-from ..plan import Ranges
+from ...store.queues.consume_queue_table import ConsumeQueueTable
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 _LOAD = ConsumeQueueTable.load

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...store import dispatch, recovery
 from ...store.formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
 from ...store.formats.properties import find_property
-from ..plan import Ranges
+from ...store.log import recovery
+from ...store.queues import dispatch
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

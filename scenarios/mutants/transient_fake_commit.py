@@ -5,8 +5,8 @@ Readers find zeros where messages should be, and nothing is left after a restart
 
 from dataclasses import replace
 
-from ...store.segments.buffered_segment import BufferedSegment
-from ..plan import Ranges
+from ...store.log.buffered_segment import BufferedSegment
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -5,12 +5,12 @@ What is not committed yet is zeros to them, or a part of a record.
 
 from dataclasses import replace
 
-from ...store.segments.buffered_queue import BufferedSegmentQueue
-from ...store.segments.buffered_segment import BufferedSegment
-from ...store.segments.segment import Segment
-from ...store.segments.transient_pool import TransientStorePool
+from ...store.log.buffered_queue import BufferedSegmentQueue
+from ...store.log.buffered_segment import BufferedSegment
+from ...store.log.segment import Segment
+from ...store.log.transient_pool import TransientStorePool
 from ...store.world import MappedFile, Tasks
-from ..plan import Ranges
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 create = BufferedSegment.__init__

@@ -6,10 +6,10 @@ what keeps RocketMQ from removing it; here nobody reads while a log is cut, so n
 
 from dataclasses import replace
 
-from ...store.segments.allocate import AllocateMappedFileService
-from ...store.segments.segment import Segment, first_nonzero
-from ...store.segments.segment_queue import SegmentQueue
-from ..plan import Ranges
+from ...store.log.allocate import AllocateMappedFileService
+from ...store.log.segment import Segment, first_nonzero
+from ...store.log.segment_queue import SegmentQueue
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -3,9 +3,9 @@
 A flipped bit of it makes a blank of an entry that was right, and may hold back those that follow.
 """
 
-from ...store.queue_replay import QueueReplay, _Doubted
-from ..catalogue import a_gap_in_the_numbers_hides_no_message
-from ..plan import Ranges
+from ...store.queues.queue_replay import QueueReplay, _Doubted
+from ..claims.catalogue import a_gap_in_the_numbers_hides_no_message
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 place_of = QueueReplay._place_of

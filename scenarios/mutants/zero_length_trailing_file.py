@@ -5,9 +5,9 @@ A crash between the creation of a file and its extension leaves just that.
 
 from dataclasses import replace
 
-from ...store.segments.segment import first_nonzero
-from ...store.segments.segment_queue import SegmentQueue
-from ..plan import Ranges
+from ...store.log.segment import first_nonzero
+from ...store.log.segment_queue import SegmentQueue
+from ..claims.plan import Ranges
 from .mutant import Mutant, Patch
 
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 from ...faults.enabled import enabled_kinds
+from ...sim.alarm import CPU_SECONDS_MAX
 from ...sim.guard import guard
-from ..alarm import CPU_SECONDS_MAX
-from ..catalogue import SCENARIOS
-from ..failures.failure import Failure
-from ..failures.shrink import shrink_failure
+from ..campaigns.failures.failure import Failure
+from ..campaigns.failures.print_failure import failure_text
+from ..campaigns.failures.shrink import shrink_failure
+from ..campaigns.runner import Tally
+from ..campaigns.seeds import run_seed
+from ..claims.catalogue import SCENARIOS
+from ..claims.scenario import Scenario
 from ..mutants.known import find_mutant
-from ..present import failure_text
-from ..runner import Tally
-from ..scenario import Scenario
-from ..seeds import run_seed
 from .facts import Facts
 from .simulated import within_time
 from .wanted import Campaign, Wanted, WrongMark

@@ -44,13 +44,13 @@ class EachSeedItsOwn:
 
 @pytest.fixture
 def simulation() -> Any:
-    """A world that fails on purpose, as `tornlog.faults.lab.simulation` has it: the test is run for every seed."""
+    """A `tornlog.faults.simulation.simulation.Simulation`: the test is run for every seed."""
     return EachSeedItsOwn()
 
 
 @pytest.fixture
 def tornlog_tally() -> Any:
-    """What the seeds of the mark's scenario came to, a `tornlog.scenarios.runner.Tally`; for marked tests."""
+    """What the seeds of the mark's scenario came to, a `tornlog.scenarios.campaigns.runner.Tally`; for marked tests."""
     return None
 
 

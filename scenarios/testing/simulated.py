@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ...faults.lab.finding import Finding
-from ...faults.lab.shrink import shrink
-from ...faults.lab.simulation import Scenario, Simulation
-from ...faults.lab.trials import Outcome, first_failure, replay
+from ...faults.simulation.finding import Finding
+from ...faults.simulation.shrink import shrink
+from ...faults.simulation.simulation import Scenario, Simulation
+from ...faults.simulation.trials import Outcome, first_failure, replay
 from ...sim.errors import LeakError, ReplayDivergedError
 from .facts import Facts
 from .wanted import CRASH, Campaign, Wanted

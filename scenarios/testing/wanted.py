@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from ...faults.kinds import FAULTS
-from ..cli.amounts import seconds_in, seeds_in
-from ..plan import Ranges
+from ..campaigns.amounts import seconds_in, seeds_in
+from ..claims.plan import Ranges
 
 SEEDS = 100
 CRASH = "crash"
@@ -53,7 +53,7 @@ class Wanted:
             )
         unknown = [name for name in self.ranges if name not in Ranges.__dataclass_fields__]
         if unknown:
-            raise WrongMark(f"ranges: no field {', '.join(unknown)} in tornlog.scenarios.plan.Ranges")
+            raise WrongMark(f"ranges: no field {', '.join(unknown)} in tornlog.scenarios.claims.plan.Ranges")
         own = [name for name in ("disk", "policy", "ranges", "mutant") if getattr(self, name)]
         if self.scenario is None and own:
             raise WrongMark(f"{', '.join(own)}: only of a scenario, and none is named")

@@ -8,16 +8,16 @@ Nothing runs here; `Broker` starts and stops it all, and processors are given al
 from collections.abc import Callable, Mapping
 
 from ..config import BrokerRole, ConfigError, StoreConfig
-from ..consumer_offsets import LIGHT_GROUP_PREFIX, ConsumerOffsetManager
+from ..delivery.transaction_service import TransactionalMessageService
+from ..delivery.verdict import TransactionConfig
 from ..filters.calc_bit_map import use_bit_maps
 from ..filters.consumer_filter import ConsumerFilterManager
 from ..formats.message import decode_record
 from ..message_store import MessageStore
 from ..message_store_protocol import MessageStoreProtocol
 from ..plugins import PluginContext, build_message_store
+from ..queues.consumer_offsets import LIGHT_GROUP_PREFIX, ConsumerOffsetManager
 from ..replication.ha_service import HAService
-from ..transactions.service import TransactionalMessageService
-from ..transactions.verdict import TransactionConfig
 from ..world import World
 from .broker_config import MASTER_ID, BrokerConfig
 from .calls import ClientCalls

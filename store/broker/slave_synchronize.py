@@ -5,10 +5,10 @@ known as it is.
 Source: RocketMQ SlaveSynchronize, BrokerController.handleSlaveSynchronize.
 """
 
+from ..delivery.schedule import decoded_offsets
 from ..errors import StoreError
 from ..formats.remoting.command import RemotingCommand
 from ..formats.remoting.json_body import decode_json_body
-from ..schedule import decoded_offsets
 from ..service import Service
 from .parts import BrokerParts
 from .remoting_client import RemotingClient

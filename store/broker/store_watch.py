@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from ..disk_usage import used_ratio
 from ..message_store import MessageStore
+from ..retention.disk_usage import used_ratio
 from ..running_flags import Refusal
 from ..world import World
 

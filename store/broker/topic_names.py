@@ -5,9 +5,9 @@ Source: RocketMQ TopicValidator, MixAll, NamespaceUtil.
 
 import re
 
+from ..delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..formats.delay_level import SCHEDULE_TOPIC
 from ..formats.message import MAX_TOPIC_BYTES
-from ..transactions.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 
 AUTO_CREATE_TOPIC = "TBW102"
 """The topic after whose example others are made."""

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..formats.delay_level import SCHEDULE_TOPIC
 from ..formats.remoting.json_body import Members
-from ..transactions.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..world import World
 from .broker_config import BrokerConfig
 from .permissions import PERM_INHERIT, PERM_READ, PERM_READ_WRITE, PERM_WRITE

@@ -7,10 +7,10 @@ store.get_message("Orders", 0, 0, wanted=SqlMessageFilter.of_consumer(data))
 Source: RocketMQ CommitLogDispatcherCalcBitMap.
 """
 
-from ..dispatch_extended import ExtendedQueueDispatcher
 from ..formats.properties import decode_properties
 from ..formats.scan import ScannedRecord
 from ..message_store import MessageStore
+from ..queues.dispatch_extended import ExtendedQueueDispatcher
 from .bloom_filter import set_bits
 from .consumer_filter import ConsumerFilterManager
 

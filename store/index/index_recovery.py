@@ -9,14 +9,14 @@ Records are indexed from the last key on that is in a kept file: no key is missi
 
 from collections.abc import Iterator
 
-from ..checkpoint import StoreCheckpoint
 from ..config import StoreConfig
 from ..errors import CorruptFileError
 from ..formats.index import FIELDS_AT, IndexEntry, header_defects, time_diff_s
 from ..formats.index_key import key_hash, keys_of, may_have_keys
 from ..formats.scan import ScannedRecord, behind_damage, scan_records
+from ..log.checkpoint import StoreCheckpoint
+from ..log.segment_queue import SegmentQueue
 from ..marks import hit
-from ..segments.segment_queue import SegmentQueue
 from .index_file import IndexFile
 from .index_service import IndexService
 from .structure import defects

@@ -7,11 +7,11 @@ indexing ends until the next load builds what is missing, and so do puts, but co
 from collections.abc import Callable
 
 from ..config import StoreConfig
-from ..disk_usage import is_disk_full
 from ..errors import CorruptFileError
 from ..formats.index_key import key_hash, key_hashes, may_have_keys
 from ..formats.scan import ScannedRecord
 from ..marks import hit
+from ..retention.disk_usage import is_disk_full
 from ..running_flags import Refusal, RunningFlags
 from ..world import World
 from .index_file import IndexFile

@@ -7,8 +7,8 @@ record's own, its end is not, so messages stored up to 999 ms later are among th
 
 from dataclasses import dataclass, field
 
-from ..commit_log import CommitLog
 from ..formats.index_key import keys_of
+from ..log.commit_log import CommitLog
 from .index_service import IndexService
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from ..config import StoreConfig
 from ..errors import CorruptFileError
 from ..formats.replication import REPORT_BYTES, decode_report, encode_frame_header
+from ..log.segment_queue import SegmentQueue
 from ..marks import hit
 from ..network import Connection
-from ..segments.segment_queue import SegmentQueue
 from ..world import Task, World
 from .group_transfer import GroupTransfer
 from .sending import send_all

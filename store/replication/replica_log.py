@@ -13,12 +13,12 @@ where to begin.
 
 from struct import Struct
 
-from ..commit_log import CommitLog
 from ..errors import CorruptFileError, DivergedError
 from ..formats.message import BLANK_BYTES, BLANK_MAGIC, MESSAGE_MAGIC, MESSAGE_MAGIC_V2, RECORD_BYTES_MIN
 from ..formats.scan import SECTOR_BYTES, ScannedRecord, scan_records
+from ..log.commit_log import CommitLog
+from ..log.segment_queue import SegmentQueue
 from ..marks import hit
-from ..segments.segment_queue import SegmentQueue
 from .frame_reader import Piece
 
 _HEAD = Struct(">ii")

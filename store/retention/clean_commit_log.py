@@ -8,10 +8,10 @@ recovery, which without it could not tell how far a queue had counted.
 from collections.abc import Callable
 
 from ..config import StoreConfig
-from ..flush_queues import FlushConsumeQueueService
+from ..log.segment import Segment
+from ..log.segment_queue import SegmentQueue
 from ..marks import hit
-from ..segments.segment import Segment
-from ..segments.segment_queue import SegmentQueue
+from ..queues.flush_queues import FlushConsumeQueueService
 from ..world import World
 from .watermark import DiskWatermark, Pressure
 

@@ -6,14 +6,14 @@ It follows the log and never leads it: entries go only after the removal of thei
 from collections.abc import Callable
 from contextlib import suppress
 
-from ..commit_log import CommitLog
 from ..config import StoreConfig
-from ..consume_queue import ConsumeQueue
-from ..consume_queue_table import ConsumeQueueTable
 from ..formats.consume_queue import is_valid
 from ..formats.delay_level import SCHEDULE_TOPIC
+from ..log.commit_log import CommitLog
+from ..log.segment_queue import SegmentQueue
 from ..marks import hit
-from ..segments.segment_queue import SegmentQueue
+from ..queues.consume_queue import ConsumeQueue
+from ..queues.consume_queue_table import ConsumeQueueTable
 
 Expirer = Callable[[int], object]
 """Removes what leads to log offsets below the one it is given. Raises OSError if it cannot."""

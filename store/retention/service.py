@@ -1,9 +1,9 @@
 """The one task that keeps the store from outgrowing its disk: RocketMQ's timers around its cleaning services."""
 
-from ..commit_log import CommitLog
 from ..config import StoreConfig
-from ..consume_queue_table import ConsumeQueueTable
-from ..flush_queues import FlushConsumeQueueService
+from ..log.commit_log import CommitLog
+from ..queues.consume_queue_table import ConsumeQueueTable
+from ..queues.flush_queues import FlushConsumeQueueService
 from ..running_flags import RunningFlags
 from ..service import Service
 from ..world import World

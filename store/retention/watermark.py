@@ -11,9 +11,9 @@ The log may lie on several disks: the one with the most room counts. The queues'
 from typing import NamedTuple
 
 from ..config import StoreConfig
-from ..disk_usage import used_ratio
 from ..running_flags import Refusal, RunningFlags
 from ..world import Files
+from .disk_usage import used_ratio
 
 _UNKNOWN = -1.0
 _PERCENT_MIN, _PERCENT_MAX = 10, 95

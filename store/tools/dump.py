@@ -43,8 +43,8 @@ from ..formats.properties import (
     find_property,
 )
 from ..formats.scan import ScannedRecord, scan_records
-from ..segments.directories import name_of
-from ..segments.segment import first_nonzero
+from ..log.directories import name_of
+from ..log.segment import first_nonzero
 from ..world import Files
 from .geometry import log_statuses
 

@@ -14,9 +14,9 @@ from ..errors import CorruptFileError
 from ..formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ..formats.delay_level import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, parse_delay_levels
 from ..formats.message import RECORD_BYTES_MIN, decode_record
-from ..light_queues import LIGHT_PREFIX
-from ..segments.directories import SegmentDirectories, name_of
-from ..segments.segment import is_segment_name
+from ..log.directories import SegmentDirectories, name_of
+from ..log.segment import is_segment_name
+from ..queues.light_queues import LIGHT_PREFIX
 from ..settings.broker_conf import read_broker_conf
 from ..world import Files, FileStatus
 from .index_geometry import index_geometry

@@ -36,10 +36,10 @@ from ..config import StoreConfig
 from ..errors import CorruptFileError, StoreError
 from ..formats.boundaries import find_record
 from ..formats.scan import scan_records
+from ..log.directories import name_of
+from ..log.recovery import RecoveryReport
+from ..log.segment import segment_name
 from ..message_store import MessageStore
-from ..recovery import RecoveryReport
-from ..segments.directories import name_of
-from ..segments.segment import segment_name
 from ..world import Files, FileStatus, World
 from .geometry import Geometry, config_of_directory, log_statuses, segment_statuses
 from .observed import Fields, entries_of, observe, records_of

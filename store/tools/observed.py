@@ -9,7 +9,7 @@ from hashlib import sha256
 from struct import Struct
 from typing import Any
 
-from ..consume_queue import ConsumeQueue
+from ..delivery.schedule import encoded_offsets
 from ..errors import CorruptFileError
 from ..formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ..formats.message import (
@@ -25,10 +25,10 @@ from ..formats.message import (
     decode_record,
 )
 from ..index.index_file import IndexFile
+from ..log.recovery import RecoveryReport
+from ..log.segment import Segment, segment_name
 from ..message_store import MessageStore
-from ..recovery import RecoveryReport
-from ..schedule import encoded_offsets
-from ..segments.segment import Segment, segment_name
+from ..queues.consume_queue import ConsumeQueue
 
 Fields = dict[str, Any]
 

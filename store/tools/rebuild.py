@@ -26,12 +26,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..checkpoint import read_checkpoint
 from ..config import StoreConfig
 from ..errors import CorruptFileError
+from ..log.checkpoint import read_checkpoint
+from ..log.directories import directory_of, name_of
+from ..log.segment import first_nonzero
 from ..message_store import MessageStore
-from ..segments.directories import directory_of, name_of
-from ..segments.segment import first_nonzero
 from ..world import Files, World
 from .geometry import log_statuses
 from .inspect import finding_fields

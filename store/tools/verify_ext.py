@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from ..errors import CorruptFileError
 from ..formats.consume_queue_ext import END_MARK, ExtUnit, decode_unit, offset_of, unit_bytes_at
-from ..segments.segment import first_nonzero
+from ..log.segment import first_nonzero
 from ..world import Files
 from .verify_files import RawSegment, read_segments
 from .violation import Findings, Promise, Violation

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_blank, is_valid, queue_id_of
 from ..formats.consume_queue_ext import is_ext_address
-from ..segments.directories import SegmentDirectories
+from ..log.directories import SegmentDirectories
 from ..world import Files, FileStatus
 from .verify_ext import ExtFiles, ExtVerifier
 from .verify_files import RawSegment, read_segments

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.lab.coverage import NeverFired
-from tornlog.faults.lab.finding import Finding
-from tornlog.faults.lab.shrink import shrink
-from tornlog.faults.lab.simulation import Scenario
-from tornlog.faults.lab.trials import Outcome, find, replay
+from tornlog.faults.simulation.coverage import NeverFired
+from tornlog.faults.simulation.finding import Finding
+from tornlog.faults.simulation.shrink import shrink
+from tornlog.faults.simulation.simulation import Scenario
+from tornlog.faults.simulation.trials import Outcome, find, replay
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 BUGS = {"NoDirectorySync": 5, "RenameBeforeSync": 1, "SnapshotOutsideTheLock": 3}

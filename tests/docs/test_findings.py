@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.compare.campaign import config_of_settings, run_campaign
-from tornlog.scenarios.compare.cases import WRITTEN_HERE
-from tornlog.scenarios.compare.maven import JavaProgram, real_store_program
-from tornlog.scenarios.invariants import CHECKERS
+from tornlog.scenarios.conformance.campaign import config_of_settings, run_campaign
+from tornlog.scenarios.conformance.cases import WRITTEN_HERE
+from tornlog.scenarios.conformance.maven import JavaProgram, real_store_program
+from tornlog.scenarios.oracle.invariants import CHECKERS
 from tornlog.store.config import StoreConfig
-from tornlog.store.consume_queue import ConsumeQueue
 from tornlog.store.errors import StoreError
 from tornlog.store.message_store import MessageStore
+from tornlog.store.queues.consume_queue import ConsumeQueue
 from tornlog.store.real.world import overlay_world
 
 Fetched = Callable[[Callable[[], JavaProgram]], JavaProgram]

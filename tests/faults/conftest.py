@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.disk import Disk
-from tornlog.faults.image import Image
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import Image
+from tornlog.faults.disk.timing import SyncTiming
 from tornlog.faults.plan import FaultPlan
-from tornlog.faults.profiles import PROFILES
-from tornlog.faults.timing import SyncTiming
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.kernel import Kernel

@@ -4,10 +4,10 @@ from dataclasses import fields, replace
 
 import pytest
 
+from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.enabled import crash_kinds, enabled_kinds
 from tornlog.faults.kinds import FAULTS
 from tornlog.faults.plan import FaultPlan
-from tornlog.faults.profiles import PROFILES
 
 SWITCHES = [
     field.name for field in fields(FaultPlan) if field.name.endswith("_chance") or field.name == "sparse"

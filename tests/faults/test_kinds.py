@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tornlog.faults.at_rest import RotPlan, rot
-from tornlog.faults.damage import Damage
-from tornlog.faults.disk import Disk
-from tornlog.faults.image import FileImage, Image
+from tornlog.faults.disk.at_rest import RotPlan, rot
+from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.disk.timing import SyncTiming
 from tornlog.faults.kinds import FAULTS, GROUPS, KINDS
 from tornlog.faults.network import NetworkFaults
 from tornlog.faults.network_plan import NetworkPlan
 from tornlog.faults.plan import FaultPlan
-from tornlog.faults.timing import SyncTiming
 from tornlog.sim.choices import Choices
 from tornlog.sim.disturbances import DisturbancePlan, Disturbances
 from tornlog.sim.errors import MachineDied

@@ -17,7 +17,7 @@ import pyspark
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tornlog.reports.spark.jdk import java_home
+from tornlog.reports.pipeline.spark.jdk import java_home
 
 _HERE = "127.0.0.1"
 _LISTEN = "0A"

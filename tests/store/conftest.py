@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.disk import Disk
-from tornlog.faults.image import FileImage, Image
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.disk.timing import SyncTiming
 from tornlog.faults.plan import FaultPlan
-from tornlog.faults.timing import SyncTiming
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import TaskFailedError
 from tornlog.sim.kernel import Kernel

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.store.commit_log import CommitLog
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.errors import StoreLockedError, StoreNotReadableError
 from tornlog.store.filters.tag_filter import TagFilter
@@ -16,6 +15,7 @@ from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from tornlog.store.get_result import GetMessageStatus
 from tornlog.store.index.query import QueryMessageResult
+from tornlog.store.log.commit_log import CommitLog
 from tornlog.store.message import Message, MessageBatch
 from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageStatus

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.image import FileImage, Image
+from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.consume_queue import ENTRY_BYTES, decode_entry, tags_code
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tornlog.faults.lab.simulation import Simulation, SimWorld
+from tornlog.faults.simulation.simulation import Simulation, SimWorld
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import TaskFailedError
 from tornlog.sim.policies.random_walk import RandomWalk

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tornlog.faults.disk import Disk
-from tornlog.faults.image import Image
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import Image
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import TaskFailedError
 from tornlog.sim.kernel import Kernel

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ...export import export, load
-from ...image import Image
+from ...disk.export import export, load
+from ...disk.image import Image
 from ..faithful import differences
 from ..record import FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPORARY, Record, RecordError
 from ..replay import Replayer

@@ -7,7 +7,7 @@ refuses that must refuse. A record that is read re-encodes to its bytes, and has
 from ....store.errors import CorruptFileError
 from ....store.formats import boundaries, delay_level, index_key, message, scan
 from ....store.formats.delay_level import SCHEDULE_TOPIC
-from ...judging.reader import Reading, indexed_keys, is_blank, key_hash, tag_code_of, whole_at
+from ...oracle.reader import Reading, indexed_keys, is_blank, key_hash, tag_code_of, whole_at
 from ..draw import Draw
 from ..file_shapes import log_shape
 from ..material import record

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ....faults.image import Image
+from ....faults.disk.image import Image
+from ....sim.garbage import garbage_kept
 from ....store.errors import CorruptFileError
+from ....store.log.recovery import RecoveryReport
 from ....store.marks import collected
 from ....store.message_store import MessageStore
-from ....store.recovery import RecoveryReport
 from ....store.world import World
-from ...garbage import garbage_kept
-from ...judging.content import content_digest, rows_digest
-from ...machine import ROOT
+from ...claims.machine import ROOT
+from ...oracle.content import content_digest, rows_digest
 from ..container import HAS_EXTENSIONS, StoreDirectory, entry_parts, pack, unpack
 from ..directory_changes import base_of, changed
 from ..draw import Draw

@@ -7,15 +7,15 @@ as there is no version before it.
 import json
 from collections.abc import Sequence
 
-from ....faults.image import FileImage, Image
+from ....faults.disk.image import FileImage, Image
 from ....store.config import ConfigError
-from ....store.consumer_offsets import ConsumerOffsetManager
+from ....store.delivery.schedule import decoded_offsets, encoded_offsets
 from ....store.errors import CorruptFileError
 from ....store.formats import side_json
-from ....store.schedule import decoded_offsets, encoded_offsets
+from ....store.queues.consumer_offsets import ConsumerOffsetManager
 from ....store.settings import broker_conf
 from ....store.world import World
-from ...machine import CONFIG, ROOT
+from ...claims.machine import CONFIG, ROOT
 from ..draw import Draw
 from ..file_shapes import text_shape
 from ..material import BORN_MS, TOPICS

@@ -3,10 +3,10 @@
 Source: RocketMQ EndTransactionProcessor.
 """
 
+from ...delivery.half_message import EndTransaction
+from ...delivery.transaction_service import EndTransactionStatus
 from ...formats.message import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK
 from ...formats.remoting.command import RemotingCommand
-from ...transactions.half_message import EndTransaction
-from ...transactions.service import EndTransactionStatus
 from ..channel import Channel
 from ..ext_fields import ExtFields
 from ..parts import BrokerParts

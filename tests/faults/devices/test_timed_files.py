@@ -2,8 +2,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tornlog.faults.devices.timed_files import TimedFiles
-from tornlog.faults.disk import Disk
-from tornlog.faults.timing import SyncTiming
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.timing import SyncTiming
 from tornlog.sim.choices import Choices
 
 RunTimed = Callable[..., Any]

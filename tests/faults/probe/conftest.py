@@ -1,4 +1,4 @@
-"""Programs, recorded as `tornlog probe` records them: in a process of their own."""
+"""Programs, recorded as `tornlog probe` records them, in processes of their own; records by hand; checks in files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from tornlog.faults.probe.record import Record
+from tornlog.faults.probe.record import Place, Record, Step
 from tornlog.faults.probe.recording.run import EMPTY, record_program
 
 Recorded = tuple[Record, list[str]]
@@ -23,3 +23,43 @@ def recorded(tmp_path: Path) -> Callable[..., Recorded]:
         return record_program([str(script), *arguments], start, 60.0)  # type: ignore[arg-type]
 
     return recorded
+
+
+@pytest.fixture
+def check_file(tmp_path: Path) -> Callable[[str], Path]:
+    """Return a file with a check of these lines."""
+
+    def check_file(lines: str) -> Path:
+        path = tmp_path / "check.py"
+        path.write_text(dedent(lines))
+        return path
+
+    return check_file
+
+
+@pytest.fixture(scope="session")
+def saved() -> Record:
+    """Return the record of a program that saves two values by renaming, and syncs neither file nor directory."""
+
+    def save(value: str, file: int) -> list[Step]:
+        return [
+            Step("create", "/files/new", file=file, stack=1),
+            Step("write", file=file, data=value.encode(), stack=1),
+            Step("rename", "/files/new", "/files/value", stack=1),
+            Step("acknowledge", value, stack=2),
+        ]
+
+    stacks = ((), (Place("/app/save.py", 3, "save"),), (Place("/app/save.py", 9, "<module>"),))
+    return Record(("save.py",), (*save("one", 0), *save("two", 1)), stacks)
+
+
+@pytest.fixture(scope="session")
+def value_check() -> str:
+    """The check that goes with it."""
+    return """
+        def check(directory, acknowledged):
+            file = directory / "value"
+            found = file.read_text() if file.exists() else None
+            if acknowledged and found not in [*acknowledged[-1:], "two"]:
+                yield f"value {acknowledged[-1]!r} is lost: found {found!r}"
+        """

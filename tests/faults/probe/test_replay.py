@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tornlog.faults.image import FileImage, Image
+from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.faithful import differences, first_difference
 from tornlog.faults.probe.record import Record, RecordError, Step
 from tornlog.faults.probe.recording.run import EMPTY

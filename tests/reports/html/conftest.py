@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
-from tornlog.scenarios.catalogue import SCENARIOS
-from tornlog.scenarios.failures.failure import Failure
-from tornlog.scenarios.runner import Batch, Tally, run_batches
-from tornlog.scenarios.seeds import run_seed
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
+from tornlog.scenarios.campaigns.seeds import run_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 NAME = "sync-flush-survives-power-loss"
 SEVERAL_WAYS = "flush-advance-on-io-error"

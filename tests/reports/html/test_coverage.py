@@ -2,7 +2,7 @@
 
 from tornlog.faults.kinds import FAULTS
 from tornlog.reports.html.coverage import coverage_groups
-from tornlog.scenarios.marks import MARKS
+from tornlog.scenarios.runs.marks import MARKS
 
 FIRED = {
     "torn page": 1000,

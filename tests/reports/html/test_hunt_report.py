@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tornlog.reports.html.hunt_report import hunt_page
-from tornlog.scenarios.cli.results import HuntResults, Left
-from tornlog.scenarios.failures.failure import Failure
-from tornlog.scenarios.hunt import Hunted
+from tornlog.reports.html.results import HuntResults, Left
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.hunt import Hunted
 from tornlog.scenarios.mutants import MUTANTS
 
 Outlined = Callable[[str], Any]

@@ -3,8 +3,8 @@
 from collections import Counter
 
 from tornlog.reports.html.promises import Cell, Promises, promises_table
-from tornlog.scenarios.invariants import INVARIANTS
-from tornlog.scenarios.realities import REALITIES
+from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.oracle.invariants import INVARIANTS
 
 
 def cell(table: Promises, invariant: str, disk: str) -> Cell:

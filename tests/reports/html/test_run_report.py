@@ -11,19 +11,18 @@ from urllib.parse import unquote
 import pytest
 
 from tornlog.faults.kinds import FAULTS
-from tornlog.reports.html.pages import ReportPages
+from tornlog.reports.cli import reporting
+from tornlog.reports.cli.reporting import leave_run_report
+from tornlog.reports.html.results import Left, RunResults
 from tornlog.reports.html.run_report import run_page
-from tornlog.scenarios.blame import BrokenPromise, Cause, broken_promises
-from tornlog.scenarios.catalogue import SCENARIOS
-from tornlog.scenarios.cli import reporting
-from tornlog.scenarios.cli.reporting import leave_run_report
-from tornlog.scenarios.cli.results import Left, RunResults
-from tornlog.scenarios.failures.failure import Failure
-from tornlog.scenarios.invariants import INVARIANTS
-from tornlog.scenarios.judging.evidence import Violation
+from tornlog.scenarios.campaigns.blame import BrokenPromise, Cause, broken_promises
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.runner import Tally
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.realities import REALITIES
 from tornlog.scenarios.mutants.versions import VERSIONS
-from tornlog.scenarios.realities import REALITIES
-from tornlog.scenarios.runner import Tally
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.invariants import INVARIANTS
 
 NAME = "sync-flush-survives-power-loss"
 EVIL = '</pre><script>alert(1)</script><img src=x onerror=alert(2)>"\x1b[31m\ud800'
@@ -229,7 +228,7 @@ def test_only_so_many_timelines_are_drawn_and_none_of_a_run_that_has_no_end(
         paths[one.signature].parent.mkdir(exist_ok=True)
         paths[one.signature].write_text(one.to_json())
     results = RunResults("tornlog run", [tally_of()], 1.0, rows)
-    leave_run_report(results, ReportPages(), paths, tmp_path, lambda one: "again")
+    leave_run_report(results, paths, tmp_path, lambda one: "again")
     drawn = sorted(path.name for path in (tmp_path / "timelines").iterdir())
     assert drawn == ["s0-status-answer.html", "s1-status-answer.html"]
     page = outline(page_in(tmp_path))
@@ -253,7 +252,7 @@ def test_failures_of_other_kinds_are_drawn_before_more_of_the_same(
         for of in kinds
     ]
     paths = {one.signature: tmp_path / f"{one.signature}.json" for of in kinds for one in of}
-    leave_run_report(RunResults("x", [], 1.0, rows), ReportPages(), paths, tmp_path, str)
+    leave_run_report(RunResults("x", [], 1.0, rows), paths, tmp_path, str)
     drawn = sorted(path.name for path in (tmp_path / "timelines").iterdir())
     assert drawn == ["a-dur-record.html", "a-status-answer.html"]
 

@@ -10,7 +10,7 @@ from typer.testing import Result
 
 from tornlog.reports.html.sweep_report import sweep_page
 from tornlog.reports.html.sweep_results import SweepResults
-from tornlog.scenarios.catalogue import SCENARIOS
+from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 NAME = "sync-flush-survives-power-loss"
 Outlined = Callable[[str], Any]

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tornlog.reports.timeline.page import timeline_page
-from tornlog.scenarios.chronicle.record import Chronicle
-from tornlog.scenarios.chronicle.recording import chronicle_of_seed
-from tornlog.scenarios.hunt import hunting_ground
+from tornlog.reports.timeline.recording.record import Chronicle
+from tornlog.reports.timeline.recording.record_run import chronicle_of_seed
+from tornlog.scenarios.campaigns.hunt import hunting_ground
+from tornlog.scenarios.claims.plan import Ranges
+from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import mutant_named
-from tornlog.scenarios.plan import Ranges
-from tornlog.scenarios.scenario import Scenario
 
 LOST = "no-dir-fsync-on-rollover"
 """A bug whose first failure loses a message that was answered OK, in one power cut."""

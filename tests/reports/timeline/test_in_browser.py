@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tornlog.scenarios.chronicle.record import Chronicle
+from tornlog.reports.timeline.recording.record import Chronicle
 
 Open = Callable[..., Any]
 

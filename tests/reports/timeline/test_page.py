@@ -7,7 +7,7 @@ from typing import Any
 
 from tornlog.reports.timeline.embed import embedded_json
 from tornlog.reports.timeline.page import SCRIPTS, timeline_page
-from tornlog.scenarios.chronicle.record import Chronicle, Subject
+from tornlog.reports.timeline.recording.record import Chronicle, Subject
 
 MEGABYTE = 1_000_000
 

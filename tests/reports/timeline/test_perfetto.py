@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tornlog.reports.timeline.perfetto import trace_events, trace_json
-from tornlog.scenarios.chronicle.record import Chronicle
+from tornlog.reports.timeline.recording.record import Chronicle
 
 FIELDS = {
     "M": {"ph", "name", "pid", "tid", "ts", "args"},

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable
 
+from tornlog.reports.timeline.recording.record import Chronicle, Cut
+from tornlog.reports.timeline.recording.record_run import chronicle_of_seed
 from tornlog.reports.timeline.story import BAD, GOOD, Storyteller, last_changes
 from tornlog.reports.timeline.words import cut_words, path_words, task_words
-from tornlog.scenarios.chronicle.record import Chronicle, Cut
-from tornlog.scenarios.chronicle.recording import chronicle_of_seed
-from tornlog.scenarios.hunt import hunting_ground
+from tornlog.scenarios.campaigns.hunt import hunting_ground
 from tornlog.scenarios.mutants.known import mutant_named
 
 Broken = Callable[[str], Chronicle]

@@ -8,7 +8,7 @@ from tornlog.scenarios.fuzz.mutation import mutated
 from tornlog.scenarios.fuzz.record_shape import mend_records, record_parts
 from tornlog.scenarios.fuzz.shape import CHECKSUM, LENGTH, OFFSET, PLAIN, TEXT, Field, Part, Shape
 from tornlog.scenarios.fuzz.targets import TARGETS
-from tornlog.scenarios.judging.reader import whole_at
+from tornlog.scenarios.oracle.reader import whole_at
 
 RAW = bytes(range(1, 41))
 SHAPE = Shape(

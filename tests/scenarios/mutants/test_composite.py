@@ -5,8 +5,8 @@ import pytest
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.composite import PatchesCollideError, composed
 from tornlog.scenarios.mutants.mutant import Mutant, Patch
-from tornlog.store import recovery
-from tornlog.store.flush import FlushCommitLogService, GroupCommitService
+from tornlog.store.log import recovery
+from tornlog.store.log.flush import FlushCommitLogService, GroupCommitService
 
 FIRST, SECOND = MUTANTS["ack-before-flush"], MUTANTS["fsync-retry-acks"]
 

@@ -9,11 +9,11 @@ import pytest
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.store.config import StoreConfig
 from tornlog.store.index.index_files import IndexFiles
+from tornlog.store.log.buffered_segment import BufferedSegment
+from tornlog.store.log.transient_pool import TransientStorePool
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
-from tornlog.store.segments.buffered_segment import BufferedSegment
-from tornlog.store.segments.transient_pool import TransientStorePool
 from tornlog.store.world import World
 
 LOG_BYTES = 4096

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tornlog.scenarios.hunt import hunt
-from tornlog.scenarios.invariants import INVARIANTS
+from tornlog.scenarios.campaigns.hunt import hunt
+from tornlog.scenarios.claims.plan import Ranges
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, mutant_named
 from tornlog.scenarios.mutants.mutant import Mutant
 from tornlog.scenarios.mutants.versions import VERSIONS, Verdict
-from tornlog.scenarios.plan import Ranges
+from tornlog.scenarios.oracle.invariants import INVARIANTS
 
 VERSION = VERSIONS["rocketmq-4.9.8"]
 NOT_BUILT_YET = {"ha-ack-beyond-master"}

@@ -11,7 +11,7 @@ import pytest
 
 Done = CompletedProcess[str]
 
-HEAD = "import pytest\nfrom tornlog.faults.lab.simulation import PromiseBroken\n"
+HEAD = "import pytest\nfrom tornlog.faults.simulation.simulation import PromiseBroken\n"
 SAVES = """
 def save(world, value):
     world.files.write("/new", value)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.image import FileImage, Image
+from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.config import StoreConfig

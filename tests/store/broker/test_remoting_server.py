@@ -11,12 +11,7 @@ from tornlog.store.broker.channel import Channel
 from tornlog.store.broker.limits import PoolLimits
 from tornlog.store.broker.server_counts import Ending, Refusal
 from tornlog.store.errors import AccessDeniedError
-from tornlog.store.formats.remoting.command import (
-    ONE_WAY_FLAG,
-    RESPONSE_FLAG,
-    HeaderForm,
-    RemotingCommand,
-)
+from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RESPONSE_FLAG, HeaderForm, RemotingCommand
 from tornlog.store.formats.remoting.frame import encode_frame
 
 Serve = Callable[..., Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.image import FileImage, Image
+from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.subscription_groups import SubscriptionGroupConfig, SubscriptionGroupManager
 from tornlog.store.broker.topics import TopicConfig, TopicConfigManager

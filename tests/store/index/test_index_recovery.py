@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.image import FileImage, Image
-from tornlog.store.checkpoint import read_checkpoint
+from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.index import ENTRY_BYTES, entries_at
+from tornlog.store.log.checkpoint import read_checkpoint
+from tornlog.store.log.recovery import RecoveryReport
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
-from tornlog.store.recovery import RecoveryReport
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

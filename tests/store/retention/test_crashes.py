@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.image import FileImage, Image
-from tornlog.faults.profiles import PROFILES
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.image import FileImage, Image
 from tornlog.sim.errors import MachineDied
 from tornlog.store.errors import CorruptFileError
+from tornlog.store.log.segment import segment_name
 from tornlog.store.message import Message
-from tornlog.store.segments.segment import segment_name
 from tornlog.store.world import World
 
 from .conftest import SEGMENT_BYTES

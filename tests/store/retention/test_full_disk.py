@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.profiles import PROFILES
+from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.store.config import FlushDiskType
 from tornlog.store.message import Message
 from tornlog.store.put_result import PutMessageStatus

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from tornlog.store.config import StoreConfig
-from tornlog.store.disk_usage import is_disk_full
 from tornlog.store.message import Message
 from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.real.world import real_world
+from tornlog.store.retention.disk_usage import is_disk_full
 from tornlog.store.retention.watermark import DiskWatermark
 from tornlog.store.running_flags import Refusal, RunningFlags
 from tornlog.store.world import World

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
-from tornlog.store import commands
+from tornlog.reports.cli import directories as commands
 from tornlog.store.config import StoreConfig
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore

@@ -8,12 +8,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
-from tornlog.store import commands
+from tornlog.reports.cli import directories as commands
+from tornlog.reports.cli import present_directories
 from tornlog.store.config import StoreConfig
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
-from tornlog.store.tools import present
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import Verification, verify_directory
 from tornlog.store.tools.violation import Promise
@@ -204,7 +204,7 @@ def test_notes_are_shown_and_do_not_fail_the_command(
     golden: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torn = golden("14-abn-lost-tail-cq-ahead").before
-    monkeypatch.setattr(present, "_NOTES_MAX", 3)
+    monkeypatch.setattr(present_directories, "_NOTES_MAX", 3)
     result = run(str(torn))
 
     assert (result.exit_code, result.stderr) == (0, "")

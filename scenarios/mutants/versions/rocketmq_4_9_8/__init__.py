@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ....plan import Ranges
+from ....claims.plan import Ranges
 from ..version import Version
 from .delivery import DELAY_LEVELS_AFTER_RECOVERY, DELIVERY_PROGRESS_AHEAD, UNCORRECTED_PROGRESS_KEPT
 from .facts import FACTS

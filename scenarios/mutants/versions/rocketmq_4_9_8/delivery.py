@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .....store.checkpoint import StoreCheckpoint
 from .....store.config import StoreConfig
-from .....store.consume_queue_table import ConsumeQueueTable
+from .....store.delivery.schedule import ScheduleMessageService, encoded_offsets
 from .....store.formats.delay_level import SCHEDULE_TOPIC
-from .....store.queue_replay import QueueReplay
-from .....store.recovery import Recovery
-from .....store.schedule import ScheduleMessageService, encoded_offsets
-from .....store.segments.segment_queue import SegmentQueue
-from ....plan import Ranges
+from .....store.log.checkpoint import StoreCheckpoint
+from .....store.log.recovery import Recovery
+from .....store.log.segment_queue import SegmentQueue
+from .....store.queues.consume_queue_table import ConsumeQueueTable
+from .....store.queues.queue_replay import QueueReplay
+from ....claims.plan import Ranges
 from ...mutant import Mutant, Patch
 
 create = Recovery.__init__

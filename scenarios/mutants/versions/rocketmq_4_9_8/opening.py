@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from .....store.log.allocate import AllocateMappedFileService
+from .....store.log.recovery import Recovery
+from .....store.log.segment import Segment
+from .....store.log.segment_queue import SegmentQueue
 from .....store.message_store import MessageStore
-from .....store.recovery import Recovery
-from .....store.segments.allocate import AllocateMappedFileService
-from .....store.segments.segment import Segment
-from .....store.segments.segment_queue import SegmentQueue
-from ....plan import Ranges
+from ....claims.plan import Ranges
 from ...mutant import Mutant, Patch
 
 start = MessageStore.start

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from .....store.segments.buffered_segment import BufferedSegment
-from ....plan import Ranges
+from .....store.log.buffered_segment import BufferedSegment
+from ....claims.plan import Ranges
 from ...mutant import Mutant, Patch
 
 

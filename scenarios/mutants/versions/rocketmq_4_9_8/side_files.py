@@ -7,7 +7,7 @@ looked at, so that a damaged file replaces the good backup it was passed over fo
 from dataclasses import replace
 
 from .....store.side_file import SideFile
-from ....plan import Ranges
+from ....claims.plan import Ranges
 from ...mutant import Mutant, Patch
 
 

@@ -6,12 +6,12 @@ ever synced. Names of segments and of the marker are in the catalogue; these are
 
 from dataclasses import replace
 
-from .....store.consume_queue import ConsumeQueue
-from .....store.consume_queue_table import ConsumeQueueTable
-from .....store.flush_queues import FlushConsumeQueueService
 from .....store.index.index_files import IndexFiles
-from .....store.segments.segment_queue import SegmentQueue
-from ....plan import Ranges
+from .....store.log.segment_queue import SegmentQueue
+from .....store.queues.consume_queue import ConsumeQueue
+from .....store.queues.consume_queue_table import ConsumeQueueTable
+from .....store.queues.flush_queues import FlushConsumeQueueService
+from ....claims.plan import Ranges
 from ...mutant import Mutant, Patch
 
 _FLUSHES_AT_STOP = 3

@@ -1,0 +1,1 @@
+"""Crash images: what a kill or a power cut may leave of a disk, drawn at random or enumerated."""

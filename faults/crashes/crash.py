@@ -1,0 +1,206 @@
+"""What a crash leaves: the page cache, the platter, or, after a power cut, some of the difference.
+
+Here is what a power cut may take, and the image that is left once it is known what it takes; chance is in `fates`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ..disk.changes import Change, Entries, Lost
+from ..disk.damage import Damage
+from ..disk.image import FileImage, Image
+from ..disk.namespace import Namespace
+from ..disk.page_cache import Inode
+from .moments import DirtyPage, Survivor, lay_moment, lay_survivor
+from .profiles import CrashProfile, Metadata
+
+
+def cache_image(entries: Entries, wall_start_ms: int) -> Image:
+    """Return what survives if the page cache does."""
+    return _image(entries, {path: inode.content() for path, inode in _files(entries)}, wall_start_ms)
+
+
+def platter_image(entries: Entries, upto: int, wall_start_ms: int) -> Image:
+    """Return what survives if everything dirty is written out first; what failed syncs dropped is not dirty."""
+    contents = {}
+    for path, inode in _files(entries):
+        inode.make_durable(upto, 0, inode.size_bytes)
+        contents[path] = inode.platter(inode.size_bytes)
+    return _image(entries, contents, wall_start_ms)
+
+
+class PowerCut:
+    """One loss of the page cache: first of metadata, then, in the order of paths and pages, of dirty pages.
+
+    The disk is not changed: any number of cuts of the same moment can be made of it.
+    """
+
+    def __init__(self, profile: CrashProfile, names: Namespace, page_bytes: int, sector_bytes: int) -> None:
+        self._profile = profile
+        self._names = names
+        self._page_bytes = page_bytes
+        self._sector_bytes = sector_bytes
+        self.damage: list[Damage] = []
+        """Sectors that images of this cut have filled with garbage, synced bytes beside them included."""
+
+    @property
+    def page_sectors(self) -> int:
+        """Return how many sectors of a page may be at moments of their own; 0 where no page is torn."""
+        return 0 if self._profile.whole_pages else self._page_bytes // self._sector_bytes
+
+    def unsure_changes(self) -> list[Change]:
+        """Return the metadata changes that may be lost, in order; those Metadata.is_in_order only from the end."""
+        metadata, names = self._profile.metadata, self._names
+        unsynced = [change for change in names.journal if not change.synced]
+        drive_survives = self._profile.drive_cache_survives
+        if drive_survives:
+            unsynced = [change for change in unsynced if not change.acknowledged]
+        if metadata is Metadata.ANY:
+            return unsynced
+        if metadata is Metadata.PREFIX_BUT_LOGGED:
+            logged = names.logged()
+            return [change for change in unsynced if change.number not in logged]
+        committed = max(names.committed, names.acknowledged) if drive_survives else names.committed
+        return [
+            change for change in unsynced if change.number > committed or not metadata.is_in_order(change)
+        ]
+
+    def entries_without(self, lost: Lost, fired: Counter[str]) -> Entries:
+        """Return names and sizes after these changes are lost, and count them."""
+        entries = self._names.durable.copy()
+        for change in self._names.journal:
+            kept_bytes = lost.get(change.number)
+            if kept_bytes is not None:
+                change.lose(entries, kept_bytes)
+                fired[change.lost_as(kept_bytes)] += 1
+                if change.acknowledged:
+                    fired["lie exposed"] += 1
+            else:
+                change.apply(entries)
+        entries.prune()
+        return entries
+
+    def dirty_pages(self, entries: Entries) -> list[DirtyPage]:
+        """Return the pages that may be at several moments. Those beyond a file's surviving size are gone.
+
+        Pages go by the first of a file's names.
+        """
+        files = _files(entries)
+        first_name = {inode.identity: path for path, inode in reversed(files)}
+        return [
+            page
+            for path, inode in files
+            if inode.pending and first_name[inode.identity] == path
+            for page in self._dirty(path, inode, entries)
+        ]
+
+    def _dirty(self, path: str, inode: Inode, entries: Entries) -> Iterator[DirtyPage]:
+        size_bytes = entries.sizes.get(inode.identity, 0)
+        written = entries.written.get(inode.identity, -1) if self._profile.data_before_size else -1
+        for page, writes in inode.dirty_pages(size_bytes):
+            least = 0
+            while least < len(writes) and writes[least][0] <= written:
+                least += 1
+            if inode.in_drive and self._profile.drive_cache_survives:
+                least = max(least, inode.acknowledged_writes(page, writes))
+            yield DirtyPage(path, page, writes, least)
+
+    def image(
+        self,
+        entries: Entries,
+        dirty: Sequence[DirtyPage],
+        survivors: Sequence[Survivor],
+        fired: Counter[str],
+        wall_start_ms: int,
+    ) -> Image:
+        """Return the platter with each dirty page as its survivor says; count the fates."""
+        fates: dict[str, list[tuple[DirtyPage, Survivor]]] = {}
+        for page, survivor in zip(dirty, survivors, strict=True):
+            fates.setdefault(page.path, []).append((page, survivor))
+        contents: dict[str, bytes] = {}
+        laid: dict[int, bytes] = {}
+        for path, inode in _files(entries):
+            content = laid.get(inode.identity)
+            if content is None:
+                content = inode.platter(entries.sizes.get(inode.identity, 0))
+                if path in fates:
+                    content = self._content(inode, content, fates[path], fired)
+                laid[inode.identity] = content
+            contents[path] = content
+        return _image(entries, contents, wall_start_ms)
+
+    def _content(
+        self,
+        inode: Inode,
+        durable: bytes,
+        fates: Sequence[tuple[DirtyPage, Survivor]],
+        fired: Counter[str],
+    ) -> bytes:
+        content = bytearray(durable)
+        for page, survivor in fates:
+            start = page.page * self._page_bytes
+            end = min(start + self._page_bytes, len(content))
+            moment, _, sectors, torn_at, _, filling = survivor
+            if sectors or torn_at or filling:
+                tears = lay_survivor(content, start, end, page.writes, survivor, self._sector_bytes, durable)
+                fired["torn page" if tears.page else _fate(page, moment)] += 1
+                if tears.sectors:
+                    fired["torn sector"] += tears.sectors
+                if tears.garbage:
+                    fired["garbage sector"] += tears.garbage
+                    self.damage += self._garbage(page, survivor)
+            else:
+                if moment == len(page.writes):  # what readers see
+                    content[start:end] = inode.readable[start:end]
+                else:
+                    lay_moment(content, start, end, page.writes[:moment])
+                fired[_fate(page, moment)] += 1
+            if inode.in_drive and self._exposes_lie(inode, page, survivor, content[start:end], durable):
+                fired["lie exposed"] += 1
+        return durable if content == durable else bytes(content)
+
+    def _garbage(self, page: DirtyPage, survivor: Survivor) -> Iterator[Damage]:
+        start = page.page * self._page_bytes
+        for sector in range(self.page_sectors):
+            if survivor.garbage >> sector & 1:
+                at = start + sector * self._sector_bytes
+                yield Damage(page.path, at, at + self._sector_bytes, "garbage sector")
+
+    def _exposes_lie(
+        self, inode: Inode, page: DirtyPage, survivor: Survivor, found: bytearray, durable: bytes
+    ) -> bool:
+        """Return whether a page would be another one if what the drive had acknowledged of it were there."""
+        least = inode.acknowledged_writes(page.page, page.writes)
+        start = page.page * self._page_bytes
+        end = start + len(found)
+        honest = bytearray(durable)
+        honored = survivor._replace(
+            moment=max(survivor.moment, least), other=max(survivor.other, least), garbage=0, filling=0
+        )
+        lay_survivor(honest, start, end, page.writes, honored, self._sector_bytes)
+        return least > 0 and honest[start:end] != found
+
+
+def _fate(page: DirtyPage, moment: int) -> str:
+    if moment == len(page.writes):
+        return "page kept"
+    return "page at a middle moment" if moment else "page lost"
+
+
+def _files(entries: Entries) -> list[tuple[str, Inode]]:
+    return [(path, entries.files[file]) for path, file in sorted(entries.names.items())]
+
+
+def _image(entries: Entries, contents: dict[str, bytes], wall_start_ms: int) -> Image:
+    files = {}
+    for path, inode in _files(entries):
+        files[path] = file_image(inode, contents[path], wall_start_ms)
+    return Image(files, tuple(entries.directories - {"/"}))
+
+
+def file_image(inode: Inode, content: bytes, wall_start_ms: int) -> FileImage:
+    """Return an image's file with that content, which is shared if it is what the disk was loaded with."""
+    mtime_ms = inode.mtime_ms(wall_start_ms)
+    if inode.loaded is not None and content is inode.loaded.content:
+        return inode.loaded.touched(mtime_ms)
+    return FileImage(content, mtime_ms)

@@ -1,0 +1,207 @@
+"""The draw of what a power cut takes: which metadata changes, and at which moment each dirty page stays.
+
+Pure chance per page would almost never lose everything or just one thing, and bugs live there, so each cut has a mood.
+The mood is not recorded: what is, change by change and page by page, is what it led to, 0 being what survived whole.
+So a record reads as the list of what was lost, and each loss can be taken back on its own.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ...sim.choices import Stream
+from ..disk.changes import Change, Lost
+from ..disk.garbage import FILLINGS
+from .moments import DirtyPage, Survivor
+from .profiles import CrashProfile
+
+_CHANGE_MOODS = ("none", "all", "each on its own", "one missing", "one alone")
+_PAGE_MOODS = ("none", "all", "any moment", "any moment", "torn", "torn", "one missing", "one alone")
+_TEAR_CHANCES = (0.1, 0.5, 1.0)
+
+
+class SectorHarm(NamedTuple):
+    """What a power cut does to single sectors of torn pages, beside leaving them old or new.
+
+    Chances as in FaultPlan: that a torn page has a sector torn inside, and that a sector in flight holds garbage; as in
+    CrashProfile: that a page is torn at all, 0 for as any cut is drawn.
+    """
+
+    sector_bytes: int = 512
+    torn_bytes_chance: float = 0.0
+    garbage_chance: float = 0.0
+    torn_page_chance: float = 0.0
+
+    @property
+    def is_possible(self) -> bool:
+        """Return whether there is any."""
+        return self.torn_bytes_chance > 0.0 or self.garbage_chance > 0.0
+
+
+def draw_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
+    """Return the changes that a cut takes, out of those it may take."""
+    if not unsure:
+        return {}
+    return decide_lost_changes(stream, profile, unsure, _lost_changes(stream.unrecorded, profile, unsure))
+
+
+def decide_lost_changes(
+    stream: Stream, profile: CrashProfile, unsure: Sequence[Change], proposed: Lost
+) -> Lost:
+    """Record which changes are lost, of those in order how many from the end, and which leave a part of a growth."""
+    ordered, others = profile.metadata.split(unsure)
+    from_end = sum(change.number in proposed for change in ordered)
+    count = stream.decide(len(ordered) + 1, "changes lost from the end", from_end)
+    lost = {change.number: 0 for change in ordered[len(ordered) - count :]}
+    for change in others:
+        if stream.decide(2, f"{change.label} lost", int(change.number in proposed)):
+            lost[change.number] = 0
+    for growth in profile.partial(unsure, lost):
+        kept_bytes = proposed.get(growth.number, 0)
+        lost[growth.number] = stream.decide(growth.grown_bytes, f"{growth.label} bytes kept", kept_bytes)
+    return lost
+
+
+def draw_survivors(
+    stream: Stream, dirty: Sequence[DirtyPage], page_sectors: int, harm: SectorHarm | None = None
+) -> list[Survivor]:
+    """Return what becomes of each dirty page. page_sectors 0: none is torn."""
+    if not dirty:
+        return []
+    if harm is not None and not (page_sectors and harm.is_possible):
+        harm = None
+    proposed = _survivors(stream.unrecorded, dirty, page_sectors, harm)
+    return [
+        decide_survivor(stream, page, survivor, page_sectors, harm)
+        for page, survivor in zip(dirty, proposed, strict=True)
+    ]
+
+
+def decide_survivor(
+    stream: Stream, page: DirtyPage, proposed: Survivor, page_sectors: int, harm: SectorHarm | None
+) -> Survivor:
+    """Record one page's fate: how many of its newest writes are lost, and, torn, which sectors lost how many.
+
+    What is asked depends on what was decided before, never on what is proposed: a replay asks the same. harm: only if
+    there is any.
+    """
+    latest = len(page.writes)
+    moments = latest - page.least + 1
+    label = page.label
+    lost = stream.decide(moments, f"{label} writes lost", latest - proposed.moment)
+    sectors = stream.decide(1 << page_sectors, f"{label} torn sectors", proposed.sectors)
+    torn_at = damaged = filling = 0
+    if harm is not None and harm.torn_bytes_chance > 0.0:
+        page_bytes = page_sectors * harm.sector_bytes
+        torn_at = stream.decide(page_bytes, f"{label} torn at byte", proposed.torn_at)
+    if harm is not None and harm.garbage_chance > 0.0:
+        damaged = stream.decide(1 << page_sectors, f"{label} garbage sectors", proposed.garbage)
+    if not (sectors or torn_at or damaged):
+        return Survivor(latest - lost)
+    other_lost = stream.decide(moments, f"{label} writes lost in torn sectors", latest - proposed.other)
+    if damaged:
+        filling = 1 + stream.decide(FILLINGS - 1, f"{label} garbage", max(0, proposed.filling - 1))
+    return Survivor(latest - lost, latest - other_lost, sectors, torn_at, damaged, filling)
+
+
+def _lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
+    """Propose those that are lost, and what is left of a growth: half of the time nothing."""
+    ordered, others = profile.metadata.split(unsure)
+    kept = _moment(chance, len(ordered))
+    lost = {change.number: 0 for change in ordered[kept:]}
+    if others:
+        fates = _fates_in_any_combination(chance, len(others))
+        lost |= {change.number: 0 for change, taken in zip(others, fates, strict=True) if taken}
+    for growth in profile.partial(unsure, lost):
+        if chance() < 0.5:
+            lost[growth.number] = 1 + int(chance() * (growth.grown_bytes - 1))
+    return lost
+
+
+def _fates_in_any_combination(chance: Callable[[], float], changes: int) -> list[bool]:
+    """Propose for each change whether it is lost."""
+    mood = _CHANGE_MOODS[int(chance() * len(_CHANGE_MOODS))]
+    if mood == "each on its own":
+        return [chance() < 0.5 for _ in range(changes)]
+    fates = [mood in ("none", "one alone")] * changes
+    if mood in ("one missing", "one alone"):
+        index = int(chance() * changes)
+        fates[index] = not fates[index]
+    return fates
+
+
+def _survivors(
+    chance: Callable[[], float], dirty: Sequence[DirtyPage], page_sectors: int, harm: SectorHarm | None
+) -> list[Survivor]:
+    if harm is not None and harm.torn_page_chance > 0.0:
+        return [_torn(chance, page, harm.torn_page_chance, page_sectors, harm) for page in dirty]
+    mood = _PAGE_MOODS[int(chance() * len(_PAGE_MOODS))]
+    if mood == "any moment":
+        return [_at_any_moment(chance, page) for page in dirty]
+    if mood == "torn":
+        torn_chance = _TEAR_CHANCES[int(chance() * len(_TEAR_CHANCES))]
+        return [_torn(chance, page, torn_chance, page_sectors, harm) for page in dirty]
+    latest = mood in ("all", "one missing")
+    survivors = [Survivor(len(page.writes) if latest else page.least) for page in dirty]
+    if mood in ("one missing", "one alone"):
+        index = int(chance() * len(dirty))
+        survivors[index] = Survivor(dirty[index].least if latest else len(dirty[index].writes))
+    return survivors
+
+
+def _at_any_moment(chance: Callable[[], float], page: DirtyPage) -> Survivor:
+    return Survivor(page.least + _moment(chance, len(page.writes) - page.least))
+
+
+def _torn(
+    chance: Callable[[], float],
+    page: DirtyPage,
+    torn_chance: float,
+    page_sectors: int,
+    harm: SectorHarm | None,
+) -> Survivor:
+    """Propose a moment and, by chance, another one, the sectors that have that, and what else befell them."""
+    whole = _at_any_moment(chance, page)
+    moments = len(page.writes) - page.least + 1
+    if moments == 1 or chance() >= torn_chance:
+        return whole
+    further = 1 + int(chance() * (moments - 1))
+    other = page.least + (whole.moment - page.least + further) % moments
+    torn = Survivor(whole.moment, other, int(chance() * (1 << page_sectors)))
+    return torn if harm is None else _harmed(chance, page, torn, page_sectors, harm)
+
+
+def _harmed(
+    chance: Callable[[], float], page: DirtyPage, torn: Survivor, page_sectors: int, harm: SectorHarm
+) -> Survivor:
+    """Propose a sector to be torn inside, and sectors that hold garbage, among those that were in flight."""
+    sector_bytes = harm.sector_bytes
+    page_bytes = page_sectors * sector_bytes
+    first, last = sorted((torn.moment, torn.other))
+    start = page.page * page_bytes
+    flying = [
+        (max(at - start, 0), min(at + len(data) - start, page_bytes))
+        for _, at, data in page.writes[first:last]
+    ]
+    if chance() < harm.torn_bytes_chance:
+        begin, end = flying[int(chance() * len(flying))]
+        torn = torn._replace(torn_at=begin + int(chance() * (end - begin)))
+    damaged = 0
+    for sector in range(page_sectors):
+        in_flight = any(
+            begin < (sector + 1) * sector_bytes and sector * sector_bytes < end for begin, end in flying
+        )
+        if in_flight and chance() < harm.garbage_chance:
+            damaged |= 1 << sector
+    if damaged:
+        torn = torn._replace(garbage=damaged, filling=1 + int(chance() * (FILLINGS - 1)))
+    return torn
+
+
+def _moment(chance: Callable[[], float], last: int) -> int:
+    """Propose a moment, 0 to last: half of the time any, else an end."""
+    if last == 0:
+        return 0
+    drawn = int(chance() * 2 * (last + 1))
+    if drawn <= last:
+        return drawn
+    return last if drawn % 2 else 0

@@ -1,0 +1,164 @@
+"""What a crash may take, by kind of crash and file system.
+
+    name          page cache  names, directories, lengths       appended data   a page  fsync of a new file
+    nothing-lost  survives    survive                           survives        whole   -
+    process-kill  survives    survive                           survives        whole   -
+    os-crash      lost        any combination                   in any order    whole   keeps its content
+    ext4-ordered  lost        in order                          before length   torn    keeps its name, too
+    ext4-data     lost        in order                          before length   whole   keeps its name, too
+    xfs           lost        in order, but for grown lengths   before length   torn    keeps its name, too
+    btrfs         lost        in order, but for what is logged  before length   whole   keeps its name, too
+    strict-posix  lost        any combination                   in any order    torn    keeps its content
+    torn-sectors  lost        any combination                   in any order    torn    keeps its content
+
+A lost page cache means: each page that was not synced holds the state of some moment since its last sync, each page
+on its own. A torn page holds that of two, by sectors; with torn-sectors one of its sectors may hold that of two as
+well, the newer one up to some byte, and every page that was not synced is torn. Media do that which write in units
+smaller than a sector, as persistent memory does by 8 bytes, and drives whose sectors are not atomic. Only after an
+os-crash is there still power: the drive carries out what it has accepted, so no page is torn, and what it only had in
+its cache (`lying sync`) is there.
+
+In order: what survives is a prefix, and any sync commits all before it, as one journal serves the whole file system.
+Grown lengths (xfs, delayed allocation): blocks are found, and the length is logged, when the data has been written
+back, so the length of a file that grew by `write` is lost or not on its own, whatever was logged since; a length asked
+for ahead, as by fallocate, is logged in order. Logged (btrfs): a transaction of the whole file system is there or
+not, and a sync before that logs one file, its name and the new directories above that, or one directory; other names
+made earlier than the file need not be there. Before length: what `write` appended is on the platter before the length
+that covers it, so no zeros or old blocks appear; stores through a map into space asked for ahead have no such luck.
+In steps: space that is asked for ahead is found extent by extent, and ext4 and btrfs log the length with each of them,
+so a crash may leave a file of any length in between; xfs sets the length once, at the end. Where a file system cannot
+allocate, the C library writes a byte into block after block instead, and a kill may leave such a length as well. Files
+of a run may be smaller than a block, so lengths go by bytes here. Of losses in order, the first one may leave a part.
+
+All but torn-sectors are milder than strict-posix, which is POSIX on a drive that writes sectors whole: each image that
+they leave, it can leave, too. POSIX itself promises nothing about sectors: torn-sectors is POSIX without that help.
+Left to strict-posix: on ext4 and xfs the sync of a file that has nothing to log commits nothing.
+Left out, as it would take less: ext4 and btrfs flush a new file before it replaces another by rename, xfs flushes a
+file that was emptied when it is closed, and ext4-data keeps `pwrite`s in order with names.
+
+Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (persistence properties by file system);
+Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018, and "File System
+Crash-Recovery Guarantees", which its authors wrote down with the file systems' developers (linux-fsdevel, March 2019);
+the kernel's description of ext4 (data=, delalloc); XFS FAQ, "Why do I see binary NULLS in some files after recovery";
+btrfs manual (flushoncommit, log tree); POSIX fsync(); Zheng et al., "Understanding the Robustness of SSDs under Power
+Fault", FAST 2013 (shorn writes); Rudoff, "Persistent Memory Programming", ;login: Summer 2017 (8 bytes are atomic).
+"""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ..disk.changes import Change, Extend
+
+
+class Metadata(Enum):
+    """Which of the creations, sizes, renames and removals since the last sync survive."""
+
+    KEPT = "all of them"
+    PREFIX = "the first ones, in order"
+    PREFIX_BUT_GROWTH = "the first ones, in order; lengths grown by writing each on its own"
+    PREFIX_BUT_LOGGED = "the first ones, in order, and those of files that were synced"
+    ANY = "any of them"
+
+    def is_in_order(self, change: Change) -> bool:
+        """Return whether a change survives whenever a later one that is in order does; if not, it is on its own."""
+        if self is Metadata.PREFIX_BUT_GROWTH:
+            return not (isinstance(change, Extend) and change.by_write)
+        return self is not Metadata.ANY
+
+    def split(self, changes: Sequence[Change]) -> tuple[Sequence[Change], Sequence[Change]]:
+        """Return those of changes that are in order, and the others."""
+        if self is Metadata.ANY:
+            return (), changes
+        if self is not Metadata.PREFIX_BUT_GROWTH:
+            return changes, ()
+        ordered = [change for change in changes if self.is_in_order(change)]
+        return ordered, [change for change in changes if not self.is_in_order(change)]
+
+
+@dataclass(frozen=True, slots=True)
+class CrashProfile:
+    """One kind of crash."""
+
+    name: str
+    page_cache_survives: bool
+    metadata: Metadata
+    data_before_size: bool = False
+    whole_pages: bool = False
+    """No page is torn."""
+    drive_cache_survives: bool = False
+    """What a sync has handed to the drive is there, even if the drive's cache forgets it without power."""
+    torn_bytes_chance: float = 0.0
+    """Of a torn page, to be torn inside a sector, whatever the disk's own plan says."""
+    torn_page_chance: float = 0.0
+    """Of a page that was not synced, to be torn; 0: as any power cut is drawn."""
+    grows_in_steps: bool = False
+    """A file that was to become longer by allocation may have any length on the way there."""
+
+    def partial(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
+        """Return the growths that are lost and may leave a part of themselves, out of all that may be lost."""
+        if not self.grows_in_steps:
+            return []
+        ordered, others = self.metadata.split(unsure)
+        first = [change for change in ordered if change.number in lost][:1]
+        gone = first + [change for change in others if change.number in lost]
+        return [
+            change
+            for change in gone
+            if isinstance(change, Extend) and change.in_steps and change.grown_bytes > 1
+        ]
+
+
+PROFILES: dict[str, CrashProfile] = {
+    profile.name: profile
+    for profile in (
+        CrashProfile("nothing-lost", page_cache_survives=True, metadata=Metadata.KEPT),
+        CrashProfile("process-kill", page_cache_survives=True, metadata=Metadata.KEPT),
+        CrashProfile(
+            "os-crash",
+            page_cache_survives=False,
+            metadata=Metadata.ANY,
+            whole_pages=True,
+            drive_cache_survives=True,
+            grows_in_steps=True,
+        ),
+        CrashProfile(
+            "ext4-ordered",
+            page_cache_survives=False,
+            metadata=Metadata.PREFIX,
+            data_before_size=True,
+            grows_in_steps=True,
+        ),
+        CrashProfile(
+            "ext4-data",
+            page_cache_survives=False,
+            metadata=Metadata.PREFIX,
+            data_before_size=True,
+            whole_pages=True,
+            grows_in_steps=True,
+        ),
+        CrashProfile(
+            "xfs",
+            page_cache_survives=False,
+            metadata=Metadata.PREFIX_BUT_GROWTH,
+            data_before_size=True,
+        ),
+        CrashProfile(
+            "btrfs",
+            page_cache_survives=False,
+            metadata=Metadata.PREFIX_BUT_LOGGED,
+            data_before_size=True,
+            whole_pages=True,
+            grows_in_steps=True,
+        ),
+        CrashProfile("strict-posix", page_cache_survives=False, metadata=Metadata.ANY, grows_in_steps=True),
+        CrashProfile(
+            "torn-sectors",
+            page_cache_survives=False,
+            metadata=Metadata.ANY,
+            torn_bytes_chance=1.0,
+            torn_page_chance=1.0,
+            grows_in_steps=True,
+        ),
+    )
+}

@@ -1,0 +1,1 @@
+"""One simulated disk: names, page cache, maps and descriptors, syncs, injected faults, images."""

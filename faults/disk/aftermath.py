@@ -1,0 +1,117 @@
+"""What a disk looks like from outside of its machines, for whoever draws it: its files, and what a crash made of them.
+
+Nothing here is for stores, nor for judges: it is read by traces that want it, and costs nothing without one.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..crashes.moments import DirtyPage, Survivor, lay_moment
+from .changes import Change, Create, Entries, MakeDirectory, Rename
+from .image import Image
+from .namespace import Namespace
+
+KEPT, MIDDLE, LOST, TORN = "kept", "middle", "lost", "torn"
+
+
+class FileState(NamedTuple):
+    """One file of a disk at some moment."""
+
+    path: str
+    cache: bytes
+    """As readers see it."""
+    platter: bytes
+    """As it surely is, of the same length."""
+    dirty: tuple[tuple[int, int], ...]
+    """Ranges [start, end) with writes that are not surely on the platter."""
+    stale: frozenset[int]
+    """Pages whose data a failed sync dropped."""
+    name_is_durable: bool
+    """Whether no sync is missing, strictly, for the name to survive."""
+
+
+class DiskState(NamedTuple):
+    """All files of a disk at some moment, by path; a page has so many bytes, and so has a sector."""
+
+    page_bytes: int
+    sector_bytes: int
+    files: dict[str, FileState]
+
+
+class PageFate(NamedTuple):
+    """What became of a dirty page at a power cut: KEPT, LOST, at a MIDDLE moment of its writes, or TORN."""
+
+    path: str
+    page: int
+    fate: str
+
+
+class Aftermath(NamedTuple):
+    """What a crash has left. lost: the names, sizes and removals that it took, in words."""
+
+    profile: str
+    lost: tuple[str, ...]
+    pages: tuple[PageFate, ...]
+    image: Image
+
+
+def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskState:
+    """Return what a disk's files are now; nothing is changed by that."""
+    unsure = _unsure_names(names.journal)
+    files = {}
+    for path, file in sorted(names.current.names.items()):
+        inode = names.current.files[file]
+        cache = inode.content()
+        files[path] = FileState(
+            path,
+            cache,
+            inode.platter(len(cache)),
+            tuple((at, at + len(data)) for _, at, data in inode.pending),
+            inode.stale,
+            not any(path == name or path.startswith(f"{name}/") for name in unsure),
+        )
+    return DiskState(page_bytes, sector_bytes, files)
+
+
+def aftermath_of(
+    profile: str,
+    entries: Entries,
+    lost: Sequence[tuple[Change, int]],
+    fates: Sequence[tuple[DirtyPage, Survivor]],
+    image: Image,
+    page_bytes: int,
+) -> Aftermath:
+    """Return what a power cut has made of a disk; entries: the names and sizes that it has left.
+
+    lost: the changes it has taken, each with the bytes of a file's growth that are left.
+    """
+    return Aftermath(
+        profile,
+        tuple(f"{change.lost_as(kept_bytes)}: {change.label}" for change, kept_bytes in lost),
+        tuple(
+            PageFate(page.path, page.page, _fate(page, survivor, entries, image, page_bytes))
+            for page, survivor in fates
+        ),
+        image,
+    )
+
+
+def _unsure_names(journal: Sequence[Change]) -> list[str]:
+    """Return the files and directories whose names are not durable."""
+    changes = [change for change in journal if not change.synced]
+    made = [change.path for change in changes if isinstance(change, Create | MakeDirectory)]
+    return made + [change.target for change in changes if isinstance(change, Rename)]
+
+
+def _fate(page: DirtyPage, survivor: Survivor, entries: Entries, image: Image, page_bytes: int) -> str:
+    """Return what became of one page, by the bytes that are there now."""
+    inode, content = entries.inode(page.path), image.files[page.path].content
+    assert inode is not None, page.path
+    start = page.page * page_bytes
+    end = min(start + page_bytes, len(content))
+    for moment in (survivor.moment, survivor.other):
+        laid = bytearray(inode.platter(len(content)))
+        lay_moment(laid, start, end, page.writes[:moment])
+        if laid[start:end] == content[start:end]:
+            return KEPT if moment == len(page.writes) else MIDDLE if moment else LOST
+    return TORN

@@ -1,0 +1,255 @@
+"""A simulated disk: it outlives the machines that mount it, until a crash or a clean power-off makes it an image.
+
+Every mutating operation has a number, counted from 0 in the order they begin: create, extend, store, pwrite, empty,
+write, msync, fdatasync, sync, sync directory, rename, unlink, make directory, remove directory. The same run numbers
+them alike, so "die during operation 137" means the same each time.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from ...sim.choices import Stream
+from ...sim.kernel import Kernel
+from ...sim.machine import Machine
+from ..crashes.crash import PowerCut, cache_image, platter_image
+from ..crashes.enumerate import CrashStates
+from ..crashes.fates import SectorHarm, draw_lost_changes, draw_survivors
+from ..crashes.fingerprint import fingerprint_of
+from ..crashes.profiles import CrashProfile
+from ..plan import FaultPlan
+from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
+from .aim import Aim, CrashPoint, NamedAim, NamingAim
+from .capacity import Capacity
+from .damage import Damage
+from .files import SimFiles
+from .flaws import find_bad_sectors, lay_bad_sectors, lay_holes
+from .image import Image
+from .locks import FileLocks
+from .namespace import Namespace
+from .plug import MOMENTS, Met, Plug
+from .syncs import Syncs
+from .timing import SyncTiming, Timing
+
+
+class Disk:
+    """One disk. What a process kill leaves in the page cache, a next machine finds by mounting the same disk again."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        stream: Stream,
+        *,
+        image: Image | None = None,
+        sector_bytes: int = 512,
+        page_bytes: int = 4096,
+        timing: Timing | None = None,
+        faults: FaultPlan | None = None,
+        capacity_bytes: int | None = None,
+        bad_sectors: Iterable[Damage] = (),
+    ) -> None:
+        assert page_bytes % sector_bytes == 0, (page_bytes, sector_bytes)
+        self._sector_bytes = sector_bytes
+        self._page_bytes = page_bytes
+        self._kernel = kernel
+        self._stream = stream
+        self._plug = Plug(kernel, stream, faults or FaultPlan())
+        if image is None:
+            self._names = Namespace(page_bytes)
+        else:
+            self._names = Namespace.load(image, page_bytes, kernel.wall_start_ms)
+            lay_bad_sectors(self._names, bad_sectors, page_bytes, sector_bytes)
+            if self._plug.faults.sparse:
+                lay_holes(self._names, page_bytes, sector_bytes)
+        self._capacity = Capacity(self._names, self._plug, capacity_bytes)
+        self._syncs = Syncs(self._plug, self._names, timing or SyncTiming())
+        self._locks = FileLocks(self._plug)
+        self._mounted: list[Machine] = []
+        self._finished = False
+
+    @property
+    def operations(self) -> int:
+        """Return how many operations have begun: the next one has this number."""
+        return self._plug.operations
+
+    @property
+    def met(self) -> Met | None:
+        """Return the last operation that a machine died at, None if none did."""
+        return self._plug.met
+
+    @property
+    def fired(self) -> Counter[str]:
+        """Return how often each fault really happened."""
+        return self._plug.fired
+
+    @property
+    def damage(self) -> list[Damage]:
+        """Return what the disk took back after it had told or shown it, in the order in which it did."""
+        return self._plug.damage
+
+    @property
+    def bad_sectors(self) -> list[Damage]:
+        """Return the sectors that cannot be read, for the disk that a later machine finds in this one's place."""
+        return find_bad_sectors(self._names)
+
+    def mount(self, machine: Machine) -> SimFiles:
+        """Return the disk's files as machine sees them."""
+        self._check_unfinished()
+        self._mounted.append(machine)
+        return SimFiles(
+            machine,
+            self._names,
+            self._plug,
+            self._syncs,
+            self._locks,
+            self._capacity,
+            self._sector_bytes,
+        )
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether the file system has stopped itself: all changes are refused until the disk has been off."""
+        return self._plug.stopped != 0
+
+    @property
+    def capacity_bytes(self) -> int | None:
+        """Return how much the disk holds, None if there is no end to it. Less than it holds already is allowed."""
+        return self._capacity.limit_bytes
+
+    @capacity_bytes.setter
+    def capacity_bytes(self, capacity_bytes: int | None) -> None:
+        self._capacity.limit_bytes = capacity_bytes
+
+    @property
+    def used_bytes(self) -> int:
+        """Return what its files take."""
+        return self._capacity.space().used_bytes
+
+    def crash_at(self, operation: int, moment: str) -> None:
+        """Kill the machine that begins the operation of that number: before, during or after its effect.
+
+        During a store, pwrite or write, a drawn number of its first bytes has reached the page cache; during a sync,
+        half its time has passed; of the rest, which have no middle, it is drawn whether the effect is there.
+        """
+        if operation < self.operations:
+            raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
+        self._arm(operation, moment, None)
+
+    def crash_at_point(self, point: CrashPoint, moment: str) -> None:
+        """Do as crash_at does, at the operation of that name among those to come."""
+        self._arm(self.operations, moment, NamedAim(point))
+
+    def crash_and_name(self, operation: int, moment: str) -> NamingAim:
+        """Do as crash_at does, and return who knows the operation's name once it has been met."""
+        aim = NamingAim(operation)
+        self._arm(self.operations, moment, aim)
+        return aim
+
+    def crash_where(self, aim: Aim, moment: str) -> None:
+        """Do as crash_at does, at the operation that aim says, which may be none of them."""
+        self._arm(self.operations, moment, aim)
+
+    def _arm(self, operation: int, moment: str, aim: Aim | None) -> None:
+        if moment not in MOMENTS:
+            raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
+        self._plug.armed = operation
+        self._plug.moment = moment
+        self._plug.aim = aim
+
+    @contextmanager
+    def with_faults(self, **faults: Any) -> Iterator[None]:
+        """Let some faults, named as FaultPlan names them, be as given inside a `with` block."""
+        plug = self._plug
+        before = plug.faults
+        plug.faults = replace(before, **faults)
+        try:
+            yield
+        finally:
+            plug.faults = before
+
+    def heal(self) -> None:
+        """Let no operation fail or be slow any more, as its plan would have it. What was done stays done."""
+        self._plug.faults = self._plug.faults.healed()
+
+    def disarm(self) -> None:
+        """Take back what crash_at armed and no operation has met."""
+        self._plug.armed = -1
+        self._plug.met = None
+        self._plug.aim = None
+
+    def is_durable(self, path: str, start: int, end: int) -> bool:
+        """Return whether the bytes [start, end) of a file are surely on the platter. For judges, not for stores."""
+        inode = self._names.current.inode(path)
+        return inode is not None and inode.has_durable(start, end)
+
+    def content(self, path: str) -> bytes:
+        """Return what readers see of a file, empty if there is none. For judges, not for stores."""
+        inode = self._names.current.inode(path)
+        return b"" if inode is None else inode.content()
+
+    def state(self) -> DiskState:
+        """Return what its files are now, and what of them is durable. For pictures, not for stores."""
+        return disk_state(self._names, self._page_bytes, self._sector_bytes)
+
+    def crash(self, profile: CrashProfile) -> Image:
+        """Return what is left after the machine died, drawn within what profile allows. The disk is then finished."""
+        if any(machine.alive for machine in self._mounted):
+            raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
+        self._finish()
+        self.fired["crash"] += 1
+        self.fired[f"crash {profile.name}"] += 1
+        wall_start_ms, trace = self._kernel.wall_start_ms, self._kernel.trace
+        if profile.page_cache_survives:
+            image = cache_image(self._names.current, wall_start_ms)
+            if trace is not None:
+                trace.tell(Aftermath(profile.name, (), (), image))
+            return image
+        cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
+        lost = draw_lost_changes(self._stream, profile, cut.unsure_changes())
+        entries = cut.entries_without(lost, self.fired)
+        dirty = cut.dirty_pages(entries)
+        survivors = draw_survivors(self._stream, dirty, cut.page_sectors, self._harm(profile))
+        image = cut.image(entries, dirty, survivors, self.fired, wall_start_ms)
+        self.damage.extend(cut.damage)
+        if trace is not None:
+            taken = [(change, lost[change.number]) for change in self._names.journal if change.number in lost]
+            fates = list(zip(dirty, survivors, strict=True))
+            trace.tell(aftermath_of(profile.name, entries, taken, fates, image, self._page_bytes))
+        return image
+
+    def fingerprint(self) -> str:
+        """Return a digest of what crash states are made of, equal for moments of one run that can leave the same."""
+        return fingerprint_of(self._names)
+
+    def crash_states(self, profile: CrashProfile, limit: int, stream: Stream) -> CrashStates:
+        """Return what a crash could leave now, state after state, up to limit. The disk stays as it is.
+
+        stream draws some of them if they are more.
+        """
+        cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
+        wall_ms = self._kernel.wall_start_ms
+        whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
+        return CrashStates(cut, profile, self._page_bytes, self._harm(profile), whole, wall_ms, limit, stream)
+
+    def settle(self) -> Image:
+        """Return what a clean power-off leaves: all that is in the page cache, but for what failed syncs dropped."""
+        self._finish()
+        return platter_image(self._names.current, self.operations, self._kernel.wall_start_ms)
+
+    def _harm(self, profile: CrashProfile) -> SectorHarm:
+        """Return what a power cut does to single sectors, by the disk's plan and by the kind of crash."""
+        faults = self._plug.faults
+        torn_bytes_chance = max(faults.torn_bytes_chance, profile.torn_bytes_chance)
+        return SectorHarm(
+            self._sector_bytes, torn_bytes_chance, faults.garbage_chance, profile.torn_page_chance
+        )
+
+    def _finish(self) -> None:
+        self._check_unfinished()
+        self._finished = True
+
+    def _check_unfinished(self) -> None:
+        if self._finished:
+            raise RuntimeError("the disk is an image already: make a new one from that")

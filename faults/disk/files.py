@@ -1,0 +1,284 @@
+"""The file system of one simulated machine: names, small files, maps, locks."""
+
+import errno
+from typing import NamedTuple
+
+from ...sim.machine import Machine
+from .capacity import Capacity, DiskSpace
+from .changes import parent_of
+from .descriptor import SimDescriptor, write_through
+from .flawed_map import FlawedMappedFile
+from .flaws import LATENT_SECTOR_ERROR, Flaws
+from .locks import FileLocks, SimFileLock
+from .mapped_file import SimMappedFile
+from .namespace import Namespace, not_a_directory
+from .page_cache import Inode
+from .plug import Plug, io_error
+from .syncs import Syncs, SyncWait
+
+
+class FileStatus(NamedTuple):
+    """What a directory knows of a name. Directories have size and time 0."""
+
+    size_bytes: int
+    mtime_ms: int
+    is_directory: bool
+
+
+class SimFiles:
+    """A disk as one machine has mounted it. Every call is a scheduling point and raises MachineDied after its death.
+
+    Failures are the OSErrors a POSIX system would raise, before the operation is counted.
+    """
+
+    __slots__ = ("_capacity", "_locks", "_machine", "_names", "_plug", "_sector_bytes", "_syncs")
+
+    def __init__(
+        self,
+        machine: Machine,
+        names: Namespace,
+        plug: Plug,
+        syncs: Syncs,
+        locks: FileLocks,
+        capacity: Capacity,
+        sector_bytes: int,
+    ) -> None:
+        self._machine = machine
+        self._names = names
+        self._plug = plug
+        self._syncs = syncs
+        self._locks = locks
+        self._capacity = capacity
+        self._sector_bytes = sector_bytes
+
+    def status(self, path: str) -> FileStatus | None:
+        """Return what is at path, None if nothing is."""
+        self._pause("status", path)
+        self._plug.check_readable(path)
+        self._plug.fail_by_chance(self._plug.faults.failed_lookup_chance, "failed look-up", path)
+        inode = self._names.current.inode(path)
+        if inode is not None:
+            return FileStatus(inode.size_bytes, inode.mtime_ms(self._plug.kernel.wall_start_ms), False)
+        return FileStatus(0, 0, True) if path in self._names.current.directories else None
+
+    def list_directory(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        self._pause("list", path)
+        self._plug.check_readable(path)
+        self._plug.fail_by_chance(self._plug.faults.failed_lookup_chance, "failed look-up", path)
+        return self._names.children(path)
+
+    def make_directories(self, path: str) -> None:
+        """Create a directory and those above it, each an operation; nothing happens if it exists."""
+        self._plug.pause(self._machine, "make directory")
+        missing: list[str] = []
+        while path not in self._names.current.directories:
+            if path in self._names.current.names:
+                raise not_a_directory(path) if missing else FileExistsError(errno.EEXIST, "File exists", path)
+            missing.append(path)
+            path = parent_of(path)
+        for directory in reversed(missing):
+            self._plug.pause(self._machine, "make directory")
+            if directory in self._names.current.directories:
+                continue
+            self._names.check_parent(directory)
+            number = self._begin("make directory", directory)
+            self._names.make_directory(number, directory)
+            self._end("make directory", number)
+
+    def map(self, path: str, size_bytes: int) -> SimMappedFile:
+        """Map a file's first size_bytes, created if need be and extended with zeros if it is shorter."""
+        plug = self._plug
+        self._pause("map", path)
+        plug.fail_by_chance(plug.faults.failed_map_chance, "failed map", path)
+        inode = self._open(path)
+        if inode.size_bytes < size_bytes:
+            plug.pause(self._machine, "extend")
+        if inode.size_bytes < size_bytes:
+            self._find_growth(path, inode, size_bytes)
+            before_bytes = inode.size_bytes
+            if plug.faults.sparse:
+                number = self._begin("extend", path)
+                inode.thaw(size_bytes)
+                self._flaws(inode).grow(before_bytes, size_bytes)
+                self._names.extend(number, path, inode, size_bytes)
+            else:
+                number, grown_bytes = plug.begin_growth(self._machine, path, before_bytes, size_bytes)
+                inode.thaw(grown_bytes)
+                self._names.extend(number, path, inode, grown_bytes, in_steps=True)
+            self._end("extend", number)
+        inode.thaw(0)
+        if inode.flaws is not None:
+            flaws = inode.flaws
+            return FlawedMappedFile(
+                path, size_bytes, inode, self._machine, plug, self._syncs, flaws, self._capacity
+            )
+        return SimMappedFile(path, size_bytes, inode, self._machine, plug, self._syncs)
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        """Say when a file was last changed. It is as durable as any time of change here: at once."""
+        self._plug.pause(self._machine, "set mtime")
+        self._names.find(path).mtime_ns = (mtime_ms - self._plug.kernel.wall_start_ms) * 1_000_000
+
+    def space(self, path: str) -> DiskSpace:
+        """Return how full the disk is: what its files take, and what its capacity leaves."""
+        self._plug.pause(self._machine, "space")
+        return self._capacity.space()
+
+    def buffer(self, size_bytes: int) -> memoryview:
+        """Return zeroed memory of the machine, which dies with it."""
+        return memoryview(bytearray(size_bytes))
+
+    def read(self, path: str) -> bytes:
+        """Return a small file's whole content."""
+        plug = self._plug
+        self._pause("read", path)
+        plug.check_readable(path)
+        inode = self._names.find(path)
+        plug.fail_by_chance(plug.faults.failed_read_chance, "failed read", path)
+        if inode.flaws is not None and inode.flaws.bad_sectors:
+            plug.fired[LATENT_SECTOR_ERROR] += 1
+            raise io_error(path)
+        return inode.content()
+
+    def write(self, path: str, data: bytes) -> None:
+        """Create or empty a small file, then write data to it: two operations, one if data is empty.
+
+        A crash during the second leaves a drawn number of the first bytes in the page cache; a disk that is full by
+        then takes as many of them as it has room for, and raises OSError(ENOSPC). After a short write the rest is
+        written by a further operation; one that fails leaves what was written before.
+        """
+        self._pause("write", path)
+        if self._open(path).size_bytes:
+            number = self._begin("empty", path)
+            self._names.empty(number, path, self._plug.wall_ns(self._machine))
+            self._end("empty", number)
+        file = self._names.current.names[path]
+        plug = self._plug
+        at = 0
+        while at < len(data):
+            plug.pause(self._machine, "write")
+            fitting = data[at : at + self._capacity.space().usable_bytes]
+            chunk = fitting[: plug.writable_bytes(path, len(fitting))] if fitting else fitting
+            inode = self._names.current.files[file]
+            write_through(plug, self._machine, self._names, path, inode, at, chunk)
+            at += len(chunk)
+            if at < len(data) and len(chunk) == len(fitting):
+                raise self._capacity.full(path)
+
+    def open(self, path: str) -> SimDescriptor:
+        """Open a file, created if there is none, to write anywhere in it, to cut and to sync it."""
+        self._pause("open", path)
+        self._open(path)
+        file = self._names.current.names[path]
+        return SimDescriptor(path, file, self._machine, self._names, self._plug, self._syncs, self._capacity)
+
+    def sync(self, path: str) -> None:
+        """Make a file's content and size durable, but not its name."""
+        self._plug.pause(self._machine, "sync")
+        inode = self._names.find(path)
+        self._syncs.file(self._machine, SyncWait("sync", path), inode, 0, inode.size_bytes)
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in one directory durable, but not those below it."""
+        self._plug.pause(self._machine, "sync directory")
+        self._names.check_directory(path)
+        self._syncs.directory(self._machine, SyncWait("sync directory", path))
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, replacing what had it. Directories are not renamed: IsADirectoryError."""
+        self._plug.pause(self._machine, "rename")
+        self._names.find(old)
+        self._names.check_parent(new)
+        names = self._names.current.names
+        if names[old] == names.get(new):
+            return
+        number = self._begin("rename", old)
+        self._names.rename(number, old, new)
+        plug = self._plug
+        if plug.damage:
+            plug.damage += [damage._replace(path=new) for damage in plug.damage if damage.path == old]
+        self._end("rename", number)
+
+    def link(self, path: str, new: str) -> None:
+        """Give a file one more name, which nothing has yet: FileExistsError."""
+        self._plug.pause(self._machine, "link")
+        self._names.find(path)
+        if new in self._names.current.names or new in self._names.current.directories:
+            raise FileExistsError(errno.EEXIST, "File exists", new)
+        self._names.check_parent(new)
+        number = self._begin("link", new)
+        self._names.link(number, path, new)
+        self._end("link", number)
+
+    def unlink(self, path: str) -> None:
+        """Remove a name; maps of the file stay usable."""
+        self._plug.pause(self._machine, "unlink")
+        self._names.find(path)
+        number = self._begin("unlink", path)
+        self._names.unlink(number, path)
+        self._end("unlink", number)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        self._plug.pause(self._machine, "remove directory")
+        if self._names.children(path):
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
+        if path == "/":
+            raise OSError(errno.EBUSY, "Device or resource busy", path)
+        number = self._begin("remove directory", path)
+        self._names.remove_directory(number, path)
+        self._end("remove directory", number)
+
+    def lock(self, path: str) -> SimFileLock:
+        """Create path if needed and lock it; BlockingIOError if a living machine, this one included, holds it.
+
+        What is locked is the file, whatever is written to it, and not its name: who removes a lock file lets the next
+        one lock another file of that name.
+        """
+        self._plug.pause(self._machine, "lock")
+        self._open(path)
+        return self._locks.take(path, self._names.current.names[path], self._machine)
+
+    def _open(self, path: str) -> Inode:
+        """Return the file at path, created if there is none."""
+        self._plug.check_readable(path)
+        inode = self._names.current.inode(path)
+        if inode is None:
+            self._names.check_parent(path)
+            self._find_space(path)
+            number = self._begin("create", path)
+            inode = self._names.create(number, path, self._plug.wall_ns(self._machine))
+            self._end("create", number)
+        return inode
+
+    def _find_space(self, path: str) -> None:
+        """Raise OSError(ENOSPC) if the disk is full, or with the chance that it has been given for it."""
+        self._capacity.check_creation(path)
+        plug = self._plug
+        if plug.strikes(plug.faults.failed_creation_chance, "failed creation", path):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    def _find_growth(self, path: str, inode: Inode, size_bytes: int) -> None:
+        """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the chance given for it."""
+        plug = self._plug
+        if plug.strikes(plug.faults.failed_extend_chance, "failed extend", path):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        if not plug.faults.sparse:
+            self._capacity.check_growth(path, size_bytes - inode.size_bytes)
+
+    def _flaws(self, inode: Inode) -> Flaws:
+        if inode.flaws is None:
+            inode.flaws = Flaws(inode.page_bytes, self._sector_bytes)
+        return inode.flaws
+
+    def _pause(self, kind: str, path: str) -> None:
+        """Pass a scheduling point, and wait for the device if it is slow."""
+        self._plug.pause(self._machine, kind)
+        self._plug.wait_for_device(kind, path)
+
+    def _begin(self, kind: str, path: str) -> int:
+        return self._plug.begin_atomic(self._machine, kind, path)
+
+    def _end(self, kind: str, number: int) -> None:
+        self._plug.end(self._machine, kind, number)

@@ -1,0 +1,198 @@
+"""Numbers the operations of one disk, and pulls the plug at one of them."""
+
+import errno
+from collections import Counter
+from typing import NamedTuple, NoReturn
+
+from isal.isal_zlib import crc32
+
+from ...sim.choices import Stream
+from ...sim.errors import MachineDied
+from ...sim.kernel import Kernel
+from ...sim.machine import Machine
+from ..plan import FaultPlan
+from .aim import Aim
+from .changes import PARTIAL_EXTEND
+from .damage import Damage
+from .device import Device
+
+BEFORE, DURING, AFTER = "before", "during", "after"
+MOMENTS = (BEFORE, DURING, AFTER)
+_NOTE_OPERATION = 3 << 56
+_STOPPED_TEXTS = {errno.EROFS: "Read-only file system", errno.EIO: "Input/output error"}
+
+
+class Met(NamedTuple):
+    """An operation that a machine dies at; at: the position that a write begins at."""
+
+    kind: str
+    path: str
+    at: int
+
+
+class Plug:
+    """What every operation of a disk passes through.
+
+    operations: how many have begun. fired: every fault that really happened. armed: the number of the operation to die
+    at, or, while there is an aim, of the next one, which may be it; -1 for none. faults: what goes wrong, and how
+    often.
+    """
+
+    __slots__ = (
+        "aim",
+        "armed",
+        "damage",
+        "device",
+        "faults",
+        "fired",
+        "kernel",
+        "met",
+        "moment",
+        "operations",
+        "stopped",
+        "stream",
+    )
+
+    def __init__(self, kernel: Kernel, stream: Stream, faults: FaultPlan) -> None:
+        self.kernel = kernel
+        self.stream = stream
+        self.fired: Counter[str] = Counter()
+        self.damage: list[Damage] = []
+        self.device = Device(kernel, stream, self.fired)
+        self.operations = 0
+        self.stopped = 0
+        """The errno of all that would change a file system that has stopped itself; 0 while it goes on."""
+        self.armed = -1
+        self.aim: Aim | None = None
+        self.faults = faults
+        self.moment = BEFORE
+        self.met: Met | None = None
+        """The last operation that a machine died at, or is about to."""
+
+    def pause(self, machine: Machine, kind: str) -> None:
+        """Pass a scheduling point; a dead machine is refused outside of tasks, too."""
+        kernel = self.kernel
+        kernel.fuel -= 1
+        if kernel.fuel < 0:
+            self.pause_slowly(machine, kind)
+
+    def pause_slowly(self, machine: Machine, kind: str) -> None:
+        """Pass a scheduling point that has no fuel left; hot paths have the test for that inlined."""
+        self.kernel.reschedule(kind)
+        if not machine.alive:
+            raise MachineDied(machine.name)
+
+    def strikes(self, chance: float, fault: str, label: str) -> bool:
+        """Draw whether a fault happens here, and count it if so. What has no chance is not drawn."""
+        if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
+            return False
+        self.fired[fault] += 1
+        return True
+
+    def writable_bytes(self, path: str, size_bytes: int) -> int:
+        """Return how many of size_bytes, 1 at least, a write through a descriptor writes; OSError(EIO) if it fails."""
+        faults = self.faults
+        if self.strikes(faults.failed_write_chance, "failed write", path):
+            raise io_error(path)
+        if size_bytes > 1 and self.strikes(faults.short_write_chance, "short write", path):
+            return size_bytes - self.stream.between(
+                1, size_bytes - 1, f"bytes missing in a short write {path}"
+            )
+        return size_bytes
+
+    def fail_by_chance(self, chance: float, fault: str, path: str) -> None:
+        """Raise OSError(EIO) with some chance."""
+        if chance > 0.0 and self.strikes(chance, fault, path):
+            raise io_error(path)
+
+    def wait_for_device(self, kind: str, path: str) -> None:
+        """Let the current task wait for a device that takes its time; nothing happens with one that does not."""
+        faults = self.faults
+        if faults.slow_io_chance > 0.0 or faults.stall_chance > 0.0:
+            self.device.wait(faults, kind, path)
+
+    def wall_ns(self, machine: Machine) -> int:
+        """Return virtual time as the machine's wall clock shows it."""
+        return self.kernel.now_ns + machine.wall_offset_ms * 1_000_000
+
+    def begin(self, machine: Machine, kind: str, path: str) -> int:
+        """Count an operation and return its number; raises MachineDied if it is to end before its effect.
+
+        The caller has passed a scheduling point and found that the operation is possible.
+        """
+        if self.stopped:
+            raise self.stopped_error(path)
+        kernel = self.kernel
+        kernel.note((_NOTE_OPERATION | crc32(kind.encode()), crc32(path.encode())))
+        if kernel.trace is not None:
+            kernel.trace.add(kind, path)
+        number = self.operations
+        self.operations = number + 1
+        if number == self.armed and self.is_met(number, kind, path) and self.moment == BEFORE:
+            self.pull(machine, kind)
+        return number
+
+    def is_met(self, number: int, kind: str, path: str, at: int = 0) -> bool:
+        """Return whether the operation that is armed is the one to die at; arm the next one if it is not."""
+        if self.aim is not None and not self.aim.meets(number, kind, path):
+            self.armed = number + 1
+            return False
+        self.aim = None
+        self.met = Met(kind, path, at)
+        return True
+
+    def stopped_error(self, path: str) -> OSError:
+        """Make the error of a file system that has stopped itself."""
+        return OSError(self.stopped, _STOPPED_TEXTS[self.stopped], path)
+
+    def check_readable(self, path: str) -> None:
+        """Raise the error of a file system that has shut down; one that is read-only can be read."""
+        if self.stopped == errno.EIO:
+            raise self.stopped_error(path)
+
+    def begin_atomic(self, machine: Machine, kind: str, path: str) -> int:
+        """Begin an operation that has no middle: a crash during it is drawn to be before or after its effect."""
+        number = self.begin(machine, kind, path)
+        dying = number == self.armed and self.moment == DURING
+        if dying and self.stream.chance(0.5, f"{kind} {path} had no effect"):
+            self.pull(machine, kind)
+        return number
+
+    def begin_growth(
+        self, machine: Machine, path: str, before_bytes: int, after_bytes: int
+    ) -> tuple[int, int]:
+        """Begin to allocate more of a file; return the operation's number and how long it makes the file.
+
+        A crash during it may leave any length in between, as the C library does where the file system cannot allocate.
+        """
+        number = self.begin_atomic(machine, "extend", path)
+        dying = number == self.armed and self.moment == DURING
+        if dying and after_bytes - before_bytes > 1 and self.strikes(0.5, PARTIAL_EXTEND, path):
+            missing_bytes = self.stream.between(
+                1, after_bytes - before_bytes - 1, f"bytes not allocated {path}"
+            )
+            return number, after_bytes - missing_bytes
+        return number, after_bytes
+
+    def end(self, machine: Machine, kind: str, number: int) -> None:
+        """End an operation; raises MachineDied if it was the last one."""
+        if number == self.armed:
+            self.pull(machine, kind)
+
+    def pull(self, machine: Machine, kind: str) -> NoReturn:
+        """Kill the machine in the midst of an operation; always raises MachineDied."""
+        self.fired[f"crash {self.moment} {kind}"] += 1
+        self.armed = -1
+        self.kernel.kill(machine)
+        raise MachineDied(machine.name)
+
+    def signal_bus_error(self, machine: Machine, fault: str) -> NoReturn:
+        """Kill the machine's process by a SIGBUS, for a page that cannot be had; always raises MachineDied."""
+        self.fired[fault] += 1
+        self.kernel.kill(machine)
+        raise MachineDied(machine.name)
+
+
+def io_error(path: str) -> OSError:
+    """Make the error of a device that cannot do what it is asked for."""
+    return OSError(errno.EIO, "Input/output error", path)

@@ -1,0 +1,261 @@
+"""Probing one record: at each moment, under each kind of crash, each state that may be left is checked once.
+
+    for each operation of the record, and behind the last one → for each disk: enumerate what may be left
+        → put each different state before the check, with what had been acknowledged → sum up by what is broken
+
+Whether a state holds depends on what is there and on what had been acknowledged, so each pair of these is checked once,
+whichever moment, and disk, it is met at.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from ...sim.choices import Choices, Decision
+from ..crashes.crash_state import CrashState
+from ..crashes.enumerate import CrashStates
+from ..crashes.profiles import PROFILES, Metadata
+from ..disk.image import Image
+from ..enabled import crash_kinds
+from . import record as steps
+from .check_jobs import Checkers
+from .record import Record
+from .replay import DISK_STREAM, Point, Replayer
+from .story import where
+from .verdict import Verdict
+
+DISKS = ("strict-posix", "torn-sectors", "ext4-ordered", "process-kill")
+LIMIT = 256
+
+
+@dataclass(slots=True)
+class Count:
+    """What was found on one disk."""
+
+    crashes: int = 0
+    exhausted: int = 0
+    """Crashes of which every state was tried."""
+    cut: int = 0
+    """Crashes of which the limit kept some states from being tried that should have been."""
+    states: int = 0
+    broken: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One state that is broken: where the power went, on which disk, and the decisions on what that took."""
+
+    point: Point
+    disk: str
+    decisions: tuple[Decision, ...]
+    digest: str
+    verdict: Verdict
+    losses: int
+
+    @property
+    def size(self) -> tuple[int, int, int, bool, bool]:
+        """Return what makes one case smaller: fewer losses, less that was done and promised, then a milder disk."""
+        profile = PROFILES[self.disk]
+        loses_any = profile.metadata is Metadata.ANY
+        return (
+            self.losses,
+            self.point.operations,
+            self.point.acknowledged,
+            not profile.page_cache_survives,
+            loses_any,
+        )
+
+
+@dataclass(slots=True)
+class Breach:
+    """All broken states with one signature."""
+
+    smallest: Case
+    states: int = 0
+    points: set[int] = field(default_factory=set)
+    """The operations after which it was met."""
+    disks: dict[str, int] = field(default_factory=dict)
+    """In how many states on each disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Breaches whose smallest cases are of one disk and one last operation of the program, told by the smallest."""
+
+    signature: str
+    """Of the smallest."""
+    breaches: dict[str, Breach]
+    """All of them by signature, the smallest first."""
+
+    @property
+    def smallest(self) -> Case:
+        """Return the case that stands for all."""
+        return self.breaches[self.signature].smallest
+
+    @property
+    def disks(self) -> list[str]:
+        """Return the disks that any of them was met on, that of the smallest case first."""
+        met = (disk for breach in self.breaches.values() for disk in breach.disks)
+        return list(dict.fromkeys([self.smallest.disk, *met]))
+
+    @property
+    def states(self) -> int:
+        """Return how many states are broken in one of these ways."""
+        return sum(breach.states for breach in self.breaches.values())
+
+    @property
+    def points(self) -> set[int]:
+        """Return the operations after which one was met."""
+        return set().union(*(breach.points for breach in self.breaches.values()))
+
+
+@dataclass(slots=True)
+class Found:
+    """What probing came to."""
+
+    counts: dict[str, Count]
+    breaches: dict[str, Breach] = field(default_factory=dict)
+    points: int = 0
+    operations: int = 0
+    images: set[str] = field(default_factory=set)
+    judged: int = 0
+    seconds: float = 0.0
+    fired: set[str] = field(default_factory=set)
+    """Faults that made some state, by the names in `kinds`."""
+    enabled: tuple[str, ...] = ()
+    """Faults that could have: by what the program did, and by the disks."""
+
+    @property
+    def never_fired(self) -> list[str]:
+        """Return the faults that could have made a state and made none."""
+        return [name for name in self.enabled if name not in self.fired]
+
+    @property
+    def states(self) -> int:
+        """Return how many states were built."""
+        return sum(count.states for count in self.counts.values())
+
+    @property
+    def in_order(self) -> list[tuple[str, Breach]]:
+        """Return the breaches, the smallest first."""
+        return sorted(self.breaches.items(), key=lambda one: (one[1].smallest.size, one[0]))
+
+    def examples(self, record: Record) -> list[Example]:
+        """Return one example for each disk and last operation, the smallest first: messages may be as many as states.
+
+        The last operation is a kind of step and the line of the program that it comes from.
+        """
+        groups: dict[tuple[str, str, str], dict[str, Breach]] = {}
+        for signature, breach in self.in_order:
+            case = breach.smallest
+            step = record.steps[case.point.step] if case.point.step >= 0 else None
+            last = ("", "") if step is None else (step.kind, where(record.stacks[step.stack]))
+            groups.setdefault((case.disk, *last), {})[signature] = breach
+        return [Example(next(iter(breaches)), breaches) for breaches in groups.values()]
+
+
+def probe(
+    record: Record,
+    start: Image,
+    checkers: Checkers,
+    *,
+    disks: Sequence[str] = DISKS,
+    limit: int = LIMIT,
+    on_progress: Callable[[Found, int, int], None] = lambda found, done, steps: None,
+) -> Found:
+    """Go through all crashes of a record. limit: states of one crash. on_progress(found, steps done, of how many)."""
+    prober = Prober(record, start, checkers, disks, limit)
+    began = perf_counter()
+    for point in prober.replayer.points():
+        prober.explore(point)
+        on_progress(prober.found, point.step + 1, len(record.steps))
+    kinds = {"extend" if step.kind == steps.ALLOCATE else step.kind for step in record.steps}
+    prober.found.enabled = tuple(dict.fromkeys(crash_kinds(kinds, [PROFILES[disk] for disk in disks])))
+    prober.found.seconds = perf_counter() - began
+    return prober.found
+
+
+class Prober:
+    """Goes from point to point. Invariant: `_verdicts` has every pair of state and promises met so far."""
+
+    def __init__(
+        self, record: Record, start: Image, checkers: Checkers, disks: Sequence[str], limit: int
+    ) -> None:
+        self.replayer = Replayer(record, start)
+        self.found = Found({disk: Count() for disk in disks})
+        self._acknowledged = record.acknowledged
+        self._checkers = checkers
+        self._limit = limit
+        self._chances = Choices("probe")
+        self._states: dict[str, CrashStates] = {}
+        """By disk, those of the last point; they are those of the next one, too, unless the disk has changed."""
+        self._operations = -1
+        self._verdicts: dict[tuple[str, int], Verdict] = {}
+
+    def explore(self, point: Point) -> None:
+        """Check what may be left at a point at which the record now is."""
+        if point.operations != self._operations:
+            self._operations = point.operations
+            self._states = {disk: self._states_on(disk, point) for disk in self.found.counts}
+        self._judge(point)
+        self.found.points += 1
+        self.found.operations = point.operations
+        for disk, states in self._states.items():
+            count = self.found.counts[disk]
+            count.crashes += 1
+            count.exhausted += states.is_exhaustive
+            count.cut += states.was_cut
+            for state in states:
+                count.states += 1
+                self._note(states, state)
+                verdict = self._verdicts[state.digest, point.acknowledged]
+                if verdict.is_broken:
+                    count.broken += 1
+                    self._keep(point, disk, states, state, verdict)
+
+    def _states_on(self, disk: str, point: Point) -> CrashStates:
+        stream = self._chances.stream(f"{disk} after {point.operations}")
+        return self.replayer.disk.crash_states(PROFILES[disk], self._limit, stream)
+
+    def _judge(self, point: Point) -> None:
+        """Have the check look at what is new at a point."""
+        new: dict[str, CrashState] = {}
+        for states in self._states.values():
+            for state in states:
+                if (state.digest, point.acknowledged) not in self._verdicts:
+                    new.setdefault(state.digest, state)
+        promised = self._acknowledged[: point.acknowledged]
+        verdicts = self._checkers.verdicts([(state.image, promised) for state in new.values()])
+        self.found.judged += len(new)
+        self.found.images.update(new)
+        for digest, verdict in zip(new, verdicts, strict=True):
+            self._verdicts[digest, point.acknowledged] = verdict
+
+    def _note(self, states: CrashStates, state: CrashState) -> None:
+        """Take note of the faults that make a state."""
+        fired = self.found.fired
+        if state.lost:
+            fired.update(change.lost_as(kept_bytes) for change, kept_bytes in states.taken(state).changes)
+        for page, survivor in zip(state.dirty_pages, state.survivors, strict=True):
+            if survivor.torn_at and survivor.moment != survivor.other:
+                fired.add("torn sector")
+                fired.add("torn page")
+            elif survivor.sectors and survivor.moment != survivor.other:
+                fired.add("torn page")
+            elif survivor.moment < len(page.writes):
+                fired.add("page lost")
+
+    def _keep(
+        self, point: Point, disk: str, states: CrashStates, state: CrashState, verdict: Verdict
+    ) -> None:
+        case = Case(point, disk, (), state.digest, verdict, state.losses)
+        breach = self.found.breaches.get(verdict.signature)
+        if breach is None or case.size < breach.smallest.size:
+            decisions = tuple(states.decisions(state, DISK_STREAM))
+            case = Case(point, disk, decisions, state.digest, verdict, state.losses)
+            if breach is None:
+                breach = self.found.breaches[verdict.signature] = Breach(case)
+            breach.smallest = case
+        breach.states += 1
+        breach.points.add(point.operations)
+        breach.disks[disk] = breach.disks.get(disk, 0) + 1

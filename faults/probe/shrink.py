@@ -1,0 +1,76 @@
+"""Making one case small: as few and as small losses as the same breach takes, at the same moment, on the same disk."""
+
+from dataclasses import dataclass, replace
+
+from ...sim.choices import Choices, Decision
+from ...sim.shrink import Decided, Search, shrink_decisions
+from ..crashes.crash_state import CrashState
+from ..crashes.profiles import PROFILES
+from ..disk.image import Image
+from .check_jobs import Checkers
+from .losses import Loss, losses_of
+from .probe import Case
+from .record import Record
+from .replay import DISK_STREAM, Replayer
+from .verdict import Verdict
+
+TRIES_MAX = 200
+
+
+class NotReproducedError(Exception):
+    """A case does not lead to the state that it is said to lead to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A case with what it is made of: what is left, and what is not."""
+
+    case: Case
+    image: Image
+    losses: tuple[Loss, ...]
+
+
+class Scene:
+    """One moment of a record, at which states can be made from decisions."""
+
+    def __init__(self, record: Record, start: Image, case: Case) -> None:
+        self._replayer = Replayer(record, start)
+        self._replayer.upto(case.point)
+        self._states = self._replayer.disk.crash_states(
+            PROFILES[case.disk], 1, Choices("").stream(DISK_STREAM)
+        )
+
+    def state(self, decisions: tuple[Decision, ...]) -> tuple[CrashState, tuple[Decision, ...]]:
+        """Return the state that decisions lead to, and those of them that were followed."""
+        stream = Choices.replaying(decisions).stream(DISK_STREAM)
+        state = self._states.drawn(stream)
+        return state, tuple(stream.decisions())
+
+    def shown(self, case: Case) -> Shown:
+        """Return a case with its state. Raises NotReproducedError if that is another one than it was."""
+        state, _ = self.state(case.decisions)
+        if state.digest != case.digest:
+            raise NotReproducedError(f"state: expected digest {case.digest}, found {state.digest}")
+        losses = losses_of(self._states.taken(state), self._replayer.steps_of)
+        return Shown(case, state.image, tuple(losses))
+
+
+def shrink(record: Record, start: Image, case: Case, checkers: Checkers) -> Shown:
+    """Return the smallest case of the same breach that is found by taking losses back."""
+    scene = Scene(record, start, case)
+    promised = record.acknowledged[: case.point.acknowledged]
+    verdicts: dict[str, Verdict] = {case.digest: case.verdict}
+
+    def still_fails(candidate: Decided) -> Decided | None:
+        state, followed = scene.state(candidate.decisions)
+        if state.digest not in verdicts:
+            (verdicts[state.digest],) = checkers.verdicts([(state.image, promised)])
+        same = verdicts[state.digest].signature == case.verdict.signature
+        return Decided(followed, ()) if same and verdicts[state.digest].is_broken else None
+
+    search = Search(Decided(case.decisions, ()), still_fails, tries_max=TRIES_MAX)
+    shrink_decisions(search)
+    state, decisions = scene.state(search.best.decisions)
+    verdict = verdicts[state.digest]
+    smallest = replace(case, decisions=decisions, digest=state.digest, verdict=verdict, losses=state.losses)
+    return scene.shown(smallest)

@@ -1,1 +1,0 @@
-"""The states that a crash may leave, gone through rather than drawn."""

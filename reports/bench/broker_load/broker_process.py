@@ -1,0 +1,127 @@
+"""A broker as a process of its own, and load clients as others."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+_STOP_SECONDS = 60.0
+
+
+class ProcessError(Exception):
+    """A process that did not do what it was started for; the text has what it said."""
+
+
+class BrokerProcess:
+    """`tornlog serve` of a directory, on a port of the system's choice, while it is entered."""
+
+    def __init__(self, directory: str, settings: Sequence[str] = (), options: Sequence[str] = ()) -> None:
+        """settings: lines of its broker.conf. options: of the command line."""
+        self.address = ""
+        self.stopped: dict[str, Any] = {}
+        """What it said of itself when it had stopped."""
+        self._directory = directory
+        self._settings = settings
+        self._options = options
+        self._complaints = Path(directory, "complaints.txt")
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        conf = Path(self._directory, "broker.conf")
+        conf.write_text("".join(f"{line}\n" for line in self._settings), encoding="utf-8")
+        store = str(Path(self._directory, "store"))
+        command = [
+            sys.executable,
+            "-m",
+            "tornlog",
+            "serve",
+            store,
+            "--port",
+            "0",
+            "--json",
+            "--config",
+            str(conf),
+        ]
+        with self._complaints.open("w", encoding="utf-8") as complaints:
+            self._process = subprocess.Popen(
+                [*command, *self._options], stdout=subprocess.PIPE, stderr=complaints, text=True
+            )
+        assert self._process.stdout is not None
+        ready = self._process.stdout.readline()
+        if not ready:
+            end_process(self._process)
+            raise ProcessError(f"the broker did not start: {self._complaints.read_text(encoding='utf-8')}")
+        self.address = json.loads(ready)["addresses"][0]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            out, _ = self._process.communicate(timeout=_STOP_SECONDS)
+        except subprocess.TimeoutExpired as late:
+            self._process.kill()
+            self._process.communicate()
+            raise ProcessError(f"the broker did not stop in {_STOP_SECONDS:.0f} s") from late
+        if self._process.returncode != 0:
+            complaints = self._complaints.read_text(encoding="utf-8")[-2_000:]
+            raise ProcessError(f"the broker ended with {self._process.returncode}: {complaints}")
+        self.stopped = json.loads(out)
+
+    @property
+    def resident_bytes(self) -> int:
+        """Return how much memory it has now."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
+        (line,) = (line for line in status.splitlines() if line.startswith("RssAnon:"))
+        return int(line.split()[1]) * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """What a load process said."""
+
+    messages: int
+    busy: int
+    """Answers that the broker was too busy."""
+    answers: int
+    per_second: float
+    p50_us: float
+    p99_us: float
+    max_us: float
+
+
+class LoadProcess:
+    """`python -m tornlog.reports.bench.broker_load`, started at once."""
+
+    def __init__(self, kind: str, address: str, *options: str) -> None:
+        command = [sys.executable, "-m", "tornlog.reports.bench.broker_load", kind, address, *options]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def result(self) -> LoadResult:
+        """Wait for its end. ProcessError if it failed."""
+        out, err = self._process.communicate()
+        if self._process.returncode != 0:
+            raise ProcessError(f"a load client ended with {self._process.returncode}: {err.strip()[-2_000:]}")
+        return LoadResult(**json.loads(out))
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        end_process(self._process)
+
+
+def end_process(process: "subprocess.Popen[str]") -> None:
+    """Kill a process that has not ended, and close what it was read through."""
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()

@@ -1,0 +1,353 @@
+"""What `tornlog run` does: seeds of scenarios, round after round, and everything that is left of them for a reader."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import typer
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ...scenarios.campaigns.blame import BrokenPromise, broken_promises, explained
+from ...scenarios.campaigns.coverage import never_fired, never_hit
+from ...scenarios.campaigns.failures.failure import Failure
+from ...scenarios.campaigns.failures.print_failure import tell_failure
+from ...scenarios.campaigns.interruption import Interruption, interruptible
+from ...scenarios.campaigns.runner import Batch, Reach, Tally, batches_of, run_batches
+from ...scenarios.campaigns.seeds import run_seed
+from ...scenarios.claims.scenario import Scenario
+from ...scenarios.mutants import MUTANTS
+from ...scenarios.mutants.known import find_mutant
+from ...scenarios.mutants.versions import VERSIONS, Version
+from ...sim.policies.replay import Replay
+from ...sim.schedule import parse_schedule
+from ..html.results import RunResults
+from ..timeline.recording.record_run import chronicle_of_seed
+from .common import (
+    ERR,
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    EXIT_INTERRUPTED,
+    EXIT_NONDETERMINISTIC,
+    OUT,
+    command_line,
+    findings_console,
+    options_text,
+    progress_bar,
+    require_writable,
+    results_written,
+    scenarios_named,
+    seconds_in,
+    seeds_in,
+    unknown,
+    was_given,
+    write_failures,
+)
+from .junit import runs_document, write_junit
+from .options import write_json
+from .present import runs_table, tell_fired
+from .present_version import tell_version, version_json
+from .reporting import draw_run, leave_run_report, replay_command
+from .run import RunOptions
+from .summary import append_summary
+
+_SECONDS = 30.0
+"""For how long, where nobody says for how long or how many seeds."""
+
+
+def campaign(context: typer.Context, asked: RunOptions) -> None:
+    """Run what a command line asks for, leave and show what it came to, and exit."""
+    scenarios = scenarios_named(list(asked.names), asked.disk, asked.policy)
+    version, mutant = _bugs(asked)
+    if version is not None:
+        scenarios = [replace(one, ranges=version.narrow(one.ranges)) for one in scenarios]
+    wanted, seconds = seeds_in(asked.seeds, asked.seed), None
+    if asked.time is not None or wanted is None:
+        seconds = _SECONDS if asked.time is None else seconds_in(asked.time)
+    _check(asked, scenarios)
+    out = asked.out
+    if not any(was_given(context, name) for name in context.params):
+        out = Path("out")
+    require_writable("out", out, "--out")
+    began = perf_counter()
+    with interruptible() as interruption:
+        if asked.schedule is not None:
+            assert asked.seed is not None, "checked"
+            tallies = [_run_schedule(scenarios[0], asked.seed, mutant, asked.schedule)]
+        else:
+            tallies = _run_all(
+                scenarios,
+                batches_of(scenarios, wanted, mutant=mutant, check_determinism=asked.check_determinism),
+                total=None if wanted is None else len(wanted) * len(scenarios),
+                seconds=seconds,
+                jobs=asked.jobs,
+                interruption=interruption,
+            )
+        took = perf_counter() - began
+        reached = {tally.scenario.name for tally in tallies}
+        not_run = tuple(one.name for one in scenarios if one.name not in reached)
+        broken = broken_promises(tallies)
+        if version is not None and not interruption.is_wanted:
+            broken = interruption.unless_wanted(lambda: _explain(broken, version, asked.jobs)) or broken
+        never: dict[str, list[str]] = {}
+        if asked.require_coverage:
+            never = {"faults": never_fired(tallies), "marks": never_hit(tallies), "scenarios": list(not_run)}
+        reach = Reach.of(len(scenarios), not_run, interruption)
+        results = RunResults(
+            command_line(context), tallies, took, broken, mutant, version, never, reach=reach
+        )
+        problem = None
+        left = _Left(asked, results, out)
+        try:
+            left.write_failures()
+            left.draw(scenarios[0])
+            left.report()
+            left.write_documents()
+        except typer.BadParameter as error:  # what was found is told all the same
+            problem = error
+        left.show()
+    if problem is not None:
+        raise problem
+    raise typer.Exit(_exit_code(results))
+
+
+def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:
+    """Return the version whose bugs are to be put in, and the mutant, which a version is too."""
+    name, mutant = asked.as_version, asked.mutant
+    if mutant is not None and find_mutant(mutant) is None:
+        raise unknown("mutant", mutant, MUTANTS, "--mutant")
+    if name is None:
+        return None, mutant
+    if name not in VERSIONS:
+        raise unknown("version", name, VERSIONS, "--as")
+    if mutant is not None:
+        raise typer.BadParameter("expected --as or --mutant, found both", param_hint="--as")
+    return VERSIONS[name], VERSIONS[name].id
+
+
+def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
+    """Raise BadParameter for options that do not go together."""
+    if asked.require_coverage and (asked.names or asked.disk or asked.policy):
+        raise typer.BadParameter("only all scenarios at once can fire all", param_hint="--require-coverage")
+    is_drawn = asked.timeline is not None or asked.trace is not None
+    is_one = asked.seed is not None and len(scenarios) == 1
+    if is_drawn and not is_one:
+        raise typer.BadParameter(
+            "one run is drawn: expected one scenario and --seed", param_hint="--timeline"
+        )
+    if is_drawn and not scenarios[0].ranges.is_alone:
+        raise typer.BadParameter(
+            f"{scenarios[0].name} is about several machines; one store is drawn", param_hint="--timeline"
+        )
+    if asked.schedule is not None and (not is_one or asked.check_determinism):
+        raise typer.BadParameter("expected one scenario and --seed, run once", param_hint="--schedule")
+
+
+def _explain(rows: list[BrokenPromise], version: Version, jobs: int) -> list[BrokenPromise]:
+    """Look for the causes of what broke, with a progress display on a terminal."""
+    with progress_bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as progress:
+        bar = progress.add_task("looking for causes", total=len(rows))
+        found = []
+        for row in explained(rows, version.id, jobs=jobs):
+            found.append(row)
+            progress.advance(bar)
+    return found
+
+
+def _policy_in(file: Path) -> Replay:
+    try:
+        return Replay(parse_schedule(file.read_text()))
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{file}: {error}", param_hint="--schedule") from error
+
+
+def _run_schedule(scenario: Scenario, seed: int, mutant: str | None, file: Path) -> Tally:
+    """Run one seed under the schedule in a file, and print what of that never happened."""
+    policy = _policy_in(file)
+    tally = Tally(scenario)
+    tally.add(run_seed(scenario, seed, mutant=mutant, policy=policy))
+    for switch in policy.unmet:
+        ERR.print(f"never happened: {switch}", style="red", markup=False, soft_wrap=True)
+    return tally
+
+
+def _run_all(
+    scenarios: list[Scenario],
+    batches: Iterable[Batch],
+    *,
+    total: int | None,
+    seconds: float | None,
+    jobs: int,
+    interruption: Interruption,
+) -> list[Tally]:
+    """Run with a progress display on a terminal, silently in a pipe."""
+    with progress_bar(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        TextColumn("{task.fields[facts]}"),
+        TimeElapsedColumn(),
+    ) as progress:
+        bar = progress.add_task("pulling the plug", total=seconds if total is None else total, facts="")
+        began = perf_counter()
+        sums: Counter[str] = Counter()
+
+        def on_progress(tally: Tally, more: int) -> None:
+            sums["seeds"] += more
+            sums[tally.scenario.name] = tally.violations
+            broken = sum(value for name, value in sums.items() if name != "seeds")
+            elapsed = perf_counter() - began
+            facts = f"{sums['seeds']:,} seeds, {sums['seeds'] / elapsed:.0f}/s, {broken} broken"
+            progress.update(bar, completed=elapsed if total is None else sums["seeds"], facts=facts)
+
+        found = run_batches(
+            batches, jobs=jobs, seconds=seconds, on_progress=on_progress, interruption=interruption
+        )
+    return [found[scenario.name] for scenario in scenarios if scenario.name in found]
+
+
+class _Left:
+    """What a campaign leaves: files, and lines on the terminal."""
+
+    def __init__(self, asked: RunOptions, results: RunResults, out: Path | None) -> None:
+        self._asked = asked
+        self._results = results
+        self._out = out
+        self._paths: dict[str, Path] = {}
+        self._drawn: list[Path] = []
+        self._report: Path | None = None
+
+    def write_failures(self) -> None:
+        """Write the first failure of each signature."""
+        failures = (failure for tally in self._results.tallies for failure in tally.failures)
+        with results_written("--out"):
+            self._paths = write_failures(failures, self._out)
+
+    def draw(self, scenario: Scenario) -> None:
+        """Draw the one run, if that is wanted, and was not interrupted."""
+        asked = self._asked
+        wants = asked.timeline is not None or asked.trace is not None
+        if asked.seed is None or not wants or self._results.reach.interrupted:
+            return
+        policy = None if asked.schedule is None else _policy_in(asked.schedule)
+        with results_written("--timeline"):
+            chronicle = chronicle_of_seed(scenario, asked.seed, mutant=self._results.mutant, policy=policy)
+            self._drawn = draw_run(chronicle, asked.timeline, asked.trace)
+
+    def report(self) -> None:
+        """Leave the page, if there is a place for it."""
+        if self._out is not None:
+            with results_written("--out"):
+                self._report = leave_run_report(self._results, self._paths, self._out, self._again)
+
+    def write_documents(self) -> None:
+        """Write JSON, JUnit XML and the summary."""
+        asked, results = self._asked, self._results
+        if asked.json_file is not None:
+            write_json(asked.json_file, self._document())
+        if asked.junit is not None:
+            with results_written("--junit"):
+                write_junit(asked.junit, runs_document(results.tallies, self._again, results.reach))
+        if asked.summary is not None:
+            with results_written("--summary"):
+                append_summary(asked.summary, results.tallies, results.seconds, self._again, results.reach)
+
+    def show(self) -> None:
+        """Print the table, and what broke; with JSON on standard output, the latter elsewhere."""
+        results, is_shown = self._results, self._asked.json_file != "-"
+        if is_shown:
+            OUT.print(runs_table(results.tallies, results.seconds, results.reach))
+            tell_fired(OUT, results.tallies)
+            for path in self._drawn:
+                OUT.print(str(path), soft_wrap=True, markup=False)
+            if results.version is not None:
+                tell_version(OUT, results.version, list(results.broken), self._again_of_row)
+        console = findings_console(self._asked.json_file)
+        for tally in results.tallies:
+            if results.version is None:
+                for failure in tally.failures[:1]:
+                    tell_failure(console, failure, self._again(failure))
+            for error in [*tally.errors[:1], *tally.nondeterministic[:1]]:
+                ERR.print(error, style="red", markup=False, soft_wrap=True)
+        for what, missing in results.never.items():
+            if missing:
+                text = f"{what} that never did: {', '.join(missing)}"
+                console.print(text, style="red", soft_wrap=True)
+        if self._report is not None and is_shown:
+            OUT.print(str(self._report), soft_wrap=True, markup=False)
+
+    def _again(self, failure: Failure) -> str:
+        """Return the command that shows a failure again."""
+        path = self._paths.get(failure.signature)
+        if path is not None:
+            return replay_command(path)
+        asked = self._asked
+        named = {"disk": asked.disk, "policy": asked.policy, "mutant": asked.mutant, "as": asked.as_version}
+        return f"tornlog run {failure.scenario} --seed {failure.seed}{options_text(**named)}"
+
+    def _again_of_row(self, row: BrokenPromise) -> str:
+        return self._again(row.first)
+
+    def _document(self) -> dict[str, Any]:
+        results = self._results
+        document: dict[str, Any] = {
+            "format": "tornlog-run/1",
+            "scenarios": [_tally_json(tally) for tally in results.tallies],
+            "not_run": list(results.reach.not_run),
+            "interrupted": results.reach.interrupted,
+            "failures": [str(path) for path in self._paths.values()],
+            "seconds": round(results.seconds, 3),
+        }
+        if self._drawn:
+            document["drawn"] = [str(path) for path in self._drawn]
+        if self._asked.require_coverage:
+            document["never"] = results.never
+        if results.version is not None:
+            document["version"] = version_json(results.version, list(results.broken), self._again_of_row)
+        if self._report is not None:
+            document["report"] = str(self._report)
+        return document
+
+
+def _tally_json(tally: Tally) -> dict[str, Any]:
+    return {
+        "name": tally.scenario.name,
+        "claim": tally.scenario.claim,
+        "seeds": tally.seeds,
+        "crash_points": tally.crash_points,
+        "fired": dict(sorted(tally.fired.items())),
+        "marks": dict(sorted(tally.marks.items())),
+        "violations": tally.violations,
+        "errors": len(tally.errors),
+        "nondeterministic": len(tally.nondeterministic),
+        "digest": tally.digest,
+        "messages": tally.messages,
+        "steps": tally.steps,
+        "seconds": round(tally.wall_seconds, 3),
+        "disks": dict(sorted(tally.judged.items())),
+        "tried": _by_invariant(tally.tried),
+        "broken": _by_invariant(tally.broken),
+    }
+
+
+def _by_invariant(seeds: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return how many seeds did something, by invariant and disk."""
+    return [
+        {"invariant": invariant, "disk": disk, "seeds": times}
+        for (invariant, disk), times in sorted(seeds.items())
+    ]
+
+
+def _exit_code(results: RunResults) -> int:
+    tallies = results.tallies
+    if results.reach.interrupted:
+        return EXIT_INTERRUPTED
+    if any(tally.errors for tally in tallies):
+        return EXIT_HARNESS
+    if any(tally.nondeterministic for tally in tallies):
+        return EXIT_NONDETERMINISTIC
+    is_broken = any(tally.violations for tally in tallies) or any(results.never.values())
+    return EXIT_BROKEN if is_broken else EXIT_HELD

@@ -1,0 +1,140 @@
+"""What the commands share: where they print, how they exit, how seeds, times and failures are named."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import join
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn
+
+from ...scenarios.campaigns.amounts import seconds_in as seconds_in
+from ...scenarios.campaigns.amounts import seeds_in as seeds_in
+from ...scenarios.campaigns.failures.failure import Failure, FailureFileError
+from ...scenarios.claims.catalogue import SCENARIOS
+from ...scenarios.claims.realities import REALITIES
+from ...scenarios.claims.scenario import POLICIES, Scenario
+from ...scenarios.mutants.known import find_mutant
+from .options import EXIT_BROKEN as EXIT_BROKEN
+from .options import EXIT_HARNESS as EXIT_HARNESS
+from .options import EXIT_HELD as EXIT_HELD
+from .options import EXIT_INTERRUPTED as EXIT_INTERRUPTED
+from .options import EXIT_NONDETERMINISTIC as EXIT_NONDETERMINISTIC
+from .options import EXIT_USAGE as EXIT_USAGE
+from .options import JsonFile as JsonFile
+from .options import JunitFile as JunitFile
+from .options import require_writable as require_writable
+from .options import unknown as unknown
+
+OUT = Console(highlight=False)
+"""Results: tables, and what was found beside them."""
+ERR = Console(stderr=True, highlight=False)
+"""Progress, and errors. Findings only if standard output is taken by JSON."""
+
+
+def findings_console(json_file: str | None) -> Console:
+    """Return where findings are told: beside the table, unless JSON has standard output to itself."""
+    return ERR if json_file == "-" else OUT
+
+
+@contextmanager
+def results_written(option: str) -> Iterator[None]:
+    """Make an error of the place that an option names, met while results are written there, a usage error."""
+    try:
+        yield
+    except OSError as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        raise typer.BadParameter(f"{place}{error.strerror}", param_hint=option) from error
+
+
+# -- what commands name ----------------------------------------------------------------------------
+
+
+def progress_bar(*columns: ProgressColumn, ticks: bool = True) -> Progress:
+    """Return a progress display of these columns on standard error: gone when it ends, quiet in a pipe.
+
+    ticks: whether a thread shows how time passes. A process that forks should have none.
+    """
+    return Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal, auto_refresh=ticks)
+
+
+def scenarios_named(names: list[str] | None, disk: str | None, policy: str | None) -> list[Scenario]:
+    """Return the scenarios of these names, or all that there are, on one disk or under one policy only.
+
+    BadParameter: no such. Without names, scenarios that are not judged on the disk are left out, and that is told.
+    """
+    for name in names or ():
+        if name not in SCENARIOS:
+            raise unknown("scenario", name, SCENARIOS)
+    for what, chosen, known in (("disk", disk, REALITIES), ("policy", policy, POLICIES)):
+        if chosen is not None and chosen not in known:
+            raise unknown(what, chosen, known, f"--{what}")
+    wanted = list(dict.fromkeys(names or SCENARIOS))
+    if not names and disk in REALITIES:
+        wanted = [name for name in wanted if SCENARIOS[name].admits(disk)]
+        if len(wanted) < len(SCENARIOS):
+            left_out = len(SCENARIOS) - len(wanted)
+            ERR.print(
+                f"{left_out} scenarios of several machines are left out: they are not judged on a {disk}",
+                soft_wrap=True,
+            )
+    try:
+        return [SCENARIOS[name].narrowed(disk=disk, policy=policy) for name in wanted]
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def was_given(context: typer.Context, name: str) -> bool:
+    """Return whether the command line names a parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def command_line(context: typer.Context) -> str:
+    """Return the command line of a command, its arguments in front of its options."""
+    arguments: list[str] = []
+    options: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if not was_given(context, name):
+            continue
+        value = context.params[name]
+        values = value if isinstance(value, list | tuple) else [value]
+        if parameter.param_type_name == "argument":
+            arguments += map(str, values)
+        elif isinstance(value, bool):
+            options.append(parameter.opts[0] if value else parameter.secondary_opts[0])
+        else:
+            options += [text for one in values for text in (parameter.opts[0], str(one))]
+    return join(["tornlog", context.info_name or "", *arguments, *options])
+
+
+def options_text(**chosen: str | None) -> str:
+    """Return the options that a seed needs to be the same run again."""
+    return "".join(f" --{name} {value}" for name, value in chosen.items() if value is not None)
+
+
+def write_failures(failures: Iterable[Failure], out: Path | None) -> dict[str, Path]:
+    """Write the first failure of each signature, if there is a place for it; return where, by signature."""
+    paths: dict[str, Path] = {}
+    if out is None:
+        return paths
+    directory = out / "failures"
+    for failure in failures:
+        if failure.signature not in paths:
+            directory.mkdir(parents=True, exist_ok=True)
+            path = paths[failure.signature] = directory / f"{failure.signature}.json"
+            path.write_text(failure.to_json())
+    return paths
+
+
+def read_failure(file: Path) -> Failure:
+    """Return the failure in a file. BadParameter: it holds none that this version can read."""
+    try:
+        failure = Failure.from_json(file.read_text())
+    except (OSError, UnicodeDecodeError, FailureFileError) as error:
+        raise typer.BadParameter(f"{file}: {error}") from error
+    if failure.mutant is not None and find_mutant(failure.mutant) is None:
+        raise typer.BadParameter(f"{file}: mutant: there is none named {failure.mutant}")
+    return failure

@@ -1,0 +1,160 @@
+"""The command that has the real store open our directories, and ours the real one's.
+
+JSON, version 1: `{"format": "tornlog-compare/1", "against", "seeds": [first, end], "directories": [{"writer": "ours" or
+"real", "kind", "agreed", "explained", "unexplained"}], "disks": [{"kind", "disk", "directories"}], "records",
+"answers", "deviations": [{"name", "ours", "real"}], "failures": [{"writer", "seed", "kind", "disk", "scenario",
+"outcome", "differences": [{"place", "ours", "real", "deviation"}]}], "seconds"}`.
+
+answers: puts that the real store had answered OK before it ended, each looked for here. deviations: in how many
+directories of each writer. deviation: the line of the deviations in ARCHITECTURE.md that explains a difference; null
+if none does.
+
+JSON of `--replay`: `{"format": "tornlog-compare-replay/1", ...}` with the fields of one of the failures.
+
+Exit codes: 0 every difference is explained, 1 one is not, 2 usage, or there is no Maven or no JDK, 3 the harness.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Annotated, NoReturn
+
+import typer
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+from ...scenarios.conformance.campaign import Campaign, FailureFileError, kept_case, run_campaign
+from ...scenarios.conformance.cases import WRITTEN_HERE, WRITTEN_THERE, Compared
+from ...scenarios.conformance.cases import compare as compare_case
+from ...scenarios.conformance.maven import VERSIONS, JavaMissing, JavaProgram, real_store_program
+from ...scenarios.conformance.real_store import RealStore, RealStoreFailed
+from ...scenarios.mutants.versions import VERSIONS as BUGS
+from .common import (
+    ERR,
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    EXIT_USAGE,
+    OUT,
+    JsonFile,
+    findings_console,
+    options_text,
+    progress_bar,
+    seeds_in,
+)
+from .options import write_json
+from .present_compare import campaign_json, failure_json, tell_campaign, tell_failure
+
+_NEWEST = "rocketmq-4.9.8"
+_BOTH = "both"
+_FAILURES_TOLD = 5
+
+
+def compare(
+    against: Annotated[str, typer.Option(help=f"One of {', '.join(VERSIONS)}.")] = _NEWEST,
+    seeds: Annotated[str, typer.Option(help="N or A:B; each seed is a directory of each writer.")] = "36",
+    written_by: Annotated[
+        str, typer.Option(help=f"Only directories of one writer: {WRITTEN_HERE} or {WRITTEN_THERE}.")
+    ] = _BOTH,
+    as_version: Annotated[
+        str | None,
+        typer.Option("--as", help=f"Ours write with the bugs of a real version: {', '.join(BUGS)}."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that simulate.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Leave what nothing explains in DIR/failures.")
+    ] = None,
+    work: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="Where jars and driver are kept, not in the user's cache."),
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Open a kept failure.json's store again.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Have the real RocketMQ store open what stores of ours left, and ours what the real one left."""
+    if against not in VERSIONS:
+        raise typer.BadParameter(
+            f"expected one of {', '.join(VERSIONS)}, found {against}", param_hint="--against"
+        )
+    if written_by not in (WRITTEN_HERE, WRITTEN_THERE, _BOTH):
+        raise typer.BadParameter(
+            f"expected {WRITTEN_HERE}, {WRITTEN_THERE} or {_BOTH}, found {written_by}",
+            param_hint="--written-by",
+        )
+    if as_version is not None and as_version not in BUGS:
+        raise typer.BadParameter(f"expected one of {', '.join(BUGS)}, found {as_version}", param_hint="--as")
+    chosen = seeds_in(seeds, None)
+    assert chosen is not None
+    try:
+        files = real_store_program(against, work)
+    except JavaMissing as missing:
+        ERR.print(str(missing), style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(EXIT_USAGE) from missing
+    try:
+        if replay is not None:
+            _replay(replay, files, json_file)
+        began = perf_counter()
+        writers = (WRITTEN_HERE, WRITTEN_THERE) if written_by == _BOTH else (written_by,)
+        campaign = _run(files, chosen, writers, as_version, jobs, out)
+    except RealStoreFailed as failed:
+        ERR.print(str(failed), style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(EXIT_HARNESS) from failed
+    seconds = perf_counter() - began
+    if json_file is not None:
+        write_json(json_file, campaign_json(campaign, against, chosen, seconds))
+    if json_file != "-":
+        tell_campaign(OUT, campaign, against, seconds)
+    for failure in campaign.failures[:_FAILURES_TOLD]:
+        tell_failure(findings_console(json_file), failure, _again(failure, against, as_version, out))
+    raise typer.Exit(EXIT_BROKEN if campaign.failures else EXIT_HELD)
+
+
+def _run(
+    files: JavaProgram,
+    seeds: range,
+    writers: Sequence[str],
+    version: str | None,
+    jobs: int,
+    out: Path | None,
+) -> Campaign:
+    """Compare with a progress display on a terminal, silently in a pipe."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[facts]}"))
+    with progress_bar(*columns, TimeElapsedColumn(), ticks=False) as progress:
+        bar = progress.add_task("comparing", total=len(seeds) * len(writers), facts="")
+        unexplained = 0
+
+        def on_case(compared: Compared) -> None:
+            nonlocal unexplained
+            unexplained += compared.outcome == "unexplained"
+            progress.update(bar, advance=1, facts=f"{unexplained:,} not explained", refresh=True)
+
+        return run_campaign(files, seeds, writers, version=version, jobs=jobs, out=out, on_case=on_case)
+
+
+def _again(compared: Compared, against: str, version: str | None, out: Path | None) -> str:
+    """Return the command that shows a case again. What a kill left is a matter of luck: that has to be kept."""
+    case = compared.case
+    command = f"tornlog compare --against {against}"
+    if out is not None:
+        return f"{command} --replay {out}/failures/{case.name}/failure.json"
+    again = f"{command} --seeds {case.seed}:{case.seed + 1} --written-by {case.writer}{options_text(**{'as': version})}"
+    return again if case.writer == WRITTEN_HERE else f"{again} --out DIR, which may come out otherwise"
+
+
+def _replay(file: Path, files: JavaProgram, json_file: str | None) -> NoReturn:
+    with TemporaryDirectory(prefix="tornlog-compare-") as home:
+        try:
+            with kept_case(file) as case, RealStore(files, Path(home), stores=1) as real:
+                compared = compare_case(case, real)
+        except FailureFileError as error:
+            raise typer.BadParameter(str(error), param_hint="--replay") from error
+    if json_file is not None:
+        write_json(json_file, {"format": "tornlog-compare-replay/1", **failure_json(compared)})
+    if json_file != "-":
+        OUT.print(f"{case.name}: {compared.outcome}", soft_wrap=True)
+    if compared.unexplained:
+        tell_failure(findings_console(json_file), compared, f"tornlog compare --replay {file}")
+        raise typer.Exit(EXIT_BROKEN)
+    raise typer.Exit(EXIT_HELD)

@@ -1,0 +1,299 @@
+"""`tornlog inspect`, `verify`, `dump` and `rebuild` look into a store directory and change nothing; `config` explains.
+
+Exit codes: 0 all held, 1 damage or a broken promise, 2 usage, 3 a file that may not be read, or a new directory that
+cannot be written. What the next start mends by itself is a note, and no damage. Damage is one line each, as
+`file @ offset: field: expected X, found Y`, with files relative to the store directory: below the table of `inspect`
+and `verify`, and on standard error where standard output is JSON.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ...store.config import MIB
+from ...store.errors import CorruptFileError
+from ...store.real.overlay import OverlayFiles
+from ...store.real.world import overlay_world, real_world
+from ...store.settings.broker_conf import read_broker_conf
+from ...store.settings.describe_config import config_fields, describe
+from ...store.tools.dump import BodyText, Selection, dump_log
+from ...store.tools.geometry import Geometry, config_of_directory, log_paths, log_statuses
+from ...store.tools.inspect import as_finding, inspect_directory, relative_to
+from ...store.tools.rebuild import rebuild_directory
+from ...store.tools.verify import verify_directory
+from .options import open_lines, write_json
+from .present_directories import show_inspection, show_rebuilt, show_settings, show_verification
+
+_LINES_MAX = 50
+_LONG_BYTES = 256 * MIB
+
+
+Directory = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", exists=True, file_okay=False, help="A store directory; its files are only read."
+    ),
+]
+JsonFile = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON to FILE, - for stdout.")
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="The broker's broker.conf."),
+]
+LogBytes = Annotated[
+    int | None,
+    typer.Option("--commit-log-size", metavar="BYTES", min=1, help="Segment size, if files cannot tell."),
+]
+QueueBytes = Annotated[
+    int | None,
+    typer.Option("--consume-queue-size", metavar="BYTES", min=1, help="Queue segment size, likewise."),
+]
+HashSlots = Annotated[
+    int | None, typer.Option("--hash-slots", metavar="N", min=1, help="Slots of an index file, likewise.")
+]
+IndexEntries = Annotated[
+    int | None,
+    typer.Option("--index-entries", metavar="N", min=2, help="Entries of an index file, likewise."),
+]
+
+
+def inspect(
+    directory: Directory,
+    json_file: JsonFile = None,
+    config: ConfigFile = None,
+    commit_log_size: LogBytes = None,
+    consume_queue_size: QueueBytes = None,
+    hash_slots: HashSlots = None,
+    index_entries: IndexEntries = None,
+) -> None:
+    """Open a store directory as the store would, recovery included but only in memory, and show what is in it."""
+    root = os.path.abspath(directory)
+    told = _told(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    with _unread_told():
+        found = inspect_directory(overlay_world(), root, told, OverlayFiles)
+    if json_file is not None:
+        write_json(json_file, found.everything())
+    else:
+        show_inspection(found)
+    _complain(
+        [
+            str(finding).replace(finding.file, relative_to(root, finding.file), 1)
+            for finding in found.findings
+        ],
+        err=json_file == "-",
+    )
+    raise typer.Exit(1 if found.findings else 0)
+
+
+def verify(
+    directory: Directory,
+    json_file: JsonFile = None,
+    config: ConfigFile = None,
+    commit_log_size: LogBytes = None,
+    consume_queue_size: QueueBytes = None,
+    hash_slots: HashSlots = None,
+    index_entries: IndexEntries = None,
+) -> None:
+    """Check every record, queue entry and the checkpoint of a store directory as it stands, without recovery."""
+    root = os.path.abspath(directory)
+    told = _told(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    with _unread_told(), _progress(_log_bytes(root, told)) as advance:
+        found = verify_directory(overlay_world().files, root, told, advance)
+    if json_file is not None:
+        write_json(json_file, found.fields())
+    else:
+        show_verification(found)
+    _complain([str(violation) for violation in found.findings.violations], err=json_file == "-")
+    raise typer.Exit(1 if found.findings.violations else 0)
+
+
+def dump(
+    directory: Directory,
+    topic: Annotated[str | None, typer.Option(help="Only this topic's messages.")] = None,
+    queue: Annotated[int | None, typer.Option(min=0, help="Only this queue's; needs --topic.")] = None,
+    begin: Annotated[
+        int, typer.Option("--from", min=0, help="First offset: in the queue with --queue, else in the log.")
+    ] = 0,
+    end: Annotated[
+        int | None, typer.Option("--to", min=0, help="The offset behind the last one, likewise.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many messages.")] = None,
+    keys: Annotated[str | None, typer.Option(help="Only messages with this key, or unique key.")] = None,
+    body: Annotated[BodyText, typer.Option(help="How bodies are spelled.")] = BodyText.TEXT,
+    json_file: Annotated[
+        str, typer.Option("--json", metavar="FILE", help="Write to FILE instead, - for stdout.")
+    ] = "-",
+    config: ConfigFile = None,
+    commit_log_size: LogBytes = None,
+) -> None:
+    """Print messages as JSON lines, straight from the log, in its order."""
+    if queue is not None and topic is None:
+        raise typer.BadParameter("needs --topic", param_hint="--queue")
+    root = os.path.abspath(directory)
+    selection = Selection(topic, queue, begin, end, keys)
+    damage: list[str] = []
+    try:
+        settings = config_of_directory(OverlayFiles(), root, _told(config, commit_log_size))
+        found = dump_log(OverlayFiles, settings, selection, body)
+        with open_lines(json_file) as out:
+            for one in found:
+                if isinstance(one, CorruptFileError):
+                    damage.append(str(one).replace(one.file, relative_to(root, one.file), 1))
+                    typer.echo(damage[-1], err=True)
+                    continue
+                out.write(json.dumps(one) + "\n")
+                if limit is not None and (limit := limit - 1) == 0:
+                    break
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has seen enough
+    except (CorruptFileError, OSError) as error:
+        finding = error if isinstance(error, CorruptFileError) else as_finding(error, root)
+        typer.echo(str(finding).replace(finding.file, relative_to(root, finding.file), 1), err=True)
+        raise typer.Exit(1) from None
+    raise typer.Exit(1 if damage else 0)
+
+
+def rebuild(
+    directory: Directory,
+    to: Annotated[
+        Path, typer.Option("--to", metavar="NEW", file_okay=False, help="Where to; empty, or not there yet.")
+    ],
+    json_file: JsonFile = None,
+    config: ConfigFile = None,
+    commit_log_size: LogBytes = None,
+    consume_queue_size: QueueBytes = None,
+    hash_slots: HashSlots = None,
+    index_entries: IndexEntries = None,
+) -> None:
+    """Copy a store's log to a new directory and make its consume queues, index and checkpoint anew."""
+    root, new = os.path.abspath(directory), os.path.abspath(to)
+    if os.path.commonpath([os.path.realpath(root), os.path.realpath(new)]) == os.path.realpath(root):
+        raise typer.BadParameter("must not be the store itself, or in it", param_hint="--to")
+    if os.path.isdir(new) and os.listdir(new):
+        raise typer.BadParameter(f"{new}: not empty", param_hint="--to")
+    told = _told(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    files = overlay_world().files
+    try:
+        settings = config_of_directory(files, root, told)
+        with _kept_if_whole(new), _progress(_log_bytes(root, told)) as advance:
+            rebuilt = rebuild_directory(files, settings, real_world(), new, advance)
+    except CorruptFileError as error:
+        base = root if error.file.startswith(root) else new
+        typer.echo(str(error).replace(error.file, relative_to(base, error.file), 1), err=True)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)
+        raise typer.Exit(3) from None
+    if json_file is not None:
+        write_json(json_file, rebuilt.fields())
+    else:
+        show_rebuilt(rebuilt)
+    lines = [str(one).replace(one.file, relative_to(new, one.file), 1) for one in rebuilt.findings]
+    _complain(lines, err=json_file == "-")
+    raise typer.Exit(1 if rebuilt.findings else 0)
+
+
+@contextmanager
+def _kept_if_whole(new: str) -> Iterator[None]:
+    """Remove what was made at new if its making ends with an error."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+
+
+def show_config(config: ConfigFile = None, json_file: JsonFile = None) -> None:
+    """Show every setting of a store: its value, the default, and what it means."""
+    root = os.path.expanduser("~/store")
+    with _usage_errors(config):
+        conf = read_broker_conf("" if config is None else config.read_text(encoding="utf-8-sig"), root)
+    settings = describe(conf.store, root)
+    if json_file is not None:
+        write_json(json_file, config_fields(settings, conf.others))
+    else:
+        show_settings(settings, conf.others)
+
+
+@contextmanager
+def _usage_errors(config: Path | None) -> Iterator[None]:
+    """Make what is wrong with a configuration file a usage error."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(f"{config}: {error}", param_hint="--config") from error
+
+
+def _told(
+    config: Path | None,
+    log_bytes: int | None,
+    queue_bytes: int | None = None,
+    hash_slots: int | None = None,
+    index_entries: int | None = None,
+) -> Geometry:
+    """Put together what the options say; those for sizes win over the file."""
+    conf = Geometry()
+    if config is not None:
+        with _usage_errors(config):
+            conf = Geometry.of_broker_conf(config.read_text(encoding="utf-8-sig"))
+    return replace(
+        conf,
+        commit_log_bytes=log_bytes or conf.commit_log_bytes,
+        consume_queue_bytes=queue_bytes or conf.consume_queue_bytes,
+        hash_slots=hash_slots or conf.hash_slots,
+        index_entries=index_entries or conf.index_entries,
+    )
+
+
+def _complain(lines: list[str], *, err: bool) -> None:
+    for line in lines[:_LINES_MAX]:
+        typer.echo(line, err=err)
+    if len(lines) > _LINES_MAX:
+        typer.echo(f"... and {len(lines) - _LINES_MAX} more; --json lists all", err=err)
+
+
+@contextmanager
+def _unread_told() -> Iterator[None]:
+    """End with 3, and say which file it was, where one may not be read: nothing is known of what is in it."""
+    try:
+        yield
+    except OSError as error:
+        typer.echo(f"{error.filename or ''}: {error.strerror or error}", err=True)
+        raise typer.Exit(3) from None
+
+
+@contextmanager
+def _progress(log_bytes: int) -> Iterator[Callable[[int], None]]:
+    """Yield what counts log bytes, on a bar if there is a terminal to see it and the log is long."""
+    console = Console(stderr=True)
+    if not console.is_terminal or log_bytes < _LONG_BYTES:
+        yield _nobody
+        return
+    columns = TextColumn("reading the log"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("log", total=log_bytes)
+        yield lambda read_bytes: progress.advance(task, read_bytes)
+
+
+def _log_bytes(root: str, told: Geometry) -> int:
+    files = overlay_world().files
+    try:
+        statuses = log_statuses(files, log_paths(files, root, told))
+        return sum(status.size_bytes for _, status in statuses)
+    except (OSError, ValueError):
+        return 0  # whatever is wrong there, the verification says it better
+
+
+def _nobody(_: int) -> None:
+    """Count nothing."""

@@ -1,0 +1,337 @@
+"""The command that fuzzes formats and recovery.
+
+JSON, version 1: `{"format": "tornlog-fuzz/1", "engine", "seed", "mutant", "formats": [{"name", "inputs", "accepted",
+"refused", "broken", "outcomes", "corpus", "seconds", "cpu_seconds", "inputs_per_second", "findings": [finding]}],
+"not_run": [formats], "interrupted": true or false}` with finding `{"signature", "expected", "found", "number",
+"input_bytes", "file"}`; file is empty without --out. Of --replay: `{"format": "tornlog-fuzz-replay/1", "name",
+"mutant", "same", "outcome", "signature", "expected", "found"}`: outcome is what came of an input that breaks nothing,
+the three behind it what is broken by one that does; same, null for an input without a record, is whether that is what
+the record says.
+
+outcomes: different ones, a refused field or a way taken; corpus: inputs kept to be broken further; number: of the
+input, from 1; input_bytes: of the smallest input found that breaks the promise.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ...scenarios.campaigns.failures.print_failure import prose
+from ...scenarios.campaigns.interruption import Interruption, in_processes, interruptible
+from ...scenarios.campaigns.runner import Reach, reach_words
+from ...scenarios.fuzz.bounds import address_space_limited
+from ...scenarios.fuzz.campaign import Fuzzed, Settings, applied_fuzzed, fuzz_format, write_findings
+from ...scenarios.fuzz.coverage import fuzz_covered, is_installed
+from ...scenarios.fuzz.engine import Tally
+from ...scenarios.fuzz.finding import Finding, FindingFileError
+from ...scenarios.fuzz.judging import Breach, judge_in_full
+from ...scenarios.fuzz.mutants import FUZZED, find_fuzzed
+from ...scenarios.fuzz.target import Outcome
+from ...scenarios.fuzz.targets import TARGETS
+from ...scenarios.mutants import MUTANTS
+from ...store.errors import brings
+from .common import (
+    ERR,
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    EXIT_INTERRUPTED,
+    OUT,
+    JsonFile,
+    findings_console,
+    progress_bar,
+    results_written,
+    seconds_in,
+    unknown,
+)
+from .options import write_json
+from .present import plain_table
+
+ENGINES = ("tornlog", "atheris")
+_SECONDS = 10.0
+_SHOWN_CHARACTERS = 300
+
+
+def fuzz(
+    formats: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FORMAT]...", help=f"Of {', '.join(TARGETS)}; all without any."),
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="For how long each, as in 30s; 10s without an end.")
+    ] = None,
+    inputs: Annotated[int | None, typer.Option(min=1, help="How many inputs of each at most.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same inputs.")] = 0,
+    engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = ENGINES[0],
+    mutant: Annotated[
+        str | None, typer.Option(help=f"With a bug put in: {', '.join(FUZZED)}, or one that `list` names.")
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Judge the input in FILE: a finding, or of a corpus."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; a format each.")] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="Leave findings in DIR/failures, inputs in DIR/corpus."),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Break files, frames and whole store directories, and see that nothing worse than an error comes of it."""
+    names = _names(formats)
+    if mutant is not None and find_fuzzed(mutant) is None:
+        raise unknown("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
+    if replay is not None:
+        _replay(replay, formats, mutant, json_file)
+    if engine not in ENGINES:
+        raise typer.BadParameter(
+            f"expected one of {', '.join(ENGINES)}, found {engine}", param_hint="--engine"
+        )
+    if engine == "atheris" and not is_installed():
+        raise typer.BadParameter(f"needs atheris, which {brings('fuzz')} has", param_hint="--engine")
+    seconds = None if time is None else seconds_in(time)
+    if seconds is None and inputs is None:
+        seconds = _SECONDS
+    every = [Settings(name, seed, seconds, inputs, mutant, out) for name in names]
+    with interruptible() as interruption:
+        try:
+            results = list(_results(every, engine, jobs, interruption))
+        except (RuntimeError, BrokenProcessPool) as error:
+            ERR.print(str(error), style="red", markup=False, soft_wrap=True)
+            raise typer.Exit(EXIT_HARNESS) from error
+        fuzzed = {result.name for result in results}
+        reach = Reach(len(names), tuple(name for name in names if name not in fuzzed), interruption.is_wanted)
+        findings = [finding for result in results for finding in result.findings]
+        with results_written("--out"):
+            paths = {} if out is None else write_findings(findings, out)
+        if json_file is not None:
+            write_json(json_file, _json(results, engine, seed, mutant, paths, reach))
+    if json_file != "-":
+        OUT.print(_table(results, findings, reach))
+    console = findings_console(json_file)
+    for finding in findings:
+        _tell(console, finding, paths.get(finding.name))
+    if reach.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    raise typer.Exit(EXIT_BROKEN if findings else EXIT_HELD)
+
+
+def _names(formats: list[str] | None) -> list[str]:
+    strange = [name for name in formats or () if name not in TARGETS]
+    if strange:
+        raise typer.BadParameter(f"no format {', '.join(strange)}; expected some of {', '.join(TARGETS)}")
+    return list(dict.fromkeys(formats or TARGETS))
+
+
+# -- fuzzing ---------------------------------------------------------------------------------------
+
+
+def _results(every: list[Settings], engine: str, jobs: int, interruption: Interruption) -> Iterator[Fuzzed]:
+    """Yield what comes of each format, in order, with a progress display on a terminal.
+
+    Our own engine hands in what it has of a format when it is interrupted; what atheris is at is lost.
+    """
+    is_ours = engine == ENGINES[0]
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[facts]}"),
+        TimeElapsedColumn(),
+    )
+    with progress_bar(*columns, ticks=jobs == 1) as progress:
+        bar = progress.add_task("", total=len(every), facts="")
+
+        def on_progress(tally: Tally) -> None:
+            facts = f"{tally.inputs:,} inputs, {tally.corpus.outcomes:,} outcomes, {tally.broken:,} broken"
+            progress.update(bar, facts=facts)
+
+        if jobs > 1:
+            fuzz_one: Callable[[Settings], Fuzzed] = fuzz_format if is_ours else fuzz_covered
+            for _, result in in_processes(fuzz_one, every, jobs, interruption):
+                if isinstance(result, BrokenProcessPool):
+                    raise result
+                progress.update(bar, description=result.name, advance=1)
+                yield result
+            return
+        for settings in every:
+            if interruption.is_wanted:
+                return
+            progress.update(bar, description=settings.name)
+            if is_ours:
+                yield fuzz_format(settings, on_progress, lambda: interruption.is_wanted)
+            elif (covered := interruption.unless_wanted(partial(fuzz_covered, settings))) is not None:
+                yield covered
+            progress.update(bar, advance=1)
+
+
+def _json(
+    results: list[Fuzzed],
+    engine: str,
+    seed: int,
+    mutant: str | None,
+    paths: dict[str, Path],
+    reach: Reach,
+) -> dict[str, Any]:
+    return {
+        "format": "tornlog-fuzz/1",
+        "not_run": list(reach.not_run),
+        "interrupted": reach.interrupted,
+        "engine": engine,
+        "seed": seed,
+        "mutant": mutant,
+        "formats": [
+            {
+                "name": result.name,
+                "inputs": result.inputs,
+                "accepted": result.accepted,
+                "refused": result.refused,
+                "broken": result.broken,
+                "outcomes": result.outcomes,
+                "corpus": result.corpus,
+                "seconds": round(result.seconds, 3),
+                "cpu_seconds": round(result.cpu_seconds, 3),
+                "inputs_per_second": round(result.per_second, 1),
+                "findings": [_finding_json(finding, paths) for finding in result.findings],
+            }
+            for result in results
+        ],
+    }
+
+
+def _finding_json(finding: Finding, paths: dict[str, Path]) -> dict[str, Any]:
+    return {
+        "signature": finding.breach.signature,
+        "expected": finding.breach.expected,
+        "found": finding.breach.found,
+        "number": finding.number,
+        "input_bytes": len(finding.raw),
+        "file": str(paths.get(finding.name, "")),
+    }
+
+
+def _table(results: list[Fuzzed], findings: list[Finding], reach: Reach) -> Table:
+    inputs = sum(result.inputs for result in results)
+    verdict = "no promise broken" if reach.interrupted else "every promise held"
+    if findings:
+        verdict = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
+    verdict = ", ".join([*reach_words(reach, "format"), verdict])
+    table = plain_table(
+        f"{inputs:,} inputs in {sum(result.seconds for result in results):.1f} s: {verdict}",
+        ("format",),
+        ("inputs", "per s", "accepted", "refused", "outcomes", "corpus", "findings"),
+    )
+    for result in results:
+        table.add_row(
+            result.name,
+            _short(result.inputs),
+            _short(round(result.per_second)),
+            _short(result.accepted),
+            _short(result.refused),
+            f"{result.outcomes:,}",
+            f"{result.corpus:,}",
+            f"{len(result.findings):,}",
+            style="red" if result.findings else "",
+        )
+    for name in reach.not_run:
+        table.add_row(name, "not run", style="yellow")
+    return table
+
+
+def _short(count: int) -> str:
+    """Return a number in at most seven characters."""
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:.2f} M"
+
+
+def _tell(console: Console, finding: Finding, path: Path | None) -> None:
+    """Print one finding, and how to see it again."""
+    console.print(f"\n[red]broken[/red]: {finding.target}, seed {finding.seed}, input {finding.number:,}")
+    _tell_breach(console, finding.breach)
+    prose(console, 2, f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}")
+    again = "the same again, with --out DIR"
+    if path is not None:
+        again = f"tornlog fuzz {finding.target} --replay {path}"
+    prose(console, 2, f"again: {again}", style="bold")
+
+
+def _tell_breach(console: Console, breach: Breach) -> None:
+    prose(console, 2, breach.signature)
+    prose(console, 4, f"expected: {breach.expected[:_SHOWN_CHARACTERS]}")
+    prose(console, 4, f"found:    {breach.found[:_SHOWN_CHARACTERS]}")
+
+
+# -- replaying -------------------------------------------------------------------------------------
+
+
+def _replay(file: Path, formats: list[str] | None, mutant: str | None, json_file: str | None) -> None:
+    """Judge one stored input, and exit."""
+    finding = _finding_in(file)
+    name = finding.target if finding is not None else formats[0] if formats and len(formats) == 1 else None
+    if name is None or name not in TARGETS:
+        raise typer.BadParameter(
+            f"{file} is no finding: expected one FORMAT beside it", param_hint="--replay"
+        )
+    if formats and formats != [name]:
+        raise typer.BadParameter(f"{file} is of {name}, found {', '.join(formats)}", param_hint="--replay")
+    if finding is not None and mutant is None:
+        mutant = finding.mutant
+        if mutant is not None and find_fuzzed(mutant) is None:
+            raise typer.BadParameter(f"{file}: mutant: there is none named {mutant}", param_hint="--replay")
+    raw = file.read_bytes() if finding is None else finding.raw
+    with applied_fuzzed(mutant), address_space_limited():
+        judged = judge_in_full(TARGETS[name](), raw)
+    signature = judged.signature if isinstance(judged, Breach) else None
+    same = None if finding is None else signature == finding.breach.signature
+    if json_file is not None:
+        write_json(json_file, _replay_json(name, mutant, judged, same))
+    if json_file != "-":
+        _tell_judged(name, judged, same)
+    raise typer.Exit(EXIT_BROKEN if isinstance(judged, Breach) else EXIT_HELD)
+
+
+def _finding_in(file: Path) -> Finding | None:
+    """Return the finding in a file, None if it is an input as it stands. BadParameter: neither."""
+    if file.suffix != ".json":
+        return None
+    try:
+        return Finding.from_json(file.read_text())
+    except (OSError, UnicodeDecodeError, FindingFileError) as error:
+        raise typer.BadParameter(f"{file}: {error}", param_hint="--replay") from error
+
+
+def _replay_json(
+    name: str, mutant: str | None, judged: Outcome | Breach, same: bool | None
+) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "format": "tornlog-fuzz-replay/1",
+        "name": name,
+        "mutant": mutant,
+        "same": same,
+    }
+    if isinstance(judged, Breach):
+        return document | {
+            "outcome": None,
+            "signature": judged.signature,
+            "expected": judged.expected,
+            "found": judged.found,
+        }
+    return document | {"outcome": _outcome_text(judged), "signature": None, "expected": None, "found": None}
+
+
+def _outcome_text(outcome: Outcome) -> str:
+    return f"{'accepted' if outcome.accepted else 'refused'}: {outcome.way.strip() or 'as it is'}"
+
+
+def _tell_judged(name: str, judged: Outcome | Breach, same: bool | None) -> None:
+    if isinstance(judged, Breach):
+        note = {True: ", as recorded", False: ", but not as recorded", None: ""}[same]
+        OUT.print(f"[red]broken[/red]: {name}{note}")
+        _tell_breach(OUT, judged)
+    else:
+        OUT.print(f"{name}: {_outcome_text(judged)}", markup=False, soft_wrap=True)

@@ -1,0 +1,135 @@
+"""How results read on a terminal: the tables, and the telling of a failure.
+
+Everything fits 80 columns. In a pipe, prose is not wrapped: lines there are for grep.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from ...faults.crashes.profiles import CrashProfile
+from ...faults.kinds import FAULTS
+from ...scenarios.campaigns.coverage import ends_of, faults_of
+from ...scenarios.campaigns.failures.print_failure import prose
+from ...scenarios.campaigns.hunt import SIZE_TOLD, Hunted
+from ...scenarios.campaigns.runner import ALL, Reach, Tally, reach_words, verdict_of
+from ...scenarios.runs.marks import MARKS
+
+
+def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> Table:
+    """Return one row a scenario: what ran, what was thrown at it, what broke; and those that were not run."""
+    rows = list(tallies)
+    seeds = sum(tally.seeds for tally in rows)
+    table = plain_table(
+        f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {verdict_of(rows, reach)}",
+        ("scenario",),
+        ("seeds", "crash\npoints", "fired", "violations"),
+    )
+    for tally in rows:
+        broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
+        table.add_row(
+            tally.scenario.name,
+            f"{tally.seeds:,}",
+            f"{tally.crash_points:,}",
+            f"{faults_of(tally.fired).total():,}",
+            f"{broken:,}",
+            style="red" if broken else "",
+        )
+    for name in reach.not_run:
+        table.add_row(name, "not run", "-", "-", "-", style="yellow")
+    return table
+
+
+def tell_fired(console: Console, tallies: Iterable[Tally]) -> None:
+    """Print how often each fault, each kind of end and each mark came about, and which never did."""
+    fired: Counter[str] = Counter()
+    marks: Counter[str] = Counter()
+    for tally in tallies:
+        fired += tally.fired
+        marks += tally.marks
+    table = Table(title="what fired", title_justify="left", show_header=False, box=box.SIMPLE)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right")
+    for counts in (faults_of(fired), ends_of(fired), marks):
+        for kind, times in counts.most_common():
+            table.add_row(kind, f"{times:,}")
+        table.add_section()
+    if fired:
+        console.print(table)
+    for what, names, counts in (("faults", FAULTS, fired), ("marks", MARKS, marks)):
+        never = [name for name in names if not counts[name]]
+        if never:
+            prose(console, 2, f"{what} that never did: {', '.join(never)}")
+
+
+def names_table(title: str, members: Mapping[str, str]) -> Table:
+    """Return names beside what they mean."""
+    table = Table(title=title, title_justify="left", show_header=False, box=box.SIMPLE)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, text in members.items():
+        table.add_row(name, text)
+    return table
+
+
+def disk_text(profile: CrashProfile) -> str:
+    """Return what a crash profile takes, in a line."""
+    if profile.page_cache_survives:
+        return "the page cache survives, and with it every write, name and size"
+    pages = "lost" if profile.whole_pages else "lost or torn"
+    return f"unsynced pages may be {pages}; of unsynced names and sizes survive {profile.metadata.value}"
+
+
+def hunts_table(hunts: Iterable[Hunted], reach: Reach = ALL) -> Table:
+    """Return one row a mutant: whether it was found, by what, after how long."""
+    rows = list(hunts)
+    found = sum(hunted.found for hunted in rows)
+    small = ("msg", "pre", "sec") if any(hunted.shrunk for hunted in rows) else ()
+    table = plain_table(
+        _hunts_verdict(found, len(rows), reach), ("mutant", "found", "by"), ("seeds", "seconds", *small)
+    )
+    for hunted in rows:
+        verdict = "[green]yes[/green]" if hunted.found else "[red]no[/red]"
+        if hunted.clean_violation:
+            verdict = "[red]clean store broke[/red]"
+        size = [str(hunted.shrunk[name]) for name in SIZE_TOLD] if hunted.shrunk else []
+        table.add_row(
+            hunted.id, verdict, hunted.invariant, f"{hunted.seeds:,}", f"{hunted.seconds:.1f}", *size
+        )
+    for name in reach.not_run:
+        table.add_row(name, "not run", style="yellow")
+    return table
+
+
+def _hunts_verdict(found: int, hunted: int, reach: Reach) -> str:
+    return ", ".join([*reach_words(reach, "mutant"), f"{found} of {hunted} mutants found"])
+
+
+def tell_survivors(console: Console, hunts: Iterable[Hunted], survivors: Mapping[str, str]) -> None:
+    """Print why mutants live that were not found, and which were found although it is said that they live."""
+    for hunted in hunts:
+        verdict = survivors.get(hunted.id)
+        if not hunted.found:
+            prose(console, 0, f"{hunted.id}: {verdict or 'nobody knows why it lives'}")
+        elif verdict is not None:
+            prose(console, 0, f"{hunted.id}: found, although it is said of it: {verdict}")
+
+
+def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
+    """Return a table without lines: columns of text first, columns of figures behind them."""
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for name in texts:
+        table.add_column(name, no_wrap=name != "what")
+    for name in figures:
+        table.add_column(name, justify="right")
+    return table

@@ -1,0 +1,131 @@
+"""What people see of a store directory: tables for the terminal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from ...store.settings.describe_config import Setting, spelled
+from ...store.tools.inspect import Inspection
+from ...store.tools.rebuild import Rebuilt
+from ...store.tools.verify import Verification
+
+_ROWS_MAX = 40
+_NOTES_MAX = 50
+
+
+def show_inspection(found: Inspection) -> None:
+    """Print what an inspection found; nothing if the store could not be opened."""
+    fields = found.summary()
+    if not fields["load"]:
+        return
+    console = Console()
+    recovery = fields["recovery"]
+    console.print(
+        _pairs(
+            "store",
+            {
+                "directory": found.root,
+                "last exit": "clean" if recovery["cleanExit"] else "unclean (abort file)",
+                "log": f"{fields['minPhyOffset']} to {fields['maxPhyOffset']}, {recovery['records']} records",
+                "log files": _files_line(fields["commitLogFiles"]),
+                "queue entries changed by recovery": recovery["changedEntries"],
+                "index": _index_line(fields["indexFiles"]),
+                "earliest message, ms": fields["earliestMessageTime"],
+                "checkpoint, ms": ", ".join(f"{name} {at}" for name, at in fields["checkpoint"].items()),
+                "damage": len(found.findings),
+            },
+        )
+    )
+    table = Table("topic", "queue", "min", "max", "messages", "files", "earliest, ms", title="consume queues")
+    for queue in fields["queues"][:_ROWS_MAX]:
+        names = ("topic", "queueId", "minOffset", "maxOffset", "messageTotal")
+        row = [queue[name] for name in names] + [len(queue["files"]), queue["earliestMessageTime"]]
+        table.add_row(*map(_text, row))
+    if len(fields["queues"]) > _ROWS_MAX:
+        table.add_row(f"... and {len(fields['queues']) - _ROWS_MAX} more")
+    console.print(table)
+    _show_notes(console, found.notes)
+
+
+def _files_line(files: list[dict[str, Any]]) -> str:
+    if not files:
+        return "none"
+    last = files[-1]
+    return (
+        f"{len(files)} of {last['size']} bytes, the last, {last['name']}, filled to {last['wrotePosition']}"
+    )
+
+
+def _index_line(files: list[dict[str, Any]]) -> str:
+    entries = sum(max(file["indexCount"] - 1, 0) for file in files)
+    return f"{entries} entries in {len(files)} files" if files else "none"
+
+
+def show_verification(found: Verification) -> None:
+    """Print how much was checked, and what is worth a note."""
+    console = Console()
+    counts: dict[str, Any] = {"directory": found.findings.root}
+    counts |= {_spaced(name): count for name, count in found.counts.items()}
+    counts["violations"] = len(found.findings.violations)
+    console.print(_pairs("checked", counts))
+    _show_notes(console, found.findings.notes)
+
+
+def _show_notes(console: Console, notes: list[str]) -> None:
+    for note in notes[:_NOTES_MAX]:
+        console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
+    if len(notes) > _NOTES_MAX:
+        console.print(f"... and {len(notes) - _NOTES_MAX} more notes; --json lists all")
+
+
+def show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:
+    """Print every setting as a broker.conf has it, in bold where it is not the default, and what it means."""
+    console = Console()
+    table = Table(
+        Column("setting", overflow="fold"), "meaning", title="settings, in bold what is not the default"
+    )
+    for one in settings:
+        value = f"{one.key}={spelled(one.value)}"
+        default = f" (default {spelled(one.default) or 'none'})" if one.differs else ""
+        unit = f" {one.unit}" if one.unit else ""
+        table.add_row(
+            _text(value + unit + default), _text(one.meaning), style="bold" if one.differs else None
+        )
+    console.print(table)
+    if others:
+        console.print(_pairs("of the broker, without use here", dict(others)))
+
+
+def show_rebuilt(rebuilt: Rebuilt) -> None:
+    """Print what a new directory holds."""
+    Console().print(
+        _pairs(
+            "rebuilt",
+            {
+                "directory": rebuilt.root,
+                "log": f"{rebuilt.min_phy_offset} to {rebuilt.max_phy_offset}, {rebuilt.records} records, copied",
+                "consume queues": len(rebuilt.queues),
+                "damage": len(rebuilt.findings),
+            },
+        )
+    )
+
+
+def _pairs(title: str, values: dict[str, Any]) -> Table:
+    table = Table(title=title, show_header=False)
+    for name, value in values.items():
+        table.add_row(name, _text(value))
+    return table
+
+
+def _text(value: object) -> Text:
+    """Return a value as it is to be seen: no markup, and names that are no UTF-8 with their bytes spelled out."""
+    return Text(str(value).encode(errors="backslashreplace").decode())
+
+
+def _spaced(name: str) -> str:
+    """Spell a JSON field as words."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)

@@ -1,0 +1,139 @@
+"""How probing reads on a terminal: a table of breaches, and the story of each, the smallest first."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ...faults.probe.probe import Example, Found
+from ...faults.probe.record import Record
+from ...faults.probe.shrink import Shown
+from ...faults.probe.story import described, story, told, where
+from ...scenarios.campaigns.failures.print_failure import prose
+from .present import plain_table
+
+VIOLATIONS_TOLD, LOSSES_TOLD, ACKNOWLEDGED_TOLD = 3, 8, 3
+
+
+def tell_probed(console: Console, found: Found, record: Record) -> None:
+    """Print what was tried, and, if there is any, which breaches there are."""
+    broken = sum(count.broken for count in found.counts.values())
+    verdict = f"{broken:,} states broken" if broken else "every promise held"
+    acknowledged = len(record.acknowledged)
+    console.print(
+        f"{found.operations:,} operations, {acknowledged:,} promises, {found.points:,} crash points: {verdict}",
+        soft_wrap=True,
+    )
+    console.print(_disks_table(found))
+    console.print(
+        f"{found.states:,} states, {len(found.images):,} different ones, "
+        f"{found.judged:,} checked with what was promised by then, in {found.seconds:.1f} s",
+        soft_wrap=True,
+    )
+    never = found.never_fired
+    if never:
+        prose(console, 0, f"never happened on these disks: {', '.join(never)}")
+    if found.breaches:
+        console.print(_breaches_table(found.examples(record)))
+
+
+def _disks_table(found: Found) -> Table:
+    table = plain_table(
+        "", ("disk",), ("crashes", "all states\ntried of", "cut by\n--limit", "states", "broken")
+    )
+    for disk, count in found.counts.items():
+        figures = (count.crashes, count.exhausted, count.cut, count.states, count.broken)
+        table.add_row(disk, *(f"{figure:,}" for figure in figures), style="red" if count.broken else "")
+    return table
+
+
+def _breaches_table(examples: Iterable[Example]) -> Table:
+    table = plain_table("", ("what", "disks"), ("states", "crash\npoints", "least\nlosses"))
+    for example in examples:
+        table.add_row(
+            escape(example.signature) + _others(example),
+            "\n".join(example.disks),
+            f"{example.states:,}",
+            f"{len(example.points):,}",
+            f"{example.smallest.losses:,}",
+        )
+    return table
+
+
+def _others(example: Example) -> str:
+    """Return how many other messages an example stands for."""
+    others = len(example.breaches) - 1
+    return f" (and {others:,} other message{'' if others == 1 else 's'})" if others else ""
+
+
+def tell_breach(
+    console: Console, record: Record, example: Example | None, shown: Shown, place: Path | None, again: str
+) -> None:
+    """Print one case: what is broken, on which disk and when, what is lost, how it came to that."""
+    case = shown.case
+    console.print(f"\n[red]broken[/red]: {escape(case.verdict.signature)}", soft_wrap=True)
+    for line in case.verdict.lines[:VIOLATIONS_TOLD]:
+        prose(console, 2, line)
+    more = len(case.verdict.lines) - VIOLATIONS_TOLD
+    if more > 0 and case.verdict.outcome == "broken":
+        prose(console, 2, f"and {more} more like it")
+    if example is not None and len(example.breaches) > 1:
+        prose(console, 2, f"stands for other messages, too: {'; '.join([*example.breaches][1:3])}")
+    others = [disk for disk in example.disks if disk != case.disk] if example is not None else []
+    prose(console, 2, f"on {case.disk}{'; also on ' if others else ''}{', '.join(others)}")
+    prose(console, 2, f"crash {_moment(record, shown)}")
+    _tell_losses(console, record, shown)
+    promised = record.acknowledged[: case.point.acknowledged]
+    if promised:
+        few = ", ".join(repr(one) for one in promised[-ACKNOWLEDGED_TOLD:])
+        prose(console, 2, f"acknowledged: {'…, ' if len(promised) > ACKNOWLEDGED_TOLD else ''}{few}")
+    prose(console, 2, "before it:")
+    for line in story(record, case.point.step):
+        prose(console, 2, line, style="dim")
+    if place is not None:
+        console.print(f"  what is left: [bold]{escape(str(place))}[/bold]", soft_wrap=True)
+    console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
+
+
+def _moment(record: Record, shown: Shown) -> str:
+    """Return when the power goes, by the step and its line."""
+    point = shown.case.point
+    if point.step < 0:
+        return "before the first step"
+    step = record.steps[point.step]
+    inside = "inside" if point.is_inside else "after"
+    return f"{inside} step {point.step + 1}: {described(record, step)} at {where(record.stacks[step.stack])}"
+
+
+def _tell_losses(console: Console, record: Record, shown: Shown) -> None:
+    if not shown.losses:
+        prose(console, 2, "nothing is lost: all that had been done is there, and no more")
+        return
+    prose(console, 2, "what is lost:")
+    for loss in shown.losses[:LOSSES_TOLD]:
+        prose(console, 4, loss.what)
+        prose(console, 6, f"by {told(record, loss.step).strip()}", style="dim")
+    more = len(shown.losses) - LOSSES_TOLD
+    if more > 0:
+        prose(console, 4, f"and {more} more")
+
+
+def tell_refusal(console: Console, reasons: Iterable[str]) -> None:
+    """Print what the recorder could not see."""
+    console.print("[red]refused[/red]: the program did what the recorder does not see", soft_wrap=True)
+    for reason in reasons:
+        prose(console, 2, reason)
+
+
+def tell_said(console: Console, said: str, lines_max: int = 20) -> None:
+    """Print the end of what the check, and the library it opened states with, have written."""
+    lines = said.splitlines()
+    if not lines:
+        return
+    console.print("\nwhat the check wrote, of all states together:", soft_wrap=True)
+    if len(lines) > lines_max:
+        prose(console, 2, f"… {len(lines) - lines_max:,} lines before")
+    for line in lines[-lines_max:]:
+        prose(console, 2, line, style="dim")

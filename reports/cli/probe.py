@@ -1,0 +1,212 @@
+"""The command that probes Python programs: every crash of one run, and every state that each may leave.
+
+JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check", "disks": [{"disk", "crashes",
+"exhausted", "cut", "states", "broken"}], "limit", "steps", "operations", "points", "acknowledged", "states", "images",
+"judged", "breaches": [{"signature", "outcome", "violations", "example", "disks": {disk: states}, "states", "points",
+"smallest": {"disk", "step", "operations", "inside", "acknowledged", "losses": [{"what", "by"}], "story"}, "file",
+"directory"}], "never_fired": [faults], "refused": [reasons], "allowed": [reasons], "seconds", "states_per_second"}`.
+
+breaches: one for each message; smallest, file and directory are of its example: the smallest of all messages whose
+smallest case is of the same disk and the same last operation. states: that were built; images: different ones; judged:
+different pairs of one and what had been acknowledged. A program that the recorder did not see wholly is refused: then
+there is no more than program, steps and reasons.
+
+JSON of `--replay`: `{"format": "tornlog-probe-replay/1", "program", "check", "disk", "same", "outcome", "violations",
+"signature", "digest"}`; same: the check says the same kind of thing as it did.
+
+Exit codes: 0 nothing that was acknowledged is lost, 1 something is, 2 usage, 3 the recorder could not see it all.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+from ...faults.crashes.profiles import PROFILES
+from ...faults.disk.image import Image
+from ...faults.probe.check import CheckError
+from ...faults.probe.check_jobs import Checkers
+from ...faults.probe.failure import ProbeFailure
+from ...faults.probe.probe import DISKS, LIMIT, Example, Found
+from ...faults.probe.probe import probe as probe_record
+from ...faults.probe.record import Record, RecordError
+from ...faults.probe.recording.run import EMPTY, ProgramError, record_program, start_of
+from ...faults.probe.replay import Replayer
+from ...faults.probe.results import probed_json, refused_json, replayed_json, write_cases
+from ...faults.probe.shrink import NotReproducedError, Scene, Shown, shrink
+from ...faults.probe.story import where
+from .common import ERR, EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, OUT, JsonFile, findings_console, progress_bar
+from .options import write_json
+from .present_probe import tell_breach, tell_probed, tell_refusal, tell_said
+
+_SECONDS, _PROGRAM_SECONDS = 10.0, 300.0
+
+
+def probe(
+    program: Annotated[
+        list[str] | None, typer.Argument(help="Behind --: a script, or -m and a module; then its arguments.")
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option(help="A Python file with check(directory, acknowledged).", dir_okay=False)
+    ] = None,
+    disk: Annotated[
+        list[str] | None,
+        typer.Option(help=f"One of {', '.join(PROFILES)}; several times. Unless given: {', '.join(DISKS)}."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="States of one crash; all if there are no more.")] = LIMIT,
+    jobs: Annotated[int, typer.Option(min=0, help="Processes that check; 0: this one.")] = 1,
+    seconds: Annotated[
+        float, typer.Option(min=0.01, help="A check that takes longer is a breach.")
+    ] = _SECONDS,
+    program_seconds: Annotated[
+        float, typer.Option(min=0.1, help="How long the program may run.")
+    ] = _PROGRAM_SECONDS,
+    start: Annotated[
+        Path | None,
+        typer.Option(exists=True, file_okay=False, help="A directory whose copy the program begins with."),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="An audit event that is harmless here, as subprocess.Popen; several times."),
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Show a kept failure.json again.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="Leave failures, and what crashes left, in DIR/failures."),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Record a Python program, pull the plug at each of its file operations, and check what may be left."""
+    if replay is not None:
+        if program:
+            raise typer.BadParameter("expected --replay or a program, found both")
+        _replay(replay, check, seconds, json_file)
+    if not program or (program[0] == "-m" and len(program) < 2):
+        raise typer.BadParameter(
+            "expected a program behind --, as in: tornlog probe --check check.py -- script.py"
+        )
+    if check is None:
+        raise typer.BadParameter("expected a check: what is a promise only you know", param_hint="--check")
+    unknown = [name for name in disk or () if name not in PROFILES]
+    if unknown:
+        raise typer.BadParameter(f"no disk {', '.join(unknown)}", param_hint="--disk")
+    disks = tuple(dict.fromkeys(disk or DISKS))
+    with _checkers(check, jobs, seconds) as checkers:
+        record, begin, allowed = _record(program, start, program_seconds, allow or [], json_file)
+        _accept_whole(record, begin, checkers)
+        found = _probe(record, begin, checkers, disks, limit)
+        examples = found.examples(record)
+        shown = {one.signature: shrink(record, begin, one.smallest, checkers) for one in examples}
+        said = checkers.said()
+    places = write_cases(record, begin, check, shown, out)
+    if json_file is not None:
+        write_json(json_file, probed_json(record, check, limit, found, shown, places, allowed))
+    if json_file != "-":
+        tell_probed(OUT, found, record)
+    for one in examples:
+        _tell(findings_console(json_file), record, one, shown[one.signature], places.get(one.signature))
+    tell_said(ERR, said)
+    raise typer.Exit(EXIT_BROKEN if found.breaches else EXIT_HELD)
+
+
+def _checkers(check: Path, jobs: int, seconds: float) -> Checkers:
+    try:
+        return Checkers(check, jobs, seconds)
+    except CheckError as error:
+        raise typer.BadParameter(str(error), param_hint="--check") from error
+
+
+def _record(
+    program: list[str], start: Path | None, seconds: float, allow: list[str], json_file: str | None
+) -> tuple[Record, Image, list[str]]:
+    """Run the program; return its record, what it began with, and what it did unseen that is allowed.
+
+    Exits if it did more unseen, or did not end.
+    """
+    try:
+        begin = EMPTY if start is None else start_of(start)
+        record, unlike = record_program(program, begin, seconds)
+    except ProgramError as error:
+        raise typer.BadParameter(str(error)) from error
+    allowed = [one for one in record.unseen if one.event in allow]
+    refused = [one for one in record.unseen if one.event not in allow]
+    reasons = [f"{one.event}: {one.detail}  {where(record.stacks[one.stack])}".rstrip() for one in refused]
+    reasons += [f"the directory is not what was recorded: {difference}" for difference in unlike]
+    if reasons:
+        if json_file is not None:
+            write_json(json_file, refused_json(record, reasons))
+        tell_refusal(ERR, reasons)
+        raise typer.Exit(EXIT_HARNESS)
+    return record, begin, [f"{one.event}: {one.detail}" for one in allowed]
+
+
+def _accept_whole(record: Record, begin: Image, checkers: Checkers) -> None:
+    """Have the check look at what the program has left without any crash: it has to accept that."""
+    replayer = Replayer(record, begin)
+    for _ in replayer.points():
+        pass
+    (verdict,) = checkers.verdicts([(replayer.intact(), record.acknowledged)])
+    if verdict.is_broken:
+        lines = "; ".join(verdict.lines[:3])
+        raise typer.BadParameter(
+            f"does not accept what the program leaves without any crash: {lines}", param_hint="--check"
+        )
+
+
+def _probe(record: Record, begin: Image, checkers: Checkers, disks: tuple[str, ...], limit: int) -> Found:
+    """Probe with a progress display on a terminal, silently in a pipe."""
+    with progress_bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[facts]}"),
+        TimeElapsedColumn(),
+        ticks=False,
+    ) as progress:
+        bar = progress.add_task("pulling the plug", total=None, facts="")
+
+        def on_progress(found: Found, done: int, steps: int) -> None:
+            facts = (
+                f"{found.states:,} states, {found.judged:,} checked, {len(found.breaches):,} kinds of breach"
+            )
+            progress.update(bar, completed=done, total=steps, facts=facts, refresh=True)
+
+        return probe_record(record, begin, checkers, disks=disks, limit=limit, on_progress=on_progress)
+
+
+def _tell(
+    console: Console, record: Record, example: Example | None, shown: Shown, place: Path | None
+) -> None:
+    again = (
+        "the same again, with --out DIR" if place is None else f"tornlog probe --replay {place}/failure.json"
+    )
+    tell_breach(console, record, example, shown, None if place is None else place / "files", again)
+
+
+def _replay(file: Path, check: Path | None, seconds: float, json_file: str | None) -> NoReturn:
+    """Make a kept state again, and have a check look at it: the one of then, or another."""
+    try:
+        failure = ProbeFailure.from_json(file.read_text())
+        chosen = Path(failure.check) if check is None else check
+        scene = Scene(failure.record, failure.start, failure.case)
+        shown = scene.shown(failure.case)
+    except (OSError, UnicodeDecodeError, RecordError) as error:
+        raise typer.BadParameter(f"{file}: {error}", param_hint="--replay") from error
+    except NotReproducedError as error:
+        ERR.print(f"not reproduced: {error}", style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(EXIT_HARNESS) from error
+    with _checkers(chosen, 1, seconds) as checkers:
+        (verdict,) = checkers.verdicts([(shown.image, failure.record.acknowledged)])
+    if json_file is not None:
+        write_json(json_file, replayed_json(failure, chosen, verdict))
+    if verdict.is_broken:
+        now = Shown(replace(failure.case, verdict=verdict), shown.image, shown.losses)
+        _tell(findings_console(json_file), failure.record, None, now, file.parent)
+        raise typer.Exit(EXIT_BROKEN)
+    if json_file != "-":
+        OUT.print("the check has nothing against this state any more", soft_wrap=True)
+    raise typer.Exit(EXIT_HELD)

@@ -1,0 +1,105 @@
+"""What commands leave in a directory for a reader: a page, and the timelines that it leads to."""
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from ...scenarios.campaigns.failures.failure import Failure
+from ...scenarios.mutants.known import applied_mutant
+from ..html.results import HuntResults, Left, RunResults
+from ..timeline.recording.record import Chronicle, Subject
+from ..timeline.recording.record_run import replay_with_chronicle
+
+PAGE = "report.html"
+TIMELINES_MAX = 12
+TIMELINE_STEPS_MAX = 20_000
+"""Scheduling points of a run that is drawn unasked: longer ones make pages of many megabytes."""
+
+Again = Callable[[Failure], str]
+"""Returns the command that shows a failure again."""
+
+
+def leave_run_report(results: RunResults, paths: Mapping[str, Path], out: Path, again: Again) -> Path:
+    """Leave the page of a run, and timelines of what broke it; paths: its failure artefacts below `out`.
+
+    Who interrupts a run does not wait for timelines: `tornlog replay` draws them.
+    """
+    from ..html.run_report import run_page  # templates: for those alone who want a page
+
+    failures = _first_of_each_kind_first(row.failures for row in results.broken)
+    left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
+    return write_page(run_page(replace(results, failures=left)), out)
+
+
+def leave_hunt_report(results: HuntResults, paths: Mapping[str, Path], out: Path) -> Path:
+    """Leave the page of some hunts, and timelines of what found mutants; paths: failure artefacts below `out`."""
+    from ..html.hunt_report import hunt_page
+
+    def again(failure: Failure) -> str:
+        return replay_command(paths[failure.signature])
+
+    failures = [hunted.failure for hunted in results.hunts if hunted.failure is not None]
+    left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
+    return write_page(hunt_page(replace(results, failures=left)), out)
+
+
+def draw_run(chronicle: Chronicle, timeline: Path | None, trace: Path | None) -> list[Path]:
+    """Leave what is wanted of a run: a page that needs nothing else, or trace events; return the files."""
+    from ..timeline.page import timeline_page
+    from ..timeline.perfetto import trace_json
+
+    drawn = []
+    for file, draw in ((timeline, timeline_page), (trace, trace_json)):
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(draw(chronicle), encoding="utf-8")
+            drawn.append(file)
+    return drawn
+
+
+def replay_command(path: Path) -> str:
+    """Return the command that replays a failure artefact."""
+    return shlex.join(["tornlog", "replay", str(path)])
+
+
+def write_page(html: str, out: Path) -> Path:
+    """Write the page of a directory, which is made if need be; return where."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / PAGE
+    path.write_text(html, encoding="utf-8")
+    return path
+
+
+def leave_timelines(
+    failures: Iterable[Failure], paths: Mapping[str, Path], out: Path, again: Again, *, draws: bool = True
+) -> dict[str, Left]:
+    """Return the first failure of each signature, by that, in the order given; the runs of the first few are drawn."""
+    left: dict[str, Left] = {}
+    drawn = 0
+    for failure in failures:
+        if failure.signature in left:
+            continue
+        timeline = ""
+        is_drawn = failure.smallest.steps <= TIMELINE_STEPS_MAX and failure.smallest.record.plan.is_alone
+        if draws and drawn < TIMELINES_MAX and is_drawn:
+            timeline = _draw(failure, out)
+            drawn += 1
+        file = paths[failure.signature].relative_to(out).as_posix()
+        left[failure.signature] = Left(failure, again(failure), file, timeline)
+    return left
+
+
+def _first_of_each_kind_first(kinds: Iterable[Iterable[Failure]]) -> list[Failure]:
+    in_turn = chain.from_iterable(zip_longest(*kinds))
+    return [failure for failure in in_turn if failure is not None]
+
+
+def _draw(failure: Failure, out: Path) -> str:
+    """Draw the smallest run that there is of a failure; return the page's path below `out`."""
+    subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
+    with applied_mutant(failure.mutant):
+        _, chronicle = replay_with_chronicle(subject, failure.smallest.record)
+    (page,) = draw_run(chronicle, out / "timelines" / f"{failure.signature}.html", None)
+    return page.relative_to(out).as_posix()

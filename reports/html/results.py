@@ -1,0 +1,58 @@
+"""What a command came to, for whoever draws it as a page."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...scenarios.campaigns.blame import BrokenPromise
+from ...scenarios.campaigns.failures.failure import Failure
+from ...scenarios.campaigns.hunt import Hunted
+from ...scenarios.campaigns.runner import ALL, Reach, Tally
+from ...scenarios.mutants.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A failure, and what is left of it beside the page: files by their paths from there, "" if there is none."""
+
+    failure: Failure
+    again: str
+    """The command that shows it again."""
+    file: str = ""
+    """The failure artefact."""
+    timeline: str = ""
+    """The page of its run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """What `tornlog run` came to."""
+
+    command: str
+    """The command line."""
+    tallies: Sequence[Tally]
+    seconds: float
+    broken: Sequence[BrokenPromise] = ()
+    """Every way in which a promise broke; with causes, if the bugs of a version were in."""
+    mutant: str | None = None
+    version: Version | None = None
+    """Whose bugs were in."""
+    never: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What had to come about and never did: names, by what they are names of."""
+    failures: Mapping[str, Left] = field(default_factory=dict)
+    """The first failure of each signature, by that."""
+    reach: Reach = ALL
+
+
+@dataclass(frozen=True, slots=True)
+class HuntResults:
+    """What `tornlog mutants` came to."""
+
+    command: str
+    """The command line."""
+    hunts: Sequence[Hunted]
+    seconds: float
+    survivors: Mapping[str, str]
+    """Why mutants may live that nothing finds, by id."""
+    failures: Mapping[str, Left] = field(default_factory=dict)
+    """What found the mutants, by signature."""
+    reach: Reach = ALL

@@ -1,0 +1,162 @@
+"""The command that analyses: what the rows of one or several sweeps say when they are put together.
+
+JSON, version 1: `{"format": "tornlog-analysis/1", "sweeps": [{"place", "scenarios": [names], "first", "last", "disk",
+"policy", "mutant", "seeds", "code", "damaged": [{"file", "reason"}]}], "rows", "never": {"faults": [names], "marks":
+[names]}, "tables": {"pass_rates", "mutants", "detections", "coverage", "put_latency"}, "files": [paths]}`; with --out
+also "report": path. Of a sweep it is what was asked for, by which code, and the files whose rows cannot be read; rows
+is what was there, of all sweeps together, every run once. Each table is a list of objects, whose members are the
+columns that `pass_rates.py`, `detection.py`, `coverage.py` and `put_latency.py` in reports/analysis describe; so are
+the files that --out leaves, one Parquet file a table.
+
+Exit codes: 0 all rows that are there were counted, 2 usage, 3 some could not be read, and are named.
+"""
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ....store.errors import brings
+from ...cli.common import ERR, EXIT_HARNESS, OUT, JsonFile, command_line
+from ...cli.options import write_json
+from ...cli.reporting import write_page
+from ...html.sweep_report import sweep_page
+from ...html.sweep_results import SweepResults
+from ..absolute import absolute
+from ..spark.options import IN_PROCESS, Conf, session_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .source import Sweep
+
+_ASKED_FOR = ("scenarios", "first", "last", "disk", "policy", "mutant")
+
+
+def analyze(
+    context: typer.Context,
+    places: Annotated[
+        list[str], typer.Argument(metavar="DIR...", help="Directories or URIs that `sweep` wrote.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            file_okay=False,
+            help="Leave report.html, and each table as a Parquet file, in DIR.",
+        ),
+    ] = None,
+    master: Annotated[
+        str, typer.Option(help="Spark's master, as in local[2] or spark://host:7077.")
+    ] = "local[*]",
+    conf: Conf = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Say what sweeps came to: pass rates, times to detection of mutants, coverage, latencies of puts."""
+    if master == IN_PROCESS:
+        raise typer.BadParameter("analyses are done by Spark; local[1] is one thread", param_hint="--master")
+    try:
+        from .analysis import analysed, write_tables
+        from .source import NoSweepError, rows_of, sweep_at
+    except ImportError as error:
+        raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
+    try:
+        sweeps = [sweep_at(place) for place in dict.fromkeys(map(absolute, places))]
+    except NoSweepError as error:
+        raise typer.BadParameter(str(error), param_hint="DIR") from error
+    began = perf_counter()
+    with session_for(master, conf=conf) as spark:
+        tables = analysed(rows_of(spark, sweeps))
+    took = perf_counter() - began
+    files: list[Path] = []
+    report = None
+    damaged = sum(len(sweep.files.damaged) for sweep in sweeps)
+    if out is not None:
+        files = write_tables(tables, out)
+        report = write_page(sweep_page(_results(tables, command_line(context), took, damaged)), out)
+    if json_file is not None:
+        document = _document(sweeps, tables, files)
+        write_json(json_file, document if report is None else {**document, "report": str(report)})
+    if json_file != "-":
+        _tell(tables, files if report is None else [*files, report])
+    _tell_doubts(sweeps)
+    if damaged:
+        raise typer.Exit(EXIT_HARNESS)
+
+
+def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[Path]) -> dict[str, Any]:
+    from .coverage import never
+
+    return {
+        "format": "tornlog-analysis/1",
+        "sweeps": [
+            {
+                "place": sweep.place,
+                **{name: getattr(sweep.request, name) for name in _ASKED_FOR},
+                "seeds": sweep.request.seeds,
+                "code": sweep.code,
+                "damaged": [
+                    {"file": f"rows/{name}", "reason": reason}
+                    for name, reason in sorted(sweep.files.damaged.items())
+                ],
+            }
+            for sweep in sweeps
+        ],
+        "rows": _rows(tables),
+        "never": {f"{what}s": never(tables["coverage"], what) for what in ("fault", "mark")},
+        "tables": {name: table.to_pylist() for name, table in tables.items()},
+        "files": [str(path) for path in files],
+    }
+
+
+def _tell_doubts(sweeps: list["Sweep"]) -> None:
+    """Say which rows are missing for being damaged, and whether code differs."""
+    for sweep in sweeps:
+        for name, reason in sorted(sweep.files.damaged.items()):
+            _doubt(f"{sweep.place}/rows/{name}: {reason}")
+        if sweep.files.damaged:
+            _doubt(
+                f"{sweep.place}: these rows are not counted; the same call of `tornlog sweep` makes them again"
+            )
+    codes = sorted({sweep.code for sweep in sweeps})
+    if len(codes) > 1:
+        _doubt(
+            f"different code made these sweeps, and may have other runs for the same seeds: {', '.join(codes)}"
+        )
+
+
+def _doubt(text: str) -> None:
+    ERR.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def _results(tables: dict[str, "pa.Table"], command: str, seconds: float, damaged: int) -> SweepResults:
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    times: dict[str, dict[str, int]] = {"fault": {}, "end": {}, "mark": {}}
+    for row in rows["coverage"]:
+        times[row["what"]][row["name"]] = row["times"]
+    return SweepResults(
+        "analyze",
+        command,
+        seconds,
+        rows["pass_rates"],
+        rows["put_latency"],
+        rows["detections"],
+        fired=times["fault"] | times["end"],
+        marks=times["mark"],
+        damaged=damaged,
+    )
+
+
+def _rows(tables: dict[str, "pa.Table"]) -> int:
+    return sum(tables["pass_rates"]["seeds"].to_pylist())
+
+
+def _tell(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
+    from .present import tell_analysis
+
+    OUT.print(f"{_rows(tables):,} rows\n")
+    tell_analysis(OUT, tables)
+    for path in files:
+        OUT.print(str(path), soft_wrap=True, markup=False)

@@ -1,0 +1,113 @@
+"""What an audit reads of a store directory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as fn
+
+from ....store.formats.message import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from ..source.directory import StoreDirectory
+from ..source.source_options import SourceOptions
+from .layout import Layout
+
+_RECORD_COLUMNS = (
+    "file,position,physical_offset,size,topic,queue_id,queue_offset,sys_flag,store_timestamp_ms,tags_code,key_hashes,"
+    "light_places,damage"
+)
+
+
+@dataclass
+class AuditTables:
+    """The tables of one directory, as far as an audit needs them; each is read once, and kept on disk if need be."""
+
+    spark: SparkSession
+    place: str
+    options: Mapping[str, str]
+    """Of the source: geometry, and where the log is."""
+    kept: list[DataFrame] = field(default_factory=list)
+    """What Spark keeps because it is asked more than once."""
+
+    def keep(self, rows: DataFrame) -> DataFrame:
+        """Return rows that Spark computes once, and has in memory and on disk from then on."""
+        self.kept.append(rows.persist())
+        return rows
+
+    @cached_property
+    def directory(self) -> StoreDirectory:
+        """Return the directory."""
+        return StoreDirectory(self.place, SourceOptions.of({**self.options, "path": self.place}).commit_log)
+
+    @cached_property
+    def records(self) -> DataFrame:
+        """Return the log's records, and rows of damage, without properties and bodies."""
+        return self.keep(self._table("messages", columns=_RECORD_COLUMNS))
+
+    @cached_property
+    def queued(self) -> DataFrame:
+        """Return the records that have a place in a queue, once for each: in their own, and in light ones there are."""
+        whole = self.records.where("topic is not null")
+        own = whole.where(
+            (fn.col("sys_flag").bitwiseAND(TRANSACTION_MASK)).isin(TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+            == fn.lit(False)
+        )
+        names = sorted({one.topic for one in self.directory.queue_files()})
+        light = own.select("*", fn.explode("light_places").alias("light")).where(
+            fn.col("light.topic").isin(names)
+        )
+        facts = ["file", "position", "physical_offset", "size", "store_timestamp_ms", "tags_code", "damage"]
+        place = ["topic", "queue_id", "queue_offset"]
+        return own.select(*place, *facts).unionByName(
+            light.select(*[fn.col(f"light.{name}").alias(name) for name in place], *facts)
+        )
+
+    @cached_property
+    def entries(self) -> DataFrame:
+        """Return the entries of all queues."""
+        return self.keep(self._table("queue_entries"))
+
+    @cached_property
+    def index_entries(self) -> DataFrame:
+        """Return the entries of those files of the index that have the right length."""
+        slots = self.layout.index.slots
+        told = {} if slots is None else {"hashSlots": str(slots)}
+        return self.keep(
+            self._table("index_entries", **told).where(fn.col("file").isin(self.layout.index.files))
+        )
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Return what names, lengths and headers tell."""
+        options = SourceOptions.of({**self.options, "path": self.place})
+        return Layout(self.directory, options.hash_slots, options.index_entries)
+
+    @cached_property
+    def log_begin(self) -> int:
+        """Return the log offset of the first segment's first byte, 0 if there is none."""
+        segments = self.directory.segments()
+        return segments[0].base_offset if segments else 0
+
+    @cached_property
+    def log(self) -> Row:
+        """Return facts of whole records: `records`, `log_bytes`, `end` behind the last, `last_ms`, its time."""
+        (row,) = (
+            self.records.where("damage is null")
+            .selectExpr(
+                "count(*) as records",
+                "coalesce(sum(size), 0) as log_bytes",
+                f"coalesce(max(physical_offset + size), {self.log_begin}) as end",
+                "coalesce(max(store_timestamp_ms), 0) as last_ms",
+            )
+            .collect()
+        )
+        return row
+
+    @property
+    def log_end(self) -> int:
+        """Return the log offset behind the last whole record: one whose body is not what it was is none."""
+        return int(self.log.end)
+
+    def _table(self, name: str, **more: str) -> DataFrame:
+        reader = self.spark.read.format("rocketmq").options(table=name, **{**self.options, **more})
+        return reader.load(self.place)

@@ -1,0 +1,46 @@
+"""The table `checkpoint`: up to which store times log, queues and index were flushed, in ms; one row, or no file."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from ....store.errors import CorruptFileError
+from ....store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
+from .conditions import Conditions
+from .damage import DAMAGE, Reason, damage_of
+from .directory import StoreDirectory, StoreFile
+from .source_options import SourceOptions
+
+FIELDS = (
+    pa.field("file", pa.string()),
+    pa.field("physic_msg_timestamp_ms", pa.int64()),
+    pa.field("logics_msg_timestamp_ms", pa.int64()),
+    pa.field("index_msg_timestamp_ms", pa.int64()),
+    DAMAGE,
+)
+
+
+class Checkpoint:
+    """The checkpoint as a table."""
+
+    pushed_columns = frozenset[str]()
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.schema = pa.schema(options.chosen(FIELDS))
+
+    def partitions(self, directory: StoreDirectory, conditions: Conditions) -> Sequence[StoreFile]:
+        """Return the file, if there is one."""
+        found = directory.file("checkpoint")
+        return [] if found is None else [found]
+
+    def batches(
+        self, directory: StoreDirectory, partition: StoreFile, conditions: Conditions
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the one row."""
+        row: dict[str, object] = {"file": partition.path}
+        try:
+            raw = directory.content(partition)[:CHECKPOINT_BYTES]
+            row |= decode_checkpoint(bytes(raw), file=partition.path)._asdict()
+        except CorruptFileError as error:
+            row["damage"] = damage_of(Reason.of(error))
+        yield pa.RecordBatch.from_pylist([{name: row.get(name) for name in self.schema.names}], self.schema)

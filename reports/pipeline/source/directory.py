@@ -1,0 +1,162 @@
+"""The files of a store directory, and their bytes: mapped where they are local, else read a window at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import fs
+
+from ....store.formats.index_name import parse_index_file_name
+from ..place import open_place
+
+WINDOW_BYTES = 16 << 20
+"""How much of a file that is not local is in memory at once, unless one record is longer."""
+_ALIGNMENT_BYTES = 4096
+"""Windows begin at multiples of it, so that sectors of a window are sectors of its file."""
+
+_QUEUE_ID_MAX, _OFFSET_MAX = (1 << 31) - 1, (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFile:
+    """A file of the store, by its path in the file system."""
+
+    path: str
+    size_bytes: int
+    base_offset: int = 0
+    """What its name says: the offset of its first byte in the log, or in its queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Whatever a directory has."""
+
+    path: str
+    name: str
+    size: int
+    is_directory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFile:
+    """A file of a consume queue."""
+
+    topic: str
+    queue_id: int
+    file: StoreFile
+
+
+class StoreDirectory:
+    """A store directory, which may be live: what is there is looked at anew with each call. Never writes."""
+
+    def __init__(self, place: str, log_places: str = "") -> None:
+        """log_places: where the log is if not in `commitlog`, as in storePathCommitLog: paths separated by `,`."""
+        self._system, self.root = open_place(place)
+        self.root = self.root.rstrip("/")
+        found = [open_place(one.strip())[1] for one in log_places.split(",") if one.strip()]
+        self.log_directories = found or [f"{self.root}/commitlog"]
+        self._is_local = isinstance(self._system, fs.LocalFileSystem)
+
+    def segments(self) -> list[StoreFile]:
+        """Return the segments of the log, by log offset."""
+        found = [file for directory in self.log_directories for file in self._numbered(directory)]
+        return sorted(found, key=lambda file: file.base_offset)
+
+    def queue_files(self) -> list[QueueFile]:
+        """Return the files of all consume queues, by topic, queue and offset."""
+        found = []
+        for topic in self._directories(f"{self.root}/consumequeue"):
+            for queue in self._directories(topic.path):
+                if _is_number(queue.base_name, _QUEUE_ID_MAX):
+                    found += [
+                        QueueFile(topic.base_name, int(queue.base_name), file)
+                        for file in self._numbered(queue.path)
+                    ]
+        return sorted(found, key=lambda one: (one.topic, one.queue_id, one.file.base_offset))
+
+    def index_files(self) -> list[StoreFile]:
+        """Return the files of the index, the oldest first."""
+        return sorted(
+            (
+                StoreFile(file.path, file.size)
+                for file in self._list(f"{self.root}/index")
+                if file.type == fs.FileType.File and parse_index_file_name(file.base_name) is not None
+            ),
+            key=lambda file: file.path,
+        )
+
+    def listed(self, directory: str) -> list[Listed]:
+        """Return everything in a directory by name, whether it belongs there or not; nothing if there is none."""
+        return [
+            Listed(one.path, one.base_name, one.size or 0, one.type == fs.FileType.Directory)
+            for one in sorted(self._list(directory), key=lambda one: one.base_name)
+        ]
+
+    def is_directory(self, path: str) -> bool:
+        """Return whether there is a directory of that path."""
+        return bool(self._system.get_file_info(path).type == fs.FileType.Directory)
+
+    def is_zero(self, file: StoreFile) -> bool:
+        """Return whether a file is all zeros, if it has any byte."""
+        for at in range(0, file.size_bytes, WINDOW_BYTES):
+            view, origin = self.window(file, at)
+            if view[at - origin : at - origin + WINDOW_BYTES].tobytes().strip(b"\0"):
+                return False
+        return True
+
+    @property
+    def exists(self) -> bool:
+        """Return whether there is such a directory, be it empty."""
+        return bool(self._system.get_file_info(self.root or "/").type == fs.FileType.Directory)
+
+    @property
+    def has_extension(self) -> bool:
+        """Return whether entries of queues may lead to files beside them, `consumequeue_ext`."""
+        return bool(self._list(f"{self.root}/consumequeue_ext"))
+
+    def file(self, name: str) -> StoreFile | None:
+        """Return the file of that name in the directory itself, None if there is none."""
+        found = self._system.get_file_info(f"{self.root}/{name}")
+        return StoreFile(found.path, found.size) if found.type == fs.FileType.File else None
+
+    def content(self, file: StoreFile) -> memoryview:
+        """Return all bytes of a file, mapped if it is local."""
+        return self._read(file, 0, file.size_bytes)
+
+    def window(self, file: StoreFile, at: int, size_bytes: int = WINDOW_BYTES) -> tuple[memoryview, int]:
+        """Return bytes of a file, those from position at on among them, and the position of their first.
+
+        Of a local file that is all of it; else it ends so many bytes behind `at`, or with the file.
+        """
+        if self._is_local:
+            return self._read(file, 0, file.size_bytes), 0
+        origin = at // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
+        end = min(at + size_bytes, file.size_bytes)
+        return self._read(file, origin, end), origin
+
+    def _read(self, file: StoreFile, start: int, end: int) -> memoryview:
+        if file.size_bytes == 0:
+            return memoryview(b"")
+        if self._is_local:
+            return memoryview(pa.memory_map(file.path).read_buffer())[start:end]
+        with self._system.open_input_file(file.path) as stream:
+            return memoryview(stream.read_at(end - start, start))
+
+    def _numbered(self, directory: str) -> Iterator[StoreFile]:
+        for file in self._list(directory):
+            name = file.base_name
+            if file.type == fs.FileType.File and len(name) == 20 and _is_number(name, _OFFSET_MAX):
+                yield StoreFile(file.path, file.size, int(name))
+
+    def _directories(self, directory: str) -> list[fs.FileInfo]:
+        return [one for one in self._list(directory) if one.type == fs.FileType.Directory]
+
+    def _list(self, directory: str) -> list[fs.FileInfo]:
+        found: list[fs.FileInfo] = self._system.get_file_info(
+            fs.FileSelector(directory, allow_not_found=True)
+        )
+        return found
+
+
+def _is_number(name: str, most: int) -> bool:
+    return name.isascii() and name.isdecimal() and int(name) <= most

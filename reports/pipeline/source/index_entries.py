@@ -1,0 +1,213 @@
+"""The table `index_entries`: the key index, a row for each entry, and for each place where a file is at odds with it.
+
+    column              type          meaning
+    file, position      string, bigint
+    number              int           of the entry in its file, from 1 on; null in a row of damage to slots or header
+    key_hash            int
+    physical_offset     bigint        where the key's record is in the log
+    time_diff_s         int           as counted from begin_timestamp_ms
+    previous            int           the entry before it in the same slot, 0 for none
+    begin_timestamp_ms  bigint        of the file
+    damage              struct        field, expected and found: what is wrong with link, slot or header; null
+                                      if nothing is
+
+How many slots and entries a file has room for is not in it: the options hashSlots and indexEntries tell, or RocketMQ's
+defaults if they fit its length, or else the file itself, by its last entry. Filters on key_hash and physical_offset are
+seen to here.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ....store.formats.index import (
+    ENTRY_BYTES,
+    FIELDS_AT,
+    HEADER_BYTES,
+    SLOT_BYTES,
+    IndexHeader,
+    decode_header,
+    entries_at,
+    header_defects,
+    index_file_bytes,
+    used_slots_defects,
+)
+from ....store.formats.index_slots import slots_of
+from .conditions import Conditions
+from .damage import DAMAGE, Reason, damage_array, damage_of, pause
+from .directory import StoreDirectory, StoreFile
+from .source_options import SourceOptions
+
+FIELDS = (
+    pa.field("file", pa.string()),
+    pa.field("position", pa.int64()),
+    pa.field("number", pa.int32()),
+    pa.field("key_hash", pa.int32()),
+    pa.field("physical_offset", pa.int64()),
+    pa.field("time_diff_s", pa.int32()),
+    pa.field("previous", pa.int32()),
+    pa.field("begin_timestamp_ms", pa.int64()),
+    DAMAGE,
+)
+DEFAULT_HASH_SLOTS = 5_000_000
+DEFAULT_INDEX_ENTRIES = 20_000_000
+_ENTRY = np.dtype(
+    [("key_hash", ">i4"), ("physical_offset", ">i8"), ("time_diff_s", ">i4"), ("previous", ">i4")]
+)
+_ROWS_MAX = 1 << 16
+_Array = Any
+"""Of numpy."""
+
+
+class IndexEntries:
+    """The key index as a table."""
+
+    pushed_columns = frozenset({"key_hash", "physical_offset"})
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._fields = options.chosen(FIELDS)
+        self.schema = pa.schema(self._fields)
+
+    def partitions(self, directory: StoreDirectory, conditions: Conditions) -> Sequence[StoreFile]:
+        """Return all files: a hash may be in each."""
+        return directory.index_files()
+
+    def batches(
+        self, directory: StoreDirectory, partition: StoreFile, conditions: Conditions
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file."""
+        view = directory.content(partition)
+        slots = self._slots(view)
+        if slots is None and _is_used(view):
+            pause()  # its first entry may be under way, which the header counts last
+            slots = self._slots(view)
+        if slots is None:
+            if not conditions and _is_used(view):
+                reason = Reason("size", "that of an index file with an entry", f"{len(view)} bytes")
+                yield self._damage(partition, [(0, reason)])
+            return
+        header = decode_header(view)
+        room = (len(view) - entries_at(slots)) // ENTRY_BYTES
+        count = max(min(header.next_entry, room) - 1, 0)
+        entries = np.frombuffer(view, _ENTRY, count=count, offset=entries_at(slots) + ENTRY_BYTES)
+        found = {
+            name: entries[name].astype(entries[name].dtype.newbyteorder("=")) for name in _ENTRY.names or ()
+        }
+        links = _links(found["key_hash"], slots)
+        for start in range(0, count, _ROWS_MAX):
+            end = min(start + _ROWS_MAX, count)
+            yield self._batch(partition, header, slots, found, links, start, end, conditions)
+        if not conditions:
+            odd = [
+                *_odd_header(header, partition.path, found, slots, room),
+                *_odd_slots(view, slots, found["key_hash"]),
+            ]
+            if odd:
+                pause()
+                if decode_header(directory.content(partition)) != header:  # the store goes on writing it
+                    odd = list(_odd_slots(view, slots, found["key_hash"], written_later=header.next_entry))
+            if odd:
+                yield self._damage(partition, odd)
+
+    def _slots(self, view: memoryview) -> int | None:
+        """Return how many slots a file has, None if it cannot be told."""
+        told, entries = self._options.hash_slots, self._options.index_entries
+        if told is None and entries is not None:
+            slots, odd_bytes = divmod(len(view) - index_file_bytes(0, entries), SLOT_BYTES)
+            return slots if slots > 0 and not odd_bytes else None
+        if told is None and len(view) == index_file_bytes(DEFAULT_HASH_SLOTS, DEFAULT_INDEX_ENTRIES):
+            told = DEFAULT_HASH_SLOTS
+        if told is None:
+            return slots_of(view) if len(view) > HEADER_BYTES else None
+        return told if len(view) > entries_at(told) else None
+
+    def _batch(
+        self,
+        file: StoreFile,
+        header: IndexHeader,
+        slots: int,
+        found: dict[str, _Array],
+        links: _Array,
+        start: int,
+        end: int,
+        conditions: Conditions,
+    ) -> pa.RecordBatch:
+        columns: dict[str, Any] = {name: values[start:end] for name, values in found.items()}
+        allowed = conditions.mask(columns, end - start)
+        columns = {name: values[allowed] for name, values in columns.items()}
+        numbers = np.arange(start + 1, end + 1, dtype=np.int64)[allowed]
+        wanted, rows = links[start:end][allowed], int(allowed.sum())
+        is_odd = columns["previous"] != wanted
+        reasons = [
+            Reason("previous", str(wanted[row]), str(columns["previous"][row])) if is_odd[row] else None
+            for row in (range(rows) if is_odd.any() else ())
+        ]
+        columns["damage"] = damage_array(reasons) if reasons else pa.nulls(rows, DAMAGE.type)
+        columns["number"] = numbers.astype(np.int32)
+        columns["position"] = entries_at(slots) + ENTRY_BYTES * numbers
+        columns["file"] = pa.repeat(file.path, rows)
+        columns["begin_timestamp_ms"] = pa.repeat(pa.scalar(header.begin_timestamp_ms, pa.int64()), rows)
+        arrays = [pa.array(columns[field.name], field.type) for field in self._fields]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _damage(self, file: StoreFile, odd: list[tuple[int, Reason]]) -> pa.RecordBatch:
+        """Return rows of what is wrong at some positions."""
+        known = [
+            {"file": file.path, "position": position, "damage": damage_of(reason)} for position, reason in odd
+        ]
+        rows = [{name: row.get(name) for name in self.schema.names} for row in known]
+        return pa.RecordBatch.from_pylist(rows, self.schema)
+
+
+def _is_used(view: memoryview) -> bool:
+    """Return whether there is more than a header, which a file has before its first entry, or room for none."""
+    return bool(view[HEADER_BYTES if len(view) > HEADER_BYTES else 0 :].tobytes().strip(b"\0"))
+
+
+def _links(hashes: _Array, slots: int) -> _Array:
+    """Return what each entry's `previous` must be: the number of the last one before it in the same slot, or 0."""
+    of_slot = hashes % slots
+    order = np.argsort(of_slot, kind="stable")
+    links = np.zeros(len(hashes), np.int32)
+    follows = of_slot[order[1:]] == of_slot[order[:-1]]
+    links[order[1:][follows]] = order[:-1][follows] + 1
+    return links
+
+
+def _odd_slots(
+    view: memoryview, slots: int, hashes: _Array, *, written_later: int | None = None
+) -> Iterator[tuple[int, Reason]]:
+    """Yield each slot that does not lead to its newest entry.
+
+    written_later: number of the first entry that was written after the header was read; such a one is no oddness.
+    """
+    found = np.frombuffer(view, ">i4", count=slots, offset=HEADER_BYTES)
+    wanted = np.zeros(slots, np.int32)
+    wanted[hashes % slots] = np.arange(1, len(hashes) + 1, dtype=np.int32)  # of equal ones the last counts
+    odd = found != wanted
+    if written_later is not None:
+        odd &= found < written_later
+    for slot in np.nonzero(odd)[0]:
+        yield HEADER_BYTES + SLOT_BYTES * int(slot), Reason("slot", str(wanted[slot]), str(found[slot]))
+
+
+def _odd_header(
+    header: IndexHeader, path: str, found: dict[str, _Array], slots: int, room: int
+) -> Iterator[tuple[int, Reason]]:
+    """Yield each field of the header that is at odds with the entries, or with what any header may have."""
+    yield from ((error.offset, Reason.of(error)) for error in header_defects(header, path, room))
+    used_slots = len(np.unique(found["key_hash"] % slots))
+    yield from ((error.offset, Reason.of(error)) for error in used_slots_defects(header, used_slots, path))
+    offsets = found["physical_offset"]
+    if not len(offsets):
+        return
+    pairs = (
+        ("beginPhyOffset", header.begin_physical_offset, int(offsets[0])),
+        ("endPhyOffset", header.end_physical_offset, int(offsets[-1])),
+    )
+    for name, value, wanted in pairs:
+        if value != wanted:
+            yield FIELDS_AT[name], Reason(name, f"{wanted}, its entry's", str(value))

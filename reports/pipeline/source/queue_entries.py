@@ -1,0 +1,169 @@
+"""The table `queue_entries`: the consume queues, a row for each entry up to the last that is not zero.
+
+    column           type          meaning
+    file, position   string, bigint
+    topic, queue_id  string, int   as the directories are named
+    queue_offset     bigint        the entry's number in its queue
+    physical_offset  bigint        where its record is in the log
+    size             int           of the record
+    tags_code        bigint
+    is_blank         boolean       whether it only fills the space in front of the first entry
+    damage           struct        field, expected and found: what is wrong with these bytes as such; null if nothing is
+
+Filters on all but file, position, is_blank and damage are seen to here; files are left out by topic, queue_id and
+queue_offset.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ....store.formats.consume_queue import BLANK_ENTRY, ENTRY_BYTES
+from .conditions import Conditions
+from .damage import DAMAGE, LOOKS_MAX, Reason, damage_array, damage_of, pause
+from .directory import QueueFile, StoreDirectory
+from .source_options import SourceOptions
+
+FIELDS = (
+    pa.field("file", pa.string()),
+    pa.field("position", pa.int64()),
+    pa.field("topic", pa.string()),
+    pa.field("queue_id", pa.int32()),
+    pa.field("queue_offset", pa.int64()),
+    pa.field("physical_offset", pa.int64()),
+    pa.field("size", pa.int32()),
+    pa.field("tags_code", pa.int64()),
+    pa.field("is_blank", pa.bool_()),
+    DAMAGE,
+)
+_ENTRY = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+_HOLE = Reason("entry", "no hole, as entries follow", "zeros")
+_PARTITION_BYTES = 32 << 20
+_ROWS_MAX = 1 << 16
+_Array = Any
+"""Of numpy."""
+
+
+class QueueEntries:
+    """The consume queues as a table."""
+
+    pushed_columns = frozenset({"topic", "queue_id", "queue_offset", "physical_offset", "size", "tags_code"})
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._fields = options.chosen(FIELDS)
+        self.schema = pa.schema(self._fields)
+
+    def partitions(self, directory: StoreDirectory, conditions: Conditions) -> Sequence[list[QueueFile]]:
+        """Return the files that may hold what is asked for, in groups of some size."""
+        groups: list[list[QueueFile]] = []
+        room_bytes = 0
+        for one in directory.queue_files():
+            first = one.file.base_offset // ENTRY_BYTES
+            last = first + one.file.size_bytes // ENTRY_BYTES
+            if not (
+                conditions.allow("topic", one.topic)
+                and conditions.allow("queue_id", one.queue_id)
+                and conditions.allow_some_of("queue_offset", first, last)
+            ):
+                continue
+            if room_bytes <= 0:
+                groups.append([])
+                room_bytes = _PARTITION_BYTES
+            groups[-1].append(one)
+            room_bytes -= one.file.size_bytes
+        return groups
+
+    def batches(
+        self, directory: StoreDirectory, partition: list[QueueFile], conditions: Conditions
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some files."""
+        for one in partition:
+            entries, is_zero = _settled(directory, one)
+            count = len(entries)
+            for start in range(0, count, _ROWS_MAX):
+                yield self._batch(one, entries, is_zero, start, min(start + _ROWS_MAX, count), conditions)
+            if one.file.size_bytes % ENTRY_BYTES and not conditions:
+                yield self._odd_size(one)
+
+    def _batch(
+        self,
+        one: QueueFile,
+        entries: "np.ndarray[Any, Any]",
+        is_zero: "np.ndarray[Any, Any]",
+        start: int,
+        end: int,
+        conditions: Conditions,
+    ) -> pa.RecordBatch:
+        some = entries[start:end]
+        numbers = np.arange(start, end, dtype=np.int64)
+        columns: dict[str, Any] = {
+            "queue_offset": one.file.base_offset // ENTRY_BYTES + numbers,
+            "physical_offset": some["physical_offset"].astype(np.int64),
+            "size": some["size"].astype(np.int32),
+            "tags_code": some["tags_code"].astype(np.int64),
+        }
+        allowed = conditions.mask(columns, end - start)
+        columns = {name: values[allowed] for name, values in columns.items()}
+        rows = int(allowed.sum())
+        zero = is_zero[start:end][allowed]
+        columns["is_blank"] = (
+            (columns["physical_offset"] == BLANK_ENTRY.physical_offset)
+            & (columns["size"] == BLANK_ENTRY.size_bytes)
+            & (columns["tags_code"] == BLANK_ENTRY.tags_code)
+        )
+        columns["position"] = numbers[allowed] * ENTRY_BYTES
+        columns["file"] = pa.repeat(one.file.path, rows)
+        columns["topic"] = pa.repeat(one.topic, rows)
+        columns["queue_id"] = pa.repeat(pa.scalar(one.queue_id, pa.int32()), rows)
+        columns["damage"] = (
+            damage_array([_HOLE if one else None for one in zero.tolist()])
+            if zero.any()
+            else pa.nulls(rows, DAMAGE.type)
+        )
+        arrays = [pa.array(columns[field.name], field.type) for field in self._fields]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _odd_size(self, one: QueueFile) -> pa.RecordBatch:
+        found = Reason("size", f"a multiple of {ENTRY_BYTES} bytes", str(one.file.size_bytes))
+        position = one.file.size_bytes // ENTRY_BYTES * ENTRY_BYTES
+        known = {
+            "file": one.file.path,
+            "position": position,
+            "topic": one.topic,
+            "queue_id": one.queue_id,
+            "damage": damage_of(found),
+        }
+        return pa.RecordBatch.from_pylist(
+            [{name: known.get(name) for name in self.schema.names}], self.schema
+        )
+
+
+def _settled(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, _Array]:
+    """Return the entries of a file up to the last that is not zero, and which of them are zero.
+
+    They are those there were at first: what a store that lives adds meanwhile is left for another time.
+    """
+    entries, is_zero = _entries(directory, one)
+    for _ in range(LOOKS_MAX):
+        if not len(entries) or not (is_zero.any() or entries["size"][-1] <= 0):
+            break
+        pause()
+        again, zero_again = _entries(directory, one, len(entries))
+        if np.array_equal(again, entries):
+            break
+        entries, is_zero = again, zero_again
+    return entries, is_zero
+
+
+def _entries(directory: StoreDirectory, one: QueueFile, count: int | None = None) -> tuple[_Array, _Array]:
+    raw = bytes(directory.content(one.file))  # of one moment, nearly: a map would go on changing
+    entries = np.frombuffer(raw, _ENTRY, count=len(raw) // ENTRY_BYTES)
+    is_zero = np.ones(len(entries), bool)
+    for name in _ENTRY.names or ():
+        is_zero &= entries[name] == 0
+    if count is None:
+        (written,) = np.nonzero(~is_zero)
+        count = int(written[-1]) + 1 if len(written) else 0
+    return entries[:count], is_zero[:count]

@@ -1,0 +1,88 @@
+"""The options of every command that works on Spark, and the session or engine that they ask for."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ....store.errors import brings
+from .masters import is_master
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from .engine import Engine
+
+IN_PROCESS = "in-process"
+
+Master = Annotated[
+    str, typer.Option(help=f"Spark's master, as in local[2] or spark://host:7077; {IN_PROCESS}: no Spark.")
+]
+Ship = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE",
+        help="What a cluster's executors import: a wheel, .zip or .py, or an environment, as in "
+        "environment.tar.gz#environment; repeatable.",
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE", help="A property of Spark, as in spark.executor.memory=2g; repeatable."
+    ),
+]
+
+
+@contextmanager
+def session_for(
+    master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None
+) -> Iterator["SparkSession"]:
+    """Yield the session that options ask for. Raises BadParameter for what the user can mend, in the block too."""
+    try:
+        from .cargo import CargoError
+        from .jdk import NoJavaError
+        from .same_code import ExecutorError, raise_if_lacking
+        from .session import session
+    except ImportError as error:
+        raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
+    if not is_master(master):
+        raise typer.BadParameter(
+            f"expected local[N], local[*], spark://host:port, yarn or k8s://host:port, found {master}",
+            param_hint="--master",
+        )
+    try:
+        with session(master, config=dict(map(_pair, conf or ())), ship=ship or ()) as spark:
+            try:
+                yield spark
+            except Exception as error:
+                raise_if_lacking(error)
+                raise
+    except NoJavaError as error:
+        raise typer.BadParameter(str(error), param_hint="--master") from error
+    except (CargoError, ExecutorError) as error:
+        raise typer.BadParameter(str(error), param_hint="--ship") from error
+
+
+@contextmanager
+def engine_for(
+    master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None
+) -> Iterator["Engine"]:
+    """Yield what does the work that options ask for. Raises BadParameter for what the user can mend."""
+    from .engine import InProcess, OnSpark
+
+    if master == IN_PROCESS:
+        if ship or conf:
+            raise typer.BadParameter(f"{IN_PROCESS} is without Spark", param_hint="--ship, --conf")
+        yield InProcess()
+        return
+    with session_for(master, ship, conf) as spark:
+        yield OnSpark(spark.sparkContext)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise typer.BadParameter(f"expected KEY=VALUE, found {text!r}", param_hint="--conf")
+    return key, value

@@ -1,0 +1,238 @@
+"""The command that sweeps: seeds by the hundred thousand, on Spark or here, into a table that outlives it.
+
+JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "complete", "interrupted", "outcomes",
+"signatures", "failures": [paths], "report": path, null beyond this machine, "seconds", "work_seconds"}`; outcomes,
+signatures and seconds are of this call, the rest is of the table.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ....scenarios.campaigns.failures.failure import Failure
+from ....scenarios.campaigns.failures.print_failure import tell_failure
+from ....scenarios.campaigns.interruption import interruptible
+from ....scenarios.mutants import MUTANTS
+from ....scenarios.mutants.known import find_mutant
+from ....store.errors import brings
+from ...cli.common import (
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    EXIT_INTERRUPTED,
+    OUT,
+    JsonFile,
+    command_line,
+    findings_console,
+    progress_bar,
+    scenarios_named,
+    seconds_in,
+    seeds_in,
+    unknown,
+    write_failures,
+)
+from ...cli.options import write_json
+from ...cli.present import plain_table
+from ...cli.reporting import leave_timelines, replay_command, write_page
+from ...html.sweep_report import sweep_page
+from ...html.sweep_results import SweepResults
+from ..absolute import absolute
+from ..spark.options import Conf, Master, Ship, engine_for
+
+if TYPE_CHECKING:
+    from .sweep import Progress
+    from .table import Table
+
+GUIDED_ROUNDS = 8
+_BAD = ("harness-error", "nondeterministic", "timed-out", "crashed")
+
+
+def sweep(
+    context: typer.Context,
+    seeds: Annotated[str, typer.Option(help="N or A:B, of each scenario.")],
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Directory or URI of the table, and its report; a sweep that is there goes on.",
+        ),
+    ],
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="A scenario; repeatable. All of them without any.")
+    ] = None,
+    disk: Annotated[
+        str | None, typer.Option("--disk", "--profile", help="One disk only; see `list`.")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="One policy only; see `list`.")] = None,
+    mutant: Annotated[str | None, typer.Option(help="With a known bug put back; see `list`.")] = None,
+    master: Master = "local[*]",
+    ship: Ship = None,
+    conf: Conf = None,
+    stop_after: Annotated[
+        int | None, typer.Option(min=1, help="Begin no more after so many failures.")
+    ] = None,
+    guided: Annotated[
+        bool, typer.Option(help="Spend part of the seeds where rare paths were taken, or promises broke.")
+    ] = False,
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=2, help=f"Of a guided sweep; {GUIDED_ROUNDS} without. Each learns of those before."),
+    ] = None,
+    shrink: Annotated[str, typer.Option(help="For how long each kind of failure is made smaller.")] = "15s",
+    json_file: JsonFile = None,
+) -> None:
+    """Run many seeds, one row each, and go on where an earlier call was interrupted."""
+    names = [one.name for one in scenarios_named(scenario, disk, policy)]
+    if mutant is not None and find_mutant(mutant) is None:
+        raise unknown("mutant", mutant, MUTANTS, "--mutant")
+    if rounds is not None and not guided:
+        raise typer.BadParameter("only a guided sweep has rounds", param_hint="--rounds")
+    wanted, seconds = seeds_in(seeds, None), seconds_in(shrink, "--shrink")
+    assert wanted is not None, "an option that must be given"
+    try:
+        from .request import Request, SweepFileError
+        from .sweep import shrunk_failures, smallest_failures
+        from .sweep import sweep as run_sweep
+        from .table import Table
+    except ImportError as error:
+        raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
+    request = Request(
+        tuple(names),
+        wanted.start,
+        wanted.stop,
+        disk,
+        policy,
+        mutant,
+        rounds=(rounds or GUIDED_ROUNDS) if guided else None,
+    )
+    table, began = Table(absolute(out)), perf_counter()
+    latest: list[Progress] = []
+
+    def work() -> tuple["Progress", list[Failure]]:
+        with engine_for(master, ship, conf) as engine:
+            try:
+                with progress_bar(
+                    TextColumn("{task.description}"),
+                    BarColumn(bar_width=None),
+                    TextColumn("{task.fields[facts]}"),
+                    TimeElapsedColumn(),
+                    TimeRemainingColumn(),
+                    ticks=False,
+                ) as display:
+                    bar = display.add_task("sweeping", total=request.seeds, facts="")
+
+                    def on_progress(progress: "Progress") -> None:
+                        latest[:] = [progress]
+                        rate = progress.done / (perf_counter() - began)
+                        facts = f"{rate:.0f}/s, {progress.failures} broken"
+                        completed = progress.done_before + progress.done
+                        display.update(bar, completed=completed, facts=facts, refresh=True)
+
+                    done = run_sweep(request, table, engine, stop_after=stop_after, on_progress=on_progress)
+            except SweepFileError as error:
+                raise typer.BadParameter(f"{out}: {error}", param_hint="--out") from error
+            small = shrunk_failures(smallest_failures(table), engine, seconds)
+            return done, sorted(small, key=lambda failure: failure.signature)
+
+    with interruptible() as interruption:
+        worked = interruption.unless_wanted(work)
+    interrupted = worked is None
+    if worked is not None:
+        done, small = worked
+    elif latest:
+        (done,), small = latest, smallest_failures(table)
+    else:
+        raise typer.Exit(EXIT_INTERRUPTED)  # before there was anything to tell
+    here = Path(out) if "://" not in out else None
+    paths = write_failures(small, here)
+    took = perf_counter() - began
+    report = None
+    if here is not None:
+        left = done.seeds - done.done_before - done.done
+        report = _leave_report(
+            here, table, mutant, small, paths, command_line(context), took, left, draws=not interrupted
+        )
+    if json_file is not None:
+        document = {
+            "format": "tornlog-sweep-result/1",
+            "out": out,
+            "seeds": done.seeds,
+            "rows": done.done_before + done.done,
+            "complete": done.is_complete,
+            "interrupted": interrupted,
+            "outcomes": dict(sorted(done.outcomes.items())),
+            "signatures": dict(sorted(done.signatures.items())),
+            "failures": [str(path) for path in paths.values()],
+            "report": None if report is None else str(report),
+            "seconds": round(took, 3),
+            "work_seconds": round(done.work_seconds, 3),
+        }
+        write_json(json_file, document)
+    if json_file != "-":
+        _tell(done, took, interrupted=interrupted)
+    for failure in small:
+        path = paths.get(failure.signature)
+        tell_failure(findings_console(json_file), failure, "" if path is None else replay_command(path))
+    if report is not None and json_file != "-":
+        OUT.print(str(report), soft_wrap=True, markup=False)
+    if interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if any(done.outcomes[outcome] for outcome in _BAD):
+        raise typer.Exit(EXIT_HARNESS)
+    raise typer.Exit(EXIT_BROKEN if small else EXIT_HELD)
+
+
+def _leave_report(
+    out: Path,
+    table: "Table",
+    mutant: str | None,
+    failures: Sequence[Failure],
+    paths: Mapping[str, Path],
+    command: str,
+    seconds: float,
+    left: int,
+    *,
+    draws: bool,
+) -> Path:
+    """Leave the page of all rows that are there, and timelines of the first failures."""
+    from .summed import detections, summed
+
+    sums = summed(table)
+    results = SweepResults(
+        "sweep",
+        command,
+        seconds,
+        sums.pass_rates(),
+        sums.put_latency(),
+        [] if mutant is None else detections(table, mutant),
+        sums.fired,
+        sums.marks,
+        sums.judged,
+        sums.tried,
+        sums.broken,
+        sums.signatures,
+        leave_timelines(
+            failures, paths, out, lambda failure: replay_command(paths[failure.signature]), draws=draws
+        ),
+        left,
+    )
+    return write_page(sweep_page(results), out)
+
+
+def _tell(done: "Progress", took: float, *, interrupted: bool) -> None:
+    title = f"{'interrupted: ' if interrupted else ''}{done.done:,} seeds in {took:.1f} s"
+    if done.done_before:
+        title += f", {done.done_before:,} were there"
+    OUT.print(title)
+    table = plain_table("", ("outcome",), ("seeds",))
+    for outcome, count in sorted(done.outcomes.items(), key=lambda pair: -pair[1]):
+        table.add_row(outcome, f"{count:,}")
+    OUT.print(table)
+    if not done.is_complete:
+        left = done.seeds - done.done_before - done.done
+        OUT.print(f"{left:,} seeds are left: the same call again goes on")

@@ -1,0 +1,143 @@
+"""What a sweep keeps of a seed: one row, whoever ran it.
+
+    column          type                              meaning
+    scenario        string                            its name
+    seed            int64
+    mutant          string                            the bug that was put into the store; null for none
+    disk            string                            drawn, or as asked for: a name in scenarios.realities
+    policy          string                            drawn, or as asked for
+    profiles        list<string>                      what each life's crash may have left
+    sync_flush      bool
+    producers       int32
+    lives           int32
+    heals           bool                              whether the run was for liveness
+    parameters      string                            all that the seed drew before the run, as JSON
+    outcome         string                            held, violated, nondeterministic, harness-error, timed-out or
+                                                      crashed
+    invariant       string                            the promise that broke first; null if none did
+    signature       string                            scenario, promise and kind of breach; null if none
+    digest          string                            of the run; empty if it has none
+    crashes         int32
+    messages        int64
+    steps           int64
+    virtual_ns      int64
+    fired           map<string, int64>                faults that happened, by kind
+    marks           map<string, int64>                rare paths that were taken
+    tried           list<string>                      invariants that were checked on something that could break them
+    put_latency     list<struct<us: int64, puts: int64>>  virtual time of puts answered OK, exact to 1 us, ascending
+    size            struct<messages, preemptions, sectors: int32>  of the failure; null if there is none
+    failure         string                            the failure artefact; null if there is none
+    error           string                            what went wrong in the harness or its process; null if nothing
+    tornlog, python string                            versions
+    wall_seconds    double                            the one column that differs from run to run
+
+Rows of the same seeds are equal, but for wall_seconds, whatever machine, process and order they were made in.
+"""
+
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from .... import __version__
+from ....scenarios.campaigns.seeds import SeedResult
+from ....scenarios.claims.plan import Plan
+
+_COUNTS = pa.map_(pa.string(), pa.int64())
+_LATENCY = pa.list_(pa.struct([("us", pa.int64()), ("puts", pa.int64())]))
+_SIZE = pa.struct([("messages", pa.int32()), ("preemptions", pa.int32()), ("sectors", pa.int32())])
+
+SCHEMA = pa.schema(
+    [
+        pa.field("scenario", pa.string(), nullable=False),
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("mutant", pa.string()),
+        pa.field("disk", pa.string()),
+        pa.field("policy", pa.string()),
+        pa.field("profiles", pa.list_(pa.string())),
+        pa.field("sync_flush", pa.bool_()),
+        pa.field("producers", pa.int32()),
+        pa.field("lives", pa.int32()),
+        pa.field("heals", pa.bool_()),
+        pa.field("parameters", pa.string()),
+        pa.field("outcome", pa.string(), nullable=False),
+        pa.field("invariant", pa.string()),
+        pa.field("signature", pa.string()),
+        pa.field("digest", pa.string(), nullable=False),
+        pa.field("crashes", pa.int32()),
+        pa.field("messages", pa.int64()),
+        pa.field("steps", pa.int64()),
+        pa.field("virtual_ns", pa.int64()),
+        pa.field("fired", _COUNTS),
+        pa.field("marks", _COUNTS),
+        pa.field("tried", pa.list_(pa.string())),
+        pa.field("put_latency", _LATENCY),
+        pa.field("size", _SIZE),
+        pa.field("failure", pa.string()),
+        pa.field("error", pa.string()),
+        pa.field("tornlog", pa.string()),
+        pa.field("python", pa.string()),
+        pa.field("wall_seconds", pa.float64()),
+    ]
+)
+
+Row = dict[str, Any]
+
+
+def row_of(result: SeedResult, mutant: str | None) -> Row:
+    """Return the row of a seed that was run in detail."""
+    failure = result.failure
+    size = None if failure is None else failure.smallest.size
+    return {
+        "scenario": result.scenario,
+        "seed": result.seed,
+        "mutant": mutant,
+        **_drawn(result.plan),
+        "outcome": result.outcome,
+        "invariant": None if failure is None else failure.violations[0].invariant,
+        "signature": None if failure is None else failure.signature,
+        "digest": result.digest,
+        "crashes": result.crashes,
+        "messages": result.messages,
+        "steps": result.steps,
+        "virtual_ns": result.virtual_ns,
+        "fired": _counts(result.fired),
+        "marks": _counts(result.marks),
+        "tried": list(result.tried),
+        "put_latency": [{"us": us, "puts": puts} for us, puts in sorted(result.put_us.items())],
+        "size": None
+        if size is None
+        else {"messages": size.messages, "preemptions": size.preemptions, "sectors": size.sectors},
+        "failure": None if failure is None else failure.to_json(),
+        "error": result.error or None,
+        "tornlog": __version__,
+        "python": platform.python_version(),
+        "wall_seconds": result.wall_seconds,
+    }
+
+
+def batch_of(rows: Iterable[Row]) -> pa.RecordBatch:
+    """Return rows as Arrow has them."""
+    return pa.RecordBatch.from_pylist(list(rows), schema=SCHEMA)
+
+
+def _drawn(plan: Plan | None) -> Row:
+    if plan is None:
+        names = ("disk", "policy", "profiles", "sync_flush", "producers", "lives", "heals", "parameters")
+        return dict.fromkeys(names)
+    return {
+        "disk": plan.disk,
+        "policy": plan.policy,
+        "profiles": [life.profile for life in plan.lives],
+        "sync_flush": plan.sync_flush,
+        "producers": plan.producers,
+        "lives": len(plan.lives),
+        "heals": plan.heals,
+        "parameters": json.dumps(plan.to_json(), sort_keys=True),
+    }
+
+
+def _counts(counter: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counter.items())

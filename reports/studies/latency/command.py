@@ -1,0 +1,136 @@
+"""The command that draws latencies.
+
+JSON, version 1: `{"format": "tornlog-latency/1", "rows": [{"source", "disk", "flush", "producers", "rate_per_s",
+"puts", "p50_us", "p90_us", "p99_us", "p99.9_us", "max_us"}], "ratios": [{"flush", "producers", "p50", "p90", "p99",
+"p99.9"}], "files": [paths]}`. source is "simulated", or "real" for the store on this machine; ratios, simulated over
+real, are there for `--disk here`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...cli.common import OUT, JsonFile
+from ...cli.following import followed
+from ...cli.options import write_json
+from ...plotting.drawing import pictures_of
+from .comparison import COLUMNS, Comparison, compared
+from .effects import group_commit, rollover, slow_syncs
+from .grid import DISKS, PRODUCERS, Measured, cells, measure_grid
+from .here import measure_here
+from .present import tell_here, tell_rows
+from .tables import HEADER, grid_rows, here_rows
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+HERE = "here"
+_EFFECT_PUTS, _ROLLOVER_DISK, _SLOW_DISK = 4_000, "hdd", "sata-ssd"
+
+
+def latency(
+    disk: Annotated[
+        list[str] | None,
+        typer.Option(help=f"One of {', '.join(DISKS)}, or {HERE}: this machine, measured; repeatable."),
+    ] = None,
+    producers: Annotated[
+        list[int] | None, typer.Option(min=1, help="How many put at the same time; repeatable.")
+    ] = None,
+    puts: Annotated[int, typer.Option(min=100, help="Of each series that is simulated.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Of what is simulated.")] = 0,
+    turns: Annotated[int, typer.Option(min=1, help=f"For {HERE}: of each number of producers.")] = 20,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure below DIR."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", file_okay=False, help="Leave pictures and their data in DIR.")
+    ] = Path("out"),
+    json_file: JsonFile = None,
+) -> None:
+    """Draw how long puts take: sync flush, async flush, transient pool; on several disks; from 1 to 64 producers.
+
+    Puts arrive when they arrive, however long those before them take, so that no percentile leaves out who had to wait.
+    """
+    disks = list(dict.fromkeys(disk or DISKS))
+    for name in disks:
+        if name not in DISKS and name != HERE:
+            raise typer.BadParameter(f"no disk {name}: {', '.join(DISKS)}, {HERE}", param_hint="--disk")
+    pictures = pictures_of(__package__)
+    numbers = sorted(set(producers or PRODUCERS))
+    models = [name for name in disks if name != HERE]
+    measured: list[Measured] = []
+    comparisons: list[Comparison] = []
+    files: list[Path] = []
+    if models:
+        measured = _measure(models, numbers, puts, seed)
+        files += pictures.leave_grid(measured, out)
+        files += _leave_effects(pictures, models, numbers, out)
+    if HERE in disks:
+        comparisons = _measure_here(numbers, turns, directory)
+        files += pictures.leave_here(comparisons, out)
+    rows = [*grid_rows(measured), *here_rows(comparisons)]
+    if json_file is not None:
+        write_json(json_file, _document(rows, comparisons, files))
+    if json_file != "-":
+        tell_rows(OUT, grid_rows(measured))
+        tell_here(OUT, comparisons)
+        for path in files:
+            OUT.print(str(path), soft_wrap=True, markup=False)
+
+
+def _measure(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> list[Measured]:
+    """Simulate the grid."""
+    found = measure_grid(disks, producers, puts, seed)
+    total = len(cells(disks, producers))
+    return list(followed("simulating", found, total, lambda one: f"{one.disk}, {one.setup.flush}"))
+
+
+def _leave_effects(
+    pictures: "ModuleType", disks: Sequence[str], producers: Sequence[int], out: Path
+) -> list[Path]:
+    rollover_disk = _ROLLOVER_DISK if _ROLLOVER_DISK in disks else disks[0]
+    slow_disk = _SLOW_DISK if _SLOW_DISK in disks else disks[0]
+    files: list[Path] = pictures.leave_effects(
+        list(
+            followed(
+                "group commit",
+                group_commit(disks, producers, _EFFECT_PUTS // 4),
+                len(disks) * len(producers),
+            )
+        ),
+        list(followed("rollover", rollover(rollover_disk, _EFFECT_PUTS), None)),
+        list(followed("slow syncs", slow_syncs(slow_disk, _EFFECT_PUTS), None)),
+        out,
+        rollover_disk=rollover_disk,
+        slow_disk=slow_disk,
+    )
+    return files
+
+
+def _measure_here(producers: Sequence[int], turns: int, directory: Path | None) -> list[Comparison]:
+    """Measure this machine, and simulate it."""
+    with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
+        found = measure_here(place, producers, turns)
+        return list(compared(list(followed("measuring this machine", found, turns * len(producers)))))
+
+
+def _document(
+    rows: Sequence[Sequence[Any]], comparisons: Sequence[Comparison], files: Sequence[Path]
+) -> dict[str, Any]:
+    return {
+        "format": "tornlog-latency/1",
+        "rows": [dict(zip(HEADER, row, strict=True)) for row in rows],
+        "ratios": [
+            {
+                "flush": one.flush,
+                "producers": one.producers,
+                **{name: round(ratio, 3) for name, ratio in zip(COLUMNS, one.ratios(), strict=True)},
+            }
+            for one in comparisons
+        ],
+        "files": [str(path) for path in files],
+    }

@@ -1,0 +1,175 @@
+"""This machine, measured: what its syncs and its computing cost, and what puts really take, turn by turn.
+
+The whole is measured: real stores, which note how long the disk keeps them waiting, in syncs and in stores to maps.
+Beside it are measured the parts that are no disk: a store whose syncs sleep for a time that is known and taken off.
+From those parts, and what the disk did, one thing after the other, the simulation says what each put would take: who
+waits for whom, who shares a sync, how long handing over takes. Machines have good and bad moments, and a disk that
+stalls once in a hundred syncs decides the percentiles; so all of it goes in short turns, and what the disk did is what
+the measured store met.
+"""
+
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import cast
+
+from ....faults.devices.measured import MeasuredStorage
+from ....faults.devices.spread import Spread
+from ....store.message_store import MessageStore
+from ....store.real.world import real_world
+from ....store.world import Files
+from .clocked_files import ClockedFiles
+from .host import Host
+from .putting import checked_put, message_of
+from .real import measure, running_store
+from .setup import FLUSHES, Setup
+from .simulated import simulate
+from .stalls import FileStalls
+
+SYNC_RATE, ASYNC_RATE = 400.0, 2_000.0
+"""Puts per second: what a single producer can put on most disks, and little enough computing to leave out queues."""
+SYNC_PUTS, ASYNC_PUTS = 100, 300
+"""Of a turn."""
+_STAND_IN_SECONDS = 0.0003
+_SEGMENT_BYTES = 64 << 20
+"""Room for all turns: no roll-over among what is measured."""
+_SIMULATED_SEGMENT_BYTES = 4 << 20
+"""Room for one turn."""
+_HANDOVER_WORK_SHARE = 3  # a third of a handover is computing, the rest the system's
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What was measured one right after the other, for one number of producers; in ns."""
+
+    number: int
+    producers: int
+    syncs: "array[int]"
+    """Durations of the log's syncs while the whole store was measured under sync flush, one after the other."""
+    puts_alone: "array[int]"
+    """What one producer's puts took that waited for no disk."""
+    puts: "array[int]"
+    """The same with all producers."""
+    synced_puts: "array[int]"
+    """What one producer's puts took that waited for a sync, the sync taken off."""
+    real: dict[str, "array[int]"]
+    """Latencies of puts into the whole store, by flush."""
+    stalls: dict[str, FileStalls]
+    """Which of that store's own stores through maps the disk kept waiting, by flush."""
+
+    def host(self) -> Host:
+        """Return what was measured beside the disk."""
+        usual_ns = Spread(self.puts_alone).quantile(0.5)
+        handover = Spread(max(took_ns - usual_ns, 0) for took_ns in self.synced_puts)
+        return Host(
+            put=Spread(self.puts),
+            put_work_ns=usual_ns,
+            handover=handover,
+            handover_work_ns=handover.quantile(0.5) // _HANDOVER_WORK_SHARE,
+            dispatch_ns=usual_ns // 2,
+            touch_ns=0,  # it is in what puts take
+        )
+
+    def simulated(self, flush: str) -> "array[int]":
+        """Return the latencies that the parts make of the same puts, in the simulation."""
+        storage, stalls = MeasuredStorage(self.syncs), self.stalls.get(flush)
+        setup = replace(setup_of(flush, self.producers, self.number), segment_bytes=_SIMULATED_SEGMENT_BYTES)
+        return simulate(
+            setup, self.host(), lambda _: storage, on_traffic=storage.begin, stalls=stalls
+        ).latencies_ns
+
+
+def setup_of(flush: str, producers: int, turn: int) -> Setup:
+    """Return what is put in one turn."""
+    is_sync = flush == "sync"
+    return Setup(
+        flush,
+        producers,
+        SYNC_RATE if is_sync else ASYNC_RATE,
+        SYNC_PUTS if is_sync else ASYNC_PUTS,
+        segment_bytes=_SEGMENT_BYTES,
+        seed=turn,
+    )
+
+
+def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterator[Turn]:
+    """Measure this machine below a directory, in so many turns for each number of producers."""
+    with _Places(directory) as places:
+        for number in range(turns):
+            for each in producers:
+                yield places.turn(number, each)
+
+
+class _Places:
+    """What a machine is measured with: a store for each way to flush, and two whose syncs sleep."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._stack = ExitStack()
+        self.stores: dict[str, MessageStore] = {}
+        self._clocked = {flush: ClockedFiles() for flush in FLUSHES}
+        self._sleeping = ClockedFiles(_STAND_IN_SECONDS)
+
+    def __enter__(self) -> "_Places":
+        enter, directory = self._stack.enter_context, self._directory
+        for flush in FLUSHES:
+            world = replace(real_world(), files=cast(Files, self._clocked[flush]))
+            self.stores[flush] = enter(running_store(world, setup_of(flush, 1, 0), f"{directory}/{flush}"))
+        world = replace(real_world(), files=cast(Files, self._sleeping))
+        self._synced = enter(running_store(world, setup_of("sync", 1, 0), f"{directory}/sync-without-disk"))
+        world = replace(real_world(), files=cast(Files, ClockedFiles(_STAND_IN_SECONDS)))
+        self._unsynced = enter(
+            running_store(world, setup_of("async", 1, 0), f"{directory}/async-without-disk")
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def turn(self, number: int, producers: int) -> Turn:
+        """Measure the whole between two halves of its parts, so that a bad moment rarely meets one alone."""
+        alone, together, synced = array("q"), array("q"), array("q")
+
+        def measure_half_of_the_parts(seed: int) -> None:
+            setup = setup_of("async", 1, seed)
+            half = replace(setup, puts=setup.puts // 2)
+            alone.extend(self._unsynced_puts(half))
+            if producers > 1:
+                together.extend(self._unsynced_puts(replace(half, producers=producers)))
+            setup = setup_of("sync", 1, seed)
+            synced.extend(self._synced_puts(replace(setup, puts=setup.puts // 2)))
+
+        measure_half_of_the_parts(2 * number)
+        real = {flush: self._puts(setup_of(flush, producers, number)) for flush in FLUSHES}
+        measure_half_of_the_parts(2 * number + 1)
+        syncs = self._clocked["sync"].log_syncs_ns[:]
+        stalls = {flush: files.stalls for flush, files in self._clocked.items()}
+        return Turn(number, producers, syncs, alone, together or alone, synced, real, stalls)
+
+    def _puts(self, setup: Setup) -> "array[int]":
+        self._clocked[setup.flush].begin()
+        return measure(setup, checked_put(self.stores[setup.flush], message_of(setup)))
+
+    def _unsynced_puts(self, setup: Setup) -> "array[int]":
+        took_ns = array("q")
+        measure(setup, _timed(checked_put(self._unsynced, message_of(setup)), took_ns))
+        return took_ns
+
+    def _synced_puts(self, setup: Setup) -> "array[int]":
+        took_ns, slept_ns = array("q"), self._sleeping.log_syncs_ns
+        self._sleeping.begin()
+        measure(setup, _timed(checked_put(self._synced, message_of(setup)), took_ns))
+        return array("q", (took - slept for took, slept in zip(took_ns, slept_ns, strict=True)))
+
+
+def _timed(call: Callable[[], None], took_ns: "array[int]") -> Callable[[], None]:
+    """Return a call that notes what it took, whenever it was due."""
+
+    def timed() -> None:
+        begun_ns = time.perf_counter_ns()
+        call()
+        took_ns.append(time.perf_counter_ns() - begun_ns)
+
+    return timed

@@ -1,0 +1,86 @@
+"""The command that draws how long recovery takes.
+
+JSON, version 1: `{"format": "tornlog-recovery/1", "rows": [{the columns of recovery.csv}], "files": [paths]}`. The
+columns are told in `reports/studies/recovery/tables.py`: sizes in bytes, times in seconds.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from ...cli.common import OUT, JsonFile
+from ...cli.following import followed
+from ...cli.options import write_json
+from ...cli.present import plain_table
+from ...durations import duration
+from ...plotting.drawing import pictures_of
+from .tables import HEADER, recovery_rows
+from .timed import Recovered, cases_by_distance, cases_by_size, measure_recovery
+
+if TYPE_CHECKING:
+    pass
+
+_MIB = 1 << 20
+_SIZES = (16 * _MIB, 64 * _MIB, 256 * _MIB, 512 * _MIB)
+
+
+def recovery(
+    log_bytes: Annotated[
+        list[int] | None,
+        typer.Option(min=_MIB, help="Size of a log that is recovered; repeatable. [default: 16 to 512 MiB]"),
+    ] = None,
+    turns: Annotated[int, typer.Option(min=1, help="Of each case; the median counts.")] = 3,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Measure below DIR.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", file_okay=False, help="Leave pictures and their data in DIR.")
+    ] = Path("out"),
+    json_file: JsonFile = None,
+) -> None:
+    """Draw how long recovery takes on this machine: by the log's size, and by what the checkpoint does not vouch for.
+
+    Of stores that stopped and of stores that crashed, over the whole log and from the checkpoint on.
+    """
+    pictures = pictures_of(__package__)
+    sizes = sorted(set(log_bytes or _SIZES))
+    found = _measure(sizes, turns, directory)
+    files: list[Path] = pictures.leave_recovery(found, out)
+    if json_file is not None:
+        rows = [dict(zip(HEADER, row, strict=True)) for row in recovery_rows(found)]
+        document = {"format": "tornlog-recovery/1", "rows": rows, "files": [str(path) for path in files]}
+        write_json(json_file, document)
+    if json_file != "-":
+        _tell(OUT, found)
+        for path in files:
+            OUT.print(str(path), soft_wrap=True, markup=False)
+
+
+def _measure(sizes: list[int], turns: int, directory: Path | None) -> list[Recovered]:
+    """Measure below a directory that is gone afterwards."""
+    total = len(sizes) * len(cases_by_size()) + len(cases_by_distance(max(sizes)))
+    with TemporaryDirectory(prefix="tornlog-recovery-", dir=directory) as place:
+        return list(followed("recovering", measure_recovery(place, sizes, turns), total))
+
+
+def _tell(console: Console, found: list[Recovered]) -> None:
+    """Print one line a case."""
+    table = plain_table(
+        "recovery; sizes in MiB",
+        ("after", "scan"),
+        ("log", "behind", "read", "all", "walk", "queues", "syncs", "index"),
+    )
+    for row in recovery_rows(found):
+        named = dict(zip(HEADER, row, strict=True))
+        sizes = (named["log_bytes"], named["behind_checkpoint_bytes"], named["scanned_bytes"])
+        times = (named[name] for name in ("total_s", "scan_s", "queues_s", "durable_s", "index_s"))
+        table.add_row(
+            named["exit"],
+            "whole" if named["recover_whole_log"] else "part",
+            *(f"{size / _MIB:.0f}" for size in sizes),
+            *(duration(seconds * 1e6) for seconds in times),
+        )
+    console.print(table)

@@ -1,0 +1,148 @@
+"""Recoveries of one directory, timed, and taken apart by leaving parts out, in turns that follow one another."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from typing import NamedTuple
+
+from ....store.errors import CorruptFileError
+from ....store.formats.scan import scan_records
+from ....store.log.recovery import RecoveryReport
+from ....store.log.segment_queue import SegmentQueue
+from ....store.message_store import MessageStore
+from ....store.real.world import real_world
+from .filled import SEGMENT_BYTES, FilledStore, fill
+
+ALL = 1 << 62
+"""More than any log has: nothing of it is vouched for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a start finds, and what it is told to do."""
+
+    clean_exit: bool
+    recover_whole_log: bool
+    behind_bytes: int = SEGMENT_BYTES
+    """After a crash, how much of the log lies behind the checkpoint."""
+
+
+class Recovered(NamedTuple):
+    """One case of one directory; seconds, the median of all turns."""
+
+    case: Case
+    log_bytes: int
+    scanned_bytes: int
+    """Of the log, with an index, which may want more than the queues do."""
+    records: int
+    total_s: float
+    scan_s: float
+    """Of walking, with every check and CRC, over what is scanned for the queues."""
+    queues_s: float
+    """Of laying that over the queues, and all else."""
+    durable_s: float
+    """Of the syncs of what nobody vouches for."""
+    index_s: float
+    """Of what an index adds, further scanning included."""
+
+
+def cases_by_size() -> list[Case]:
+    """Return what is measured with every size."""
+    return [Case(clean, whole) for clean in (False, True) for whole in (True, False)]
+
+
+def cases_by_distance(log_bytes: int) -> list[Case]:
+    """Return what is measured besides with the greatest size: crashes, ever more of the log behind the checkpoint."""
+    distances = [log_bytes // share for share in (4, 2) if log_bytes // share > SEGMENT_BYTES]
+    return [Case(False, False, distance) for distance in distances] + [
+        Case(False, whole, ALL) for whole in (True, False)
+    ]
+
+
+def measure_recovery(directory: str, sizes: Sequence[int], turns: int) -> Iterator[Recovered]:
+    """Fill directories below one, and yield how long their recoveries take, case by case."""
+    for size in sizes:
+        filled = fill(f"{directory}/{size}", size)
+        cases = cases_by_size()
+        if size == max(sizes):
+            cases += cases_by_distance(size)
+        for case in cases:
+            yield _measure(filled, case, turns)
+
+
+def _measure(filled: FilledStore, case: Case, turns: int) -> Recovered:
+    found = [_turn(filled, case) for _ in range(turns)]
+    first = found[0]
+    seconds = (median(column) for column in zip(*(one[4:] for one in found), strict=True))
+    return Recovered(case, first.log_bytes, first.scanned_bytes, first.records, *seconds)
+
+
+def _turn(filled: FilledStore, case: Case) -> Recovered:
+    """Recover with an index and without, and walk over the log alone."""
+    bare_s, durable_s, bare_report = _recover(filled, case, index=False)
+    scan_s = _scan(filled, bare_report.start_offset)
+    total_s, _, report = _recover(filled, case, index=True)
+    queues_s = max(bare_s - durable_s - scan_s, 0.0)
+    index_s = max(total_s - bare_s, 0.0)
+    scanned_bytes = report.end_offset - report.start_offset
+    return Recovered(
+        case, filled.log_bytes, scanned_bytes, report.records, total_s, scan_s, queues_s, durable_s, index_s
+    )
+
+
+def _recover(filled: FilledStore, case: Case, *, index: bool) -> tuple[float, float, RecoveryReport]:
+    """Return how long a load took, how long of that for making the log durable, and what it reports."""
+    if case.clean_exit:
+        filled.leave_clean()
+    else:
+        filled.leave_crashed(case.behind_bytes)
+    config = filled.config(recover_whole_log=case.recover_whole_log, index=index)
+    store = MessageStore(real_world(), config)
+    with _timed_syncs() as durable_s:
+        begun = perf_counter()
+        report = store.load()
+        took_s = perf_counter() - begun
+    store.close()
+    if report.findings:
+        raise RuntimeError(f"a recovery found damage: {report.findings[0]}")
+    return took_s, sum(durable_s), report
+
+
+@contextmanager
+def _timed_syncs() -> Iterator[list[float]]:
+    """Note how long rows of files take to be made durable inside a `with` block."""
+    seconds: list[float] = []
+    make_durable = SegmentQueue.make_durable
+
+    def timed(row: SegmentQueue, first: int) -> None:
+        begun = perf_counter()
+        make_durable(row, first)
+        seconds.append(perf_counter() - begun)
+
+    SegmentQueue.make_durable = timed  # type: ignore[method-assign, assignment]
+    try:
+        yield seconds
+    finally:
+        SegmentQueue.make_durable = make_durable  # type: ignore[method-assign]
+
+
+def _scan(filled: FilledStore, start_offset: int) -> float:
+    """Walk over the log from an offset on, with every check, up to its end; return how long that takes."""
+    files = real_world().files
+    directory = filled.config(recover_whole_log=True, index=False).commit_log_directory
+    took_s = 0.0
+    for name in files.list_directory(directory):
+        if int(name) < start_offset:
+            continue
+        mapped = files.map(f"{directory}/{name}", SEGMENT_BYTES)
+        view = mapped.view(0, SEGMENT_BYTES)
+        begun = perf_counter()
+        with suppress(CorruptFileError):  # zeros behind the last record
+            for _ in scan_records(view, 0, len(view), file=name, base_offset=int(name), check_crc=True):
+                pass
+        took_s += perf_counter() - begun
+        view.release()
+        mapped.close()
+    return took_s

@@ -1,0 +1,214 @@
+"""Both layouts on this machine: real files, threads and maps, turn by turn beside each other.
+
+Producers are threads, of which CPython lets one compute at a time. Consumers who come late find an empty page cache:
+what was put is synced, and the system is asked to forget it (MADV_DONTNEED, POSIX_FADV_DONTNEED). What the process then
+has read from the disk the system counts (/proc/self/io); it does not know of a cache that the disk may have, or a host.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from statistics import median
+
+from ....store.message_store import MessageStore
+from ....store.real.world import real_world
+from ...bench.closed_loop import ClosedLoop
+from ..latency.quantiles import percentiles_us
+from ..latency.real import measure
+from ..latency.setup import Setup
+from .consuming import few_of
+from .layouts import Layout, Partitions, SharedLog
+from .partitioned_log import PartitionedLog
+from .real_growing_files import RealGrowingFiles
+from .setup import FLUSHES, LAYOUTS, SHARED, TopicsSetup
+
+TOPICS_HERE = (1, 16, 256, 1024)
+RATES_HERE = {"sync": 200.0, "async": 2_000.0}
+"""Puts per second of the latencies."""
+_PRODUCERS = {"sync": 32, "async": 1}
+_TURNS = 3
+_TURN_SECONDS = 0.3
+_RATE_SECONDS = 0.6
+_PULL_SECONDS = 0.5
+_LOG_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredHere:
+    """What one layout did with so many topics on this machine; what consumers got, under async flush only."""
+
+    layout: str
+    flush: str
+    topics: int
+    puts_per_second: float
+    """Of a closed loop, the median of its turns."""
+    put_cpu_us: float
+    """Processor time of the whole process per put, dispatch included."""
+    rate: float
+    p50_us: float
+    p99_us: float
+    most_us: float
+    tail_per_second: float | None = None
+    """Records that one consumer pulls from the page cache."""
+    pull_cpu_us: float | None = None
+    """Processor time for each."""
+    all_lag_per_second: float | None = None
+    all_lag_read_bytes: float | None = None
+    """What the process had read from the disk, per record."""
+    few_lag_per_second: float | None = None
+    few_lag_read_bytes: float | None = None
+
+
+def measure_here(directory: str, topics: Sequence[int]) -> Iterator[MeasuredHere]:
+    """Measure both layouts below a directory, with each number of topics."""
+    for number in topics:
+        for flush in FLUSHES:
+            yield from _measure_beside(f"{directory}/{flush}-{number}", flush, number)
+
+
+def _measure_beside(directory: str, flush: str, topics: int) -> Iterator[MeasuredHere]:
+    """Measure both layouts, taking turns."""
+    with ExitStack() as stack:
+        places = {
+            layout: stack.enter_context(_Place.open(f"{directory}/{layout}", layout, flush, topics))
+            for layout in LAYOUTS
+        }
+        for _ in range(_TURNS):
+            for place in places.values():
+                place.put_for_a_while()
+        for place in places.values():
+            yield place.finish()
+
+
+class _Place:
+    """One layout that runs in a directory of its own."""
+
+    def __init__(self, directory: str, setup: TopicsSetup, layout: Layout) -> None:
+        self._directory = directory
+        self._setup = setup
+        self._layout = layout
+        self._random = Random(setup.topics)
+        self._rates: list[float] = []
+        self._cpu_us: list[float] = []
+
+    @classmethod
+    @contextmanager
+    def open(cls, directory: str, layout: str, flush: str, topics: int) -> Iterator["_Place"]:
+        """Yield a place with a message in each topic; stop what runs there in the end."""
+        setup = TopicsSetup(layout, flush, topics, puts=0)
+        opened = _open(directory, setup)
+        try:
+            for topic in range(topics):
+                opened.put(topic)
+            yield cls(directory, setup, opened)
+        finally:
+            opened.shutdown()
+
+    def put_for_a_while(self) -> None:
+        """Let producers put, each one put after the other, and dispatch follow."""
+        producers = _PRODUCERS[self._setup.flush]
+        cpu_ns = time.process_time_ns()
+        loop = ClosedLoop([self._put_somewhere] * producers, _TURN_SECONDS)
+        sample = loop.run()
+        self._let_dispatch()
+        self._rates.append(sample.rate)
+        self._cpu_us.append((time.process_time_ns() - cpu_ns) / 1_000 / (sample.rate * _TURN_SECONDS))
+
+    def finish(self) -> MeasuredHere:
+        """Measure all else, and return it all."""
+        flush, topics = self._setup.flush, self._setup.topics
+        rate = RATES_HERE[flush]
+        arriving = Setup(flush, _PRODUCERS[flush], rate, int(rate * _RATE_SECONDS), seed=topics)
+        p50, p99, most = percentiles_us(measure(arriving, self._put_somewhere), (0.5, 0.99, 1.0))
+        found = MeasuredHere(
+            self._setup.layout, flush, topics, median(self._rates), median(self._cpu_us), rate, p50, p99, most
+        )
+        if flush == "sync":
+            return found
+        self._let_dispatch()
+        everyone, few = list(range(topics)), few_of(topics)
+        tail, _, cpu_us = self._pull(everyone)
+        few_lag, few_bytes, _ = self._pull_cold(few)
+        all_lag, all_bytes, _ = self._pull_cold(everyone)
+        return replace(
+            found,
+            tail_per_second=tail,
+            pull_cpu_us=cpu_us,
+            all_lag_per_second=all_lag,
+            all_lag_read_bytes=all_bytes,
+            few_lag_per_second=few_lag,
+            few_lag_read_bytes=few_bytes,
+        )
+
+    def _put_somewhere(self) -> None:
+        self._layout.put(int(self._random.random() * self._setup.topics))
+
+    def _let_dispatch(self) -> None:
+        if isinstance(self._layout, SharedLog):
+            while self._layout.store.dispatch_behind_bytes:
+                time.sleep(0.001)
+
+    def _pull_cold(self, topics: Sequence[int]) -> tuple[float, float, float]:
+        if isinstance(self._layout, SharedLog):
+            store = self._layout.store
+            for row in (store.log, *(queue.queue for queue in store.queues.all())):
+                for segment in row.segments:
+                    segment.file.advise_dont_need(0, segment.size_bytes)
+        for path in Path(self._directory).rglob("*"):
+            if path.is_file():
+                _forget(path)
+        return self._pull(topics)
+
+    def _pull(self, topics: Sequence[int]) -> tuple[float, float, float]:
+        """Pull from topics in turn for a while; return records per second, bytes read and CPU µs for each record."""
+        offsets = dict.fromkeys(topics, 0)
+        records = 0
+        read_bytes, cpu_ns, begun_ns = _read_bytes(), time.process_time_ns(), time.perf_counter_ns()
+        due_ns = begun_ns + int(_PULL_SECONDS * 1e9)
+        while offsets and time.perf_counter_ns() < due_ns:
+            for topic, offset in list(offsets.items()):
+                found = len(self._layout.pull(topic, offset))
+                records += found
+                if found:
+                    offsets[topic] = offset + found
+                else:
+                    del offsets[topic]
+        took_ns, cpu_ns = time.perf_counter_ns() - begun_ns, time.process_time_ns() - cpu_ns
+        return records / took_ns * 1e9, (_read_bytes() - read_bytes) / records, cpu_ns / 1_000 / records
+
+
+def _open(directory: str, setup: TopicsSetup) -> Layout:
+    """Return a layout that runs in a directory."""
+    config = replace(setup.config(directory), mapped_file_size_commit_log=_LOG_BYTES)
+    messages = setup.messages()
+    if setup.layout == SHARED:
+        store = MessageStore(real_world(), config)
+        store.load()
+        store.start()
+        return SharedLog(store, messages)
+    log = PartitionedLog(real_world(), RealGrowingFiles(), config, is_sync=setup.flush == "sync")
+    log.start()
+    return Partitions(log, messages)
+
+
+def _forget(path: Path) -> None:
+    """Ask the system to have nothing of a file in memory: what is dirty would stay."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def _read_bytes() -> int:
+    """Return how much this process has had read from disks."""
+    for line in Path("/proc/self/io").read_text().splitlines():
+        name, _, figure = line.partition(": ")
+        if name == "read_bytes":
+            return int(figure)
+    return 0

@@ -1,0 +1,111 @@
+"""The files of one partition: its records one behind the other, and where some of them begin.
+
+    <base offset, 20 digits>.log     records, as RocketMQ's log has them; physicalOffset is the position in this file
+    <base offset, 20 digits>.index   8-byte big-endian entries, one for each 4 KiB of records at least
+
+    offset  bytes  field of an index entry
+    0       4      relative_offset   the record's offset, less the base offset
+    4       4      position          of the record's first byte in the log file
+
+A record's offset is its number in the partition; the base offset is that of a segment's first record.
+Source of the layout: Kafka, LogSegment.scala and OffsetIndex.scala (index.interval.bytes = 4096).
+"""
+
+from bisect import bisect_right
+from struct import Struct
+
+from ....store.formats.message import RECORD_BYTES_MIN
+from .growing_files import GrowingFile, GrowingFiles
+
+INDEX_EVERY_BYTES = 4096
+_ENTRY = Struct(">ii")
+_LENGTH = Struct(">i")
+_CHUNK_BYTES = 32 * 1024
+
+
+class PartitionSegment:
+    """One log file and its index. One task at a time appends; any may read.
+
+    Invariant: `_offsets` and `_positions` are what the index file has, as columns.
+    """
+
+    __slots__ = (
+        "_index",
+        "_log",
+        "_offsets",
+        "_positions",
+        "_unindexed_bytes",
+        "base_offset",
+        "next_offset",
+        "size_bytes",
+    )
+
+    def __init__(self, files: GrowingFiles, directory: str, base_offset: int) -> None:
+        name = f"{directory}/{base_offset:020d}"
+        self._log: GrowingFile = files.open(f"{name}.log")
+        self._index: GrowingFile = files.open(f"{name}.index")
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.size_bytes = 0
+        self._offsets: list[int] = []
+        self._positions: list[int] = []
+        self._unindexed_bytes = 0
+
+    def append(self, record: bytes) -> None:
+        """Put a record behind the last one."""
+        if self._unindexed_bytes > INDEX_EVERY_BYTES:
+            self._add_entry()
+        _write_all(self._log, self.size_bytes, record)
+        self._unindexed_bytes += len(record)
+        self.size_bytes += len(record)
+        self.next_offset += 1
+
+    def _add_entry(self) -> None:
+        entry = _ENTRY.pack(self.next_offset - self.base_offset, self.size_bytes)
+        _write_all(self._index, len(self._offsets) * _ENTRY.size, entry)
+        self._offsets.append(self.next_offset)
+        self._positions.append(self.size_bytes)
+        self._unindexed_bytes = 0
+
+    def read(self, offset: int, records_max: int) -> list[bytes]:
+        """Return up to records_max records from an offset of this segment on."""
+        at, number = self._floor(offset)
+        end, next_offset = self.size_bytes, self.next_offset
+        found: list[bytes] = []
+        chunk, chunk_at = b"", at
+        while number < next_offset and len(found) < records_max and at < end:
+            rest = chunk[at - chunk_at :]
+            size_bytes = _LENGTH.unpack_from(rest)[0] if len(rest) >= _LENGTH.size else RECORD_BYTES_MIN
+            if len(rest) < size_bytes:
+                chunk, chunk_at = self._log.read(at, max(_CHUNK_BYTES, size_bytes)), at
+                continue
+            if number >= offset:
+                found.append(rest[:size_bytes])
+            at += size_bytes
+            number += 1
+        return found
+
+    def _floor(self, offset: int) -> tuple[int, int]:
+        """Return the position and offset of the last record known to be no further than an offset."""
+        at = bisect_right(self._offsets, offset) - 1
+        if at < 0:
+            return 0, self.base_offset
+        self._index.read(
+            at * _ENTRY.size, _ENTRY.size
+        )  # the columns are a copy, and looking into the file costs
+        return self._positions[at], self._offsets[at]
+
+    def sync(self) -> None:
+        """Make the records durable. The index can be made anew from them, and is written when the system likes."""
+        self._log.sync()
+
+    def close(self) -> None:
+        """Give both descriptors back."""
+        self._log.close()
+        self._index.close()
+
+
+def _write_all(file: GrowingFile, at: int, data: bytes) -> None:
+    while data:
+        written = file.write(at, data)
+        at, data = at + written, data[written:]

@@ -1,0 +1,254 @@
+"""A store with a log for each topic-partition: the layout that one log for all topics is compared with.
+
+What it does: records of RocketMQ's bytes, appended to the partition's file through its descriptor; a sparse offset
+index; reads by offset; sync flush, in which puts into one partition share a sync, and syncs of different partitions
+run side by side; async flush by time and by pages, for which the settings mean what they mean for the shared log.
+
+What it leaves out: recovery, retention, batches, properties of any meaning, replication. In its favour the index is
+never synced (Kafka syncs it with the log), and nobody has to find out which partitions have something to be flushed.
+"""
+
+from ....store.config import StoreConfig
+from ....store.formats.message import encode_record, place_records
+from ....store.message import Message
+from ....store.service import Service
+from ....store.world import Signal, World
+from .growing_files import GrowingFiles
+from .partition_files import PartitionSegment
+
+_PAGE_BYTES = 4096
+_WAITING = "group commit done"
+"""What a put that shares another's sync waits for: hosts that take their time wake it as they wake a group commit."""
+
+
+class Partition:
+    """One partition. Invariant: `durable_bytes` of `end_bytes` survive a power cut, the earliest ones."""
+
+    def __init__(self, world: World, files: GrowingFiles, directory: str, segment_bytes: int) -> None:
+        self.lock = world.tasks.lock(f"partition {directory}")
+        self.segments: list[PartitionSegment] = []
+        self.end_bytes = 0
+        self.durable_bytes = 0
+        self._world = world
+        self._files = files
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._unsynced: list[PartitionSegment] = []
+        self._is_syncing = False
+        self._has_failed = False
+        self._waiters: list[Signal] = []
+
+    @property
+    def next_offset(self) -> int:
+        """Return the offset that the next record gets."""
+        return self.segments[-1].next_offset if self.segments else 0
+
+    def append(self, record: bytearray, store_timestamp_ms: int) -> int:
+        """Put a record behind the last one; return how many bytes the partition then has. OSError: a sync failed."""
+        with self.lock:
+            self._check()
+            segment = self._segment_for(len(record))
+            place_records(
+                record,
+                (0,),
+                queue_offset=segment.next_offset,
+                physical_offset=segment.size_bytes,
+                store_timestamp_ms=store_timestamp_ms,
+                born_host_v6=False,
+            )
+            segment.append(bytes(record))
+            if not self._unsynced or self._unsynced[-1] is not segment:
+                self._unsynced.append(segment)
+            self.end_bytes += len(record)
+            return self.end_bytes
+
+    def _segment_for(self, size_bytes: int) -> PartitionSegment:
+        last = self.segments[-1] if self.segments else None
+        if last is not None and last.size_bytes + size_bytes <= self._segment_bytes:
+            return last
+        return self._add_segment()
+
+    def create(self) -> None:
+        """Make the partition's first segment, if it has none."""
+        with self.lock:
+            if not self.segments:
+                self._add_segment()
+
+    def _add_segment(self) -> PartitionSegment:
+        """Make a segment behind the last one, whose name survives a power cut."""
+        files = self._world.files
+        if not self.segments:
+            files.make_directories(self._directory)
+            files.sync_directory(_above(self._directory))
+        segment = PartitionSegment(self._files, self._directory, self.next_offset)
+        files.sync_directory(self._directory)
+        self.segments.append(segment)
+        return segment
+
+    def read(self, offset: int, records_max: int) -> list[bytes]:
+        """Return up to records_max records of one segment from an offset on; none at the end."""
+        for segment in reversed(self.segments):
+            if segment.base_offset <= offset:
+                return segment.read(offset, records_max)
+        return []
+
+    def make_durable(self, end_bytes: int) -> None:
+        """Return once so many bytes are durable, by a sync of its own or by another's. OSError: a sync failed."""
+        while True:
+            with self.lock:
+                self._check()
+                if self.durable_bytes >= end_bytes:
+                    return
+                waiting = None
+                if self._is_syncing:
+                    waiting = self._world.tasks.signal(_WAITING)
+                    self._waiters.append(waiting)
+                else:
+                    self._is_syncing = True
+                    segments, covered_bytes = self._unsynced, self.end_bytes
+                    self._unsynced = []
+            if waiting is not None:
+                waiting.wait(None)
+            else:
+                self._sync(segments, covered_bytes)
+
+    def _sync(self, segments: list[PartitionSegment], covered_bytes: int) -> None:
+        """Sync, and tell those who wait; a sync that fails is never tried again."""
+        failed = True
+        try:
+            for segment in segments:
+                segment.sync()
+            failed = False
+        finally:
+            with self.lock:
+                self._is_syncing = False
+                self._has_failed = self._has_failed or failed
+                if not failed:
+                    self.durable_bytes = covered_bytes
+                waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                waiter.notify()
+
+    def _check(self) -> None:
+        if self._has_failed:
+            raise OSError(
+                f"{self._directory}: a sync has failed, and nothing is known to be durable any more"
+            )
+
+    def close(self) -> None:
+        """Give all descriptors back."""
+        for segment in self.segments:
+            segment.close()
+
+
+class PartitionFlusher(Service):
+    """Async flush: partitions with enough pages every so often, every partition less often."""
+
+    name = "flush-partitions"
+
+    def __init__(self, world: World, config: StoreConfig, partitions: list[Partition]) -> None:
+        super().__init__(world)
+        self._config = config
+        self._partitions = partitions
+        self._thorough_ns = world.clock.monotonic_ns()
+
+    def step(self) -> None:
+        """Wait one interval, then flush."""
+        config = self._config
+        self.signal.wait(config.flush_interval_commit_log_ms)
+        now_ns = self.world.clock.monotonic_ns()
+        least_pages = config.flush_commit_log_least_pages
+        if now_ns - self._thorough_ns >= config.flush_commit_log_thorough_interval_ms * 1_000_000:
+            self._thorough_ns = now_ns
+            least_pages = 0
+        self.flush(least_pages)
+
+    def flush(self, least_pages: int) -> None:
+        """Flush the partitions that have so many pages to be flushed; 0: all that have anything."""
+        for partition in list(self._partitions):
+            end, durable = partition.end_bytes, partition.durable_bytes
+            pages = end // _PAGE_BYTES - durable // _PAGE_BYTES
+            if end > durable and pages >= least_pages:
+                partition.make_durable(end)
+
+    def finish(self) -> None:
+        """Flush everything."""
+        self.flush(0)
+
+
+class PartitionedLog:
+    """All partitions of one directory."""
+
+    def __init__(self, world: World, files: GrowingFiles, config: StoreConfig, *, is_sync: bool) -> None:
+        """config: the directory, the segments' size, and how async flush goes, all under the shared log's names."""
+        self._world = world
+        self._files = files
+        self._config = config
+        self._is_sync = is_sync
+        self._lock = world.tasks.lock("partitions")
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._in_order: list[Partition] = []
+        self._flusher = PartitionFlusher(world, config, self._in_order)
+
+    def start(self) -> None:
+        """Make the directory, and begin to flush."""
+        root = self._config.store_path_root_dir
+        self._world.files.make_directories(root)
+        self._world.files.sync_directory(_above(root))
+        if not self._is_sync:
+            self._flusher.start()
+
+    def shutdown(self) -> None:
+        """Flush everything and close. Nobody puts any more."""
+        if not self._is_sync:
+            self._flusher.shutdown()
+        for partition in self._in_order:
+            partition.close()
+
+    def create(self, topic: str, queue_id: int) -> None:
+        """Make a partition's files, as for a topic that is about to be put to."""
+        self.partition(topic, queue_id).create()
+
+    def put(self, message: Message) -> None:
+        """Store one message, durably under sync flush. OSError: a sync failed."""
+        record = encode_record(
+            topic=message.topic.encode(),
+            properties=message.properties.encode(),
+            body=message.body,
+            queue_id=message.queue_id,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            born_timestamp_ms=message.born_timestamp_ms,
+            born_host=message.born_host,
+            store_timestamp_ms=0,
+            store_host=message.store_host,
+            reconsume_times=message.reconsume_times,
+            prepared_transaction_offset=message.prepared_transaction_offset,
+        )
+        partition = self.partition(message.topic, message.queue_id)
+        end_bytes = partition.append(record, self._world.clock.now_ms())
+        if self._is_sync:
+            partition.make_durable(end_bytes)
+
+    def read(self, topic: str, queue_id: int, offset: int, records_max: int) -> list[bytes]:
+        """Return up to records_max records of a partition from an offset on."""
+        return self.partition(topic, queue_id).read(offset, records_max)
+
+    def partition(self, topic: str, queue_id: int) -> Partition:
+        """Return a partition, in memory only if it is new."""
+        key = (topic, queue_id)
+        found = self._partitions.get(key)
+        if found is None:
+            with self._lock:
+                found = self._partitions.get(key)
+                if found is None:
+                    directory = f"{self._config.store_path_root_dir}/{topic}-{queue_id}"
+                    segment_bytes = self._config.mapped_file_size_commit_log
+                    found = Partition(self._world, self._files, directory, segment_bytes)
+                    self._in_order.append(found)
+                    self._partitions[key] = found
+        return found
+
+
+def _above(path: str) -> str:
+    return path.rpartition("/")[0] or "/"

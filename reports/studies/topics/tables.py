@@ -1,0 +1,121 @@
+"""Topics as rows: what CSV files and terminals get."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .assumptions import Checked
+from .consuming import CaughtUp
+from .grid import RATES, Row
+from .here import MeasuredHere
+
+HEADER = (
+    "source",
+    "disk",
+    "layout",
+    "flush",
+    "topics",
+    "puts_per_s",
+    "busy_share",
+    "rate_per_s",
+    "p50_us",
+    "p99_us",
+    "max_us",
+    "busy_share_at_rate",
+    "all_lag_records_per_s",
+    "all_lag_read_bytes_per_record",
+    "few_lag_records_per_s",
+    "few_lag_read_bytes_per_record",
+    "tail_records_per_s",
+    "put_cpu_us",
+    "pull_cpu_us",
+)
+"""One row for each layout, flush, disk and number of topics; empty where nothing was measured.
+
+source: simulated or real. puts_per_s: of a closed loop, with busy_share, the share of the time in which the device was
+busy meanwhile; the latencies are of puts that arrive at rate_per_s. all_lag, few_lag: consumers of all topics, or of
+eight, who read what only the disk has; tail: those who read what was just put. put_cpu_us, pull_cpu_us: processor time.
+"""
+
+CHECKED_HEADER = ("assumption", "layout", "topics", "puts_per_s", "few_lag_records_per_s")
+"""One row for each assumption that was changed, on one disk."""
+
+TableRow = Sequence[Any]
+
+
+def grid_rows(rows: Iterable[Row]) -> list[TableRow]:
+    """Return a row for each of the grid's."""
+    return [
+        (
+            "simulated",
+            row.disk,
+            row.variant,
+            row.flush,
+            row.topics,
+            round(row.at_full.sustained.puts_per_second, 1),
+            round(row.at_full.sustained.busy_share, 4),
+            RATES[row.flush],
+            round(row.at_rate.p50_us, 1),
+            round(row.at_rate.p99_us, 1),
+            round(row.at_rate.most_us, 1),
+            round(row.at_rate.busy_share, 4),
+            *_consumed(row.at_full.late and row.at_full.late.all_lag),
+            *_consumed(row.at_full.late and row.at_full.late.few_lag),
+            *_NOTHING[:3],
+        )
+        for row in rows
+    ]
+
+
+def here_rows(found: Iterable[MeasuredHere]) -> list[TableRow]:
+    """Return a row for each layout, flush and number of topics on this machine."""
+    return [
+        (
+            "real",
+            "here",
+            one.layout,
+            one.flush,
+            one.topics,
+            round(one.puts_per_second, 1),
+            "",
+            one.rate,
+            round(one.p50_us, 1),
+            round(one.p99_us, 1),
+            round(one.most_us, 1),
+            "",
+            *_or_nothing(one.all_lag_per_second, 1),
+            *_or_nothing(one.all_lag_read_bytes, 0),
+            *_or_nothing(one.few_lag_per_second, 1),
+            *_or_nothing(one.few_lag_read_bytes, 0),
+            *_or_nothing(one.tail_per_second, 1),
+            round(one.put_cpu_us, 2),
+            *_or_nothing(one.pull_cpu_us, 2),
+        )
+        for one in found
+    ]
+
+
+def checked_rows(found: Iterable[Checked]) -> list[TableRow]:
+    """Return a row for each assumption and layout."""
+    return [
+        (
+            one.assumption,
+            one.layout,
+            one.topics,
+            "" if one.sustained is None else round(one.sustained.puts_per_second, 1),
+            _consumed(one.few_lag)[0],
+        )
+        for one in found
+    ]
+
+
+_NOTHING = ("",) * 4
+
+
+def _consumed(found: CaughtUp | None) -> TableRow:
+    if found is None:
+        return _NOTHING[:2]
+    return round(found.records_per_second, 1), round(found.read_bytes_per_record)
+
+
+def _or_nothing(figure: float | None, digits: int) -> TableRow:
+    return ("",) if figure is None else (round(figure, digits),)

@@ -1,0 +1,132 @@
+"""A simulated machine with either layout on it, whose storage and processor take the time that models say."""
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from ....faults.devices.placement import ROOM_BLOCKS
+from ....faults.devices.read_ahead import ReadAhead
+from ....faults.devices.storage import BlockDevice
+from ....faults.devices.system import StorageSystem
+from ....faults.devices.timed_files import TimedFiles
+from ....faults.disk.disk import Disk
+from ....faults.disk.files import SimFiles
+from ....faults.disk.timing import SyncTiming
+from ....sim.choices import Choices, Stream
+from ....sim.kernel import Kernel
+from ....sim.policies.round_robin import RoundRobin
+from ....sim.processor import Processor
+from ....sim.task import Waiting
+from ....store.message_store import MessageStore
+from ....store.world import Files, World
+from ..latency.host import Host
+from ..latency.host_tasks import HostTasks
+from ..latency.touched_files import TouchedFiles
+from .growing_files import SimGrowingFiles
+from .layouts import Layout, Partitions, SharedLog
+from .partitioned_log import PartitionedLog
+from .setup import SHARED, TopicsSetup
+
+T = TypeVar("T")
+DeviceModel = Callable[[Stream], BlockDevice]
+"""Makes a device that draws from a stream."""
+
+_ROOT = "/store"
+_UNTIL_IT_BLOCKS = 1 << 40
+_TIME_LIMIT_NS = 100_000 * 1_000_000_000
+_QUEUE_ROOM_BYTES = 6_000_000
+"""What a file of a consume queue takes with RocketMQ's settings: simulated ones are shorter, and lie as far apart."""
+
+
+class TimedMachine:
+    """One machine. It is made before its run, and lives in the body of it."""
+
+    def __init__(self, setup: TopicsSetup, host: Host, model: DeviceModel, kernel: Kernel) -> None:
+        self.setup = setup
+        self.kernel = kernel
+        self.choices = Choices(f"topics/{setup.seed}")
+        self.machine = kernel.machine("host")
+        self.processor = Processor(kernel)
+        self._charges_reads = False
+        disk = Disk(kernel, self.choices.stream("disk"), timing=SyncTiming(0, 0))
+        files = disk.mount(self.machine)
+        self.system = StorageSystem(
+            kernel.machine("storage"),
+            model(self.choices.stream("storage")),
+            setup.memory,
+            room_blocks=0 if setup.packed else ROOM_BLOCKS,
+            read_ahead=self._read_ahead,
+        )
+        self.files = TimedFiles(files, self.system, self._room)
+        self.tasks = HostTasks(self.machine, host, self.processor, self.choices.stream("handovers"))
+        touched = cast(Files, TouchedFiles(cast(SimFiles, self.files), self.processor, host.touch_ns))
+        self._world = World(self.machine.clock, self.tasks, touched)
+        self._growing = SimGrowingFiles(files, self.files, self._read)
+
+    def _room(self, path: str, size_bytes: int) -> int | None:
+        """Return how many bytes a mapped file is allocated ahead."""
+        if "/consumequeue/" not in path:
+            return size_bytes
+        return max(size_bytes, _QUEUE_ROOM_BYTES) if self.setup.queues_ahead else None
+
+    def _read_ahead(self, path: str) -> ReadAhead:
+        """Return the read-ahead of a reader of a file: only the shared log is read through maps."""
+        setup = self.setup
+        around = setup.around_faults and setup.layout == SHARED
+        return ReadAhead(setup.read_ahead_pages, around=around)
+
+    def start(self) -> Layout:
+        """Return the layout, running, with a message in each topic, durably; nothing was charged for that."""
+        setup, messages = self.setup, self.setup.messages()
+        self.files.is_timed = False
+        layout: Layout
+        if setup.layout == SHARED:
+            store = MessageStore(self._world, setup.config(_ROOT))
+            store.load()
+            store.start()
+            layout = SharedLog(store, messages, self._read)
+        else:
+            log = PartitionedLog(
+                self._world, self._growing, setup.config(_ROOT), is_sync=setup.flush == "sync"
+            )
+            log.start()
+            for message in messages:
+                log.create(message.topic, 0)
+            layout = Partitions(log, messages)
+        for topic in range(setup.topics):
+            layout.put(topic)
+        self.settle(layout)
+        if isinstance(layout, SharedLog):
+            layout.store.flush_queues.flush_thoroughly()  # new queues have names to be synced, once
+        self.files.is_timed = True
+        return layout
+
+    def settle(self, layout: Layout) -> None:
+        """Let everything that was put be visible and, for nothing, on the device."""
+        if isinstance(layout, SharedLog):
+            while layout.store.dispatch_behind_bytes:
+                self.sleep_ns(1_000_000)
+        self.system.write_back.forget()
+
+    def readers_find_nothing_cached(self) -> None:
+        """Let all that is read from now on come from the device, once."""
+        self.system.reads.drop()
+        self._charges_reads = True
+
+    def sleep_ns(self, ns: int) -> None:
+        """Let the current task sleep."""
+        self.kernel.park(_ASLEEP, self.kernel.now_ns + ns)
+
+    def _read(self, path: str, start: int, end: int) -> None:
+        """Let the current task, the reader, wait until bytes of a file are in the page cache."""
+        if self._charges_reads:
+            self.system.read(self.kernel.current.name, path, start, end)
+
+
+_ASLEEP = Waiting("sleep")
+
+
+def run_timed(setup: TopicsSetup, host: Host, model: DeviceModel, body: Callable[[TimedMachine], T]) -> T:
+    """Run body on a machine of its own, in virtual time; the same arguments give the same."""
+    with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
+        machine = TimedMachine(setup, host, model, kernel)
+        return kernel.run(machine.machine, lambda: body(machine), time_limit_ns=_TIME_LIMIT_NS)

@@ -1,0 +1,181 @@
+"""What the end of a machine has taken from its disk, file by file and sector by sector."""
+
+from collections.abc import Mapping, Sequence
+
+from ....faults.disk.aftermath import TORN, Aftermath, DiskState, FileState
+from ....faults.disk.disk import Disk
+from ....sim.machine import Machine
+from .record import ABSENT, CHANGED, DIRTY, DROPPED, DURABLE, EMPTY, KEPT, LOST, MIXED, Cut, FileMap, Put
+
+PROCESS_KILL = "process-kill"
+WHILE_OFF = "changed while off"
+
+
+class Cuts:
+    """The cuts of one run. A cut is known in full when the next machine has mounted what it left."""
+
+    def __init__(self, puts: Sequence[Put]) -> None:
+        self.all: list[Cut] = []
+        self._puts = puts
+        self._disk: Disk | None = None
+        self._machine = ""
+        self._open: Cut | None = None
+        self._before: DiskState | None = None
+        self._aftermath: Aftermath | None = None
+
+    @property
+    def disk(self) -> Disk | None:
+        """Return the disk of the present machine."""
+        return self._disk
+
+    def mounted(self, machine: Machine, disk: Disk, at: int) -> None:
+        """Note that a machine has found a disk: what the one before it left."""
+        if disk is not self._disk:
+            if self._open is None and self._disk is not None:
+                self._note_changes_while_off(at, disk)
+            self._settle(disk.state(), machine.name)
+        elif self._open is not None:
+            self._open.how = PROCESS_KILL
+            self._settle(disk.state(), machine.name)
+        self._disk, self._machine = disk, machine.name
+
+    def killed(self, at: int) -> None:
+        """Note that the machine has died."""
+        disk = self._disk
+        if disk is None:
+            return
+        met = disk.met
+        cut = self._open = Cut(at, self._machine)
+        if met is not None:
+            cut.operation, cut.path = met.kind, met.path
+        self._before, self._aftermath = disk.state(), None
+        self.all.append(cut)
+
+    def crashed(self, aftermath: Aftermath) -> None:
+        """Note what the crash left."""
+        self._aftermath = aftermath
+        if self._open is not None:
+            self._open.how, self._open.lost = aftermath.profile, aftermath.lost
+
+    def finish(self) -> None:
+        """Take the last cut as it is, if no machine has found what it left."""
+        if self._open is None:
+            return
+        if self._aftermath is not None:
+            self._close({path: file.content for path, file in self._aftermath.image.files.items()})
+        elif self._before is not None:  # the run ended before anything was lost
+            for path, file in self._before.files.items():
+                letters = _letters_before(file, self._before.sector_bytes)
+                size = len(file.cache)
+                self._open.files.append(FileMap(path, size, size, letters, "", (), file.name_is_durable))
+
+    def _note_changes_while_off(self, at: int, disk: Disk) -> None:
+        """Open a cut for what has changed since a stop, if anything has."""
+        assert self._disk is not None, "a machine has been there"
+        before = self._disk.state()
+        if {path: file.cache for path, file in before.files.items()} != _contents(disk.state()):
+            self._open = Cut(at, self._machine, WHILE_OFF)
+            self._before, self._aftermath = before, None
+            self.all.append(self._open)
+
+    def _settle(self, after: DiskState, machine: str) -> None:
+        if self._open is not None:
+            self._open.following = machine
+            self._close(_contents(after))
+
+    def _close(self, after: Mapping[str, bytes]) -> None:
+        """Fill in what is known of the cut that is open, now that it is known what it left."""
+        cut, before = self._open, self._before
+        assert cut is not None, "a cut is open"
+        assert before is not None, "the disk has been looked at"
+        left = None if self._aftermath is None else self._aftermath.image.files
+        torn = (
+            set()
+            if self._aftermath is None
+            else {(fate.path, fate.page) for fate in self._aftermath.pages if fate.fate == TORN}
+        )
+        for path in sorted(before.files.keys() | after.keys()):
+            at_once = after.get(path)
+            if left is not None:
+                at_once = left[path].content if path in left else None
+            pages = tuple(sorted(page for name, page in torn if name == path))
+            cut.files.append(
+                _file_map(path, before.files.get(path), at_once, after.get(path), pages, before.sector_bytes)
+            )
+        cut.damaged = [
+            number for number, put in enumerate(self._puts) if _is_damaged(put, before.files, after)
+        ]
+        self._open = self._before = self._aftermath = None
+
+
+def _contents(state: DiskState) -> dict[str, bytes]:
+    return {path: file.cache for path, file in state.files.items()}
+
+
+def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, bytes]) -> bool:
+    """Return whether a record that readers saw is no longer whole."""
+    had_gone = put.fates and not put.fates[-1].found
+    if put.path not in before or put.start < 0 or had_gone:
+        return False
+    seen = before[put.path].cache[put.start : put.stop]
+    return after.get(put.path, b"")[put.start : put.stop] != seen
+
+
+def _file_map(
+    path: str,
+    before: FileState | None,
+    at_once: bytes | None,
+    after: bytes | None,
+    torn: tuple[int, ...],
+    sector_bytes: int,
+) -> FileMap:
+    """Return one file's sectors before and behind a cut. at_once: as the cut left it, before the machine was off."""
+    size_before = -1 if before is None else len(before.cache)
+    size_after = -1 if after is None else len(after)
+    sectors = -(-max(size_before, size_after, 0) // sector_bytes)
+    letters = _letters_before(before, sector_bytes).ljust(sectors, ABSENT)
+    return FileMap(
+        path,
+        size_before,
+        size_after,
+        letters,
+        "".join(
+            _after(letter, before, at_once, after, number * sector_bytes, (number + 1) * sector_bytes)
+            for number, letter in enumerate(letters)
+        ),
+        torn,
+        before is not None and before.name_is_durable,
+    )
+
+
+def _letters_before(file: FileState | None, sector_bytes: int) -> str:
+    """Return the states of a file's sectors before a cut."""
+    if file is None:
+        return ""
+    starts = range(0, len(file.cache), sector_bytes)
+    return "".join(_before(file, start, start + sector_bytes) for start in starts)
+
+
+def _before(file: FileState, start: int, stop: int) -> str:
+    if any(first < stop and start < last for first, last in file.dirty):
+        return DIRTY
+    seen = file.cache[start:stop]
+    if seen != file.platter[start:stop]:
+        return DROPPED
+    return DURABLE if any(seen) else EMPTY
+
+
+def _after(
+    letter: str, before: FileState | None, at_once: bytes | None, after: bytes | None, start: int, stop: int
+) -> str:
+    """Return the state of one sector behind a cut."""
+    found = b"" if after is None else after[start:stop]
+    if not found:
+        return ABSENT
+    if at_once is None or found != at_once[start:stop] or before is None:
+        return CHANGED
+    if letter in (EMPTY, DURABLE):
+        return letter if found == before.cache[start:stop] else CHANGED
+    if found == before.cache[start:stop]:
+        return KEPT
+    return LOST if found == before.platter[start:stop] else MIXED

@@ -1,0 +1,120 @@
+"""What producers asked for and were told, with the moments, and what became of it in each recovery."""
+
+import re
+
+from ....scenarios.oracle.evidence import Evidence, Violation
+from ....scenarios.oracle.ledger import Ledger, PutEntry
+from ....store.message_store import MessageStore
+from .moments import Moments
+from .record import CUT_OFF, Fate, Put
+from .task_spans import TaskSpans
+
+_NAME = re.compile(r"m\d+(?:\.\d+)+")
+_THE_LOG = "commitlog"
+"""What a violation has for a file if its offset is the log's."""
+
+
+class ChronicledLedger(Ledger):
+    """A ledger that tells of each put that is asked for."""
+
+    def __init__(self, puts: "Puts") -> None:
+        super().__init__()
+        self._puts = puts
+
+    def ask(self, entry: PutEntry) -> None:
+        """Note a put before it is made."""
+        super().ask(entry)
+        self._puts.asked(entry)
+
+
+class Puts:
+    """The puts of one run. Those that are open are looked at whenever anything happens: nobody tells of answers."""
+
+    def __init__(self, moments: Moments, tasks: TaskSpans) -> None:
+        self.all: list[Put] = []
+        self.by_name: dict[str, int] = {}
+        self._moments = moments
+        self._tasks = tasks
+        self._open: dict[str, PutEntry] = {}
+        self._store: MessageStore | None = None
+
+    def follow(self, store: MessageStore) -> None:
+        """Let what is put from now on be put into this store."""
+        self._store = store
+
+    def asked(self, entry: PutEntry) -> None:
+        """Note a put that the task that runs is about to make."""
+        self.look()  # its last one may have been answered just now
+        self.by_name[entry.name] = len(self.all)
+        task, at = self._tasks.current(), self._moments.mark()
+        self.all.append(Put(entry.name, entry.topic, entry.queue_id, entry.wait, task, at))
+        self._open[entry.name] = entry
+
+    def look(self) -> None:
+        """Note the puts that have been answered since the last look."""
+        answered = [entry for entry in self._open.values() if entry.answered_ns is not None]
+        at = self._moments.mark() if answered else -1
+        for entry in answered:
+            del self._open[entry.name]
+            put = self.all[self.by_name[entry.name]]
+            put.answered = at
+            put.status = "" if entry.status is None else entry.status.value
+            if entry.physical_offset is None or entry.queue_offset is None:
+                continue
+            put.log_offset, put.queue_offset = entry.physical_offset, entry.queue_offset
+            segment = None if self._store is None else self._store.log.find(entry.physical_offset)
+            if segment is not None:
+                put.path = segment.file.path
+                put.start = entry.physical_offset - segment.base_offset
+                put.stop = put.start + entry.record_bytes
+
+    def writes(self, path: str, at: int, data: bytes) -> None:
+        """Note what the task that runs is about to write: whatever has the properties of its put is the record."""
+        task = self._tasks.current()
+        for name, entry in self._open.items():
+            put = self.all[self.by_name[name]]
+            if put.task == task and entry.properties in data:
+                put.path, put.start, put.stop = path, at, at + len(data)
+
+    def died(self) -> None:
+        """Note that all those who wait for an answer are dead."""
+        for name in self._open:
+            self.all[self.by_name[name]].status = CUT_OFF
+        self._open.clear()
+
+    def concerned(self, violation: Violation) -> tuple[int, ...]:
+        """Return the numbers of the puts that a violation names, then of those whose records it points into."""
+        words = f"{violation.summary} {violation.expected} {violation.found}"
+        named = [self.by_name[name] for name in _NAME.findall(words) if name in self.by_name]
+        return tuple(
+            dict.fromkeys(named + [number for number, put in enumerate(self.all) if _holds(put, violation)])
+        )
+
+    def recovered(self, evidence: Evidence, machine: str) -> None:
+        """Note which puts a recovery found, and which it had to."""
+        ledger, at = evidence.ledger, self._moments.mark()
+        here = set()
+        for found in evidence.store.records:
+            entry = ledger.put_of(found.record)
+            if entry is None:
+                continue
+            here.add(entry.name)
+            put = self.all[self.by_name[entry.name]]
+            put.path, put.start = found.file, found.position
+            put.stop = found.position + found.record.size_bytes
+            put.log_offset, put.queue_offset = found.record.physical_offset, found.record.queue_offset
+        for put in self.all:
+            found_it = put.name in here
+            fate = Fate(
+                at, machine, found_it, put.name in ledger.promised, found_it and put.name in ledger.gone
+            )
+            put.fates.append(fate)
+
+
+def _holds(put: Put, violation: Violation) -> bool:
+    """Return whether a violation points into a put's record."""
+    if put.start < 0 or put.log_offset < 0:
+        return False
+    if violation.file == _THE_LOG:
+        return put.log_offset <= violation.offset < put.log_offset + put.stop - put.start
+    return put.path == violation.file and put.start <= violation.offset < put.stop

@@ -1,0 +1,216 @@
+"""The recorder: a trace that is told more, and keeps it in the order in which it happened.
+
+Hand it to a run as its trace, and `ledger` as its ledger. `world_of` then puts it at the door of
+every world that a store lives in. It reads and never acts: the run has the digest that it has without.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ....faults.disk.aftermath import Aftermath
+from ....faults.disk.disk import Disk
+from ....scenarios.claims.machine import WorldTrace
+from ....scenarios.oracle.evidence import Evidence, Violation
+from ....sim.machine import Machine as SimMachine
+from ....sim.task import SimTask, Waiting
+from ....store.message_store import MessageStore
+from ....store.world import World
+from .cuts import Cuts
+from .faults import DISTURBANCES, Faults
+from .moments import Moments
+from .operations import Operations
+from .positions import Positions
+from .puts import ChronicledLedger, Puts
+from .record import Broken, Chronicle, Machine, Subject
+from .task_spans import TaskSpans
+from .watched_world import WatchedCell, WatchedLock, watched
+
+if TYPE_CHECKING:
+    from ....scenarios.runs.outcome import Outcome
+    from ....sim.kernel import Kernel
+
+
+class Recorder(WorldTrace):
+    """Everything there is to tell of one run, until a promise is broken: what follows is only its unwinding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._moments = Moments()
+        self._tasks = TaskSpans(self._moments)
+        self._operations = Operations(self._moments, self._tasks)
+        self._positions = Positions(self._moments)
+        self._puts = Puts(self._moments, self._tasks)
+        self._cuts = Cuts(self._puts.all)
+        self._machines: list[Machine] = []
+        self._faults = Faults(self._moments)
+        self._broken: list[Broken] = []
+        self._page_bytes = self._sector_bytes = 0
+        self.ledger = ChronicledLedger(self._puts)
+        """The ledger that the run has to keep."""
+
+    # -- what the kernel tells ---------------------------------------------------------------------
+
+    def attach(self, kernel: "Kernel") -> None:
+        """Take time, step and task from this kernel; the kernel calls it."""
+        super().attach(kernel)
+        self._moments.attach(kernel)
+
+    def add(self, kind: str, text: str) -> None:
+        """Record one event, here and now."""
+        if not self._goes_on():
+            return
+        if kind == "switch":
+            self._tasks.switched(text)
+        elif kind == "start":
+            self._moments.go_on()  # nothing starts on a machine that is dead
+            self._tasks.started(text)
+        elif kind == "end":
+            self._tasks.ended(text)
+        elif kind == "kill":
+            self._killed(text)
+        elif kind in DISTURBANCES:
+            self._faults.struck(kind, text)
+        else:
+            self._operations.done(kind, text)
+
+    def parked(self, why: Waiting) -> None:
+        """Note that the current task blocks."""
+        if self._goes_on():
+            self._tasks.parked(why)
+
+    def made_ready(self, task: SimTask) -> None:
+        """Note that a task that was blocked can run again."""
+        if self._goes_on():
+            self._tasks.made_ready(task)
+
+    def tell(self, fact: object) -> None:
+        """Note what the run says of itself."""
+        if isinstance(fact, Violation):
+            self._break(fact)
+        if not self._goes_on():
+            return
+        if isinstance(fact, MessageStore):
+            self._positions.follow(fact)
+            self._puts.follow(fact)
+        elif isinstance(fact, Evidence):
+            self._puts.recovered(fact, self._moments.kernel.current.machine.name)
+        elif isinstance(fact, Aftermath):
+            self._cuts.crashed(fact)
+
+    def _goes_on(self) -> bool:
+        """Return whether the run does; see what has happened since the last time."""
+        if self._broken:
+            return False
+        self._puts.look()
+        self._faults.look(self._cuts.disk, self._operations)
+        return True
+
+    def _killed(self, machine: str) -> None:
+        at = self._moments.mark()
+        self._moments.stop()
+        self._puts.died()
+        self._cuts.killed(at)
+        self._end_machine(at, "killed")
+
+    def _end_machine(self, at: int, ending: str) -> None:
+        if self._machines and self._machines[-1].end < 0:
+            self._machines[-1].end = at
+            self._machines[-1].ending = ending
+
+    def _break(self, violation: Violation) -> None:
+        """Note a violation; those that a check finds together are of one moment."""
+        if not self._broken:
+            self._puts.look()
+            self._moments.go_on()
+            self._operations.finish(self._moments.mark())
+            self._moments.stop()
+        at = self._moments.last()
+        puts = self._puts.concerned(violation)
+        self._broken.append(Broken(at, self._tasks.current(), violation, puts))
+
+    # -- what is seen at the door of a store's world -----------------------------------------------
+
+    def watch(self, world: World, machine: SimMachine, disk: Disk) -> World:
+        """Return the same world, watched, for a machine that has mounted a disk."""
+        if self._broken:
+            return world
+        began = self._tasks.tasks[self._tasks.current()].begin
+        self._end_machine(began, "stopped")
+        self._cuts.mounted(machine, disk, began)
+        self._faults.begin(disk)
+        state = disk.state()
+        self._page_bytes, self._sector_bytes = state.page_bytes, state.sector_bytes
+        self._machines.append(Machine(machine.name, began))
+        return watched(world, self)
+
+    @contextmanager
+    def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
+        """Note a call to the files, which is what the `with` block does."""
+        if not self._goes_on():
+            yield
+            return
+        with self._operations.under_way(kind, path, start, stop):
+            try:
+                yield
+            finally:
+                self._goes_on()  # what has gone wrong went wrong with this call
+
+    def writes(self, path: str, at: int, data: bytes) -> None:
+        """Note what is about to be written to a file."""
+        if self._goes_on():
+            self._puts.writes(path, at, data)
+
+    def wrote(self, path: str, at: int, data: bytes) -> None:
+        """Note what was written to a file."""
+        if self._goes_on():
+            self._positions.wrote(path, at, data)
+
+    def took(self, lock: WatchedLock) -> None:
+        """Note that the task that runs holds a lock from now on."""
+        if self._goes_on():
+            self._tasks.took(lock.name, lock.number)
+
+    def released(self, lock: WatchedLock) -> None:
+        """Note that it holds it no longer."""
+        if self._goes_on():
+            self._tasks.released(lock.number)
+
+    def written(self, cell: WatchedCell) -> None:
+        """Note the positions that move with a cell."""
+        if self._goes_on():
+            self._positions.written(cell)
+
+    # -- in the end --------------------------------------------------------------------------------
+
+    def chronicle(self, subject: Subject, outcome: "Outcome") -> Chronicle:
+        """Return all of it, now that the run is over."""
+        at = self._moments.last()
+        self._tasks.finish(at)
+        self._operations.finish(at)
+        self._end_machine(at, "" if self._broken else "stopped")
+        self._cuts.finish()
+        lives = {f"life-{number}": life for number, life in enumerate(outcome.plan.lives)}
+        for cut in self._cuts.all:
+            if cut.operation and cut.machine in lives:
+                cut.when = lives[cut.machine].moment
+        return Chronicle(
+            subject,
+            outcome.plan,
+            outcome.digest,
+            dict(sorted(outcome.fired.items())),
+            self._page_bytes,
+            self._sector_bytes,
+            self._moments.all,
+            self._machines,
+            self._tasks.tasks,
+            sorted(self._tasks.spans, key=lambda span: (span.begin, span.task)),
+            self._tasks.holds,
+            self._operations.all,
+            self._positions.all,
+            self._positions.checkpoints,
+            self._faults.all,
+            self._cuts.all,
+            self._puts.all,
+            self._broken,
+        )

@@ -1,0 +1,215 @@
+"""The door between a store and its world, with somebody at it who writes down what passes: calls, locks, cells.
+
+Nothing that passes is changed, and no scheduling point is added, so a run that is watched is the same run.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, cast
+
+from ....store.world import Cell, Files, MappedFile, Signal, Task, Tasks, World
+
+
+class Watcher(Protocol):
+    """Who is told. A lock or cell of a name may be one of many, so each is told by itself, too."""
+
+    def under_way(
+        self, kind: str, path: str, start: int = -1, stop: int = -1
+    ) -> AbstractContextManager[None]:
+        """Return a `with` block in which a call to the files is made."""
+
+    def writes(self, path: str, at: int, data: bytes) -> None:
+        """Note what is about to be written to a file."""
+
+    def wrote(self, path: str, at: int, data: bytes) -> None:
+        """Note what was written to a file."""
+
+    def took(self, lock: "WatchedLock") -> None:
+        """Note that the task that runs holds a lock from now on."""
+
+    def released(self, lock: "WatchedLock") -> None:
+        """Note that it holds it no longer."""
+
+    def written(self, cell: "WatchedCell") -> None:
+        """Note that a cell was given a value."""
+
+
+def watched(world: World, watcher: Watcher) -> World:
+    """Return the same world with a watcher at its door."""
+    files = cast(Files, WatchedFiles(world.files, watcher))
+    return World(world.clock, WatchedTasks(world.tasks, watcher), files)
+
+
+class WatchedLock:
+    """A mutex."""
+
+    def __init__(self, lock: AbstractContextManager[None], name: str, number: int, watcher: Watcher) -> None:
+        self.name = name
+        self.number = number
+        self._lock = lock
+        self._watcher = watcher
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+        self._watcher.took(self)
+
+    def __exit__(self, *raised: Any) -> None:
+        self._lock.__exit__(*raised)
+        self._watcher.released(self)
+
+
+class WatchedCell:
+    """An integer several tasks share. `value` is what it holds, for whoever may not pass a scheduling point."""
+
+    def __init__(self, cell: Cell, value: int, watcher: Watcher) -> None:
+        self.value = value
+        self._cell = cell
+        self._watcher = watcher
+        self.get = cell.get
+
+    def set(self, value: int) -> None:
+        """Replace the value."""
+        self._cell.set(value)
+        self._now(value)
+
+    def add(self, delta: int) -> int:
+        """Add delta in one step and return the new value."""
+        value = self._cell.add(delta)
+        self._now(value)
+        return value
+
+    def compare_and_set(self, expected: int, value: int) -> bool:
+        """Replace expected by value in one step; False, and no change, if something else is there."""
+        replaced = self._cell.compare_and_set(expected, value)
+        if replaced:
+            self._now(value)
+        return replaced
+
+    def _now(self, value: int) -> None:
+        self.value = value
+        self._watcher.written(self)
+
+
+class WatchedTasks:
+    """What runs on a machine; of what tasks meet at, locks and cells are watched."""
+
+    def __init__(self, tasks: Tasks, watcher: Watcher) -> None:
+        self._tasks = tasks
+        self._watcher = watcher
+        self._locks = 0
+
+    def spawn(self, name: str, body: Callable[[], None]) -> Task:
+        """Start body as a task."""
+        return self._tasks.spawn(name, body)
+
+    def sleep(self, ms: int) -> None:
+        """Let ms pass."""
+        self._tasks.sleep(ms)
+
+    def lock(self, name: str) -> WatchedLock:
+        """Make a mutex."""
+        self._locks += 1
+        return WatchedLock(self._tasks.lock(name), name, self._locks, self._watcher)
+
+    def signal(self, name: str) -> Signal:
+        """Make a signal."""
+        return self._tasks.signal(name)
+
+    def cell(self, name: str, value: int = 0) -> WatchedCell:
+        """Make a cell."""
+        return WatchedCell(self._tasks.cell(name, value), value, self._watcher)
+
+
+_NAMES_OF_CALLS = {"list_directory": "list", "set_mtime_ms": "set mtime"}
+_NOT_WATCHED = ("buffer",)
+
+
+class WatchedFiles:
+    """A file system: every call but that for memory is watched."""
+
+    def __init__(self, files: Files, watcher: Watcher) -> None:
+        self._files = files
+        self._watcher = watcher
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._files, name)
+        if name in _NOT_WATCHED:
+            return method
+        kind = _NAMES_OF_CALLS.get(name, name.replace("_", " "))
+
+        def call(path: str, *arguments: Any) -> Any:
+            with self._watcher.under_way(kind, path):
+                return method(path, *arguments)
+
+        return call
+
+    def write(self, path: str, data: bytes) -> None:
+        """Create or empty a small file and write data to it."""
+        with self._watcher.under_way("write", path, 0, len(data)):
+            self._files.write(path, data)
+
+    def map(self, path: str, size_bytes: int) -> "WatchedMappedFile":
+        """Map a file."""
+        with self._watcher.under_way("map", path, 0, size_bytes):
+            file = self._files.map(path, size_bytes)
+        return WatchedMappedFile(file, self._watcher)
+
+
+class WatchedMappedFile:
+    """A mapped file; looking at it through `view` is no call."""
+
+    def __init__(self, file: MappedFile, watcher: Watcher) -> None:
+        self.path = file.path
+        self.size_bytes = file.size_bytes
+        self.view = file.view
+        self._file = file
+        self._watcher = watcher
+
+    def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
+        """Write through the map."""
+        self._watcher.writes(self.path, at, bytes(data))
+        with self._watcher.under_way("store", self.path, at, at + len(data)):
+            self._file.store(at, data)
+        self._watcher.wrote(self.path, at, bytes(data))
+
+    def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
+        """Write through the descriptor and return how much was written."""
+        self._watcher.writes(self.path, at, bytes(data))
+        with self._watcher.under_way("pwrite", self.path, at, at + len(data)):
+            written = self._file.pwrite(at, data)
+        self._watcher.wrote(self.path, at, bytes(data[:written]))
+        return written
+
+    def msync(self, start: int, end: int) -> None:
+        """Make the pages of [start, end) and the size durable."""
+        with self._watcher.under_way("msync", self.path, start, end):
+            self._file.msync(start, end)
+
+    def advise_dont_need(self, start: int, end: int) -> None:
+        """Tell the system that no byte of [start, end) will be read soon."""
+        with self._watcher.under_way("madvise", self.path, start, end):
+            self._file.advise_dont_need(start, end)
+
+    def fdatasync(self) -> None:
+        """Make everything written so far, and the size, durable."""
+        self._call("fdatasync", self._file.fdatasync)
+
+    def mlock(self) -> None:
+        """Keep the map's pages in memory."""
+        self._call("mlock", self._file.mlock)
+
+    def munlock(self) -> None:
+        """Let them be reclaimed again."""
+        self._call("munlock", self._file.munlock)
+
+    def advise_will_need(self) -> None:
+        """Tell the system that the whole map will be read soon."""
+        self._call("madvise", self._file.advise_will_need)
+
+    def close(self) -> None:
+        """Give the map and the descriptor back."""
+        self._call("close", self._file.close)
+
+    def _call(self, kind: str, method: Callable[[], None]) -> None:
+        with self._watcher.under_way(kind, self.path):
+            method()

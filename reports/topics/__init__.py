@@ -1,1 +1,0 @@
-"""Pictures and tables of what many topics cost either layout."""

@@ -1,0 +1,178 @@
+"""Which bug broke a promise, where several are in at once: each is left out, and put in alone.
+
+A failure's record is followed again, crash point and choices by name, so that what changes is the bug and as little
+else as can be. A bug is enough where the run with nothing but it breaks the promise in the same way; mending it helps
+where the run without it no longer does. Where every failure has a bug that is enough, the others are not mended.
+Neither is a proof: without a bug a run may break earlier at something else, or miss its moment.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from typing import Any
+
+from ...sim.alarm import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
+from ..mutants.composite import composed
+from ..mutants.mutant import Mutant
+from ..mutants.versions import VERSIONS
+from .failures.breach import Record
+from .failures.failure import Failure
+from .failures.replay import replay
+from .runner import Tally
+
+FAILURES_TRIED = 5
+"""Of each broken promise, how many failures are followed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One bug that had a part in a broken promise."""
+
+    id: str
+    tries: int
+    """Failures that were followed again."""
+    mended: int
+    """Of these, how many did not break so without the bug."""
+    enough: int
+    """How many broke so with nothing but the bug."""
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """Return what the likeliest cause has most of."""
+        return (self.mended + self.enough, self.enough)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenPromise:
+    """One promise that was broken in one way, in however many runs."""
+
+    promise: str
+    """The invariant."""
+    kind: str
+    """The field in which it shows."""
+    times: int
+    scenarios: dict[str, int]
+    """How often in each."""
+    failures: tuple[Failure, ...]
+    """Some of them, the scenarios taking turns, the one with the smallest seed first."""
+    causes: tuple[Cause, ...] = ()
+    """What had a part in it, the likeliest first."""
+    clean: int = 0
+    """How many of those that were followed again break so without any bug, too: nothing is to blame for them."""
+
+    @property
+    def first(self) -> Failure:
+        """Return the failure with the smallest seed."""
+        return self.failures[0]
+
+    @property
+    def likeliest(self) -> tuple[Cause, ...]:
+        """Return the likeliest cause, or those that are equally likely."""
+        return tuple(cause for cause in self.causes if cause.weight == self.causes[0].weight)
+
+    def to_json(self, again: str) -> dict[str, Any]:
+        """Return it as JSON takes it; again is the command that shows it."""
+        return {
+            "promise": self.promise,
+            "kind": self.kind,
+            "times": self.times,
+            "scenarios": self.scenarios,
+            "scenario": self.first.scenario,
+            "seed": self.first.seed,
+            "causes": [asdict(cause) for cause in self.causes],
+            "clean": self.clean,
+            "again": again,
+        }
+
+
+def broken_promises(tallies: Iterable[Tally]) -> list[BrokenPromise]:
+    """Return what broke in some runs, the most frequent first."""
+    times: dict[str, dict[str, int]] = {}
+    found: dict[str, list[Failure]] = {}
+    for tally in tallies:
+        for signature, count in tally.signatures.items():
+            times.setdefault(signature, {})[tally.scenario.name] = count
+        for failure in tally.failures:
+            found.setdefault(failure.violations[0].signature, []).append(failure)
+    rows = []
+    for signature, failures in found.items():
+        in_turn = _in_turn(failures)
+        violation = in_turn[0].violations[0]
+        scenarios = dict(sorted(times[signature].items()))
+        total = sum(scenarios.values())
+        kind = violation.field or "broken"
+        rows.append(BrokenPromise(violation.invariant, kind, total, scenarios, in_turn))
+    return sorted(rows, key=lambda row: (-row.times, row.promise, row.kind))
+
+
+def _in_turn(failures: Iterable[Failure]) -> tuple[Failure, ...]:
+    """Return failures with the scenarios taking turns, each time by seed."""
+    seen: Counter[str] = Counter()
+    keyed = []
+    for failure in sorted(failures, key=lambda failure: failure.seed):
+        keyed.append((seen[failure.scenario], failure))
+        seen[failure.scenario] += 1
+    return tuple(failure for _, failure in sorted(keyed, key=lambda pair: pair[0]))
+
+
+def explained(rows: Sequence[BrokenPromise], version: str, *, jobs: int = 1) -> Iterator[BrokenPromise]:
+    """Yield what broke in runs of a version, in order, each with its causes among the version's bugs."""
+    explain = partial(_explained, version=version)
+    if jobs == 1:
+        yield from map(explain, rows)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(explain, rows)
+
+
+def _explained(row: BrokenPromise, version: str) -> BrokenPromise:
+    return with_causes(row, tuple(VERSIONS[version].members.values()))
+
+
+def with_causes(row: BrokenPromise, members: Sequence[Mutant]) -> BrokenPromise:
+    """Return a broken promise with those of the bugs that were in which had a part in it."""
+    signature = row.first.violations[0].signature
+    records = [failure.original.record for failure in row.failures[:FAILURES_TRIED]]
+    clean = _broken_with(composed("none", "", ()), records, signature)
+    records = [record for number, record in enumerate(records) if number not in clean]
+    alone = {member.id: _broken_with(member, records, signature) for member in members}
+    if set().union(*alone.values()) == set(range(len(records))):
+        suspects = [member for member in members if alone[member.id]]
+    else:
+        suspects = list(members)  # some of it took several of them
+    causes = []
+    for member in suspects:
+        rest = composed(f"all but {member.id}", "", [other for other in members if other is not member])
+        mended = len(records) - len(_broken_with(rest, records, signature))
+        if mended or alone[member.id]:
+            causes.append(Cause(member.id, len(records), mended, len(alone[member.id])))
+    causes.sort(key=lambda cause: cause.weight, reverse=True)
+    return replace(row, causes=tuple(causes), clean=len(clean))
+
+
+def _broken_with(mutant: Mutant, records: Sequence[Record], signature: str) -> set[int]:
+    """Return which records' runs break a promise in one way, or come to no end, with a mutant: by number."""
+    return {number for number, record in enumerate(records) if _breaks(record, mutant, signature)}
+
+
+def _breaks(record: Record, mutant: Mutant, signature: str) -> bool:
+    try:
+        with mutant.applied(), cpu_limit(CPU_SECONDS_MAX):
+            outcome = replay(record).outcome
+    except NoEndInSight:
+        return True  # it is no run that holds, and nothing can be said against the bug
+    return any(violation.signature == signature for violation in outcome.violations)
+
+
+def likeliest_names(row: BrokenPromise) -> list[str]:
+    """Return what most likely broke a promise; if it is no bug alone, a single line that says so."""
+    unknown = "none: it breaks without them, too" if row.clean else "only several together"
+    return [cause.id for cause in row.likeliest] or [unknown]
+
+
+def cause_text(cause: Cause) -> str:
+    """Return what speaks for a cause."""
+    return f"{cause.id}: without it {cause.mended} of {cause.tries} hold, alone it breaks {cause.enough}"

@@ -1,0 +1,164 @@
+"""Runs of this process against those of others: another hash seed, another order, other batches, other interpreters.
+
+This process runs scenario by scenario and seed by seed, as `tornlog run` does. A witness runs the same seeds shuffled,
+in batches of another size, in a process whose texts and bytes have other hashes. Where digests differ, both run the
+seed again with a trace, which tells what happened otherwise, the first such thing.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import chain
+from time import perf_counter
+from typing import Any
+
+from ...sim.choices import Choices
+from ...sim.determinism import first_difference
+from ...sim.trace import Recording
+from .determinism_witness import Job, OneRun, Runs, Statement, attest, main, tell
+from .runner import BATCH_SEEDS
+
+_BATCH_OF_A_WITNESS = 7
+TRACED_MAX = 3
+"""Differences that are run again to see where they begin; of the rest only the seed is told."""
+
+
+class WitnessError(Exception):
+    """A witness that died, or never came to life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Another process that runs the same seeds."""
+
+    name: str
+    python: str = sys.executable
+    hash_seed: int = 4242
+    path: str | None = None
+    """What PYTHONPATH is to be, None: as it is."""
+
+    def answer(self, job: Job) -> Any:
+        """Start a process, let it do a job, and return its answer. Raises WitnessError."""
+        environment = dict(os.environ, PYTHONHASHSEED=str(self.hash_seed), PYTHONDONTWRITEBYTECODE="1")
+        if self.path is not None:
+            environment["PYTHONPATH"] = self.path
+        command = [self.python, "-c", f"from {main.__module__} import main; main()"]
+        done = subprocess.run(
+            command, input=pickle.dumps(job), capture_output=True, env=environment, check=False
+        )
+        if done.returncode:
+            raise WitnessError(f"{self.name}: {done.stderr.decode(errors='replace').strip()}")
+        return pickle.loads(done.stdout)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One seed that was not the same run twice."""
+
+    witness: str
+    here: Statement
+    there: Statement
+    where: str = ""
+    """What happened otherwise first; empty if nobody looked."""
+
+    def __str__(self) -> str:
+        """Return one line."""
+        outcomes = [f"{one.outcome} {one.digest or one.error}".rstrip() for one in (self.here, self.there)]
+        where = f"; {self.where}" if self.where else ""
+        place = f"{self.here.scenario} --seed {self.here.seed}"
+        return f"{place}: {outcomes[0]} here, {outcomes[1]} with {self.witness}{where}"
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What came of running everything again."""
+
+    runs: int = 0
+    digests: dict[str, str] = field(default_factory=dict)
+    """Scenario -> digest folded over its seeds."""
+    differences: list[Difference] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    """Faults of the harness: in runs here, which have no digest to compare."""
+    seconds: float = 0.0
+
+
+def compare(
+    scenarios: Sequence[str],
+    seeds: range,
+    witnesses: Sequence[Witness],
+    *,
+    jobs: int = 1,
+    on_progress: Callable[[int], None] = lambda runs: None,
+) -> Comparison:
+    """Run seeds here and with every witness. Raises WitnessError.
+
+    jobs: how many processes there may be beside this one; the seeds are dealt among so many for each witness.
+    on_progress: is told how many runs this process has done since it last was.
+    """
+    began = perf_counter()
+    in_order = [(name, seed) for name in scenarios for seed in seeds]
+    slices = [(one, Runs(part, _BATCH_OF_A_WITNESS)) for one in witnesses for part in dealt(in_order, jobs)]
+    with ThreadPoolExecutor(jobs) as pool:
+        answers = [pool.submit(witness.answer, job) for witness, job in slices]
+        here = {}
+        for statement in attest(Runs(in_order, BATCH_SEEDS)):
+            here[statement[:2]] = statement
+            on_progress(1)
+        told = [(witness, answer.result()) for (witness, _), answer in zip(slices, answers, strict=True)]
+    found = Comparison(len(in_order), _folded(here.values()))
+    found.errors = [f"{one.scenario} --seed {one.seed}: {one.error}" for one in here.values() if one.error]
+    differences = chain.from_iterable(_differences(witness, here, there) for witness, there in told)
+    order = {run: number for number, run in enumerate(in_order)}
+    by_name = {witness.name: witness for witness in witnesses}
+    for difference in sorted(differences, key=lambda one: order[one.here[:2]]):
+        is_looked_at = len(found.differences) < TRACED_MAX
+        found.differences.append(_placed(difference, by_name) if is_looked_at else difference)
+    found.seconds = perf_counter() - began
+    return found
+
+
+def dealt(runs: Sequence[tuple[str, int]], hands: int) -> list[list[tuple[str, int]]]:
+    """Return runs shuffled, always in the same way, and dealt; nobody gets none."""
+    shuffled, stream = list(runs), Choices("witness").stream("order")
+    for last in range(len(shuffled) - 1, 0, -1):
+        other = stream.below(last + 1, "place")
+        shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
+    return [hand for number in range(hands) if (hand := shuffled[number::hands])]
+
+
+def _folded(statements: Iterable[Statement]) -> dict[str, str]:
+    digests: dict[str, Any] = {}
+    for one in statements:
+        digests.setdefault(one.scenario, blake2b(digest_size=16)).update(one.digest.encode())
+    return {name: digest.hexdigest() for name, digest in digests.items()}
+
+
+def _differences(
+    witness: Witness, here: dict[tuple[str, int], Statement], there: list[Statement]
+) -> Iterator[Difference]:
+    for one in there:
+        own = here[one.scenario, one.seed]
+        if (own.outcome, own.digest) != (one.outcome, one.digest):
+            yield Difference(witness.name, own, one)
+
+
+def _placed(difference: Difference, witnesses: dict[str, Witness]) -> Difference:
+    """Run a seed again, here and there, and see where the runs part."""
+    own = difference.here
+    job = OneRun(own.scenario, own.seed)
+    try:
+        there: Recording = witnesses[difference.witness].answer(job)
+        where = first_difference(tell(job), there)
+    except Exception as error:
+        where = f"run again with a trace, it ends with {type(error).__name__}: {error}"
+    return Difference(
+        difference.witness,
+        own,
+        difference.there,
+        where or "run again, it was the same: it does not always show",
+    )

@@ -1,0 +1,71 @@
+"""How a failure reads on a terminal: the claim, what broke, the end of the story, how to see it again.
+
+Everything fits 80 columns. In a pipe, prose is not wrapped: lines there are for grep.
+"""
+
+from io import StringIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.text import Text
+
+from ...oracle.evidence import Violation
+from .failure import Failure
+
+VIOLATIONS_TOLD, STORY_TOLD = 3, 10
+
+
+def tell_failure(console: Console, failure: Failure, again: str = "", *, original: bool = False) -> None:
+    """Print one failure: the claim, what was promised and found, the end of the story, how to see it again.
+
+    It is told as the shrunk run had it, if there is one; original: as the run that was found did.
+    """
+    breach = failure.original if original else failure.smallest
+    seed = f"{'' if breach is failure.original else 'shrunk from '}seed {failure.seed}"
+    console.print(f"\n[red]broken[/red]: {escape(failure.scenario)}, {seed}", soft_wrap=True)
+    prose(console, 2, f"claim: {failure.claim}")
+    for violation in breach.violations[:VIOLATIONS_TOLD]:
+        _tell_violation(console, violation)
+    more = len(breach.violations) - VIOLATIONS_TOLD
+    if more > 0:
+        prose(console, 2, f"and {more} more like it")
+    prose(console, 2, "before it:")
+    for line in breach.story[-STORY_TOLD:]:
+        prose(console, 2, line, style="dim")
+    if again:
+        console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
+
+
+def failure_text(failure: Failure, again: str = "") -> str:
+    """Return what `tell_failure` prints, as plain text."""
+    text = StringIO()
+    tell_failure(Console(file=text, force_terminal=False, highlight=False), failure, again)
+    return text.getvalue().strip()
+
+
+def _tell_violation(console: Console, violation: Violation) -> None:
+    reason, *waits = violation.summary.splitlines()
+    prose(console, 2, f"{violation.invariant}: {reason}")
+    for line in (*waits, *violation.detail.splitlines()):
+        prose(console, 4, line.strip())
+    if violation.file:
+        prose(console, 4, f"file:     {violation.file} @ {violation.offset}")
+    if violation.expected or violation.found:
+        prose(console, 4, f"field:    {violation.field}")
+        prose(console, 4, f"expected: {violation.expected}")
+        prose(console, 4, f"found:    {violation.found}")
+
+
+def prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
+    """Print one line, indented, its control characters as dots, and on a terminal wrapped within the indent."""
+    line = printable(line)
+    if console.is_terminal:
+        console.print(Padding(Text(line, style), (0, 0, 0, indent)))
+    else:
+        console.print(Text(" " * indent + line, style), soft_wrap=True)
+
+
+def printable(line: str) -> str:
+    """Return a line with a dot for whatever is no character that can be seen."""
+    return "".join(char if char.isprintable() else "·" for char in line)

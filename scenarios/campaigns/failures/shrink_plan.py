@@ -1,0 +1,288 @@
+"""Smaller plans: what of a run's workload, lives and crashes can be left out, largest parts first.
+
+Each edit keeps the rest of the record in step where names tell how: without a life, those behind it get its number.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+from ....faults.disk.aim import CrashPoint
+from ....faults.network_plan import NetworkPlan
+from ....faults.plan import FaultPlan
+from ....sim.shrink import Search
+from ...claims.cluster_plan import ClusterPlan
+from ...claims.plan import Life, Plan
+from ...runs.execution import HEAL_MESSAGES_EACH
+from ...workload.traffic import message_names
+from .breach import Record
+
+_Part = TypeVar("_Part", FaultPlan, NetworkPlan)
+
+_PLAIN = {
+    "heals": False,
+    "transaction_chance": 0.0,
+    "delay_chance": 0.0,
+    "light_chance": 0.0,
+    "retention": False,
+    "capacity_bytes": 0,
+    "skipped_numbers_max": 0,
+    "second_start": False,
+    "seekers": 0,
+    "consumers": 0,
+    "index_slots": 0,
+    "transient_pool": False,
+    "batch_chance": 0.0,
+    "illegal_chance": 0.0,
+    "no_wait_chance": 0.0,
+    "pause_chance": 0.0,
+    "filtered": False,
+    "keys_chance": 0.0,
+    "offsets": False,
+    "warm_files": False,
+    "queues_per_topic": 1,
+    "topics": 1,
+    "recover_whole_log": True,
+}
+"""What each feature is when it is off, in the order in which they are tried."""
+
+_PLAIN_CLUSTER: dict[str, Any] = {
+    "slaves": 1,
+    "gathers": False,
+    "transfer_batch_bytes": 32_768,
+    "slave_sync_flush": False,
+    "sync_master": False,
+}
+"""What a cluster is in its plainest form, in the order in which it is tried."""
+
+_PLAIN_BROKER: dict[str, Any] = {
+    "consumer_restart_chance": 0.0,
+    "tasks_each": 1,
+    "sends_max": 1,
+    "commits_with_pulls": True,
+    "pull_messages_max": 32,
+    "buffer_bytes": 65_536,
+    "off_ms_max": 1,
+}
+"""What is plain of a broker and its clients, in the order in which it is tried."""
+
+_SIZES = {
+    "producers": 1,
+    "property_bytes_max": 0,
+    "body_bytes_max": 0,
+    "pause_ms_max": 1,
+    "sync_ms_max": 1,
+}
+"""What is as small as bisection finds, and how small it can be."""
+
+_FILE_SIZES = {"commit_log_bytes": (1024, 2048), "consume_queue_bytes": (40, 100), "index_entries": (2, 5)}
+_BESIDE_BODY_BYTES = 160
+"""What a record has beside its body, and a blank behind it."""
+_FEW_MESSAGES = 2
+"""How many there may be without a try to do with fewer, larger ones."""
+
+_PROFILES = ("nothing-lost", "process-kill", "ext4-ordered")
+"""What crashes may leave, the kindest first."""
+
+_PLACE = re.compile(r"\b(?P<kind>life-|disk-|m)(?P<number>\d+)(?=[./]|$)")
+
+
+def shrink_workload(search: Search[Record]) -> None:
+    """Leave out lives, features, producers, and messages one by one."""
+    for number in reversed(range(len(search.best.plan.lives))):
+        if len(search.best.plan.lives) > 1:
+            search.attempt(without_life(search.best, number))
+    search.attempt(_keeping_messages(search.best, _messages(search.best.plan, healing=False)))
+    if not search.attempt(_planned(search.best, **_PLAIN)):
+        for name, value in _PLAIN.items():
+            search.attempt(_planned(search.best, **{name: value}))
+    _shrink_faults(search)
+    if search.best.plan.cluster.slaves:
+        _shrink_cluster(search)
+    if search.best.plan.broker.serves:
+        _shrink_broker(search)
+    _lower(search, "producers")
+    for number in range(len(search.best.plan.lives)):
+        search.lower(
+            search.best.plan.lives[number].messages_each,
+            0,
+            lambda record, value, number=number: _with_life(record, number, messages_each=value),  # type: ignore[misc]
+        )
+    _drop_messages(search)
+    _try_larger_messages(search)
+    for name in _SIZES:
+        _lower(search, name)
+
+
+def _drop_messages(search: Search[Record]) -> None:
+    search.drop_parts(lambda record: _messages(record.plan), _keeping_messages)
+
+
+def _try_larger_messages(search: Search[Record]) -> None:
+    """Let files be full sooner, by larger messages or less room in the files, where that takes fewer messages."""
+    for changes in _tighter(search.best.plan):
+        before = search.best
+        messages = len(_messages(before.plan))
+        if messages <= _FEW_MESSAGES:
+            return
+        if search.attempt(_planned(before, **changes)):
+            _drop_messages(search)
+            if len(_messages(search.best.plan)) >= messages:
+                search.best = before
+
+
+def _tighter(plan: Plan) -> Iterator[dict[str, object]]:
+    for messages_each in (1, 2, 3):
+        body_bytes = plan.commit_log_bytes // messages_each - _BESIDE_BODY_BYTES
+        yield {"equal_sizes": True, "body_bytes_max": body_bytes, "property_bytes_max": 0}
+    for name, sizes in _FILE_SIZES.items():
+        for size in sizes:
+            if size < getattr(plan, name):
+                yield {name: size}
+
+
+def shrink_crashes(search: Search[Record]) -> None:
+    """Let lives end more kindly: by a stop, in rest rather than in an operation, in an earlier one, with less lost."""
+    for number in range(len(search.best.plan.lives)):
+        for kinder in (_endings, _profiles, _moments):
+            life = search.best.plan.lives[number]
+            for changes in kinder(life):
+                if search.attempt(_with_life(search.best, number, **changes)):
+                    break
+        point = search.best.plan.lives[number].crash_point
+        if point:
+            search.lower(CrashPoint.parse(point).nth, 1, _with_nth(number))
+
+
+def _endings(life: Life) -> Iterator[dict[str, object]]:
+    """Yield kinder ends, the kindest first."""
+    if life.ending != "stop":
+        yield {"ending": "stop", "crash_point": "", "operation": -1}
+    if life.ending not in ("stop", "crash at rest"):
+        yield {"ending": "crash at rest", "crash_point": "", "operation": -1}
+    if life.crash_point and life.ending != "crash in traffic":
+        yield {"ending": "crash in traffic"}
+
+
+def _profiles(life: Life) -> Iterator[dict[str, object]]:
+    for profile in _PROFILES:
+        if profile == life.profile:
+            return
+        yield {"profile": profile}
+
+
+def _moments(life: Life) -> Iterator[dict[str, object]]:
+    for moment in ("before", "after"):
+        if moment == life.moment:
+            return
+        yield {"moment": moment}
+
+
+def without_life(record: Record, gone: int) -> Record:
+    """Return a record in which a life never was, and the later ones have the numbers before theirs."""
+
+    def rename(text: str) -> str | None:
+        """Return text with later numbers one lower, None if it is about the life that is gone."""
+        numbers = [int(place["number"]) for place in _PLACE.finditer(text)]
+        if gone in numbers:
+            return None
+        return _PLACE.sub(
+            lambda place: f"{place['kind']}{int(place['number']) - (int(place['number']) > gone)}", text
+        )
+
+    decisions = []
+    for decision in record.decisions:
+        stream, label = rename(decision.stream), rename(decision.label)
+        if stream is not None and label is not None:
+            decisions.append(decision._replace(stream=stream, label=label))
+    schedule = []
+    for switch in record.schedule:
+        task, label, chosen = rename(switch.task), rename(switch.label), rename(switch.chosen)
+        if task is not None and label is not None and chosen is not None:
+            schedule.append(switch._replace(task=task, label=label, chosen=chosen))
+    plan = record.plan
+    lives = plan.lives[:gone] + plan.lives[gone + 1 :]
+    left_out = tuple(name for name in map(rename, plan.left_out) if name is not None)
+    return Record(tuple(decisions), tuple(schedule), replace(plan, lives=lives, left_out=left_out))
+
+
+def _shrink_faults(search: Search[Record]) -> None:
+    """Switch faults off, of disks and of the network: all, or each that can be."""
+
+    def chances(record: Record) -> list[str]:
+        return [*_chances(record.plan.faults), *_chances(record.plan.network)]
+
+    def keeping(record: Record, kept: Sequence[str]) -> Record:
+        plan = record.plan
+        return _planned(record, faults=_only(plan.faults, kept), network=_only(plan.network, kept))
+
+    search.drop_parts(chances, keeping)
+
+
+def _chances(part: FaultPlan | NetworkPlan) -> list[str]:
+    """Return the faults that a part of a plan switches on; no name is in both parts."""
+    names = (field.name for field in fields(part) if field.name.endswith("_chance"))
+    return [name for name in names if getattr(part, name)]
+
+
+def _only(part: _Part, kept: Sequence[str]) -> _Part:
+    """Return a part of a plan with all other faults off."""
+    gone: dict[str, Any] = {name: 0.0 for name in _chances(part) if name not in kept}
+    return replace(part, **gone)
+
+
+def _shrink_cluster(search: Search[Record]) -> None:
+    """Do with fewer machines, and with what they are by default."""
+    search.attempt(_planned(search.best, cluster=ClusterPlan()))
+    for name, value in _PLAIN_CLUSTER.items():
+        if not search.best.plan.is_alone:
+            cluster = replace(search.best.plan.cluster, **{name: value})
+            search.attempt(_planned(search.best, cluster=cluster))
+
+
+def _shrink_broker(search: Search[Record]) -> None:
+    """Let a broker and its clients be as they are by default."""
+    for name, value in _PLAIN_BROKER.items():
+        broker = replace(search.best.plan.broker, **{name: value})
+        search.attempt(_planned(search.best, broker=broker))
+
+
+def _lower(search: Search[Record], name: str) -> None:
+    search.lower(
+        getattr(search.best.plan, name), _SIZES[name], lambda record, value: _planned(record, **{name: value})
+    )
+
+
+def _messages(plan: Plan, *, healing: bool = True) -> list[str]:
+    """Return the names of what is put; healing: also in the last life, in which the store must work again."""
+    each = [life.messages_each for life in plan.lives] + [HEAL_MESSAGES_EACH] * (healing and plan.heals)
+    return [
+        name
+        for number, messages_each in enumerate(each)
+        for producer in range(plan.producers)
+        for name in message_names(plan, number, producer, messages_each)
+    ]
+
+
+def _keeping_messages(record: Record, kept: Sequence[str]) -> Record:
+    everything = _messages(replace(record.plan, left_out=()))
+    return _planned(record, left_out=tuple(name for name in everything if name not in kept))
+
+
+def _planned(record: Record, **changes: object) -> Record:
+    return replace(record, plan=replace(record.plan, **changes))  # type: ignore[arg-type]
+
+
+def _with_life(record: Record, number: int, **changes: object) -> Record:
+    lives = list(record.plan.lives)
+    lives[number] = replace(lives[number], **changes)  # type: ignore[arg-type]
+    return _planned(record, lives=tuple(lives))
+
+
+def _with_nth(number: int) -> Callable[[Record, int], Record]:
+    def edit(record: Record, value: int) -> Record:
+        point = CrashPoint.parse(record.plan.lives[number].crash_point)
+        return _with_life(record, number, crash_point=str(point._replace(nth=value)))
+
+    return edit

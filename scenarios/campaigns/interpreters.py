@@ -1,0 +1,94 @@
+"""Other Pythons: which there are on this machine, and what one needs to run this very code.
+
+An interpreter gets an environment of its own, thrown away later: what this package requires is installed into it, the
+package itself is what this process runs, reached by a link. So nothing is built, and no other copy is proven.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import requires
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from .determinism import Witness
+
+OLDEST = (3, 11)
+_ASK = "import platform, sys; print(*sys.version_info[:3], platform.python_implementation(), sys.executable)"
+
+
+class InterpreterError(Exception):
+    """A Python that cannot be made to run this."""
+
+
+def installed() -> list[str]:
+    """Return the executables of all Pythons from 3.11 on that are found by name or in pyenv, one of each version."""
+    found: dict[str, str] = {}
+    for candidate in _candidates():
+        try:
+            version, executable = ask(str(candidate))
+        except InterpreterError:
+            continue  # too old, or a shim of a version that is not there
+        found.setdefault(version, executable)
+    return [found[version] for version in sorted(found, key=lambda text: [int(n) for n in text.split(".")])]
+
+
+def _candidates() -> Iterator[Path]:
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    for folder in folders:
+        yield from sorted(folder.glob("python3.[0-9][0-9]"))
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    yield from sorted((root / "versions").glob("*/bin/python3"))
+
+
+def ask(python: str) -> tuple[str, str]:
+    """Return the version of an interpreter, and its executable. Raises InterpreterError if it is none for us."""
+    try:
+        done = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InterpreterError(f"{python}: {error}") from error
+    major, minor, micro, kind, executable = done.stdout.split(maxsplit=4)
+    version = f"{major}.{minor}.{micro}"
+    if kind != "CPython" or (int(major), int(minor)) < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise InterpreterError(f"{python}: expected CPython {wanted} or newer, found {kind} {version}")
+    return version, executable.strip()
+
+
+@contextmanager
+def furnished(pythons: Sequence[str]) -> Iterator[list[Witness]]:
+    """Yield a witness for each Python, in an environment that is removed at the end. Raises InterpreterError."""
+    with TemporaryDirectory(prefix="tornlog-pythons-") as scratch:
+        path = _link(Path(scratch)) if pythons else None
+        witnesses = []
+        for number, python in enumerate(pythons):
+            version, executable = ask(python)
+            inside = _environment(executable, Path(scratch) / str(number))
+            witnesses.append(Witness(f"Python {version}", inside, hash_seed=1 + number, path=path))
+        yield witnesses
+
+
+def _environment(python: str, directory: Path) -> str:
+    """Make an environment with all that this package requires; return its executable."""
+    executable = directory / "bin" / "python"
+    install = [str(executable), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    for command in ([python, "-m", "venv", str(directory)], [*install, *requirements()]):
+        try:
+            subprocess.run(command, capture_output=True, text=True, check=True)
+        except subprocess.CalledProcessError as error:
+            raise InterpreterError(f"{' '.join(command)}: {error.stderr or error.stdout}") from error
+    return str(executable)
+
+
+def requirements() -> list[str]:
+    """Return what this package needs to run."""
+    return [line for line in requires("tornlog") or () if "extra ==" not in line]
+
+
+def _link(directory: Path) -> str:
+    """Make a link to this package in a directory; return what PYTHONPATH has to be for it to be found."""
+    place = directory / "path"
+    place.mkdir()
+    place.joinpath("tornlog").symlink_to(Path(__file__).parents[2], target_is_directory=True)
+    return str(place)

@@ -1,0 +1,273 @@
+"""Many seeds of many scenarios, in this process or in several, and their sum.
+
+Results are folded in seed order whatever process they came from, so the digests of a batch do not depend on how it was
+cut up. `tornlog run --jobs N` is the standard library's process pool; everything larger belongs on Spark.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, fields
+from functools import partial
+from hashlib import blake2b
+from itertools import chain
+from time import perf_counter
+from typing import Any
+
+from ...sim.guard import guard
+from ..claims.plan import Ranges
+from ..claims.scenario import Scenario
+from .failures.failure import Failure
+from .interruption import Interruption, in_processes, is_stop_wanted
+from .seeds import SeedResult, run_seed
+
+BATCH_SEEDS = 25
+FAILURES_KEPT_MAX = 20
+"""Failures of one scenario that are kept, beside the first of each signature; the rest are counted."""
+_ORDINARY = Ranges()
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a campaign got, for its verdict: silence about what was never run proves nothing."""
+
+    asked: int = 0
+    """Scenarios, or mutants, that it was to run."""
+    not_run: tuple[str, ...] = ()
+    """Those of them of which not one seed was run, or that were not hunted to an end."""
+    interrupted: bool = False
+    """Whether the user ended it."""
+
+    @classmethod
+    def of(cls, asked: int, not_run: tuple[str, ...], interruption: Interruption) -> "Reach":
+        """Return how far one got; equal to ALL if that is to its end."""
+        return cls(asked, not_run, interruption.is_wanted) if not_run or interruption.is_wanted else ALL
+
+
+ALL = Reach()
+"""A campaign that ran everything that it was to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some seeds of one scenario: what a worker takes at a time."""
+
+    scenario: Scenario
+    first: int
+    count: int
+    mutant: str | None = None
+    check_determinism: bool = False
+
+    @property
+    def seeds(self) -> range:
+        """Return the batch's seeds."""
+        return range(self.first, self.first + self.count)
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sum of one scenario's seeds."""
+
+    scenario: Scenario
+    seeds: int = 0
+    crash_points: int = 0
+    messages: int = 0
+    steps: int = 0
+    wall_seconds: float = 0.0
+    violations: int = 0
+    fired: Counter[str] = field(default_factory=Counter)
+    marks: Counter[str] = field(default_factory=Counter)
+    judged: Counter[str] = field(default_factory=Counter)
+    """How many seeds came to a verdict on each disk."""
+    tried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """In how many of them each invariant was checked on something that could break it, as (invariant, disk)."""
+    broken: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many of them broke each invariant on each disk, as (invariant, disk)."""
+    signatures: Counter[str] = field(default_factory=Counter)
+    """How often each promise was broken in which way: `Violation.signature` of what a run broke first."""
+    failures: list[Failure] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    nondeterministic: list[str] = field(default_factory=list)
+    _digest: Any = field(default_factory=lambda: blake2b(digest_size=16), repr=False)
+    _next_seed: int | None = None
+
+    @property
+    def digest(self) -> str:
+        """Return the digest folded over the seeds, in order, up to the first that an interruption has left out."""
+        folded: str = self._digest.hexdigest()
+        return folded
+
+    def add(self, result: SeedResult) -> None:
+        """Take the next seed's result."""
+        self.seeds += 1
+        self.crash_points += result.crashes
+        self.messages += result.messages
+        self.steps += result.steps
+        self.wall_seconds += result.wall_seconds
+        self.fired += result.fired
+        self.marks += result.marks
+        if self._next_seed in (None, result.seed):
+            self._digest.update(result.digest.encode())
+            self._next_seed = result.seed + 1
+        place = f"{self.scenario.name} --seed {result.seed}"
+        if result.outcome in ("held", "violated"):
+            self.judged[result.disk] += 1
+            self.tried.update((invariant, result.disk) for invariant in result.tried)
+        if result.outcome == "violated":
+            self.violations += 1
+            if result.failure is not None:
+                self._add_failure(result.failure, result.disk)
+        elif result.outcome == "nondeterministic":
+            self.nondeterministic.append(f"{place}: {result.error}")
+        elif result.outcome == "harness-error":
+            self.errors.append(f"{place}: {result.error}")
+
+    def _add_failure(self, failure: Failure, disk: str) -> None:
+        for invariant in dict.fromkeys(violation.invariant for violation in failure.violations):
+            self.broken[invariant, disk] += 1
+        signature = failure.violations[0].signature
+        if len(self.failures) < FAILURES_KEPT_MAX or not self.signatures[signature]:
+            self.failures.append(failure)
+        self.signatures[signature] += 1
+
+
+def run_batch(batch: Batch) -> list[SeedResult]:
+    """Run a batch, under one guard: each run's own then costs nothing. Ends early in a worker that is to end."""
+    results = []
+    for result in results_of(batch):
+        results.append(result)
+        if is_stop_wanted():
+            break
+    return results
+
+
+def results_of(
+    batch: Batch, *, cpu_seconds_max: float | None = None, in_detail: bool = False
+) -> Iterator[SeedResult]:
+    """Run a batch, seed by seed; options are those of `run_seed`."""
+    with guard():
+        for seed in batch.seeds:
+            yield run_seed(
+                batch.scenario,
+                seed,
+                mutant=batch.mutant,
+                check_determinism=batch.check_determinism,
+                cpu_seconds_max=cpu_seconds_max,
+                in_detail=in_detail,
+            )
+
+
+def batches_of(
+    scenarios: Sequence[Scenario],
+    seeds: range | None,
+    *,
+    mutant: str | None = None,
+    check_determinism: bool = False,
+) -> Iterator[Batch]:
+    """Yield batches, for the seeds given or without end: round after round of all scenarios.
+
+    The first rounds are of a seed or two each, so that whoever ends it early has seen a little of everything. In each,
+    what few scenarios draw comes first.
+    """
+    order = _rarest_first(scenarios)
+    start, stop = (0, None) if seeds is None else (seeds.start, seeds.stop)
+    size = 1
+    while stop is None or start < stop:
+        count = size if stop is None else min(size, stop - start)
+        for scenario in order:
+            yield Batch(scenario, start, count, mutant, check_determinism)
+        start += count
+        size = min(start if seeds is None else start - seeds.start, BATCH_SEEDS)
+
+
+def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
+    """Return scenarios in the order of how many others share the rarest thing that they draw."""
+    drawn = [_out_of_the_ordinary(scenario) for scenario in scenarios]
+    shared = Counter(chain.from_iterable(drawn))
+    rarity = [min((shared[one] for one in own), default=len(scenarios)) for own in drawn]
+    return [scenarios[number] for number in sorted(range(len(scenarios)), key=rarity.__getitem__)]
+
+
+def _out_of_the_ordinary(scenario: Scenario) -> set[tuple[str, object]]:
+    """Return what a scenario has drawn that others leave alone: ranges, and each disk and way to end of its own."""
+    found: set[tuple[str, object]] = set()
+    for one in fields(Ranges):
+        value = getattr(scenario.ranges, one.name)
+        if value != getattr(_ORDINARY, one.name):
+            named = isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+            found |= {(one.name, each) for each in value} if named else {(one.name, None)}
+    return found
+
+
+def run_batches(
+    batches: Iterable[Batch],
+    *,
+    jobs: int = 1,
+    seconds: float | None = None,
+    on_progress: Callable[[Tally, int], None] = lambda tally, seeds: None,
+    interruption: Interruption | None = None,
+) -> dict[str, Tally]:
+    """Run batches until there are none left or the time is up; return a tally for each scenario.
+
+    Batches begun are finished, unless they are interrupted. on_progress(tally, seeds): seeds more are in that tally.
+    """
+    tallies: dict[str, Tally] = {}
+    deadline = None if seconds is None else perf_counter() + seconds
+    for batch, results in _results(batches, jobs, deadline, interruption or Interruption()):
+        tally = tallies.setdefault(batch.scenario.name, Tally(batch.scenario))
+        for result in results:
+            tally.add(result)
+        on_progress(tally, len(results))
+    return tallies
+
+
+def _results(
+    batches: Iterable[Batch], jobs: int, deadline: float | None, interruption: Interruption
+) -> Iterator[tuple[Batch, list[SeedResult]]]:
+    """Yield every batch begun before the deadline with its results, in the order of the batches."""
+    source = _until(iter(batches), deadline)
+    if jobs > 1:
+        for batch, found in in_processes(run_batch, source, jobs, interruption):
+            if isinstance(found, BrokenProcessPool):
+                found = [_lost(batch, seed, found) for seed in batch.seeds]
+            yield batch, found
+        return
+    for batch in source:
+        left, results = results_of(batch), []
+        while (result := interruption.unless_wanted(partial(next, left, None))) is not None:
+            results.append(result)
+        if results:
+            yield batch, results
+        if interruption.is_wanted:
+            return
+
+
+def _lost(batch: Batch, seed: int, error: Exception) -> SeedResult:
+    """Return the result of a seed whose worker was killed, or that waited for one."""
+    return SeedResult(batch.scenario.name, seed, "harness-error", error=f"worker process died: {error}")
+
+
+def _until(batches: Iterator[Batch], deadline: float | None) -> Iterator[Batch]:
+    for batch in batches:
+        if deadline is not None and perf_counter() >= deadline:
+            return
+        yield batch
+
+
+def verdict_of(tallies: Sequence[Tally], reach: Reach = ALL) -> str:
+    """Return what campaigns came to, in a few words: what broke, and what was never run."""
+    counts = (
+        (sum(tally.violations for tally in tallies), "broken"),
+        (sum(len(tally.nondeterministic) for tally in tallies), "not deterministic"),
+        (sum(len(tally.errors) for tally in tallies), "lost to errors of the harness"),
+    )
+    words = [f"{count:,} {what}" for count, what in counts if count]
+    if not words:
+        words.append("every promise held" if reach == ALL else "no promise broken")
+    return ", ".join([*reach_words(reach, "scenario"), *words])
+
+
+def reach_words(reach: Reach, what: str) -> list[str]:
+    """Return what a verdict begins with if not all was run."""
+    words = ["interrupted"] if reach.interrupted else []
+    return [*words, f"{len(reach.not_run)} of {reach.asked} {what}s not run"] if reach.not_run else words

@@ -1,0 +1,133 @@
+"""One seed of one scenario, from its number to a result that can travel between processes."""
+
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+
+from ...sim.alarm import NoEndInSight, cpu_limit
+from ...sim.choices import Choices
+from ...sim.determinism import guarded, require_same_digest
+from ...sim.errors import NondeterminismError
+from ...sim.garbage import garbage_kept
+from ...sim.policies import Policy
+from ...sim.trace import Trace
+from ..claims.plan import Plan, draw_plan
+from ..claims.scenario import Scenario
+from ..mutants.known import applied_mutant
+from ..runs.outcome import Outcome
+from ..runs.run_of import run_of
+from .failures.failure import Failure
+from .failures.replay import breach_of_seed
+
+
+@dataclass(slots=True)
+class SeedResult:
+    """What one seed gave."""
+
+    scenario: str
+    seed: int
+    outcome: str
+    """`held`, `violated`, `nondeterministic`, or `harness-error`."""
+    digest: str = ""
+    disk: str = ""
+    """The disk that it drew; empty if it did not get as far as that."""
+    crashes: int = 0
+    messages: int = 0
+    steps: int = 0
+    virtual_ns: int = 0
+    wall_seconds: float = 0.0
+    fired: Counter[str] = field(default_factory=Counter)
+    marks: Counter[str] = field(default_factory=Counter)
+    tried: tuple[str, ...] = ()
+    """The invariants that were checked on something that could have broken them."""
+    plan: Plan | None = None
+    """What the seed drew; for runs in detail only, as are latencies."""
+    put_us: Counter[int] = field(default_factory=Counter)
+    """How many puts that were answered OK took so many microseconds of virtual time."""
+    failure: Failure | None = None
+    error: str = ""
+    """What went wrong in the harness."""
+
+
+def run_seed(
+    scenario: Scenario,
+    seed: int,
+    *,
+    mutant: str | None = None,
+    check_determinism: bool = False,
+    cpu_seconds_max: float | None = None,
+    policy: Policy | None = None,
+    in_detail: bool = False,
+) -> SeedResult:
+    """Run one seed. Never raises for what a run does: a fault of the harness is a result too.
+
+    With cpu_seconds_max, a run that takes more is taken for one without an end. policy replaces the drawn one, for a
+    single run: with it, determinism cannot be checked.
+    """
+    assert policy is None or not check_determinism, "a policy has a state, and serves one run"
+    began = perf_counter()
+    result = SeedResult(scenario.name, seed, "held")
+    try:
+        with garbage_kept(), applied_mutant(mutant), cpu_limit(cpu_seconds_max):
+            outcome = _run(scenario, seed, mutant, result, check_determinism=check_determinism, policy=policy)
+            if in_detail:
+                result.plan, result.put_us = outcome.plan, outcome.put_us
+    except (Exception, NoEndInSight):
+        result.outcome = "harness-error"
+        result.error = traceback.format_exc()
+    result.wall_seconds = perf_counter() - began
+    return result
+
+
+def _run(
+    scenario: Scenario,
+    seed: int,
+    mutant: str | None,
+    result: SeedResult,
+    *,
+    check_determinism: bool,
+    policy: Policy | None,
+) -> Outcome:
+    choices, outcome = _execute(scenario, seed, policy=policy)
+    result.digest = outcome.digest
+    result.disk = outcome.plan.disk
+    result.crashes = outcome.crashes
+    result.messages = outcome.messages
+    result.steps = outcome.steps
+    result.virtual_ns = outcome.virtual_ns
+    result.fired = outcome.fired
+    result.marks = outcome.marks
+    result.tried = outcome.tried
+    if check_determinism:
+        try:
+            again = partial(digest_of, scenario, seed)
+            require_same_digest(outcome.digest, again(None), again)
+        except NondeterminismError as error:
+            result.outcome = "nondeterministic"
+            result.error = str(error)
+            return outcome
+    if outcome.violations:
+        result.outcome = "violated"
+        breach = breach_of_seed(outcome.plan, choices.decisions(), outcome)
+        result.failure = Failure(scenario.name, scenario.claim, seed, mutant, breach)
+    return outcome
+
+
+def _execute(
+    scenario: Scenario, seed: int, trace: Trace | None = None, policy: Policy | None = None
+) -> tuple[Choices, Outcome]:
+    choices, plan = draw(scenario, seed)
+    return choices, guarded(run_of(plan, choices, policy, trace).execute)
+
+
+def digest_of(scenario: Scenario, seed: int, trace: Trace | None = None) -> str:
+    """Run one seed under the guard, with a trace if there is one to fill; return its digest."""
+    return _execute(scenario, seed, trace)[1].digest
+
+
+def draw(scenario: Scenario, seed: int) -> tuple[Choices, Plan]:
+    """Return a seed's choices and the plan drawn from them."""
+    choices = Choices(f"{scenario.name}/{seed}")
+    return choices, draw_plan(choices.stream("plan"), scenario.ranges)

@@ -1,0 +1,67 @@
+"""A simulated machine as a store sees it: the kernel's clock and tasks, the disk's files."""
+
+from abc import ABC, abstractmethod
+from functools import lru_cache
+
+from ...faults.disk.disk import Disk
+from ...sim.machine import Machine
+from ...sim.trace import Trace
+from ...store.config import FlushDiskType, StoreConfig
+from ...store.delivery.verdict import TransactionConfig
+from ...store.formats.delay_level import parse_delay_levels
+from ...store.world import World
+from .plan import Plan
+
+ROOT = "/store"
+CONFIG = f"{ROOT}/config"
+RESERVED_HOURS = 72
+DELAY_LEVELS = "1s 3s 20s"
+DELAYS_MS = parse_delay_levels(DELAY_LEVELS)
+"""Level -> delay in ms."""
+DELAY_OFFSET_INTERVAL_MS = 2_000
+CONSUMER_OFFSET_INTERVAL_MS = 1_000
+TRANSACTIONS = TransactionConfig(
+    transaction_timeout_ms=300, transaction_check_max=3, transaction_check_interval_ms=100
+)
+
+
+class WorldTrace(Trace, ABC):
+    """A trace that also sees what a store asks of its world."""
+
+    @abstractmethod
+    def watch(self, world: World, machine: Machine, disk: Disk) -> World:
+        """Return the same world, with every call noted here."""
+
+
+def world_of(machine: Machine, disk: Disk) -> World:
+    """Return the world of one machine with one disk; watched, if the run is recorded."""
+    world = World(machine.clock, machine.tasks, disk.mount(machine))
+    trace = machine.kernel.trace
+    return trace.watch(world, machine, disk) if isinstance(trace, WorldTrace) else world
+
+
+@lru_cache(maxsize=32)  # exploring recovers many states of each of a few plans
+def config_of(plan: Plan) -> StoreConfig:
+    """Return the store's settings for a plan."""
+    return StoreConfig(
+        ROOT,
+        flush_disk_type=FlushDiskType.SYNC_FLUSH if plan.sync_flush else FlushDiskType.ASYNC_FLUSH,
+        mapped_file_size_commit_log=plan.commit_log_bytes,
+        mapped_file_size_consume_queue=plan.consume_queue_bytes,
+        flush_consume_queue_thorough_interval_ms=plan.thorough_interval_ms,
+        flush_commit_log_thorough_interval_ms=plan.thorough_interval_ms,
+        sync_flush_timeout_ms=plan.sync_flush_timeout_ms,
+        recover_whole_log=plan.recover_whole_log,
+        message_index_enable=plan.index_slots > 0,
+        max_hash_slot_num=max(plan.index_slots, 1),
+        max_index_num=plan.index_entries,
+        transient_store_pool_enable=plan.transient_pool,
+        transient_store_pool_size=2,
+        warm_mapped_file_enable=plan.warm_files,
+        message_delay_level=DELAY_LEVELS,
+        flush_delay_offset_interval_ms=DELAY_OFFSET_INTERVAL_MS,
+        enable_lmq=plan.light_chance > 0,
+        file_reserved_time_hours=RESERVED_HOURS,
+        clean_file_forcibly_enable=plan.retention,
+        enable_multi_dispatch=plan.light_chance > 0,
+    )

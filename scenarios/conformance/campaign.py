@@ -1,0 +1,200 @@
+"""Many seeds of both directions: what stores of ours left, opened by the real one, and the other way round."""
+
+import json
+import shutil
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ...store.config import StoreConfig
+from .cases import WRITTEN_HERE, Case, Compared, case_written_here, cases_written_there, compare
+from .maven import JavaProgram
+from .real_store import STORES_AT_A_TIME, RealStore, moved, settings_of
+
+FORMAT = "tornlog-compare-failure/1"
+_CASES_PER_PROCESS = 120
+"""A process of the real store is ended after so many: it gives back what stopped stores have left behind."""
+
+
+@dataclass(slots=True)
+class Campaign:
+    """The sum of what was compared."""
+
+    outcomes: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    """By writer and kind of end: how many cases agreed, were explained, or not."""
+    disks: Counter[tuple[str, str]] = field(default_factory=Counter)
+    deviations: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By writer and name: how many cases showed a deviation."""
+    records: int = 0
+    answers: int = 0
+    """Puts that the real store had answered OK, and that were looked for here."""
+    failures: list[Compared] = field(default_factory=list)
+
+    def add(self, compared: Compared) -> None:
+        """Take one case's result."""
+        case = compared.case
+        key = (case.writer, case.kind)
+        self.outcomes.setdefault(key, Counter())[compared.outcome] += 1
+        self.disks[case.kind, case.disk] += 1
+        self.deviations.update(
+            {(case.writer, one.deviation.name) for one in compared.differences if one.deviation}
+        )
+        self.records += compared.records
+        if compared.is_opened:
+            self.answers += sum(answer.get("status") == "PUT_OK" for answer in case.answers)
+        if compared.unexplained:
+            self.failures.append(compared)
+
+    @property
+    def cases(self) -> int:
+        """Return how many there were."""
+        return sum(outcomes.total() for outcomes in self.outcomes.values())
+
+
+def run_campaign(
+    files: JavaProgram,
+    seeds: Sequence[int],
+    writers: Sequence[str],
+    *,
+    version: str | None = None,
+    jobs: int = 1,
+    out: Path | None = None,
+    on_case: Callable[[Compared], None] = lambda compared: None,
+) -> Campaign:
+    """Compare what every seed leaves, of each writer. Failures are kept below out, if that is given.
+
+    version: of RocketMQ, with whose bugs stores of ours write.
+    """
+    campaign = Campaign()
+    with TemporaryDirectory(prefix="tornlog-compare-") as scratch:
+        for compared in _compared(files, seeds, writers, version, Path(scratch), jobs):
+            campaign.add(compared)
+            if compared.unexplained and out is not None:
+                keep(compared, out)
+            shutil.rmtree(compared.case.directory)
+            on_case(compared)
+    campaign.failures.sort(key=lambda one: one.case.name)
+    return campaign
+
+
+def _compared(
+    files: JavaProgram,
+    seeds: Sequence[int],
+    writers: Sequence[str],
+    version: str | None,
+    work: Path,
+    jobs: int,
+) -> Iterator[Compared]:
+    for writer in writers:
+        for first in range(0, len(seeds), _CASES_PER_PROCESS):
+            part = seeds[first : first + _CASES_PER_PROCESS]
+            home = work / f"home-{writer}-{first}"
+            home.mkdir()
+            with RealStore(files, home) as real, ThreadPoolExecutor(STORES_AT_A_TIME) as pool:
+                if writer == WRITTEN_HERE:
+                    cases = _written_here(part, version, work, jobs)
+                    if version is not None:  # its bugs must be gone again before our store opens anything
+                        cases = iter(list(cases))
+                else:
+                    cases = cases_written_there(part, files, real, work)
+                waiting: list[Future[Compared]] = [pool.submit(compare, case, real) for case in cases]
+                for done in as_completed(waiting):
+                    yield done.result()
+
+
+def _written_here(seeds: Sequence[int], version: str | None, work: Path, jobs: int) -> Iterator[Case]:
+    directories = [work / f"{WRITTEN_HERE}-{seed}" for seed in seeds]
+    for directory in directories:
+        directory.mkdir()
+    write = partial(case_written_here, version=version)
+    if jobs <= 1:
+        yield from filter(None, map(write, seeds, directories))
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from filter(None, pool.map(write, seeds, directories, chunksize=8))
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+def keep(compared: Compared, out: Path) -> Path:
+    """Leave a failure below out: the directory as it was found, and what differs; return where that is told."""
+    case = compared.case
+    place = out / "failures" / case.name
+    place.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(place / "store.tar.gz", "w:gz") as tar:
+        tar.add(case.directory, arcname="store")
+    file = place / "failure.json"
+    fields = {
+        "format": FORMAT,
+        "writer": case.writer,
+        "seed": case.seed,
+        "kind": case.kind,
+        "disk": case.disk,
+        "scenario": case.scenario,
+        "settings": settings_of(moved(case.config, Path("/store"))),
+        "recoverWholeLog": case.config.recover_whole_log,
+        "answers": list(case.answers),
+        "differences": [one.to_json() for one in compared.differences],
+    }
+    file.write_text(json.dumps(fields, indent=1, ensure_ascii=False), "utf-8")
+    return file
+
+
+class FailureFileError(Exception):
+    """A file is no failure that was kept here."""
+
+
+@contextmanager
+def kept_case(file: Path) -> Iterator[Case]:
+    """Yield the case of a failure that was kept, in a directory of its own."""
+    try:
+        fields: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        if fields.get("format") != FORMAT:
+            raise FailureFileError(f"{file}: format: expected {FORMAT}, found {fields.get('format')}")
+        with TemporaryDirectory(prefix="tornlog-compare-") as scratch:
+            with tarfile.open(file.with_name("store.tar.gz")) as tar:
+                tar.extractall(scratch, filter="data")
+            directory = Path(scratch, "store")
+            yield Case(
+                *(fields["writer"], fields["seed"], fields["kind"], fields["disk"], fields["scenario"]),
+                directory=directory,
+                config=config_of_settings(directory, fields["settings"], fields["recoverWholeLog"]),
+                answers=fields["answers"],
+            )
+    except (OSError, ValueError, KeyError, tarfile.TarError) as error:
+        raise FailureFileError(f"{file}: {type(error).__name__}: {error}") from error
+
+
+def config_of_settings(directory: Path, settings: dict[str, Any], recover_whole_log: bool) -> StoreConfig:
+    """Return the settings of a store in a directory, given those that the real one was told for `/store`.
+
+    Failures that were kept before some of them were told have none of these: defaults are what they meant.
+    """
+    config = StoreConfig(
+        "/store",
+        store_path_commit_log=settings.get("storePathCommitLog", ""),
+        transient_store_pool_enable=settings.get("transientStorePoolEnable", False),
+        transient_store_pool_size=settings.get("transientStorePoolSize", 5),
+        enable_consume_queue_ext=settings.get("enableConsumeQueueExt", False),
+        mapped_file_size_consume_queue_ext=settings.get("mappedFileSizeConsumeQueueExt", 48 << 20),
+        bit_map_length_consume_queue_ext=settings.get("bitMapLengthConsumeQueueExt", 64),
+        mapped_file_size_commit_log=settings["mappedFileSizeCommitLog"],
+        mapped_file_size_consume_queue=settings["mappedFileSizeConsumeQueue"],
+        max_hash_slot_num=settings["maxHashSlotNum"],
+        max_index_num=settings["maxIndexNum"],
+        message_index_enable=settings["messageIndexEnable"],
+        message_delay_level=settings["messageDelayLevel"],
+        enable_lmq=settings["enableLmq"],
+        enable_multi_dispatch=settings["enableMultiDispatch"],
+        recover_whole_log=recover_whole_log,
+    )
+    return moved(config, directory)

@@ -1,0 +1,72 @@
+"""What a disk has done that excuses a store: errors it was given, and waits.
+
+An excuse counts once the fault has fired, not because it might; but for pauses, which leave no trace where they strike.
+An error excuses the operation that met it, and what was refused meanwhile; the rest of a life only if it cannot pass
+in it, see `cannot_pass`. So where errors stop, a store has to come to its ends as if there had been none.
+"""
+
+from ...faults.disk.disk import Disk
+from ..claims.plan import Plan
+
+SYNC_ERRORS = ("failed sync", "late sync error", "failed directory sync", "stopped file system")
+OTHER_ERRORS = (
+    "failed write",
+    "failed read",
+    "failed map",
+    "failed look-up",
+    "latent sector error",
+    "hole without room",
+    "out of memory",
+)
+_LASTING = ("latent sector error", "out of memory")
+WANTS_OF_SPACE = ("failed creation", "failed extend", "disk full")
+DELAYS = ("slow sync", "slow IO", "stalled device")
+
+
+def sync_errors(disk: Disk) -> int:
+    """Return how many syncs have failed: after one, nothing that was written before it is known to be durable."""
+    return _sum(disk, SYNC_ERRORS)
+
+
+def errors(disk: Disk) -> int:
+    """Return how many operations have failed for another reason than want of space."""
+    return _sum(disk, SYNC_ERRORS) + _sum(disk, OTHER_ERRORS)
+
+
+def wants_of_space(disk: Disk) -> int:
+    """Return how often something could not be made or grow."""
+    return _sum(disk, WANTS_OF_SPACE)
+
+
+def delays(disk: Disk, plan: Plan) -> int:
+    """Return how many operations have taken far longer than they should; one, if tasks may have been paused."""
+    return _sum(disk, DELAYS) + (not plan.disturbances.is_quiet or plan.starved_steps_max > 0)
+
+
+def must_recover(plan: Plan, disk: Disk) -> bool:
+    """Return whether a store has to recover from what its disk has done in the same life, once its users are done."""
+    return plan.heals and plan.errors_stop and not cannot_pass(disk)
+
+
+def has_met_any(disk: Disk) -> bool:
+    """Return whether an operation has failed, for whatever reason."""
+    return errors(disk) + wants_of_space(disk) > 0
+
+
+def cannot_pass(disk: Disk) -> bool:
+    """Return whether a disk has done what no store gets over in the same life.
+
+    A stopped file system stays so, and a service that has ended; bytes that a failed sync took out of the page cache,
+    or that cannot be read, do not come back.
+    """
+    return disk.is_stopped or has_reverted(disk) or _sum(disk, _LASTING) > 0
+
+
+def has_reverted(disk: Disk, path: str | None = None) -> bool:
+    """Return whether a failed sync has taken back what readers had seen in the page cache, of one file or of any."""
+    return any(damage.kind == "failed sync" and path in (None, damage.path) for damage in disk.damage)
+
+
+def _sum(disk: Disk, kinds: tuple[str, ...]) -> int:
+    fired = disk.fired
+    return sum(fired[kind] for kind in kinds)

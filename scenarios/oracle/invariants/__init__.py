@@ -1,0 +1,49 @@
+"""Invariants, one checker a file. A checker reads, yields every violation, and changes nothing.
+
+CHECKERS judge a store after each recovery. `pos`, `ckpt` and `status` ask the simulated disk as the run goes, `live`
+and `read` judge what users met, `iso` what a second instance does, `clean` also each file that retention removes,
+`meta` what a start finds beside the log, `rep` slaves and their master. START, IDEMPOTENT and what the kernel reports
+under LIVE are in scenarios.run, ONCE is in scenarios.broker_runs.
+"""
+
+from ..evidence import Invariant
+from . import clean, cq_complete, cq_valid, dur, idx, prefix, qoff, redel, sched, tx, vis
+
+CHECKERS: dict[str, Invariant] = {
+    "DUR": dur.check,
+    "PREFIX": prefix.check,
+    "CQ-COMPLETE": cq_complete.check,
+    "CQ-VALID": cq_valid.check,
+    "QOFF": qoff.check,
+    "VIS": vis.check,
+    "IDX": idx.check,
+    "CLEAN": clean.check,
+    "SCHED": sched.check,
+    "REDEL": redel.check,
+    "TX": tx.check,
+}
+
+INVARIANTS: dict[str, str] = {
+    "DUR": "what was promised is there, with its bytes",
+    "PREFIX": "the recovered log is a prefix of what was appended; nothing cut comes back",
+    "VIS": "what a consumer was given cannot disappear",
+    "CQ-COMPLETE": "every record is reachable through exactly one entry of its queue",
+    "CQ-VALID": "every entry points at a record of its queue, with the right size and tag",
+    "QOFF": "queue offsets are unique, gapless and as answered",
+    "IDX": "the index leads to every key of every record, once, and look-ups find exactly what has the key",
+    "POS": "flushed <= committed <= wrote <= size; flushed is durable, committed is in the page cache",
+    "CKPT": "the checkpoint never claims more than is durable",
+    "STATUS": "every answer is truthful at the moment it is given",
+    "ISO": "a second instance on the same directory is refused, and changes nothing",
+    "START": "every crash image can be opened",
+    "LIVE": "while nothing is broken, puts are answered and records become visible in time",
+    "READ": "a consumer gets exactly what its subscription matches, in order",
+    "META": "progress is read back as it was last durable, or newer, and never ahead of what was reported",
+    "SCHED": "delayed messages are delivered at least once, where they were put, and not before they are due",
+    "REDEL": "what is delivered again after a crash is bounded by the last durable progress; a restart repeats nothing",
+    "CLEAN": "retention removes the oldest segments only, as many as asked for, and none that is needed",
+    "TX": "a transaction is asked about until it is decided or given up; a decided one is not, and none is lost",
+    "REP": "a slave's log is a prefix of its master's, and it has what it acknowledges; one that does not fit says so",
+    "ONCE": "what clients sent is there as often as their sends were, or may have been, carried out; nothing else is",
+    "IDEMPOTENT": "recovering again changes nothing",
+}

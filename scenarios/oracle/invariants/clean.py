@@ -1,0 +1,223 @@
+"""CLEAN: retention removes the oldest segments only, as many as it was asked for, and never one that is needed.
+
+Each removal is judged as it is about to happen: that the segment is the first of the log and not the last, that its
+time is over or the disk too full, that every byte of it is durable and dispatched; of a queue's file, that all it
+leads to is gone. After a recovery the log begins no later than at what was set out to be removed, and no queue hides a
+record that is there. In time, what has expired is gone, queues begin where the log does, and whoever asks for what is
+gone is told so; a queue that leads nowhere goes when it is told to. Not judged here: that a queue goes on counting,
+which is QOFF's.
+"""
+
+from collections.abc import Iterator
+
+from ....faults.disk.disk import Disk
+from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
+from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.get_result import GetMessageStatus
+from ....store.message_store import MessageStore
+from ....store.queues.consume_queue import ConsumeQueue
+from ....store.retention.clean_commit_log import SEGMENTS_PER_PASS
+from ..evidence import Evidence, Violation, tried
+from ..ledger import Ledger
+
+_FIRST_PASS_MS_MAX = 100_000
+"""How long queues may lead to what is gone: the first pass of a life comes after a minute, the others every 10 s."""
+_PASS_MS_MAX = 12_000
+"""How long each pass may take that a long log needs beyond that, from the end of the one before."""
+_ASKED_FOR_MAX = 3
+_EVER = 1 << 60
+_HOUR_MS = 3_600_000
+
+
+def check(evidence: Evidence) -> Iterator[Violation]:
+    """Yield a log that has lost more of its front than anyone removed, and every queue that hides a record."""
+    store, ledger = evidence.store, evidence.ledger
+    lost_front = store.min_offset > ledger.expired_to and _held_before(ledger, store.min_offset)
+    if lost_front or (store.min_offset < 0 < ledger.expired_to):
+        yield _broken(
+            "the log has lost more than retention removed",
+            "commitlog",
+            "minOffset",
+            f"<= {ledger.expired_to}",
+            str(store.min_offset),
+        )
+    if not ledger.expired_to:
+        return
+    tried("CLEAN")
+    for (topic, queue_id), queue in store.queues.items():
+        for index, (physical_offset, _, _) in enumerate(queue.entries[: queue.min_offset - queue.begin]):
+            if physical_offset in store.by_offset and physical_offset >= store.min_offset:
+                yield _broken(
+                    "a queue begins behind a record that is there",
+                    f"consumequeue/{topic}/{queue_id}",
+                    "minOffset",
+                    f"<= {queue.begin + index}",
+                    str(queue.min_offset),
+                )
+                break
+
+
+def _held_before(ledger: Ledger, log_offset: int) -> bool:
+    """Return whether the log ever had a put there: its first segment may have failed to be made, and not the second."""
+    return any(put.physical_offset is not None and put.physical_offset < log_offset for put in ledger.puts)
+
+
+# -- as files go -----------------------------------------------------------------------------------
+
+
+def passes_ms_max(store: MessageStore) -> int:
+    """Return how long it may take until all that has expired is gone, in ms: passes remove so many segments each."""
+    return _FIRST_PASS_MS_MAX + _PASS_MS_MAX * (len(store.log.segments) // SEGMENTS_PER_PASS)
+
+
+def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: bool) -> Iterator[Violation]:
+    """Yield what is wrong with the removal of a segment of the log that is about to happen.
+
+    asked: whether its time is over, or the disk too full.
+    """
+    tried("CLEAN")
+    segments, file = store.log.segments, store.log.path(base_offset)
+    end_offset = base_offset + store.log.segment_bytes
+    if segments[0].base_offset != base_offset:
+        first = str(segments[0].base_offset)
+        yield _broken("a segment goes before an older one", file, "base offset", first, str(base_offset))
+    if len(segments) == 1:
+        yield _broken("the last segment goes", file, "segments left", ">= 1", "0")
+    if not asked:
+        yield _broken("a segment goes that nobody asked for", file, "removal", "none", "one")
+    if not disk.is_durable(file, 0, store.log.segment_bytes):
+        yield _broken("a segment goes before it is durable", file, "bytes", "durable", "not yet")
+    dispatched_to = store.dispatch.reput_from.get()
+    if dispatched_to < end_offset:
+        yield _broken(
+            "a segment goes before it is dispatched",
+            file,
+            "dispatched to",
+            f">= {end_offset}",
+            str(dispatched_to),
+        )
+
+
+def check_queue_removal(store: MessageStore, disk: Disk, path: str) -> Iterator[Violation]:
+    """Yield the first record of the log that a queue's file leads to which is about to go."""
+    tried("CLEAN")
+    raw = disk.content(path)
+    for at in range(0, len(raw), ENTRY_BYTES):
+        entry = decode_entry(raw, at)
+        if is_valid(entry) and entry.physical_offset >= max(store.log.min_offset, 0):
+            summary = "a queue's file goes that leads to a record"
+            yield _broken(summary, path, "phyOffset", f"< {store.log.min_offset}", str(entry.physical_offset))
+            return
+
+
+# -- when nobody puts any more ---------------------------------------------------------------------
+
+
+def check_queues(store: MessageStore) -> Iterator[Violation]:
+    """Yield every queue that begins with what is no longer in the log. A pass may be on its way to it."""
+    log_min_offset = store.log.min_offset
+    for queue in store.queues.all():
+        first = None if queue.min_offset >= queue.max_offset else queue.entry(queue.min_offset)
+        if first is not None and is_valid(first) and first.physical_offset < log_min_offset:
+            yield _broken(
+                "a queue leads to what was removed",
+                f"consumequeue/{queue.topic}/{queue.queue_id}",
+                "phyOffset",
+                f">= {log_min_offset}",
+                str(first.physical_offset),
+            )
+
+
+def check_expired(store: MessageStore) -> Iterator[Violation]:
+    """Yield the log's first segment if its time is over and nothing needs it. A pass may be on its way to it.
+
+    Somebody has asked for a deletion since it expired. After a failed sync nothing goes until the next start.
+    """
+    if (
+        store.flags.has_failed
+        or store.flush_queues.last_error is not None
+        or not store.log.first_is_removable
+    ):
+        return
+    first = store.log.segments[0]
+    status = store.world.files.status(first.file.path)
+    over_ms = store.world.clock.now_ms() - store.config.file_reserved_time_hours * _HOUR_MS
+    if (
+        status is not None
+        and status.mtime_ms <= over_ms
+        and store.dispatch.reput_from.get() >= first.end_offset
+    ):
+        yield _broken(
+            "what has expired stays", first.file.path, "mtime", f"> {over_ms}", str(status.mtime_ms)
+        )
+
+
+def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
+    """Yield every queue that is still there although all of it had left the log when queues were removed by hand.
+
+    log_min_offset: where the log began then. A queue that nobody knows any more has no files either.
+    """
+    yield from _check_no_leftovers(store)
+    for queue in store.queues.all():
+        newest = queue.entry(queue.max_offset - 1)
+        counted_to = store.commit_log.topic_queue_table.get((queue.topic, queue.queue_id))
+        if newest is None or queue.topic == SCHEDULE_TOPIC or counted_to != queue.max_offset:
+            continue
+        if newest.physical_offset < log_min_offset:
+            yield _broken(
+                "a queue that leads nowhere was not removed",
+                f"consumequeue/{queue.topic}/{queue.queue_id}",
+                "phyOffset",
+                f">= {log_min_offset}",
+                str(newest.physical_offset),
+            )
+
+
+def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
+    files, root = store.world.files, store.config.consume_queue_directory
+    for topic in files.list_directory(root):
+        for name in files.list_directory(f"{root}/{topic}"):
+            left = files.list_directory(f"{root}/{topic}/{name}")
+            if left and store.queues.find(topic, int(name)) is None:
+                path = f"{root}/{topic}/{name}/{left[0]}"
+                yield _broken("a queue was removed and a file of it was not", path, "file", "none", "there")
+
+
+def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
+    """Ask for what is gone in every way there is, and yield what was answered instead of that."""
+    for queue in store.queues.all():
+        yield from _check_pull_below(store, queue)
+    gone_to = store.log.min_offset
+    gone = [put for put in ledger.puts if put.physical_offset is not None and put.physical_offset < gone_to]
+    for put in gone[:_ASKED_FOR_MAX] + gone[-_ASKED_FOR_MAX:]:
+        assert put.physical_offset is not None
+        tried("CLEAN")
+        if store.look_message_by_offset(put.physical_offset) is not None:
+            summary = f"{put.name} was removed and can be looked up"
+            yield _broken(summary, "commitlog", "record", "none", str(put.physical_offset))
+        for at in store.query_message(put.topic, put.name, 32, 0, _EVER).physical_offsets:
+            if at < gone_to:
+                summary = f"{put.name} was removed and is found by its key"
+                yield _broken(summary, "index", "phyOffset", f">= {gone_to}", str(at))
+
+
+def _check_pull_below(store: MessageStore, queue: ConsumeQueue) -> Iterator[Violation]:
+    """Pull what is right in front of a queue's first message."""
+    low = store.get_min_offset_in_queue(queue.topic, queue.queue_id)
+    if low <= 0 or queue.max_offset == 0:
+        return
+    result = store.get_message(queue.topic, queue.queue_id, low - 1)
+    if result.min_offset != low:
+        return  # it has just begun to begin elsewhere
+    if result.status is not GetMessageStatus.OFFSET_TOO_SMALL or result.next_begin_offset != low:
+        yield _broken(
+            "a pull of what was removed is not turned to what is there",
+            f"consumequeue/{queue.topic}/{queue.queue_id}",
+            "answer",
+            f"OFFSET_TOO_SMALL, {low}",
+            f"{result.status.value}, {result.next_begin_offset}",
+        )
+
+
+def _broken(summary: str, file: str, field: str, expected: str, found: str) -> Violation:
+    return Violation("CLEAN", summary, file, 0, field, expected, found)

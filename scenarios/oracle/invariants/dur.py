@@ -1,0 +1,53 @@
+"""DUR: what was promised is there: at its place in the log, with its bytes, all of them.
+
+Which puts are promised is the ledger's business (scenarios.promises). That they are reachable through their queue is
+CQ-COMPLETE's. Of what retention has set out to remove nothing is promised if the log begins behind it.
+"""
+
+from collections.abc import Iterator
+
+from ..evidence import Evidence, Violation, tried
+
+
+def check(evidence: Evidence) -> Iterator[Violation]:
+    """Yield every promised put that is missing or changed."""
+    store = evidence.store
+    if evidence.ledger.promised:
+        tried("DUR")
+    for put in evidence.ledger.promised.values():
+        assert put.physical_offset is not None, put.name
+        found = store.by_offset.get(put.physical_offset)
+        if found is None:
+            if evidence.ledger.has_expired(put.physical_offset, store.min_offset):
+                continue
+            state = "nothing" if put.physical_offset >= store.max_offset else "no record"
+            yield Violation(
+                "DUR",
+                f"{put.name} was promised and is gone",
+                "commitlog",
+                put.physical_offset,
+                "record",
+                put.name,
+                state,
+            )
+        elif evidence.ledger.put_of(found.record) is not put or found.body != put.body:
+            yield Violation(
+                "DUR",
+                f"{put.name} was promised and is not what was put",
+                found.file,
+                found.position,
+                "record",
+                put.name,
+                found.record.properties.decode(errors="replace"),
+            )
+        elif not put.is_kept_by(found.record) or put.stored_ms != found.record.store_timestamp_ms:
+            for offset, field, expected, there in put.differences(found.record):
+                yield Violation(
+                    "DUR",
+                    f"{put.name} was promised and is not what was put",
+                    found.file,
+                    found.position + offset,
+                    field,
+                    expected,
+                    there,
+                )

@@ -1,0 +1,73 @@
+"""ISO: while a store is open, a second instance on its directory is refused, and has changed nothing by then.
+
+What the second one does is watched at its own door to the files, so the traffic of the first does not blur it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+from ....store.errors import StoreLockedError
+from ....store.message_store import MessageStore
+from ....store.world import Files
+from ..evidence import Violation, tried
+
+_CHANGES_FILES = ("write", "rename", "unlink", "remove_directory")
+_CHANGES_BYTES = ("store", "pwrite")
+
+
+def check(store: MessageStore) -> Iterator[Violation]:
+    """Load a second instance beside an open store, and yield what is wrong with how that ends."""
+    tried("ISO")
+    root = store.config.store_path_root_dir
+    files = WatchedFiles(store.world.files)
+    second = MessageStore(replace(store.world, files=cast(Files, files)), store.config)
+    outcome = "opened"
+    try:
+        second.load()
+    except StoreLockedError:
+        outcome = "refused"
+    except Exception as error:
+        outcome = f"{type(error).__name__}: {error}"
+    if files.changes:
+        changes = ", ".join(files.changes)
+        yield Violation("ISO", "a second instance changed files", root, 0, "changes", "none", changes)
+    if outcome != "refused":
+        yield Violation(
+            "ISO", "a second instance was not refused", root, 0, "second start", "refused", outcome
+        )
+
+
+class Watched:
+    """Anything at all, with calls of some of its methods noted."""
+
+    def __init__(self, inner: Any, noted: tuple[str, ...], changes: list[str]) -> None:
+        self._inner = inner
+        self._noted = noted
+        self.changes = changes
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+        return self._noting(name, method) if name in self._noted else method
+
+    def _noting(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            where = getattr(self._inner, "path", arguments[0])
+            self.changes.append(f"{name} {where}")
+            return method(*arguments)
+
+        return call
+
+
+class WatchedFiles(Watched):
+    """A file system with every change noted, those through maps included."""
+
+    def __init__(self, files: Files) -> None:
+        super().__init__(files, _CHANGES_FILES, [])
+
+    def map(self, path: str, size_bytes: int) -> Any:
+        """Map a file; to create or extend it is a change."""
+        status = self._inner.status(path)
+        if status is None or status.size_bytes < size_bytes:
+            self.changes.append(f"map {path}")
+        return Watched(self._inner.map(path, size_bytes), _CHANGES_BYTES, self.changes)

@@ -1,0 +1,104 @@
+"""POS: flushed <= readable <= committed <= wrote <= size in each segment, no gaps between them; flushed is durable.
+
+The last half is asked of the simulated disk, which knows: it holds from the moment the position moved, crash or not.
+So is, of a segment with a write buffer, whether what counts as committed is in the page cache: whole records, unless
+a failed sync has taken them back from there.
+"""
+
+from collections.abc import Iterator
+
+from ....faults.disk.disk import Disk
+from ....store.log.buffered_segment import BufferedSegment
+from ....store.message_store import MessageStore
+from .. import excuses
+from ..evidence import Violation, tried
+from ..ledger import Ledger
+from ..reader import UnreadableError, walk
+
+
+def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
+    """Yield every position that lies, as the store's memory has it now.
+
+    ledger says what retention may have removed from the disk, and not from memory yet: that is not looked at.
+    """
+    expected_base = None
+    for segment in store.log.segments:
+        where = store.log.flushed_where.get()
+        flushed, readable, file = segment.flushed.get(), segment.readable.get(), segment.file.path
+        committed = segment.committed.get() if isinstance(segment, BufferedSegment) else readable
+        wrote = segment.wrote.get()  # in this order, for each may move meanwhile
+        if ledger is not None and segment.end_offset <= ledger.expired_to:
+            continue
+        tried("POS")
+        if not 0 <= flushed <= readable <= committed <= wrote <= segment.size_bytes:
+            yield Violation(
+                "POS",
+                "positions out of order",
+                file,
+                flushed,
+                "positions",
+                "flushed <= readable <= committed <= wrote <= size",
+                f"{flushed}, {readable}, {committed}, {wrote}",
+            )
+        elif not disk.is_durable(file, 0, flushed):
+            yield Violation(
+                "POS",
+                "flushed bytes that are not durable",
+                file,
+                flushed,
+                "flushed",
+                "a durable position",
+                str(flushed),
+            )
+        if (
+            isinstance(segment, BufferedSegment)
+            and flushed < committed
+            and not excuses.has_reverted(disk, file)
+        ):
+            yield from _check_committed(segment, disk)
+        below = min(where - segment.base_offset, wrote)
+        if flushed < below and not disk.is_durable(file, 0, below):
+            yield Violation(
+                "POS",
+                "bytes below flushedWhere that are not durable",
+                file,
+                flushed,
+                "flushedWhere",
+                f"<= {segment.base_offset + flushed}",
+                str(segment.base_offset + below),
+            )
+        if expected_base not in (None, segment.base_offset):
+            yield Violation(
+                "POS", "a gap between segments", file, 0, "base", str(expected_base), str(segment.base_offset)
+            )
+        expected_base = segment.end_offset
+    where, end = store.log.flushed_where.get(), store.log.max_offset
+    if where > end:
+        yield Violation(
+            "POS",
+            "more is flushed than was written",
+            "commitlog",
+            where,
+            "flushedWhere",
+            f"<= {end}",
+            str(where),
+        )
+
+
+def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation]:
+    """Yield where a buffered segment's file has something else than whole records below the committed position."""
+    file, committed = segment.file.path, segment.committed.get()
+    try:
+        content = disk.content(file)
+        for _ in walk(content, committed, file=file, base_offset=segment.base_offset, check_crc=True):
+            pass
+    except UnreadableError as error:
+        yield Violation(
+            "POS",
+            "committed bytes that are not in the page cache",
+            file,
+            error.offset,
+            "committed",
+            f"records up to {committed}",
+            f"{error.field}: {error.found}",
+        )

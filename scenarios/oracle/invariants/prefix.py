@@ -1,0 +1,136 @@
+"""PREFIX: the recovered log is a prefix of what was appended: no holes, no inventions, nothing that comes back.
+
+Log order of puts that were never answered is unknown; that each is there at most once and whole is checked, byte for
+byte. So are copies that the store makes of delayed and of transactional messages, and its bookkeeping of these; when
+and how often they are made is SCHED's and TX's, what order the properties of a redirected message are in nobody's. A
+segment that retention has removed may be back after a crash; nothing else that was missing once may.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from ....store.put_result import PutMessageStatus
+from ..evidence import Evidence, Violation, tried
+from ..given import Difference, differences_of_op
+from ..ledger import BOOKKEEPING_TOPICS, OP_TOPIC, Knowledge, PutEntry
+from ..recovered import FoundRecord
+
+
+def check(evidence: Evidence) -> Iterator[Violation]:
+    """Yield every record that nobody put, or twice, or that had gone; and every hole."""
+    store, ledger = evidence.store, evidence.ledger
+    if store.damage is not None:
+        error = store.damage
+        yield Violation(
+            "PREFIX", "the log has a hole", error.file, error.offset, error.field, error.expected, error.found
+        )
+    if store.records:
+        tried("PREFIX")
+    elsewhere: set[str] = set()  # names of what is not at a place known before; few, in a long history
+    put_of, gone = ledger.by_properties.get, ledger.gone
+    for found in store.records:
+        _, _, topic, queue_id, _, _, stored_ms, properties, _ = found.record
+        put = put_of(properties) or ledger.put_of(found.record)
+        if put is None and topic in BOOKKEEPING_TOPICS:
+            yield from _changed(found, _bookkeeping(evidence, found))
+            continue
+        if (
+            put is None
+            and (copied := ledger.copied_by(found.record)) is not None
+            and copied.body == found.body
+        ):
+            is_committed = copied.delay_ms is None
+            if is_committed or not copied.is_kept_by(found.record):
+                yield from _changed(found, copied.differences(found.record, is_committed=is_committed))
+            continue
+        if put is None or put.body != found.body or put.place != (topic, queue_id):
+            wanted = "one that was put" if put is None else put.name
+            shown = properties[:60].decode(errors="replace")
+            yield Violation(
+                "PREFIX", "a record that nobody put", found.file, found.position, "record", wanted, shown
+            )
+            continue
+        if not put.is_kept_by(found.record) or put.stored_ms != stored_ms:
+            yield from _changed(found, put.differences(found.record))
+        at_home = put.physical_offset == found.record.physical_offset
+        if not at_home and (put.name in elsewhere or _is_at_home(evidence, put)):
+            yield Violation(
+                "PREFIX", "a put that is there twice", found.file, found.position, "record", "once", put.name
+            )
+        if put.name in gone and found.record.physical_offset >= ledger.expired_to:
+            yield Violation(
+                "PREFIX",
+                "a record that had been cut came back",
+                found.file,
+                found.position,
+                "resurrected record",
+                "none",
+                put.name,
+            )
+        if put.status is not PutMessageStatus.PUT_OK and put.knowledge is Knowledge.REFUSED:
+            yield Violation(
+                "PREFIX",
+                "a refused put is there",
+                found.file,
+                found.position,
+                "refused put",
+                "none",
+                put.name,
+            )
+        if not at_home:
+            elsewhere.add(put.name)
+    yield from _holes(evidence, elsewhere)
+
+
+def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[Difference]:
+    """Return what a record of the store's own has kept badly: an op, or a half message that it has put again."""
+    if found.record.topic == OP_TOPIC:
+        return differences_of_op(found.record, found.body)
+    put = evidence.ledger.named_by(found.record)
+    return () if put is None else put.differences(found.record)  # without one it is TX's
+
+
+def _changed(found: FoundRecord, differences: Iterable[Difference]) -> Iterator[Violation]:
+    for offset, field, expected, there in differences:
+        yield Violation(
+            "PREFIX",
+            "a record that is not as it was handed in",
+            found.file,
+            found.position + offset,
+            field,
+            expected,
+            there,
+        )
+
+
+def _is_at_home(evidence: Evidence, put: PutEntry) -> bool:
+    """Return whether a put is where it is known to have been put."""
+    if put.physical_offset is None:
+        return False
+    found = evidence.store.by_offset.get(put.physical_offset)
+    if found is None:
+        return False
+    return found.record.properties == put.properties or evidence.ledger.put_of(found.record) is put
+
+
+def _holes(evidence: Evidence, elsewhere: set[str]) -> Iterator[Violation]:
+    store, gone, found_at = evidence.store, evidence.ledger.gone, evidence.store.by_offset.get
+    for put in evidence.ledger.puts:
+        at = put.physical_offset
+        if at is None:
+            continue
+        found = found_at(at)  # nearly every put is at home, and found to be without a call
+        if found is not None and found.record.properties == put.properties:
+            continue
+        if put.name in elsewhere or put.name in gone:
+            continue
+        within = store.min_offset <= at and at + put.record_bytes <= store.max_offset
+        if within and not _is_at_home(evidence, put):
+            yield Violation(
+                "PREFIX",
+                "a hole below the log's end",
+                "commitlog",
+                at,
+                "appended record",
+                put.name,
+                "another",
+            )

@@ -1,0 +1,106 @@
+"""REP: a slave's log is its master's, byte for byte from the slave's first on, and what it acknowledges it has.
+
+A slave that cannot go on, because its master has lost what it has, or has something else there, must say so and change
+nothing; one that can must. What a put was told a slave has, a slave had reported, with these very bytes; and a slave
+still has what it reported, unless it only promised its page cache and the power went.
+
+Not seen here: zeros that a crash has left in a slave's record where no recovery can tell, in its times and hosts;
+whether a slave's queues lead to all of this, which CQ-COMPLETE and its like are asked about.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from ....store.formats.message import BLANK_BYTES, encode_blank
+from ....store.message_store import MessageStore
+from ....store.put_result import PutMessageResult, PutMessageStatus
+from ..evidence import Violation, tried
+from ..ledger import Knowledge, Ledger, PutEntry
+from ..master_history import MasterHistory, common_bytes, log_bytes
+from ..recovered import RecoveredStore
+from ..replicas import Held, Replicas
+
+
+def check_answer(
+    master: MessageStore, replicas: Replicas, put: PutEntry, result: PutMessageResult
+) -> Sequence[Violation]:
+    """Return a put that was answered OK by a SYNC_MASTER though no slave has reported its bytes."""
+    if result.status is not PutMessageStatus.PUT_OK or not put.wait or result.append is None:
+        return ()
+    tried("REP")
+    start = result.append.wrote_offset
+    wanted = log_bytes(master.log, start, start + result.append.wrote_bytes)
+    is_readable = len(wanted) == result.append.wrote_bytes  # else any slave has what there is of it
+    if is_readable and replicas.have_had(start, wanted):
+        return ()
+    summary = f"{put.name} was answered OK, and no slave has it"
+    return (Violation("REP", summary, "commitlog", start, "replica", put.name, "none"),)
+
+
+def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iterator[Violation]:
+    """Yield a slave's log that is a prefix of nothing its master's ever was."""
+    first = max(slave.log.min_offset, 0)
+    if slave.log.max_offset > first:
+        tried("REP")
+    differs_at = history.differs_at(first, log_bytes(slave.log, first, slave.log.max_offset))
+    if differs_at is not None:
+        summary = f"the log of {host} is no prefix of its master's"
+        yield Violation(
+            "REP", summary, "commitlog", differs_at, "prefix", "a byte of the master's", "another"
+        )
+
+
+def check_kept(host: str, slave: MessageStore, held: Held | None) -> Iterator[Violation]:
+    """Yield what a slave had reported, promised to keep, and lost.
+
+    The blank record at the end of a segment is no loss where nothing follows it: recovery ends the log in front of it.
+    """
+    if held is None or not held.data:
+        return
+    tried("REP")
+    found = log_bytes(slave.log, held.first, held.end)
+    is_whole = held.data.startswith(found) and (len(found) == held.size_bytes or _is_blank(held, len(found)))
+    if not is_whole or max(slave.log.min_offset, 0) > held.first:
+        summary = f"{host} has lost what it had reported"
+        end = f"all up to {held.end}"
+        yield Violation(
+            "REP", summary, "commitlog", held.first, "reported bytes", end, f"up to {slave.log.max_offset}"
+        )
+
+
+def _is_blank(held: Held, at: int) -> bool:
+    """Return whether what was held from a position on is one blank record."""
+    head = held.data[at : at + BLANK_BYTES]
+    return len(head) == BLANK_BYTES and head == encode_blank(held.size_bytes - at)
+
+
+def check_settled(
+    host: str, slave: MessageStore, master: MessageStore, diverged: str | None
+) -> Iterator[Violation]:
+    """Yield a slave that follows a master it does not fit, or does not follow one that it fits.
+
+    diverged: why it follows nobody any more; None if it follows.
+    """
+    tried("REP")
+    first, end = max(slave.log.min_offset, 0), slave.log.max_offset
+    found, own = log_bytes(slave.log, first, end), log_bytes(master.log, 0, master.log.max_offset)
+    fits = common_bytes(own, first, found) == len(found)
+    if found == own[first:end] and diverged is not None:
+        summary = f"{host} takes its log for another than its master's"
+        yield Violation("REP", summary, "commitlog", end, "divergence", "none", diverged)
+    elif not fits and diverged is None:
+        summary = f"{host} follows a master whose log is not its own"
+        yield Violation("REP", summary, "commitlog", end, "divergence", "found", "not found")
+
+
+def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator[Violation]:
+    """Yield acknowledged puts that no slave has. To be asked where slaves keep what they report."""
+    found = {record.record.properties: record.body for slave in slaves for record in slave.records}
+    for put in ledger.puts:
+        if put.knowledge is not Knowledge.ACKNOWLEDGED or not put.wait:
+            continue
+        tried("DUR")
+        if found.get(put.properties) != put.body:
+            summary = f"{put.name} was acknowledged, and is gone with its master"
+            yield Violation(
+                "DUR", summary, "commitlog", put.physical_offset or -1, "record", put.name, "nothing"
+            )

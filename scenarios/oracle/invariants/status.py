@@ -1,0 +1,129 @@
+"""STATUS: the answer to a put is truthful at the moment it is given, and a store that must refuse puts does.
+
+OK under SYNC_FLUSH means that the disk has every byte, which the simulated disk is asked at once; a time-out means
+that the time was really up, or that a sync failed. An error that the plan gives no reason for is a lie too.
+"""
+
+from collections.abc import Sequence
+
+from ....faults.disk.disk import Disk
+from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
+from ....store.message_store import MessageStore
+from ....store.put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
+from ...claims.plan import Plan
+from .. import excuses
+from ..evidence import Violation, tried
+from ..ledger import PutEntry
+from ..room import Room
+
+LOOK_MS_MAX = 15_000
+"""How long a store may take to notice that its disk has room again: an interval, and a pass of cleaning."""
+
+
+def check(
+    plan: Plan,
+    store: MessageStore,
+    disk: Disk,
+    put: PutEntry,
+    result: PutMessageResult,
+    *,
+    legal: bool,
+    room: Room | None = None,
+    expired_to: int = 0,
+    stopping: bool = False,
+) -> Sequence[Violation]:
+    """Return what is untrue about one answer, just given; legal: whether the message could be stored at all.
+
+    room: what the disk had, if there may have been an end to it. expired_to: log offset up to which segments may have
+    been removed, which CLEAN has seen durable then. stopping: whether the store has been told to stop by now.
+    """
+    tried("STATUS")
+    status = result.status
+    if status is PutMessageStatus.PUT_OK:
+        if not legal:
+            return _lie(put, "a message no record can hold was answered OK", "MESSAGE_ILLEGAL", status)
+        append = result.append
+        if append is None:
+            return _lie(put, "answered OK without a place", "a physical offset", status)
+        must_be_durable = plan.sync_flush and put.wait and append.wrote_offset >= expired_to
+        if must_be_durable and not _is_durable(store, disk, append):
+            summary = f"{put.name} was answered OK before it was durable"
+            at = append.wrote_offset
+            return (Violation("STATUS", summary, "commitlog", at, "answer", "after the sync", "before it"),)
+    elif status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
+        waited_ms = _waited_ms(put)
+        if waited_ms < plan.sync_flush_timeout_ms and not excuses.sync_errors(disk):
+            return _lie(put, f"timed out after {waited_ms} ms", f"{plan.sync_flush_timeout_ms} ms", status)
+    elif status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT and plan.cluster.sync_master:
+        if (waited_ms := _waited_ms(put)) < plan.cluster.slave_timeout_ms and not stopping:
+            return _lie(put, f"timed out after {waited_ms} ms", f"{plan.cluster.slave_timeout_ms} ms", status)
+    elif status is PutMessageStatus.SLAVE_NOT_AVAILABLE and plan.cluster.sync_master:
+        return ()  # how a slave is doing is no secret to its master
+    elif status is PutMessageStatus.MESSAGE_ILLEGAL:
+        if legal:
+            return _lie(put, "a good message was refused", "PUT_OK", status)
+    elif _is_excused(status, disk, stopping=stopping):
+        return ()
+    elif room is not None and _is_for_want_of_room(status, put, room):
+        return ()  # the disk was full, or the store has not looked at it since
+    elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and excuses.delays(disk, plan):
+        if _waited_ms(put) < ALLOCATE_WAIT_MS:
+            return _lie(put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status)
+    elif status is PutMessageStatus.OS_PAGECACHE_BUSY and excuses.delays(disk, plan):
+        return ()  # a put before it waits for a segment that the slow disk does not make
+    else:
+        return _lie(put, "refused without a reason", "PUT_OK", status)
+    return ()
+
+
+def check_busy(store: MessageStore) -> Sequence[Violation]:
+    """Return whether a store is at odds with its own lock over whether puts are to be turned away."""
+    begin_ms = store.commit_log.begin_time_in_lock_ms
+    held_ms = store.world.clock.now_ms() - begin_ms if begin_ms else 0
+    is_busy = held_ms > store.config.os_page_cache_busy_time_out_ms
+    if store.is_os_page_cache_busy == is_busy:
+        return ()
+    summary = f"a put has held the lock for {held_ms} ms"
+    expected, found = ("busy", "not busy") if is_busy else ("not busy", "busy")
+    return (Violation("STATUS", summary, "", -1, "page cache", expected, found),)
+
+
+def check_refusing(store: MessageStore) -> Sequence[Violation]:
+    """Return whether a store takes puts although its disk has been too full for longer than LOOK_MS_MAX."""
+    if not store.flags.is_writeable:
+        return ()
+    summary = "puts are taken although the disk is too full"
+    return (Violation("STATUS", summary, "", -1, "flags", "DISK_FULL", "writeable"),)
+
+
+def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:
+    """Return whether an error of the disk, or a stop that has begun, explains that a put was refused."""
+    if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
+        return stopping or excuses.errors(disk) > 0
+    if status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and excuses.wants_of_space(disk):
+        return True
+    return excuses.errors(disk) > disk.fired["failed write"]
+
+
+def _is_for_want_of_room(status: PutMessageStatus, put: PutEntry, room: Room) -> bool:
+    """Return whether a put could be refused because the disk was full: until the store has looked at it again."""
+    if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
+        return room.was_short(put.asked_ns - LOOK_MS_MAX * 1_000_000)
+    return status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and room.was_short(put.asked_ns)
+
+
+def _waited_ms(put: PutEntry) -> int:
+    assert put.answered_ns is not None, put.name
+    return (put.answered_ns - put.asked_ns) // 1_000_000
+
+
+def _is_durable(store: MessageStore, disk: Disk, append: AppendMessageResult) -> bool:
+    segment = store.log.find(append.wrote_offset)
+    if segment is None:
+        return False
+    start = append.wrote_offset - segment.base_offset
+    return disk.is_durable(segment.file.path, start, start + append.wrote_bytes)
+
+
+def _lie(put: PutEntry, summary: str, expected: str, status: PutMessageStatus) -> Sequence[Violation]:
+    return (Violation("STATUS", f"{put.name}: {summary}", "", -1, "status", expected, status.value),)

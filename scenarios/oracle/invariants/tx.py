@@ -1,0 +1,188 @@
+"""TX: a transaction is asked about until it is decided or given up, a decided one is not, and none is lost.
+
+After each recovery: no copy that no commit can have made, none without its half message, all that may not be lost;
+no op that nobody asked for, and none in place of a commit's copy; nobody given up early. As the run goes: no decision
+is carried out twice in one life, a sound request is not turned away, and no question comes too early, too often, or
+about what was decided before it was put back. At the end, when nothing is broken, nothing stays undecided for ever.
+
+That a producer decides twice, long after the check has passed its first decision, is not tried: the second one counts.
+Bodies, properties, places and all else of copies are PREFIX's, that consumers reach them CQ-COMPLETE's.
+"""
+
+from collections.abc import Iterator
+
+from ....faults.disk.disk import Disk
+from ....store.delivery.transaction_service import EndTransactionStatus
+from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, MessageRecord
+from ....store.formats.properties import decode_properties
+from ...claims.machine import TRANSACTIONS
+from .. import excuses
+from ..evidence import Evidence, Violation, tried
+from ..found_transaction import FoundTransaction
+from ..ledger import Ledger
+from ..recovered import FoundRecord, RecoveredStore
+from ..transaction_log import TransactionLog
+from ..transactions import Decision, Transaction
+
+_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+_ANSWERS = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
+
+
+def check(evidence: Evidence) -> Iterator[Violation]:
+    """Yield everything in a recovered log that no history of its transactions explains."""
+    transactions = evidence.ledger.transactions.by_name
+    if not transactions:
+        return
+    tried("TX")
+    log = TransactionLog.read(evidence.ledger, evidence.store)
+    for found, why in log.strays:
+        yield _violation(found, why, "record", "one of a transaction", "none")
+    for name, transaction in transactions.items():
+        yield from _check_copies(transaction, log.by_name[name], evidence.store)
+        yield from _check_ops(transaction, log.by_name[name])
+        yield from _check_times(name, log.by_name[name])
+
+
+def _check_copies(
+    transaction: Transaction, found: FoundTransaction, store: RecoveredStore
+) -> Iterator[Violation]:
+    name, copies = transaction.name, found.copies
+    commits = sum(decision.may_have_copied for decision in transaction.decisions)
+    if len(copies) > commits:
+        summary = f"{name} is visible more often than commits can have made it"
+        yield _violation(copies[-1], summary, "copies", f"<= {commits}", str(len(copies)))
+    for copy in copies:
+        half = found.half
+        if store.min_offset == 0 and (
+            half is None or half.record.physical_offset > copy.record.physical_offset
+        ):
+            yield _violation(copy, f"{name} is visible without its half message", "half", "before it", "none")
+        if copy.record.sys_flag & TRANSACTION_MASK != TRANSACTION_COMMIT:
+            summary = f"{name} is visible, but not as committed"
+            yield _violation(copy, summary, "sysFlag", "8", str(copy.record.sys_flag))
+        prepared = copy.record.head.prepared_transaction_offset
+        halves = [each.record.physical_offset for each in (half, *found.put_back) if each is not None]
+        if half is not None and prepared not in halves:
+            summary = f"{name} is visible, and names another half message than its own"
+            wanted = " or ".join(map(str, halves))
+            yield _violation(copy, summary, "preparedTransactionOffset", wanted, str(prepared))
+    ends = {copy.record.physical_offset + copy.record.size_bytes for copy in copies}
+    for end in transaction.copies.keys() - ends:
+        yield Violation(
+            "TX", f"{name} was committed and is gone", "commitlog", end, "copy", "before this", "none"
+        )
+
+
+def _check_ops(transaction: Transaction, found: FoundTransaction) -> Iterator[Violation]:
+    name, counted = transaction.name, (None, EndTransactionStatus.DECIDED)
+    if not found.ops:
+        return
+    asked = [decision for decision in transaction.decisions if decision.status in counted]
+    if not asked:
+        yield _violation(found.ops[0], f"{name} was decided by nobody", "op", "none", "one")
+    elif all(decision.commits for decision in asked) and not found.copies:
+        summary = f"{name} was committed, its transaction has ended, and nobody can see it"
+        yield _violation(found.ops[0], summary, "copy", "one at least", "none")
+
+
+def _check_times(name: str, found: FoundTransaction) -> Iterator[Violation]:
+    times_max = TRANSACTIONS.transaction_check_max
+    for half in found.put_back:
+        if _times_of(half) > times_max:
+            summary = f"{name} is asked about for ever"
+            yield _violation(half, summary, _CHECK_TIMES, f"<= {times_max}", str(_times_of(half)))
+    for half in found.given_up:
+        if _times_of(half) != times_max:
+            summary = f"{name} was given up too early"
+            yield _violation(half, summary, _CHECK_TIMES, str(times_max), str(_times_of(half)))
+
+
+def _times_of(found: FoundRecord) -> int:
+    return int(
+        decode_properties(found.record.properties.decode(errors="surrogateescape")).get(_CHECK_TIMES, "0")
+    )
+
+
+def _violation(found: FoundRecord, summary: str, field: str, expected: str, seen: str) -> Violation:
+    return Violation("TX", summary, found.file, found.position, field, expected, seen)
+
+
+# -- as the run goes -------------------------------------------------------------------------------
+
+
+def check_question(transaction: Transaction | None, record: MessageRecord) -> Iterator[Violation]:
+    """Yield what is wrong with a question; record: the half message as it was put back for it."""
+    tried("TX")
+    at = record.physical_offset
+    if transaction is None:
+        yield _question(
+            "a question about what nobody prepared", at, "message", "a half message", record.properties
+        )
+        return
+    name, settled_at = transaction.name, transaction.settled_at
+    if settled_at is not None and at >= settled_at:
+        summary = f"{name} was decided, and its producer is asked about it"
+        yield _question(summary, at, "question", f"before {settled_at}", str(at))
+    wanted_ms = transaction.behaviour.immunity_s * 1000 or TRANSACTIONS.transaction_timeout_ms
+    age_ms = record.store_timestamp_ms - record.born_timestamp_ms
+    if age_ms < wanted_ms:
+        yield _question(f"{name} is asked about early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")
+
+
+def _question(summary: str, at: int, field: str, expected: str, found: str) -> Violation:
+    return Violation("TX", summary, "commitlog", at, field, expected, found)
+
+
+def check_answer(
+    decision: Decision, in_this_life: list[Decision], disk: Disk, *, can_be_found: bool
+) -> Iterator[Violation]:
+    """Yield what is wrong with the answer to a decision, just given.
+
+    can_be_found: whether the half message was in the log, for everyone to see, when the decision was asked for.
+    """
+    tried("TX")
+    name, status = decision.transaction.name, decision.status
+    assert status is not None, name
+    done = EndTransactionStatus.DECIDED
+    if status is done:
+        others = [
+            one for one in in_this_life if one.transaction is decision.transaction and one is not decision
+        ]
+        if any(one.status is done for one in others):
+            yield _answer(f"{name} was decided twice", "decisions", "1", "2")
+    elif status is EndTransactionStatus.PUT_FAILED:
+        if not (excuses.errors(disk) or excuses.wants_of_space(disk) or disk.fired["slow sync"]):
+            yield _answer(
+                f"{name} could not be committed, without a reason", "status", done.name, status.name
+            )
+    elif status not in _ANSWERS and can_be_found:
+        yield _answer(f"a sound decision about {name} was turned away", "status", done.name, status.name)
+
+
+def _answer(summary: str, field: str, expected: str, found: str) -> Violation:
+    return Violation("TX", summary, "", -1, field, expected, found)
+
+
+# -- in the end ------------------------------------------------------------------------------------
+
+
+def unsettled(ledger: Ledger, store: RecoveredStore) -> list[str]:
+    """Return the transactions that somebody has to be asked about."""
+    log, transactions = TransactionLog.read(ledger, store), ledger.transactions.by_name
+    return [
+        name
+        for name, found in log.by_name.items()
+        if not found.is_settled and not transactions[name].may_be_forgotten
+    ]
+
+
+def forgotten(names: list[str], waited_ms: int) -> Iterator[Violation]:
+    """Yield the transactions that are not settled after a time in which nothing was broken."""
+    for name in names:
+        yield Violation(
+            "TX",
+            f"{name} is undecided, and nobody asks about it",
+            field="transaction",
+            expected="decided, or given up",
+            found=f"neither after {waited_ms} ms",
+        )

@@ -1,0 +1,171 @@
+"""Progress that is kept beside the log: of delayed delivery, which the store keeps, and of consumer groups.
+
+Consumer groups commit to a ConsumerOffsetManager, which a broker runs beside its store; here the run does. It is
+loaded behind the store and brought into the queues before there are puts. One `Progress` sees all lives of a store.
+"""
+
+from collections.abc import Iterator
+
+from ...faults.disk.disk import Disk
+from ...store.delivery.schedule import encoded_offsets
+from ...store.formats.delay_level import SCHEDULE_TOPIC
+from ...store.formats.side_json import decode_side_json, table_of
+from ...store.message_store import MessageStore
+from ...store.queues.consumer_offsets import ConsumerOffsetManager
+from ..claims.crash_points import CrashPoints
+from ..claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, DELAY_OFFSET_INTERVAL_MS, DELAYS_MS
+from ..claims.plan import Life, Plan
+from .evidence import Violation
+from .invariants import live, meta, redel
+from .ledger import Group, Ledger
+from .side_versions import Versions, WatchedSideFile
+from .told import error_told, services_told
+
+_POLL_MS = 100
+
+
+class Progress:
+    """The files of progress over all lives, and the manager of the present one."""
+
+    def __init__(self, plan: Plan, ledger: Ledger, crash_points: CrashPoints) -> None:
+        self.delayed = Versions(f"{CONFIG}/delayOffset.json")
+        self.groups = Versions(f"{CONFIG}/consumerOffset.json")
+        self.manager: ConsumerOffsetManager | None = None
+        """What consumers and the check of transactions commit to in the present life, if the plan has any."""
+        self._plan = plan
+        self._ledger = ledger
+        self._crash_points = crash_points
+        self._life: Life | None = None
+        self._disk: Disk | None = None
+
+    def begin_life(self, life: Life | None, disk: Disk) -> None:
+        """Begin a life of the store; None for one that only recovers."""
+        self._life = life
+        self._disk = disk
+
+    def attach(self, store: MessageStore) -> None:
+        """Watch the files of a store that is not loaded yet, and make the manager beside it."""
+        files = store.world.files
+        if self._plan.delay_chance:
+            store.schedule.file = WatchedSideFile(files, self.delayed, self._on_begin)
+        self.manager = None
+        if self._plan.offsets or self._plan.transaction_chance:
+            self.manager = ConsumerOffsetManager(
+                store.world, CONFIG, flush_interval_ms=CONSUMER_OFFSET_INTERVAL_MS
+            )
+            self.manager.on_failure = store.flags.service_failed
+            self.manager.file = WatchedSideFile(files, self.groups, self._on_begin)
+
+    def _on_begin(self) -> None:
+        """Let the machine die during one of the next operations, if that is how this life ends."""
+        life, disk = self._life, self._disk
+        if life is not None and disk is not None and life.ending == "crash in persist":
+            self._life = None
+            self._crash_points.arm(disk, life)
+
+    def load(self, store: MessageStore) -> Iterator[Violation]:
+        """Load what is beside a store that is loaded, and yield what is wrong with what was found.
+
+        Raises CorruptFileError if there is nothing that can be read, OSError if the disk fails.
+        """
+        if self._plan.delay_chance:
+            yield from self._found(self.delayed)
+            yield from meta.check_levels(store)
+        manager = self.manager
+        if manager is None:
+            return
+        manager.load()
+        yield from self._found(self.groups)
+        found = self._offsets(manager)
+        yield from meta.check_reported(self._ledger, found)
+        yield from redel.check_groups(self._ledger, found)
+        manager.clamp(store)
+        clamped = self._offsets(manager)
+        yield from meta.check_clamped(store, found, clamped)
+        self._ledger.reported = {group: offset for group, offset in clamped.items() if offset >= 0}
+
+    def _found(self, versions: Versions) -> Iterator[Violation]:
+        yield from meta.check_version(versions)
+        versions.settle()
+
+    def _offsets(self, manager: ConsumerOffsetManager) -> dict[Group, int]:
+        """Return what the manager knows of every group that ever reported."""
+        return {group: manager.query_offset(*group) for group in self._ledger.furthest}
+
+    def start(self, store: MessageStore) -> None:
+        """Let consumers commit and delivery begin, from where they are now. Before the store's services start."""
+        if self._plan.delay_chance:
+            self._ledger.begin_delivery(store.log.max_offset, store.schedule.offsets)
+        if self.manager is not None:
+            self.manager.start()
+
+    def shutdown(self) -> None:
+        """End the manager as a broker does in a stop: what was committed is persisted."""
+        if self.manager is not None:
+            self.manager.shutdown()
+
+    @property
+    def is_persisted(self) -> bool:
+        """Return whether no attempt to persist failed or is under way."""
+        return self.delayed.is_persisted and self.groups.is_persisted
+
+    def finish(self, store: MessageStore) -> Iterator[Violation]:
+        """Wait until all that is delayed is delivered and all progress durable; yield what is not in time.
+
+        Nothing may be broken, and nobody put, meanwhile.
+        """
+        if self._plan.delay_chance:
+            limit_ms = max(DELAYS_MS.values()) + live.DISPATCH_MS_MAX
+            while undelivered := _undelivered(store):
+                if limit_ms <= 0:
+                    yield from live.late_delivery(undelivered, services_told(store, store.schedule.name))
+                    return
+                limit_ms -= _POLL_MS
+                store.world.tasks.sleep(_POLL_MS)
+        limit_ms = self._plan.thorough_interval_ms  # copies wait for no sync, but their progress for one
+        limit_ms += max(DELAY_OFFSET_INTERVAL_MS, CONSUMER_OFFSET_INTERVAL_MS) + live.DISPATCH_MS_MAX
+        while unpersisted := self._unpersisted(store):
+            if limit_ms <= 0:
+                yield from live.late_progress(unpersisted, self._told(store))
+                return
+            limit_ms -= _POLL_MS
+            store.world.tasks.sleep(_POLL_MS)
+
+    def _told(self, store: MessageStore) -> str:
+        """Return what is known of why progress is late."""
+        lines = services_told(store, store.schedule.name)
+        if self.manager is not None and self.manager.last_error is not None:
+            lines += f"\nconsumer offsets: last error: {error_told(self.manager.last_error)}"
+        return lines
+
+    def _unpersisted(self, store: MessageStore) -> str:
+        """Return the file that does not have all progress, empty if there is none."""
+        if self._plan.delay_chance:
+            offsets = store.schedule.offsets
+            if offsets and self.delayed.durable != encoded_offsets(offsets):
+                return self.delayed.path
+        if any(offset != self._durable(group) for group, offset in self._ledger.reported.items()):
+            return self.groups.path
+        return ""
+
+    def _durable(self, group: Group) -> int | None:
+        """Return the offset of a group that is durable."""
+        content, path = self.groups.durable, self.groups.path
+        if content is None:
+            return None
+        table = table_of(decode_side_json(content, file=path), "offsetTable", file=path)
+        name, topic, queue_id = group
+        offset = table.get(f"{topic}@{name}", {}).get(str(queue_id))
+        return None if offset is None else int(offset)
+
+
+def _undelivered(store: MessageStore) -> str:
+    """Return a level whose delivery is behind, empty if there is none and all records are visible."""
+    if store.dispatch.reput_from.get() < store.dispatch.readable_limit():
+        return "records that are not visible yet"
+    for queue in store.queues.all():
+        if queue.topic == SCHEDULE_TOPIC:
+            offset = max(store.schedule.offsets.get(queue.queue_id + 1, 0), queue.min_offset)
+            if offset != queue.max_offset:
+                return f"level {queue.queue_id + 1}: {offset} of {queue.max_offset}"
+    return ""

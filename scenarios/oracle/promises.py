@@ -1,0 +1,141 @@
+"""Which promises hold after which end of a life: section 14 of the format's description, as one function.
+
+    end of life        what must be there afterwards
+    clean stop         every put that was stored
+    damage after it    every put in front of the damage
+    process kill       every put that was answered: its bytes were in the page cache
+    ... with the pool  all below the committed position, and what consumers saw
+    power cut, SYNC    every put answered OK that waited, and all below the flushed position
+    power cut, ASYNC   all below the flushed position
+
+What a recovery found is durable from then on: it has synced what it recovered.
+"""
+
+from collections.abc import Mapping
+
+from ...faults.crashes.profiles import CrashProfile
+from ..claims.plan import Plan
+from .known_damage import Flaw
+from .ledger import Knowledge, Ledger, PutEntry
+from .recovered import RecoveredStore
+from .transaction_log import TransactionLog
+
+
+def note_stop(ledger: Ledger) -> None:
+    """Note what a clean stop promises: everything, for good."""
+    _keep_everything(ledger)
+    for put in ledger.promised.values():
+        put.is_durable = True
+    for one in ledger.stable:
+        one.copy_is_durable = True
+    ledger.transactions.note_stop()
+
+
+def note_crash(
+    ledger: Ledger,
+    plan: Plan,
+    profile: CrashProfile,
+    flushed_where: int,
+    committed_where: int | None = None,
+    *,
+    cache_is_whole: bool = True,
+) -> None:
+    """Note what a crash may not take.
+
+    flushed_where: the log's durable end when the machine died; committed_where: that in the page cache, if puts went
+    to a buffer first. cache_is_whole: not so if a failed sync has taken back what readers had seen in the page cache.
+    """
+    if profile.page_cache_survives and cache_is_whole:
+        _keep_everything(ledger, committed_where)
+    else:
+        _keep_what_is_durable(ledger, plan, flushed_where)
+    ledger.transactions.note_crash(profile, flushed_where, committed_where, sync_flush=plan.sync_flush)
+
+
+def note_damage(ledger: Ledger, log_offset: int) -> None:
+    """Note that the log may have lost everything from an offset on: the damage is nobody's fault here."""
+    for put in list(ledger.promised.values()):
+        assert put.physical_offset is not None, put.name
+        if put.physical_offset + put.record_bytes > log_offset:
+            del ledger.promised[put.name]
+    ledger.stable = [
+        one
+        for one in ledger.stable
+        if one.put.name in ledger.promised and (one.copy_end is None or one.copy_end <= log_offset)
+    ]
+    ledger.transactions.note_damage(log_offset)
+
+
+def note_unreadable(ledger: Ledger, flaw: Flaw) -> None:
+    """Note that a record need not be shown any more, nor have an entry; it stays where it is."""
+    put = flaw.put
+    assert put.queue_offset is not None, put.name
+    ledger.known_damage.note(flaw, unreadable=True)
+    ledger.holes.setdefault(put.place, set()).add(put.queue_offset)
+    ledger.stable = [one for one in ledger.stable if one.put is not put]
+
+
+def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
+    """Note that the damage may have taken copies of delayed messages, which are not made again.
+
+    offsets: level -> queue offset of the next entry to deliver, when the store was stopped.
+    """
+    for put in ledger.puts:
+        if put.delay_ms is not None and put.queue_offset is not None:
+            _, queue_id = put.place
+            if put.queue_offset < offsets.get(queue_id + 1, 0):
+                ledger.delivered_into_damage.add(put.name)
+
+
+def _keep_everything(ledger: Ledger, committed_where: int | None = None) -> None:
+    """Promise what was stored: as far as it was committed, if it had to be."""
+    for put in ledger.puts_of_this_life():
+        if put.physical_offset is not None and (
+            committed_where is None or put.physical_offset + put.record_bytes <= committed_where
+        ):
+            ledger.promise(put)
+    ledger.stable += ledger.seen
+
+
+def _keep_what_is_durable(ledger: Ledger, plan: Plan, flushed_where: int) -> None:
+    for put in ledger.puts_of_this_life():
+        if put.physical_offset is None:
+            continue
+        if put.physical_offset + put.record_bytes <= flushed_where or _is_acknowledged_durable(plan, put):
+            put.is_durable = True
+            ledger.promise(put)
+    ledger.promised = {name: put for name, put in ledger.promised.items() if put.is_durable}
+    seen = ledger.stable + ledger.seen
+    for one in seen:
+        one.copy_is_durable |= one.copy_end is not None and one.copy_end <= flushed_where
+    ledger.stable = [one for one in seen if one.is_durable or plan.sync_flush]
+
+
+def _is_acknowledged_durable(plan: Plan, put: PutEntry) -> bool:
+    return plan.sync_flush and put.wait and put.knowledge is Knowledge.ACKNOWLEDGED
+
+
+def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool) -> None:
+    """Note what a recovery found, and what it did not: both are final, if what it found is durable."""
+    here = set()
+    put_of, promised = ledger.by_properties.get, ledger.promised
+    for found in store.records:
+        physical_offset, size_bytes, _, _, queue_offset, _, stored_ms, properties, _ = found.record
+        put = put_of(properties) or ledger.put_of(found.record)
+        if put is not None:
+            here.add(put.name)
+            put.wrote_bytes = size_bytes
+            put.physical_offset = physical_offset
+            put.queue_offset = queue_offset
+            put.stored_ms = stored_ms
+            put.is_durable |= durable
+            promised[put.name] = put
+    for one in ledger.stable:
+        one.copy_is_durable |= durable
+    if ledger.transactions.by_name:
+        ledger.transactions.note_recovery(TransactionLog.read(ledger, store).by_name, durable=durable)
+    for put in ledger.puts:
+        if put.name not in here:
+            if not ledger.has_expired(put.physical_offset, store.min_offset):  # or else it may come back
+                ledger.gone[put.name] = put
+            ledger.promised.pop(put.name, None)

@@ -1,0 +1,85 @@
+"""The door through which retention removes files: each removal is judged, and noted in the ledger, beforehand."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...faults.disk.disk import Disk
+from ...faults.disk.image import FileImage
+from ...store.log.directories import directory_of, name_of
+from ...store.message_store import MessageStore
+from ...store.retention.clean_commit_log import SEGMENTS_PER_PASS
+from .evidence import Violation
+from .invariants import clean
+from .ledger import Ledger
+from .room import Room
+
+_PASS_NS_MAX = 5_000_000_000
+"""How long one pass may take, which looks at the disk but once."""
+
+
+class WatchedRemovals:
+    """A store's files, with an eye on what it removes while it runs; what a recovery removes is DUR's and PREFIX's."""
+
+    def __init__(
+        self,
+        files: Any,
+        disk: Disk,
+        room: Room,
+        ledger: Ledger,
+        report: Callable[[Iterable[Violation]], None],
+    ) -> None:
+        self.store: MessageStore | None = None
+        """The store once it has been loaded."""
+        self._files = files
+        self._disk = disk
+        self._room = room
+        self._ledger = ledger
+        self._report = report
+        self.first_removed: tuple[str, FileImage] | None = None
+        """The first segment that went: its path, and what it was."""
+        self._forced = 0
+        """How many segments whose time is not over may still go because the disk was found too full."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def unlink(self, path: str) -> None:
+        """Remove a name, after a look at what it stands for."""
+        store = self.store
+        if store is not None:
+            config = store.config
+            if directory_of(path) == config.commit_log_directory:
+                self._segment_goes(store, path)
+            elif path.startswith(config.consume_queue_directory + "/"):
+                self._report(clean.check_queue_removal(store, self._disk, path))
+                if len(self._files.list_directory(directory_of(path))) == 1:
+                    topic, queue_id = directory_of(path).split("/")[-2:]
+                    self._ledger.end_queue((topic, int(queue_id)))
+        self._files.unlink(path)
+
+    def _segment_goes(self, store: MessageStore, path: str) -> None:
+        base_offset = int(name_of(path))
+        if base_offset not in [segment.base_offset for segment in store.log.segments]:
+            return  # one that was never used
+        self._report(
+            clean.check_removal(store, self._disk, base_offset, asked=self._is_asked_for(store, path))
+        )
+        self._ledger.expired_to = max(self._ledger.expired_to, base_offset + store.log.segment_bytes)
+        if self.first_removed is None:
+            mtime_ms = self._files.status(path).mtime_ms
+            self.first_removed = path, FileImage(self._disk.content(path), mtime_ms)
+
+    def _is_asked_for(self, store: MessageStore, path: str) -> bool:
+        """Return whether a segment's time is over, or the disk so full that it may go for that alone."""
+        config, clock = store.config, store.world.clock
+        space = self._files.space(path)
+        full = space.used_bytes > config.disk_space_clean_forcibly_ratio * (
+            space.used_bytes + space.usable_bytes
+        )
+        if full or (not self._room.is_short and self._room.was_short(clock.monotonic_ns() - _PASS_NS_MAX)):
+            self._forced = SEGMENTS_PER_PASS
+        if self._forced:
+            self._forced -= 1
+            return True
+        changed_ms = self._files.status(path).mtime_ms
+        return bool(clock.now_ms() >= changed_ms + config.file_reserved_time_hours * 3_600_000)

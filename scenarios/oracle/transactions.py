@@ -1,0 +1,147 @@
+"""What producers did about their transactions, and what they were told: the ledger's part of TX.
+
+A half message is a put like any other, with its place in the half topic. Beside it stand how its producer is going to
+behave, each decision it asked for, and the copies that commits have made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...faults.crashes.profiles import CrashProfile
+from ...store.delivery.transaction_service import EndTransactionStatus
+from .found_transaction import FoundTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How a producer is going to handle one transaction, drawn beforehand."""
+
+    commits: bool
+    """What it decides; every answer to a question says the same."""
+    own_after_ms: int | None
+    """How long after the half message it decides by itself, None: it waits to be asked."""
+    contradicts: bool
+    """Whether somebody asks for the opposite at the same moment."""
+    unknowns: int
+    """How many questions it has no answer to before it has one."""
+    answer_ms: int
+    """How long an answer takes."""
+    immunity_s: int
+    """How long it wants not to be asked; 0: it does not say."""
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """Return what the half message carries of it."""
+        immunity = (f"CHECK_IMMUNITY_TIME_IN_SECONDS\1{self.immunity_s}",) if self.immunity_s else ()
+        return (f"PGROUP\1{GROUP}", "TRAN_MSG\1true", *immunity)
+
+
+GROUP = "sellers"
+"""The one producer group."""
+
+
+@dataclass(slots=True, eq=False)
+class Decision:
+    """One request to commit or to roll back, and its answer."""
+
+    transaction: "Transaction"
+    commits: bool
+    asked_ns: int
+    status: EndTransactionStatus | None = None
+    """None: there was no answer."""
+    copy_end: int | None = None
+    """Log offset behind the copy that it made."""
+    is_acknowledged: bool = False
+    """Whether the copy was answered OK, after the wait that SYNC_FLUSH is for."""
+
+    @property
+    def may_have_copied(self) -> bool:
+        """Return whether there can be a copy of its own."""
+        return self.commits and self.status in (None, EndTransactionStatus.DECIDED)
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """One transaction over all lives of the store."""
+
+    name: str
+    """The name of its half message."""
+    behaviour: Behaviour
+    decisions: list[Decision] = field(default_factory=list)
+    questions: int = 0
+    """How often its producer group was asked."""
+    copies: dict[int, bool] = field(default_factory=dict)
+    """Log offset behind each copy that must be there -> whether even a power cut may not take it."""
+    settled_at: int | None = None
+    """Log offset from which on no question about it may be put, None if one may come."""
+    may_be_forgotten: bool = False
+    """Whether damage may have taken the record that is the reason for a question."""
+
+    def is_claimed(self, since: int) -> bool:
+        """Return whether a decision has been asked for after the first `since` of them."""
+        return len(self.decisions) > since
+
+
+class Transactions:
+    """All transactions, and what may not be lost of them; scenarios.promises tells when."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Transaction] = {}
+        self.decisions: list[Decision] = []
+        """Those of the present life."""
+
+    def begin_life(self) -> None:
+        """Begin another life of the store."""
+        self.decisions = []
+
+    def prepare(self, name: str, behaviour: Behaviour) -> Transaction:
+        """Note a half message that is about to be put."""
+        transaction = self.by_name[name] = Transaction(name, behaviour)
+        return transaction
+
+    def ask(self, transaction: Transaction, *, commits: bool, now_ns: int) -> Decision:
+        """Note a decision before it is asked for."""
+        decision = Decision(transaction, commits, now_ns)
+        transaction.decisions.append(decision)
+        self.decisions.append(decision)
+        return decision
+
+    def note_stop(self) -> None:
+        """Note that a clean stop keeps every copy for good."""
+        self._keep_all()
+        for transaction in self.by_name.values():
+            transaction.copies = dict.fromkeys(transaction.copies, True)
+
+    def note_crash(
+        self, profile: CrashProfile, flushed_where: int, committed_where: int | None, *, sync_flush: bool
+    ) -> None:
+        """Note which copies a crash may not take; the positions are as `promises.note_crash` has them."""
+        if profile.page_cache_survives:
+            self._keep_all(committed_where)
+            return
+        for decision in self.decisions:
+            end = decision.copy_end
+            if end is not None and (end <= flushed_where or (sync_flush and decision.is_acknowledged)):
+                decision.transaction.copies[end] = True
+        for transaction in self.by_name.values():
+            transaction.copies = {end: True for end, durable in transaction.copies.items() if durable}
+
+    def _keep_all(self, below: int | None = None) -> None:
+        for decision in self.decisions:
+            end = decision.copy_end
+            if end is not None and (below is None or end <= below):
+                decision.transaction.copies.setdefault(end, False)
+
+    def note_damage(self, log_offset: int) -> None:
+        """Note that the log may have lost everything from an offset on, and progress has not."""
+        for transaction in self.by_name.values():
+            transaction.may_be_forgotten = True
+            transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}
+
+    def note_recovery(self, log: Mapping[str, FoundTransaction], *, durable: bool) -> None:
+        """Note what a recovery found: it stays, and what is decided is settled. durable: for good."""
+        for name, transaction in self.by_name.items():
+            found, before = log[name], transaction.copies
+            ends = [copy.record.physical_offset + copy.record.size_bytes for copy in found.copies]
+            transaction.copies = {end: durable or before.get(end, False) for end in ends}
+            transaction.settled_at = 0 if found.is_decided else None

@@ -1,0 +1,133 @@
+"""The broker's machine through all its lives."""
+
+from ....faults.disk.disk import Disk
+from ....sim.machine import Machine
+from ....sim.network.hosts import HostNetwork
+from ....store.broker.broker import Broker
+from ....store.broker.broker_config import BrokerConfig
+from ....store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits
+from ....store.broker.server import RemotingServer
+from ....store.errors import CorruptFileError
+from ....store.message_store import MessageStore
+from ....store.world import World
+from ...claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of
+from ...claims.plan import Plan
+from ...oracle.evidence import tried
+from ...oracle.judge import Judge
+from ...oracle.recovered import read_store
+from ...oracle.told import place_of
+from .client_ledger import ClientLedger
+
+HOST = "10.0.0.1"
+PORT = 10911
+ADDRESS = f"{HOST}:{PORT}"
+TRANSACTION_MS = 1_000
+"""After how long a producer is asked about a half message, and between two such questions."""
+
+
+class BrokerNode:
+    """Invariant: `store` is that of the newest life, if that has got as far as to have one."""
+
+    host = HOST
+
+    def __init__(self, plan: Plan, judge: Judge, clients: ClientLedger) -> None:
+        self.store: MessageStore | None = None
+        """None until it has been loaded."""
+        self._judge = judge
+        self._clients = clients
+        self._config = config_of(plan)
+        self._broker_config = BrokerConfig(
+            broker_ip1=HOST,
+            listen_port=PORT,
+            ha_host=HOST,
+            default_topic_queue_nums=plan.queues_per_topic,
+            flush_consumer_offset_interval_ms=CONSUMER_OFFSET_INTERVAL_MS,
+            transaction_timeout_ms=TRANSACTION_MS,
+            transaction_check_interval_ms=TRANSACTION_MS,
+        )
+        self._limits = ServerLimits(
+            pools={
+                pool: PoolLimits(plan.broker.tasks_each, limits.queue_capacity, limits.wait_ms_max)
+                for pool, limits in POOL_LIMITS.items()
+            }
+        )
+        self._life: tuple[Machine, Disk, HostNetwork] | None = None
+        self._server: RemotingServer | None = None
+        self._broker: Broker | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether its machine is on."""
+        return self._life is not None and self._life[0].alive
+
+    @property
+    def running(self) -> tuple[Machine, Disk, HostNetwork]:
+        """Return machine, disk and door of the newest life."""
+        assert self._life is not None, "it has been switched on"
+        return self._life
+
+    # -- tasks of its machine ----------------------------------------------------------------------
+
+    def boot(self, machine: Machine, disk: Disk, door: HostNetwork) -> None:
+        """Begin a life: load, be judged, and answer requests."""
+        self._life = (machine, disk, door)
+        self.store = None
+        world = World(machine.clock, machine.tasks, disk.mount(machine), door)
+        server = self._server = RemotingServer(world, self._limits)
+        server.listen([ADDRESS])
+        broker = self._broker = self._load(world)
+        self._recovered(broker.own_store, disk)
+        broker.start()
+        server.start(
+            broker.router(), on_channel_closed=broker.channel_closed, on_response=broker.calls.answered
+        )
+
+    def stop(self) -> None:
+        """End a life in good order."""
+        machine, disk, _ = self.running
+        assert self._server is not None, "it has been started"
+        assert self._broker is not None, "it has been started"
+        self._broker.held_pulls.release()
+        if not self._server.shutdown():
+            self._judge.broken(
+                "LIVE", "requests are not answered at a stop", "server", "all done", "some not"
+            )
+        self._judge.stop(self._broker.own_store, disk, machine, clean=self._broker.shutdown())
+
+    def look(self, machine: Machine, disk: Disk, *, settled: bool, shown: bool) -> None:
+        """Load once more, judge what is there, and start nothing.
+
+        settled: whether transactions must have been decided; shown: whether consumers must have been given everything.
+        """
+        broker = self._load(World(machine.clock, machine.tasks, disk.mount(machine)))
+        self._recovered(broker.own_store, disk)
+        records = read_store(broker.own_store).records
+        if settled:
+            self._judge.report(self._clients.check_decided(records))
+        if shown:
+            self._judge.report(self._clients.check_shown(records))
+
+    def _load(self, world: World) -> Broker:
+        broker = Broker(world, self._config, self._broker_config)
+        try:
+            broker.load()
+        except Exception as error:
+            is_progress = isinstance(error, CorruptFileError) and error.file.startswith(CONFIG)
+            self._judge.broken(
+                "META" if is_progress else "START",
+                f"the broker cannot be opened: {type(error).__name__}: {error}",
+                "load",
+                "",
+                "",
+                detail=f"raised in {place_of(error)}",
+            )
+        return broker
+
+    def _recovered(self, store: MessageStore, disk: Disk) -> None:
+        """Judge what a recovery has made of the last life, and note what it settles."""
+        if store.log.segments:
+            tried("START")
+        found = self._judge.recovery_alone(store, disk)
+        self._judge.report(self._clients.check_recovery(found.records))
+        self._clients.note_recovery(found.records)
+        self.store = store

@@ -1,0 +1,104 @@
+"""Requests of simulated clients, as RocketMQ's client sends them."""
+
+from collections.abc import Iterator
+
+from ....store.broker.requests import RequestCode
+from ....store.broker.topic_names import AUTO_CREATE_TOPIC
+from ....store.formats.message import MessageRecord, decode_record
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import encode_json_body
+from ...oracle.given import Given
+
+PRODUCER_GROUP = "producers"
+CONSUMER_GROUP = "consumers"
+_COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+
+
+def send_command(
+    topic: str, queue_id: int, queues: int, body: bytes, given: Given, *, half_of: str | None = None
+) -> RemotingCommand:
+    """Return a send; the topic is made if there is none. half_of: the name of what is to be a half message."""
+    properties = "WAIT\x01true\x02"
+    if half_of is not None:
+        properties += f"TRAN_MSG\x01true\x02PGROUP\x01{PRODUCER_GROUP}\x02UNIQ_KEY\x01{half_of}\x02"
+    fields = {
+        "a": PRODUCER_GROUP,
+        "b": topic,
+        "c": AUTO_CREATE_TOPIC,
+        "d": str(queues),
+        "e": str(queue_id),
+        "f": str(given.sys_flag),
+        "g": str(given.born_timestamp_ms),
+        "h": str(given.flag),
+        "i": properties,
+        "j": str(given.reconsume_times),
+        "k": "false",
+        "m": "false",
+    }
+    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, 0, ext_fields=fields, body=body)
+
+
+def end_transaction_command(
+    name: str, queue_offset: int, log_offset: int, decision: int, *, asked: bool
+) -> RemotingCommand:
+    """Return what is to become of a half message; asked: whether the broker wanted to know."""
+    fields = {
+        "producerGroup": PRODUCER_GROUP,
+        "tranStateTableOffset": str(queue_offset),
+        "commitLogOffset": str(log_offset),
+        "commitOrRollback": str(decision),
+        "fromTransactionCheck": "true" if asked else "false",
+        "msgId": name,
+        "transactionId": name,
+    }
+    return RemotingCommand(RequestCode.END_TRANSACTION, 0, ext_fields=fields)
+
+
+def heartbeat_command(client_id: str) -> RemotingCommand:
+    """Return a producer's sign of life."""
+    said = {"clientID": client_id, "producerDataSet": [{"groupName": PRODUCER_GROUP}], "consumerDataSet": []}
+    return RemotingCommand(RequestCode.HEART_BEAT, 0, body=encode_json_body(said))
+
+
+def pull_command(
+    topic: str, queue_id: int, offset: int, *, most: int, suspend_ms: int, commit: bool
+) -> RemotingCommand:
+    """Return a pull of everything from an offset on, which may be held; commit: the offset along with it."""
+    fields = {
+        "consumerGroup": CONSUMER_GROUP,
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": str(offset),
+        "maxMsgNums": str(most),
+        "sysFlag": str(_SUSPEND | _SUBSCRIPTION | (_COMMIT_OFFSET if commit else 0)),
+        "commitOffset": str(offset if commit else 0),
+        "suspendTimeoutMillis": str(suspend_ms),
+        "subscription": "*",
+        "subVersion": "0",
+        "expressionType": "TAG",
+    }
+    return RemotingCommand(RequestCode.PULL_MESSAGE, 0, ext_fields=fields)
+
+
+def query_offset_command(topic: str, queue_id: int) -> RemotingCommand:
+    """Return the question what the group has committed."""
+    return RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, 0, ext_fields=_of_group(topic, queue_id))
+
+
+def update_offset_command(topic: str, queue_id: int, offset: int) -> RemotingCommand:
+    """Return a commit."""
+    fields = {**_of_group(topic, queue_id), "commitOffset": str(offset)}
+    return RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, 0, ext_fields=fields)
+
+
+def pulled_records(body: bytes) -> Iterator[MessageRecord]:
+    """Yield what a pull was answered with. CorruptFileError if that is no run of records."""
+    at = 0
+    while at < len(body):
+        record = decode_record(body, at, file="answer to a pull")
+        yield record
+        at += record.size_bytes
+
+
+def _of_group(topic: str, queue_id: int) -> dict[str, str]:
+    return {"consumerGroup": CONSUMER_GROUP, "topic": topic, "queueId": str(queue_id)}

@@ -1,0 +1,152 @@
+"""A client that sends messages one after another, each again until it is answered or given up, as RocketMQ's does."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from ....sim.choices import Stream
+from ....store.broker.remoting_client import RemotingClient
+from ....store.broker.requests import ResponseCode
+from ....store.formats.host import Host
+from ....store.formats.message_id import decode_message_id
+from ....store.world import World
+from ...claims.plan import Plan
+from ...oracle.evidence import Violation
+from ...workload.headers import draw_given
+from .client_ledger import ClientLedger, Place, Send, body_of, topic_of_users
+from .commands import send_command
+from .decider import Decider
+
+_RETRY_MS = 50
+_ROLLBACK_CHANCE = 0.3
+_WAITS_CHANCE = 0.3
+_REFUSED = frozenset(
+    (
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.MESSAGE_ILLEGAL,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+    )
+)
+"""Answers which say that nothing was stored."""
+
+
+class Producer:
+    """Sends what it is given."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        number: int,
+        world: World,
+        host: str,
+        address: str,
+        ledger: ClientLedger,
+        stream: Stream,
+        headers: Stream,
+        report: Callable[[Iterable[Violation]], None],
+    ) -> None:
+        """Make a producer on a host, for a broker at an address. headers: from which flags and times are drawn."""
+        self.insists = False
+        """Whether it gives nothing up any more."""
+        self.answered_us: list[int] = []
+        """How long each send took that was answered SUCCESS."""
+        self._plan = plan
+        self._number = number
+        self._world = world
+        self._decider = Decider(world, f"producer-{number}", ledger) if plan.transaction_chance else None
+        on_request = None if self._decider is None else self._decider.on_request
+        self._client = RemotingClient(world, address, on_request=on_request)
+        self._ledger = ledger
+        self._stream = stream
+        self._headers = headers
+        self._host = Host.of_address(f"{host}:0")
+        self._broker_host = Host.of_address(address)
+        self._report = report
+        self._names: deque[str] = deque()
+        self._busy = False
+        self._more = world.tasks.signal(f"producer {number}")
+        self._turn = number
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether everything it was given is answered or given up."""
+        return not self._names and not self._busy
+
+    def give(self, names: Iterable[str]) -> None:
+        """Have more messages sent."""
+        self._names += names
+        self._more.notify()
+
+    def run(self) -> None:
+        """Send, for ever."""
+        if self._decider is not None:
+            self._decider.start(self._client)
+        while True:
+            while not self._names:
+                self._busy = False
+                self._more.wait(None)
+            self._busy = True
+            self._send(self._names.popleft())
+
+    def _send(self, name: str) -> None:
+        """Send one message until it is answered SUCCESS, or given up."""
+        plan, stream, tasks = self._plan, self._stream.within(name), self._world.tasks
+        if stream.chance(plan.pause_chance, "pause"):
+            tasks.sleep(stream.between(1, plan.pause_ms_max, "ms of a pause"))
+        topic = topic_of_users(stream.below(plan.topics, "topic"))
+        size_bytes = plan.body_bytes_max
+        if not plan.equal_sizes:
+            size_bytes = stream.between(0, plan.body_bytes_max, "body bytes")
+        is_half = stream.chance(plan.transaction_chance, "is a half message")
+        commits = is_half and not stream.chance(_ROLLBACK_CHANCE, "is rolled back")
+        send = self._ledger.begin(name, body_of(name, size_bytes), is_half=is_half, commits=commits)
+        given = draw_given(self._headers.within(name), 0, one_size=True)
+        send.given = given._replace(born_host=self._host, store_host=self._broker_host)
+        tries = 0
+        while not self._try(send, topic, stream):
+            tries += 1
+            if tries >= plan.broker.sends_max and not self.insists:
+                return
+            tasks.sleep(_RETRY_MS)
+
+    def _try(self, send: Send, topic: str, stream: Stream) -> bool:
+        """Send a message once, to the queue whose turn it is; return whether it was answered SUCCESS."""
+        queues, clock = self._plan.queues_per_topic, self._world.clock
+        queue_id, self._turn = self._turn % queues, self._turn + 1
+        half_of = send.name if send.is_half else None
+        ago_ms = (
+            0 if send.is_half else -send.given.born_timestamp_ms
+        )  # a half message is asked about by its age
+        given = send.given._replace(born_timestamp_ms=clock.now_ms() - ago_ms)
+        send.born_ms.append(given.born_timestamp_ms)
+        command = send_command(topic, queue_id, queues, send.body, given, half_of=half_of)
+        asked_in, may_be_there = self._ledger.life, not send.is_half
+        send.maybe += may_be_there  # from now on
+        began_ns = clock.monotonic_ns()
+        try:
+            response = self._client.invoke(command, self._plan.broker.send_timeout_ms)
+        except OSError:
+            return False
+        if response.code in _REFUSED:
+            send.maybe -= may_be_there
+        if response.code != ResponseCode.SUCCESS:
+            return False
+        send.maybe -= may_be_there
+        self.answered_us.append((clock.monotonic_ns() - began_ns) // 1000)
+        fields = response.ext_fields
+        place = Place(topic, int(fields["queueId"]), int(fields["queueOffset"]))
+        _, log_offset = decode_message_id(fields["msgId"])
+        if send.is_half:
+            send.is_insisted_on = self.insists
+            self._ledger.answer_half(send, log_offset, asked_in=asked_in)
+            self._decide(send, place.queue_offset, log_offset, stream)
+            return True
+        self._report(self._ledger.answer(self._number, send, place, log_offset, asked_in=asked_in))
+        return True
+
+    def _decide(self, send: Send, queue_offset: int, log_offset: int, stream: Stream) -> None:
+        """Say what is to become of a half message, or wait to be asked."""
+        assert self._decider is not None, "there are half messages"
+        if not stream.chance(_WAITS_CHANCE, "waits to be asked"):
+            self._decider.decide(send.name, queue_offset, log_offset, asked=False)

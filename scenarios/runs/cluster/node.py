@@ -1,0 +1,91 @@
+"""One machine of a cluster through all its lives: its disk outlives them, its store and replication do not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ....faults.disk.disk import Disk
+from ....sim.choices import Stream
+from ....sim.kernel import Kernel
+from ....sim.machine import Machine
+from ....sim.network.hosts import HostNetwork
+from ....store.config import BrokerRole, FlushDiskType, StoreConfig
+from ....store.message_store import MessageStore
+from ....store.replication.ha_client import HAClient
+from ....store.replication.ha_service import HAService
+from ...claims.machine import config_of
+from ...claims.plan import Plan
+from ..lasting_disk import LastingDisk
+
+MASTER = "10.0.0.1"
+HA_PORT = 10912
+
+
+class Node:
+    """What there is of it while it is on, and what lasts."""
+
+    def __init__(self, name: str, host: str, config: StoreConfig, lasting: LastingDisk) -> None:
+        self.name = name
+        self.host = host
+        self.config = config
+        self.lasting = lasting
+        self.machine: Machine | None = None
+        self.disk: Disk | None = None
+        self.door: HostNetwork | None = None
+        self.store: MessageStore | None = None
+        """None until it has been loaded."""
+        self.ha: HAService | None = None
+
+    @property
+    def is_master(self) -> bool:
+        """Return whether it is the one that users talk to."""
+        return self.host == MASTER
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether its machine is on."""
+        return self.machine is not None and self.machine.alive
+
+    def power_on(self, machine: Machine, disk: Disk, door: HostNetwork) -> None:
+        """Begin a life."""
+        self.machine, self.disk, self.door = machine, disk, door
+        self.store = self.ha = None
+
+    @property
+    def running(self) -> tuple[MessageStore, Disk, Machine]:
+        """Return store, disk and machine of a node that has been loaded."""
+        assert self.store is not None
+        assert self.disk is not None
+        assert self.machine is not None
+        return self.store, self.disk, self.machine
+
+    @property
+    def client(self) -> HAClient:
+        """Return what follows the master on a slave that runs."""
+        assert self.ha is not None, "it has been started"
+        assert self.ha.client is not None, "it is a slave"
+        return self.ha.client
+
+
+def nodes_of(plan: Plan, kernel: Kernel, streams: Callable[[str], Stream]) -> list[Node]:
+    """Return the master, then its slaves."""
+    cluster, config = plan.cluster, config_of(plan)
+    role = BrokerRole.SYNC_MASTER if cluster.sync_master else BrokerRole.ASYNC_MASTER
+    shared = replace(
+        config,
+        broker_role=role,
+        ha_listen_port=HA_PORT,
+        slave_timeout_ms=cluster.slave_timeout_ms,
+        ha_transfer_batch_size=cluster.transfer_batch_bytes,
+    )
+    flush = FlushDiskType.SYNC_FLUSH if cluster.slave_sync_flush else FlushDiskType.ASYNC_FLUSH
+    of_slaves = replace(
+        shared,
+        broker_role=BrokerRole.SLAVE,
+        flush_disk_type=flush,
+        ha_master_address=f"{MASTER}:{HA_PORT}",
+    )
+    master = Node("master", MASTER, shared, LastingDisk(plan, kernel, streams))
+    return [master] + [
+        Node(f"slave-{number}", f"10.0.0.{number + 1}", of_slaves, LastingDisk(plan, kernel, streams))
+        for number in range(1, cluster.slaves + 1)
+    ]

@@ -1,0 +1,295 @@
+"""One run of a cluster: a master and its slaves, of which one ends at a time while the others live on.
+
+    draw a plan → lives: whoever is off starts, traffic at the master, one machine ends → heal: slaves catch up, or say
+    why not → the master's disk is lost for good: each slave is opened as a master
+
+Users talk to the master as they do in a run of one store, and it is judged likewise. A slave that dies while there is
+traffic comes back while there is. One referee, a machine that nothing happens to, conducts all this.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+from ....faults.crashes.profiles import PROFILES
+from ....faults.disk.disk import Disk
+from ....faults.network import NetworkFaults
+from ....sim.machine import Machine
+from ....sim.network.hosts import SimNetwork
+from ....store.config import BrokerRole
+from ....store.message_store import MessageStore
+from ....store.network import Network
+from ....store.replication.ha_service import HAService
+from ....store.world import World
+from ...claims.plan import Life
+from ...oracle import opening, promises
+from ...oracle.ends import note_crash
+from ...oracle.invariants import rep
+from ...oracle.recovered import RecoveredStore, read_store
+from ..execution import HEAL, Execution
+from .flipped_bit import flip_a_bit
+from .node import Node, nodes_of
+from .witness import Witness
+
+TIME_LIMIT_NS = 3_600 * 1_000_000_000
+SETTLE_MS_MAX = 60_000
+"""How long a slave may take to catch up, or to find that it cannot, once the network is well: a connection that was
+lost is found out in 20 s, another is made within 5, and two heartbeats tell that a master has nothing more."""
+_GATHER_MS_MAX = 8_000
+_LOOK_MS = 200
+"""How often the referee looks whether a slave has died."""
+_OFF = Life("crash at rest", "nothing-lost", -1, "after", 0)
+
+
+class ClusterRun(Execution):
+    """One run of one plan with slaves."""
+
+    def _prepare(self) -> None:
+        plan, choices = self._plan, self._choices
+        self._links = NetworkFaults(self._kernel, choices.stream("network"), plan.network)
+        self._network = SimNetwork(self._kernel, self._links)
+        self._referee = self._kernel.machine("referee")
+        self._witness = Witness(self._judge)
+        self._master, *self._slaves = nodes_of(plan, self._kernel, choices.stream)
+
+    def _play(self) -> None:
+        with self._judge.judged_errors():
+            self._kernel.run(self._referee, self._conduct, time_limit_ns=TIME_LIMIT_NS)
+
+    def _fired(self) -> Iterable[Counter[str]]:
+        return [self._links.fired, *(node.lasting.fired for node in self._nodes)]
+
+    @property
+    def _nodes(self) -> list[Node]:
+        return [self._master, *self._slaves]
+
+    def _conduct(self) -> None:
+        """Let it all happen, as the referee."""
+        for number, life in enumerate(self._plan.lives):
+            self._live(number, life)
+        self._heal()
+        self._take_over()
+
+    # -- lives -------------------------------------------------------------------------------------
+
+    def _live(self, number: int, life: Life) -> None:
+        """Let whoever is off start, users do their work, and one machine end."""
+        victim = self._nodes[life.node % len(self._nodes)]
+        self.crash_points.begin_life(number)
+        for node in self._nodes:
+            if node.is_alive:
+                assert node.disk is not None, "it is on"
+                node.disk.disarm()
+                if node is victim:
+                    self._doom(node, life)
+            else:
+                self._boot(node, number, life if node is victim else None)
+        if self._plan.cluster.gathers:
+            self._gather()
+        self._let_users_work(number, life, victim)
+        self._finish(victim, life)
+
+    def _doom(self, node: Node, life: Life) -> None:
+        """Have a machine that is on die where, and as, a life says."""
+        assert node.disk is not None, "it is on"
+        self._say_how(node, life)
+        self.crash_points.arm(node.disk, life)
+
+    def _say_how(self, node: Node, life: Life) -> None:
+        """Tell the network whether a machine that dies is off then: of a process, its system ends what it had."""
+        assert node.door is not None, "it is on"
+        node.door.dies_silently = life.profile != "process-kill"
+
+    def _gather(self) -> None:
+        """Give slaves time to follow the master, if they can."""
+        due_ns = self._kernel.now_ns + _GATHER_MS_MAX * 1_000_000
+        while self._kernel.now_ns < due_ns and any(
+            slave.is_alive and slave.client.diverged is None and not slave.client.is_following
+            for slave in self._slaves
+        ):
+            self._referee.tasks.sleep(_LOOK_MS)
+
+    def _let_users_work(self, number: int, life: Life, victim: Node) -> None:
+        """Let users put to the master until they are done, or it dies; a slave that dies comes back."""
+        if not self._master.is_alive:
+            return
+        store, disk, machine = self._master.running
+        traffic = self._traffic(number, store, disk)
+        if self._plan.cluster.sync_master:
+            traffic.on_answer = partial(rep.check_answer, store, self._witness.replicas)
+
+        def work() -> None:
+            traffic.run(life.messages_each)
+            self._judge.catch_up(store, disk)
+            self._judge.claims(store, disk)
+
+        users = self._kernel.spawn(machine, "users", work)
+        while not users.join(_LOOK_MS):
+            if victim in self._slaves and not victim.is_alive:
+                self._note_end(victim, life)
+                self._boot(victim, number, None, again="-again")
+                self._say_how(victim, life)
+
+    def _finish(self, node: Node, life: Life) -> None:
+        """End a machine that has not died of itself, and keep what it leaves."""
+        if node.is_alive and life.is_stop and self._stops(node):
+            assert node.disk is not None, "it has been on"
+            node.lasting.leave_after_stop(node.disk)
+            if node.is_master:
+                self._marks.note_end(life, node.disk, crashed=False, recovered=True)
+                promises.note_stop(self._ledger)
+            return
+        if node.is_alive:
+            assert node.machine is not None, "it is on"
+            self._kernel.kill(node.machine)
+        self._note_end(node, life)
+
+    def _stops(self, node: Node) -> bool:
+        """Stop a store and what stands beside it; False if that was not clean, and the machine died of it."""
+        store, disk, machine = node.running
+
+        def stop() -> None:
+            self._judge.stop(store, disk, machine, clean=self._shut_down(node))
+
+        self._kernel.spawn(machine, "stop", stop).join(None)
+        if not machine.alive:
+            return False
+        assert node.door is not None, "it is on"
+        node.door.dies_silently = False
+        self._kernel.kill(machine)
+        return True
+
+    def _shut_down(self, node: Node) -> bool:
+        assert node.store is not None, "it has been loaded"
+        assert node.ha is not None, "it has been started"
+        node.ha.shutdown()
+        return node.store.shutdown()
+
+    def _note_end(self, node: Node, life: Life) -> None:
+        """Note what a machine had promised that died, and keep what it leaves."""
+        disk, profile = node.disk, PROFILES[life.profile]
+        assert disk is not None, "it has been on"
+        self._outcome.crashes += 1
+        if node.is_master:
+            self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
+            note_crash(self._plan, self._judge, self._ledger, node.store, disk, profile)
+            self._judge.note_damage(node.config, disk.damage)
+        else:
+            if node.store is not None:
+                self._judge.claims_of_all(node.store, disk)
+            self._witness.slave_crashed(node, profile, sync_flush=self._plan.cluster.slave_sync_flush)
+        node.lasting.leave_after_crash(disk, profile)
+
+    # -- machines ----------------------------------------------------------------------------------
+
+    def _boot(self, node: Node, number: int, life: Life | None, again: str = "") -> None:
+        """Switch a machine on and start its store; life: the one that it is to end in, if it is."""
+        is_in_traffic = number < len(self._plan.lives)
+        disk = node.lasting.find(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
+        machine = self._kernel.machine(f"{node.name}{again}-life-{number}")
+        door = self._network.join(machine, node.host)
+        node.power_on(machine, disk, door)
+        if life is not None:
+            self._doom(node, life)
+        if node.is_master:
+            self._ledger.begin_life()
+        self._kernel.spawn(machine, "boot", partial(self._start, node, machine, disk, door)).join(None)
+
+    def _start(self, node: Node, machine: Machine, disk: Disk, door: Network) -> None:
+        """Load a store, judge what recovery made of the last life, and start it and its replication."""
+        store = self._load(node, machine, disk, self._witness.network_of(node, door))
+        opening.start(self._kernel, store, disk, machine)
+        node.ha = HAService(store.world, store, listen_host=node.host)
+        node.ha.start()
+
+    def _load(self, node: Node, machine: Machine, disk: Disk, network: Network | None) -> MessageStore:
+        store = MessageStore(World(machine.clock, machine.tasks, disk.mount(machine), network), node.config)
+        opening.load(self._kernel, self._judge, store, disk, machine)
+        node.store = store
+        if network is not None and not node.is_master and self._plan.recover_whole_log:
+            # the next load finds the record's place again; one that trusts the checkpoint would not look
+            stream = self._choices.stream(f"{machine.name}/flipped bit")
+            flip_a_bit(store.dispatch, self._plan.cluster.flipped_bit_chance, stream, disk.fired)
+        if node.is_master:
+            self._judge.recovery(store, disk)
+            self._witness.master_recovered(store)
+        else:
+            self._witness.slave_recovered(node, store, disk)
+        return store
+
+    # -- in the end --------------------------------------------------------------------------------
+
+    def _heal(self) -> None:
+        """For safety, switch all off. For liveness, let all be well, and see the cluster work and stop."""
+        if not self._plan.heals:
+            for node in self._nodes:
+                if node.is_alive:
+                    self._finish(node, _OFF)
+            return
+        self._network.heal()
+        number = len(self._plan.lives)
+        for node in self._nodes:
+            if not node.is_alive:
+                self._boot(node, number, None)
+            assert node.disk is not None, "it has been on"
+            node.disk.disarm()
+        self._let_users_work(number, HEAL, self._master)
+        for slave in self._slaves:
+            self._await_settled(slave)
+        for node in self._nodes:
+            self._finish(node, HEAL)
+
+    def _await_settled(self, slave: Node) -> None:
+        """Wait until a slave has all that its master has, or says why it never will; judge which of the two."""
+        deadline_ns = self._kernel.now_ns + SETTLE_MS_MAX * 1_000_000
+        store, _, machine = slave.running
+        master, _, _ = self._master.running
+        while slave.client.diverged is None and not self._has_settled(slave):
+            if self._kernel.now_ns > deadline_ns:
+                behind = f"{master.log.max_offset - store.log.max_offset} bytes, {slave.client.state}"
+                self._judge.broken(
+                    "LIVE", f"{slave.name} does not catch up", "replication", "0 bytes", behind
+                )
+            self._referee.tasks.sleep(_LOOK_MS)
+        self._judge.services(store, machine, slave.client)
+        self._judge.report(self._witness.check_settled(slave, self._master))
+
+    def _has_settled(self, slave: Node) -> bool:
+        """Return whether a slave leads to all it has, and has all, as the master of now, no earlier one, has heard."""
+        store, _, _ = slave.running
+        master, _, _ = self._master.running
+        assert self._master.ha is not None, "it has been started"
+        end = master.log.max_offset
+        is_dispatched = store.dispatch.reput_from.get() >= store.dispatch.readable_limit()
+        return (
+            is_dispatched
+            and store.log.max_offset == end
+            and any(
+                each.reported == end and each.remote_address.startswith(f"{slave.host}:")
+                for each in self._master.ha.connections
+            )
+        )
+
+    def _take_over(self) -> None:
+        """Open what every machine has left, alone: a slave as the master that it may have to be."""
+        self._open_alone(self._master)
+        slaves = [self._open_alone(slave) for slave in self._slaves]
+        keeps = (
+            self._judge.is_promised("DUR") and not self._judge.may_refuse and not self._witness.replicas.lost
+        )
+        if self._plan.cluster.sync_master and keeps:
+            self._judge.report(rep.check_takeover(self._ledger, slaves))
+
+    def _open_alone(self, node: Node) -> RecoveredStore:
+        node.config = replace(node.config, broker_role=BrokerRole.ASYNC_MASTER)
+        disk = node.lasting.find(f"{node.name}/alone", faulty=False)
+        machine = self._kernel.machine(f"{node.name}-alone")
+        found: list[RecoveredStore] = []
+
+        def read() -> None:
+            found.append(read_store(self._load(node, machine, disk, None)))
+
+        self._kernel.spawn(machine, "read", read).join(None)
+        self._kernel.kill(machine)
+        return found[0]

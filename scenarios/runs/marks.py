@@ -1,0 +1,77 @@
+"""Marks that a whole run hits, beside those of the store: where the plug met it, and what followed what."""
+
+from collections import Counter
+
+from ...faults.disk.disk import Disk
+from ...faults.disk.plug import AFTER
+from ...store.formats.index import HEADER_BYTES, SLOT_BYTES
+from ...store.marks import MARKS as STORE_MARKS
+from ..claims.machine import ROOT
+from ..claims.plan import Life, Plan
+from ..oracle import excuses
+
+_RUN_MARKS: dict[str, str] = {
+    "index torn before slot": "a machine died between an index entry and the slot that leads to it",
+    "index torn before header": "a machine died between a slot of the index and the header that counts it",
+    "crash in segment sync": "a machine died while a new segment was made durable",
+    "crash in rename": "a machine died at one of the renames that replace a side file",
+    "crash in checkpoint": "a machine died while the checkpoint was written",
+    "crash in truncation": "a machine died while recovery removed or zeroed what it had cut",
+    "crash in recovery": "a recovery was cut short",
+    "crash in recovery, twice": "a recovery that followed one that was cut short was cut short too",
+    "crash in recovery, three deep": "and so was the one after it",
+    "kill, then power": "a process was killed, and the power went before what it had left was durable",
+    "power cut after failed sync": "the power went in a life in which a sync had failed",
+    "stored twice": "a message was stored again, for its first answer had not come",
+    "late answer": "a client got an answer of a broker that had died since",
+    "decided when asked": "a producer that was asked about a half message said what is to become of it",
+}
+
+MARKS: dict[str, str] = {**STORE_MARKS, **_RUN_MARKS}
+"""Every mark: what it means to have hit it."""
+
+_DEPTHS = ("crash in recovery", "crash in recovery, twice", "crash in recovery, three deep")
+
+
+class RunMarks:
+    """Finds the marks of one run, life by life."""
+
+    def __init__(self, plan: Plan, hits: Counter[str]) -> None:
+        self._slots_end = HEADER_BYTES + plan.index_slots * SLOT_BYTES
+        self._hits = hits
+        self._in_recovery = 0
+        """How many lives in a row have ended before their recovery had."""
+        self._was_killed = False
+
+    def note_end(self, life: Life, disk: Disk, *, crashed: bool, recovered: bool) -> None:
+        """Take note of how a life ended; recovered: whether its store had been loaded by then."""
+        self._in_recovery = self._in_recovery + 1 if crashed and not recovered else 0
+        if self._in_recovery:
+            self._hits[_DEPTHS[min(self._in_recovery, len(_DEPTHS)) - 1]] += 1
+        if not crashed:
+            self._was_killed = False
+            return
+        if life.profile not in ("process-kill", "nothing-lost"):
+            self._hits["kill, then power"] += self._was_killed
+            self._hits["power cut after failed sync"] += excuses.sync_errors(disk) > 0
+        self._was_killed = life.profile == "process-kill"
+        self._note_operation(life, disk, recovered=recovered)
+
+    def _note_operation(self, life: Life, disk: Disk, *, recovered: bool) -> None:
+        met = disk.met
+        if met is None or not met.path.startswith(ROOT):
+            return
+        folder = met.path.removeprefix(f"{ROOT}/").partition("/")[0]
+        if folder == "index" and met.kind == "store" and life.moment != AFTER:
+            if HEADER_BYTES <= met.at < self._slots_end:
+                self._hits["index torn before slot"] += 1
+            elif met.at < HEADER_BYTES:
+                self._hits["index torn before header"] += 1
+        elif folder == "commitlog" and met.kind in ("sync", "sync directory") and recovered:
+            self._hits["crash in segment sync"] += 1
+        elif folder == "config" and met.kind == "rename":
+            self._hits["crash in rename"] += 1
+        elif folder == "checkpoint" and met.kind == "store":
+            self._hits["crash in checkpoint"] += 1
+        elif folder in ("commitlog", "consumequeue") and met.kind in ("unlink", "store") and not recovered:
+            self._hits["crash in truncation"] += 1

@@ -1,0 +1,59 @@
+"""The policy of a run, made from its plan."""
+
+from ...sim.choices import Choices
+from ...sim.policies import Policy
+from ...sim.policies.pct import PCT
+from ...sim.policies.pos import POS
+from ...sim.policies.random_walk import RandomWalk
+from ...sim.policies.round_robin import RoundRobin
+from ...sim.policies.starving import Starving
+from ..claims.plan import Plan
+
+_STARVING_GAP_STEPS = 500
+"""How long nobody starves between two who do, on average."""
+
+
+def policy_of(plan: Plan, choices: Choices) -> Policy:
+    """Return the policy a plan names, drawing from its own stream. ValueError if there is no such."""
+    policy = _even_handed(plan, choices)
+    if not plan.starved_steps_max:
+        return policy
+    return Starving(choices.stream("starving"), policy, _STARVING_GAP_STEPS, plan.starved_steps_max)
+
+
+def _even_handed(plan: Plan, choices: Choices) -> Policy:
+    stream, parameter = choices.stream("schedule"), plan.policy_parameter
+    match plan.policy:
+        case "random-walk":
+            return RandomWalk(stream, parameter)
+        case "pct":
+            return PCT(stream, parameter, horizon_steps(plan))
+        case "pos":
+            return POS(stream)
+        case "round-robin":
+            return RoundRobin(parameter)
+    raise ValueError(f"policy: expected one that plans draw, found {plan.policy}")
+
+
+def horizon_steps(plan: Plan) -> int:
+    """Return about how many steps a run of the plan takes: where PCT puts its changes.
+
+    Fitted to 120 random walks of each of 29 scenarios, for the least squares of the logarithm: R² = 0.68, 79 % of the
+    runs within a factor of 2, 95 % of 3. What matters most is how long consumers poll while producers pause. A fixed
+    horizon would miss the run, or all but its beginning: steps range from 500 to 140 000. Of runs of brokers likewise,
+    by 86 walks, 80 % of which are within a factor of 3.
+    """
+    each = sum(life.messages_each for life in plan.lives)
+    messages = each * plan.producers
+    if plan.broker.serves:
+        healing, half_messages = 2400 * plan.heals, 150 * messages * plan.transaction_chance
+        return round(healing + 200 * len(plan.lives) + 60 * messages + half_messages)
+    polled_s = each * plan.consumers * plan.pause_chance * plan.pause_ms_max / 2 / 1000
+    delayed_lives = len(plan.lives) if plan.delay_chance else 0
+    return round(
+        700
+        + (44 if plan.sync_flush else 30) * messages
+        + 490 * messages * plan.transaction_chance
+        + 890 * polled_s
+        + 2450 * delayed_lives
+    )

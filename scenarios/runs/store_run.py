@@ -1,0 +1,249 @@
+"""One run: the lives of one store on one disk, each judged when the next one has recovered.
+
+    draw a plan → life: load, judge, start, traffic, end → crash image → next life … → heal: everything must work
+
+Everything random comes from the run's choices and every switch of tasks from its policy, so a run is its seed, or its
+record. In the end recovering twice, without faults, must come to the same bytes. A run for safety ends there; one for
+liveness heals the world, and then the store has to work again, within bounds.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+from ...faults.crashes.profiles import PROFILES
+from ...faults.disk.disk import Disk
+from ...sim.disturbances import Disturbances
+from ...sim.errors import MachineDied
+from ...sim.machine import Machine
+from ...store.message_store import MessageStore
+from ...store.world import Files
+from ..claims.machine import config_of, world_of
+from ..claims.plan import Life
+from ..oracle import excuses, opening, promises
+from ..oracle.content import content_digest
+from ..oracle.ends import note_crash
+from ..oracle.evidence import tried
+from ..oracle.progress import Progress
+from ..oracle.removals import WatchedRemovals
+from ..oracle.room import Room
+from ..workload.off_time import OffTime
+from ..workload.short_of_memory import short_of_memory
+from ..workload.skipped_numbers import KIND, skip_numbers
+from ..workload.transaction_traffic import TransactionTraffic
+from .execution import HEAL, Execution
+from .lasting_disk import LastingDisk
+
+_TIME_LIMIT_NS = 900 * 1_000_000_000
+
+
+class Run(Execution):
+    """One run of one plan for a store alone."""
+
+    def _prepare(self) -> None:
+        plan, choices = self._plan, self._choices
+        self._config = config_of(plan)
+        self._progress = Progress(plan, self._ledger, self.crash_points)
+        self._store: MessageStore | None = None
+        self._skipped: Counter[str] = Counter()
+        self._removals: WatchedRemovals | None = None
+        self._off_time = OffTime(
+            plan, self._config, self._kernel, self._ledger, self._judge, self._progress.groups, choices.stream
+        )
+        faults = plan.faults
+        if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
+            faults = replace(plan.faults, failed_creation_chance=0.0)
+        self.lasting = LastingDisk(plan, self._kernel, choices.stream, faults=faults, rot=self._off_time.rot)
+        self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
+
+    def _play(self) -> None:
+        for number, life in enumerate(self._plan.lives):
+            self._live(number, life)
+        self._heal()
+
+    def _fired(self) -> Iterable[Counter[str]]:
+        return [+self._skipped, self._off_time.fired, self._disturbances.fired, self.lasting.fired]
+
+    # -- lives -------------------------------------------------------------------------------------
+
+    def _live(self, number: int, life: Life) -> None:
+        """Live one life on what the last one left."""
+        disk = self.lasting.find(f"disk-{number}", faulty=True)
+        disk.capacity_bytes = None
+        self.crash_points.begin_life(number)
+        if life.ending != "crash in persist":
+            self.crash_points.arm(disk, life)
+        crashed = self._run_life(f"life-{number}", disk, life, number)
+        self._end(disk, life, crashed=crashed)
+
+    def _heal(self) -> None:
+        """Recover and recover again; for liveness, use the store, stop it cleanly, and find everything again."""
+        recovered = self._recover("heal", self._judge.recovery)
+        if not self._plan.heals:
+            self._check_idempotent(recovered, self._recover("again"))
+            return
+        disk = self.lasting.find("healed", faulty=False)
+        self._run_life("healed", disk, HEAL, len(self._plan.lives), recovered=recovered)
+        self._end(disk, HEAL, crashed=False)
+        self._recover("after", self._judge.recovery)
+
+    def _run_life(
+        self, name: str, disk: Disk, life: Life, number: int, *, recovered: str | None = None
+    ) -> bool:
+        """Run one life to its end; return whether the machine died.
+
+        recovered: the digest of what a recovery has made of this disk already; recovering again must not change it.
+        """
+        self._ledger.begin_life()
+        self._progress.begin_life(life, disk)
+        machine = self._kernel.machine(name)
+
+        def body() -> None:
+            room = Room(self._kernel, disk)
+            store = self._open(disk, machine, number, recovered, room)
+            if life is not HEAL:
+                self._disturbances.start()
+            if self._plan.capacity_bytes and life is not HEAL:
+                room.limit(self._plan.capacity_bytes)
+            traffic = self._traffic(number, store, disk)
+            manager = self._progress.manager
+            if self._plan.offsets:
+                traffic.progress = manager
+            transactions = None
+            if manager is not None and self._plan.transaction_chance:
+                transactions = TransactionTraffic(
+                    self._plan, store, manager, disk, self._ledger, self._judge.report
+                )
+                transactions.start()
+                traffic.transactions = transactions
+            traffic.room = room
+            if life.ending == "stop in traffic":
+                clean = traffic.run_into_a_stop(
+                    life.messages_each, partial(self._shut_down_in_traffic, store)
+                )
+                has_room = not self._plan.capacity_bytes
+                self._judge.stop(store, disk, machine, clean=clean, has_room=has_room)
+                return
+            creations = 0.0 if life is HEAL else self._plan.faults.failed_creation_chance
+            with disk.with_faults(failed_creation_chance=creations):
+                traffic.run(life.messages_each)
+            if self._plan.heals and self._plan.errors_stop:
+                disk.heal()
+                self._disturbances.stop()
+            if transactions is not None:
+                if life is HEAL:
+                    transactions.settle()
+                transactions.shutdown()
+            if life is HEAL:
+                self._judge.report(self._progress.finish(store))
+            room.give_back()
+            self._judge.services(store, machine, self._progress.manager)
+            self._judge.catch_up(store, disk)
+            if life is HEAL:
+                self._judge.flushing(store)
+            elif excuses.must_recover(self._plan, disk) and excuses.has_met_any(disk):
+                self._judge.flushing(store)
+                if store.flags.is_writeable and not excuses.sync_errors(disk):
+                    self._judge.report(self._progress.finish(store))
+            if self._plan.retention:
+                self._judge.cleaning(store, disk, number)
+            self._judge.claims(store, disk)
+            if not life.is_stop:
+                self._kernel.kill(machine)
+                raise MachineDied(name)
+            self._judge.stop(store, disk, machine, clean=self._shut_down(store))
+
+        with self._judge.judged_errors():
+            try:
+                self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
+            except MachineDied:
+                return True
+            finally:
+                self._disturbances.stop()
+        return False
+
+    def _shut_down(self, store: MessageStore) -> bool:
+        """Stop a store and what stands beside it; return whether the exit was clean."""
+        self._progress.shutdown()
+        return store.shutdown()
+
+    def _shut_down_in_traffic(self, store: MessageStore) -> bool:
+        """Stop a store under its users, who are then left in peace; return whether the exit was clean."""
+        clean = self._shut_down(store)
+        self._disturbances.stop()
+        return clean
+
+    def _open(
+        self, disk: Disk, machine: Machine, number: int, recovered: str | None, room: Room
+    ) -> MessageStore:
+        """Load a store, judge what recovery made of the last life, and start it."""
+        self._store = None
+        world = world_of(machine, disk)
+        if self._plan.out_of_memory_chance and recovered is None:
+            stream = self._choices.stream(f"{machine.name}/memory")
+            world = short_of_memory(world, self._plan.out_of_memory_chance, stream, disk.fired)
+        removals = self._removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
+        if self._plan.retention:
+            world = replace(world, files=cast(Files, removals))
+        store = MessageStore(world, self._config)
+        self._load(store, disk, machine)
+        self._store = removals.store = store
+        if recovered is None:
+            self._judge.recovery(store, disk)
+        else:  # the same bytes would be judged the same
+            self._check_idempotent(recovered, content_digest(store))
+        self._progress.start(store)
+        if self._plan.skipped_numbers_max:
+            stream = self._choices.stream(f"life-{number}/skipped numbers")
+            skipping = skip_numbers(store, stream, self._plan.skipped_numbers_max, self._ledger)
+            self._skipped[KIND] += skipping
+        opening.start(self._kernel, store, disk, machine)
+        return store
+
+    def _load(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
+        self._progress.attach(store)
+        opening.load(self._kernel, self._judge, store, disk, machine, partial(self._progress.load, store))
+
+    def _recover(self, name: str, judge: Callable[[MessageStore, Disk], None] | None = None) -> str:
+        """Load a store from the last image, have it judged, and return its content's digest; nothing is started."""
+        disk = self.lasting.find(name, faulty=False)
+        machine = self._kernel.machine(name)
+        self._progress.begin_life(None, disk)
+
+        def body() -> str:
+            store = MessageStore(world_of(machine, disk), self._config)
+            self._load(store, disk, machine)
+            if judge is not None:
+                judge(store, disk)
+            return content_digest(store)
+
+        with self._judge.judged_errors():
+            digest = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
+        self.lasting.leave_after_stop(disk)
+        return digest
+
+    def _check_idempotent(self, once: str, twice: str) -> None:
+        tried("IDEMPOTENT")
+        if twice != once:
+            self._judge.broken("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
+
+    def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
+        """End a life: note what it promised, and keep what it leaves."""
+        self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)
+        self._ledger.progress_is_final = not crashed and self._progress.is_persisted
+        off_time, store = self._off_time, self._store
+        if not crashed:
+            assert store is not None, "a store that was stopped had been opened"
+            promises.note_stop(self._ledger)
+            removed = None if self._removals is None else self._removals.first_removed
+            self.lasting.leave_after_stop(
+                disk, partial(off_time.after_stop, life, store=store, removed=removed)
+            )
+        else:
+            self._outcome.crashes += 1
+            profile = PROFILES[life.profile]
+            note_crash(self._plan, self._judge, self._ledger, store, disk, profile)
+            self.lasting.leave_after_crash(disk, profile, partial(off_time.after_crash, life, store=store))
+        self._judge.note_damage(self._config, disk.damage)

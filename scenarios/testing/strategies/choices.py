@@ -1,0 +1,114 @@
+"""Chance that Hypothesis draws: each decision of a run is one of its own, which it shrinks and keeps in its database.
+
+By custom 0 is the plainest outcome of a draw, in which nothing goes wrong, and Hypothesis shrinks towards 0. So what is
+left of a failing run is what it takes.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import ceil
+from typing import Self
+
+from hypothesis import strategies as st
+
+from ....sim.choices import Choices, ReplayedStream, Stream
+from ....sim.policies.deviating import Deviating
+
+_CHANCES = 1024
+"""How finely a probability is told apart."""
+_POINTS_MAX, _OTHERS_MAX, _DEVIATIONS_MAX = 60, 3, 8
+_BOLDEST, _SEEDS = 4, 1 << 16
+
+DrawBelow = Callable[[int], int]
+"""Draws 0 <= x < options."""
+Surprise = tuple[int, int]
+"""How many of four draws are not plain, on average, and a seed for which, and what they give."""
+NONE: Surprise = (0, 0)
+
+
+class DrawnStream(ReplayedStream):
+    """A stream whose every draw is somebody else's. What it gives past its record is the same each time."""
+
+    __slots__ = ("_draw",)
+
+    def __init__(self, name: str, draw: DrawBelow) -> None:
+        super().__init__(name, ())
+        self._draw = draw
+
+    def chance(self, probability: float, label: str) -> bool:
+        """Draw True with about the given probability; 0 and 1 are no draws."""
+        if not 0.0 < probability < 1.0:
+            return probability >= 1.0
+        least = min(_CHANCES - 1, ceil(_CHANCES * (1.0 - probability)))
+        value = self._draw(_CHANCES) >= least
+        self._draws.append((self._subject + label, 2, int(value)))
+        return value
+
+    def _share(self, other: Self) -> None:
+        super()._share(other)
+        other._draw = self._draw
+
+    def _next(self, label: str, options: int) -> int:
+        value = self._draw(options)
+        self._draws.append((self._subject + label, options, value))
+        return value
+
+
+class DrawnChoices(Choices):
+    """The streams of one run, all drawn by one function; `decisions()` has what was not plain, and can be replayed."""
+
+    def __init__(self, draw: DrawBelow) -> None:
+        super().__init__("")
+        self._draw = draw
+
+    def __repr__(self) -> str:
+        return "choices()"
+
+    def stream(self, name: str) -> Stream:
+        """Return the stream of that name: the same object each time."""
+        if name not in self._streams:
+            self._streams[name] = DrawnStream(name, self._draw)
+        return self._streams[name]
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> Choices:
+    """Return choices that go on drawing while the test runs, for a run of anything that takes `sim.choices.Choices`."""
+    return DrawnChoices(lambda options: draw(_below(options)))
+
+
+class Surprises:
+    """Draws what is plain but for surprises, set step by step: of all that a step draws Hypothesis sees two numbers.
+
+    It drops parts of a test case that are a few of its own draws long. A step that makes dozens could never be dropped.
+    """
+
+    def __init__(self) -> None:
+        self.expect(NONE)
+
+    def expect(self, surprise: Surprise) -> None:
+        """Set what is to come from now on."""
+        self._boldness, seed = surprise
+        self._random = Choices(str(seed)).stream("surprises").unrecorded
+
+    def __call__(self, options: int) -> int:
+        """Draw."""
+        if self._random() * _BOLDEST >= self._boldness:
+            return 0
+        return int(self._random() * options)
+
+
+def surprises() -> st.SearchStrategy[Surprise]:
+    """Return surprises for one step of a run; the plainest is none."""
+    return st.tuples(st.integers(0, _BOLDEST), st.integers(0, _SEEDS - 1))
+
+
+def schedules() -> st.SearchStrategy[Deviating]:
+    """Return schedules: policies that let each task run until it blocks, but for up to eight deviations."""
+    deviation = st.tuples(st.integers(0, _POINTS_MAX), st.integers(0, _OTHERS_MAX))
+    return st.lists(deviation, max_size=_DEVIATIONS_MAX).map(Deviating)
+
+
+@lru_cache(maxsize=256)
+def _below(options: int) -> st.SearchStrategy[int]:
+    return st.integers(0, options - 1)

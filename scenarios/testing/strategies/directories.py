@@ -1,0 +1,57 @@
+"""Store directories as stores leave them behind: after a crash, a stop, or a recovery."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from ....faults.disk.export import export
+from ....faults.disk.image import Image
+from ....sim.choices import Choices
+from ....sim.policies import Policy
+from ....store.config import StoreConfig
+from ...claims.machine import ROOT, config_of
+from ...claims.plan import Plan, Ranges
+from ...runs.store_run import Run
+from .choices import choices, schedules
+from .workloads import plans
+
+_RANGES = Ranges(
+    lives=(1, 2),
+    messages_each=(3, 8),
+    producers=(1, 2),
+    body_bytes_max=(40, 300),
+    property_bytes_max=(0,),
+    heals=(False,),
+    disk=("ext4-ordered", "strict-posix", "xfs", "btrfs"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDirectory:
+    """What a machine would find on its disk, and the settings of the store that left it."""
+
+    image: Image
+    config: StoreConfig
+
+    def export(self, directory: Path) -> StoreConfig:
+        """Write it into an existing directory; return the settings to open it there with, real or simulated."""
+        export(self.image, ROOT, directory)
+        return replace(self.config, store_path_root_dir=str(directory))
+
+
+@st.composite
+def store_directories(draw: st.DrawFn, ranges: Ranges | None = None) -> StoreDirectory:
+    """Return what a store has left in one of its lives; the plan of the run is drawn from ranges."""
+    plan = draw(plans(_RANGES if ranges is None else ranges))
+    images = _images_of(plan, draw(choices()), draw(schedules()))
+    return StoreDirectory(draw(st.sampled_from(images)), config_of(plan))
+
+
+def _images_of(plan: Plan, drawn: Choices, policy: Policy) -> list[Image]:
+    """Return what machines found on their disks in a run; a run always ends with a recovery, so there is something."""
+    images: list[Image] = []
+    run = Run(plan, drawn, policy)
+    run.lasting.on_image = images.append
+    run.execute()
+    return images

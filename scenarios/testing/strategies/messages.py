@@ -1,0 +1,105 @@
+"""Messages as producers make them, up to every limit of the format, and just beyond."""
+
+from hypothesis import strategies as st
+
+from ....store.formats.batch import BatchUnit, encode_batch
+from ....store.formats.message import MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES
+from ....store.formats.properties import ENTRY_SEPARATOR, NAME_SEPARATOR, encode_properties
+from ....store.message import Message, MessageBatch
+
+_WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+_SAME_HASH = ("AaAa", "BBBB", "AaBB")
+"""Of one Java hash, so that only the text tells them apart."""
+_QUEUE_ID_MAX = 0x7FFFFFFF
+_PRINTED = st.characters(
+    exclude_characters=NAME_SEPARATOR + ENTRY_SEPARATOR + "\0", exclude_categories=["Cs"]
+)
+
+
+def topics() -> st.SearchStrategy[str]:
+    """Return topics of 1 to 127 bytes, some of them not ASCII."""
+    plain = st.text(_WORD + "%", min_size=1, max_size=20)
+    widest = st.sampled_from(("t" * MAX_TOPIC_BYTES, "ü" * (MAX_TOPIC_BYTES // 2), "%RETRY%group"))
+    return plain | widest
+
+
+def tags() -> st.SearchStrategy[str]:
+    """Return tags, none (empty) and some of one hash among them."""
+    return st.just("") | st.sampled_from(_SAME_HASH) | st.text(_WORD, min_size=1, max_size=12)
+
+
+def keys() -> st.SearchStrategy[str]:
+    """Return the KEYS of a message: words between spaces, some of them shared by messages, or of one hash."""
+    word = st.sampled_from((*_SAME_HASH, "order-1")) | st.text(_WORD, min_size=1, max_size=12)
+    return st.lists(word, max_size=4).map(" ".join)
+
+
+def properties() -> st.SearchStrategy[dict[str, str]]:
+    """Return properties of a user's own, whose names no broker gives a meaning to."""
+    names = st.text(_WORD, min_size=1, max_size=8).map("u-{}".format)
+    return st.dictionaries(names, st.text(_PRINTED, min_size=1, max_size=20), max_size=4)
+
+
+def bodies(max_bytes: int = 300) -> st.SearchStrategy[bytes]:
+    """Return bodies, the empty one among them."""
+    return st.binary(max_size=max_bytes)
+
+
+@st.composite
+def messages(
+    draw: st.DrawFn, topic: st.SearchStrategy[str] | None = None, max_body_bytes: int = 300
+) -> Message:
+    """Return messages that any store takes that has room for them: put one, look it up, and find the same."""
+    return Message.of(
+        draw(topics() if topic is None else topic),
+        draw(bodies(max_body_bytes)),
+        queue_id=draw(st.integers(0, 7) | st.just(_QUEUE_ID_MAX)),
+        tags=draw(tags()),
+        keys=draw(keys()),
+        properties=draw(properties()),
+    )
+
+
+@st.composite
+def messages_out_of_bounds(draw: st.DrawFn) -> Message:
+    """Return messages that no store may take: with one thing about them just beyond its limit, or not possible."""
+    message = draw(messages())
+    message.topic, message.queue_id, message.properties = draw(
+        st.sampled_from(
+            (
+                *((topic, 0, "") for topic in _IMPOSSIBLE_TOPICS),
+                ("T", -1, ""),
+                ("T", 0, _properties_of(MAX_PROPERTIES_BYTES + 1)),
+                ("T", 0, "a\1zero\0"),
+            )
+        )
+    )
+    return message
+
+
+def batches(max_messages: int = 4, max_body_bytes: int = 100) -> st.SearchStrategy[MessageBatch]:
+    """Return batches of one message or more for one queue."""
+    units = st.lists(messages(st.just("T"), max_body_bytes), min_size=1, max_size=max_messages)
+    return st.builds(_batch, topics(), st.integers(0, 7), units)
+
+
+_IMPOSSIBLE_TOPICS = (
+    "",
+    "t" * (MAX_TOPIC_BYTES + 1),
+    "ü" * (MAX_TOPIC_BYTES // 2 + 1),
+    "a/b",
+    ".",
+    "..",
+    "zero\0",
+)
+
+
+def _properties_of(size: int) -> str:
+    """Return properties of so many bytes."""
+    head = encode_properties({"u": ""})
+    return head + "v" * (size - len(head))
+
+
+def _batch(topic: str, queue_id: int, units: list[Message]) -> MessageBatch:
+    encoded = encode_batch(BatchUnit(one.flag, one.body, one.properties.encode()) for one in units)
+    return MessageBatch(Message(topic, queue_id=queue_id), encoded)

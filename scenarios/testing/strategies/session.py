@@ -1,0 +1,256 @@
+"""One store through its lives, step by step: used, killed, stopped and opened again by whoever holds the session.
+
+Each step is a task on the store's machine that somebody outside waits for; between two steps no time passes. What the
+store answers goes into a ledger, and every check of the scenarios is made when it is due: at the answer, at the crash,
+after each recovery.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from ....faults.crashes.profiles import PROFILES
+from ....faults.disk.disk import Disk
+from ....faults.disk.image import Image
+from ....faults.disk.timing import SyncTiming
+from ....faults.plan import FaultPlan
+from ....sim.choices import Choices
+from ....sim.errors import MachineDied
+from ....sim.kernel import Kernel
+from ....sim.machine import Machine
+from ....sim.policies import Policy
+from ....store.message_store import MessageStore
+from ...claims.machine import config_of, world_of
+from ...claims.plan import MOMENTS, Plan
+from ...claims.realities import REALITIES
+from ...oracle import promises
+from ...oracle.ends import note_crash
+from ...oracle.invariants import look_up
+from ...oracle.judge import BrokenPromise, Judge
+from ...oracle.ledger import Ledger, PutEntry
+from ...oracle.told import place_of
+from ...runs.execution import STEP_LIMIT
+from ...workload.consuming import Consumer
+from ...workload.key_traffic import Seeker
+from ...workload.traffic import Traffic
+
+_TIME_LIMIT_NS = 900 * 1_000_000_000
+_AT_ONCE = SyncTiming(0, 0)
+_WITHOUT_STEPS = (
+    "transaction_chance",
+    "delay_chance",
+    "light_chance",
+    "offsets",
+    "retention",
+    "capacity_bytes",
+    "skipped_numbers_max",
+)
+"""Fields of a plan that ask for users, or for judges, that a session does not have."""
+
+
+class StoreBroke(AssertionError):
+    """The store has broken a promise; says which, where, what was expected and what was found."""
+
+
+class StoreSession:
+    """A store on a simulated disk. Off at first; `open` begins a life, which a stop or a crash ends.
+
+    Every step that uses the store returns whether its machine is still alive, and raises StoreBroke for a promise that
+    it finds broken, after which the session is of no more use.
+    """
+
+    def __init__(self, plan: Plan, choices: Choices, policy: Policy) -> None:
+        asked = [name for name in _WITHOUT_STEPS if getattr(plan, name)]
+        if asked:
+            raise ValueError(f"plan: a session has no steps for {', '.join(asked)}")
+        self.ledger = Ledger()
+        self.lives = 0
+        """How many lives have begun."""
+        self._plan, self._choices = plan, choices
+        self._config = config_of(plan)
+        self._kernel = Kernel(policy, step_limit=STEP_LIMIT)
+        self._judge = Judge(plan, self._kernel, self.ledger, choices.stream)
+        self._machine: Machine | None = None
+        self._store: MessageStore | None = None
+        self._traffic: Traffic | None = None
+        self._image: Image | None = None
+        self._disk: Disk | None = None
+        self._steps = self._puts = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether there is a store to use."""
+        return self._machine is not None
+
+    def close(self) -> None:
+        """End whatever still runs, unjudged."""
+        self._kernel.close()
+
+    # -- lives -------------------------------------------------------------------------------------
+
+    def open(self, power_fails_after: int | None = None, moment: str = MOMENTS[0]) -> bool:
+        """Switch a machine on and open the store on what is on its disk. power_fails_after: as for `fail_power`."""
+        assert self._machine is None, "it is running"
+        self.ledger.begin_life()
+        disk = self._disk = self._disk or self._new_disk()
+        disk.disarm()
+        self._machine = self._kernel.machine(f"life-{self.lives}")
+        self.lives += 1
+        self._store, self._puts = None, 0
+        store = MessageStore(world_of(self._machine, disk), self._config)
+        if power_fails_after is not None:
+            self.fail_power(power_fails_after, moment)
+        return self._step(lambda: self._open(store, disk))
+
+    def fail_power(self, after: int, moment: str) -> None:
+        """Have the machine die behind so many file operations from now: before, during or after the next one."""
+        assert self._disk is not None, "it is running"
+        self._disk.crash_at(self._disk.operations + after, moment)
+
+    def crash(self) -> None:
+        """Pull the plug, now."""
+        assert self._machine is not None, "it is running"
+        self._kernel.kill(self._machine)
+        self._end_in_a_crash()
+
+    def stop(self) -> bool:
+        """Stop the store cleanly and switch the machine off."""
+        disk, machine = self._disk, self._machine
+        assert disk is not None, "it is running"
+        assert machine is not None, "it is running"
+
+        def stop() -> None:
+            store = self._opened()
+            self._judge.stop(store, disk, machine, clean=store.shutdown())
+
+        if not self._step(stop):
+            return False
+        promises.note_stop(self.ledger)
+        self._kernel.kill(machine)
+        self._image, self._disk, self._machine = disk.settle(), None, None
+        return True
+
+    # -- use ---------------------------------------------------------------------------------------
+
+    def put(self) -> bool:
+        """Put a message or a batch, and judge the answer."""
+        traffic, name = self._traffic, f"m{self.lives - 1}.0.{self._puts}"
+        assert traffic is not None, "it is running"
+        self._puts += 1
+        stream = self._choices.stream(f"life-{self.lives - 1}/producer-0").within(name)
+        return self._step(lambda: traffic.put_one(stream, name))
+
+    def pull(self) -> bool:
+        """Walk over a queue, from its beginning to its end; what is given is judged, and must be there for good."""
+        stream = self._choices.stream(f"life-{self.lives - 1}/consumer-0")
+
+        def pull() -> None:
+            Consumer(
+                self._plan, self._kernel, self._opened(), self.ledger, stream, self._judge.report, "G0"
+            ).walk(None, lambda: False)
+
+        return self._step(pull)
+
+    def look_up(self) -> bool:
+        """Ask for the record of a put, by its log offset."""
+        stored = [put for put in self.ledger.puts if put.physical_offset is not None]
+        if not stored:
+            return True
+        put = self._choices.stream("look-up").pick(stored, "put")
+        return self._step(lambda: self._look_up(put))
+
+    def query(self) -> bool:
+        """Ask for the messages that have a key."""
+        life, stream = self.lives - 1, self._choices.stream(f"life-{self.lives - 1}/seeker-0")
+
+        def query() -> None:
+            seeker = Seeker(self._plan, life, self._opened(), self.ledger, stream, self._judge.report)
+            seeker.seek_one(max(self._puts, 1))
+
+        return self._step(query)
+
+    def pass_time(self, ms: int) -> bool:
+        """Let virtual time pass, and the store's services work."""
+        return self._step(lambda: self._opened().world.tasks.sleep(ms))
+
+    def flush(self) -> bool:
+        """Wait until all that was put is durable."""
+        return self._step(lambda: self._judge.flushing(self._opened()))
+
+    def catch_up(self) -> bool:
+        """Wait until all that is durable is visible, and judge what consumers were given."""
+        disk = self._disk
+        assert disk is not None, "it is running"
+        return self._step(lambda: self._judge.catch_up(self._opened(), disk))
+
+    # -- one step ----------------------------------------------------------------------------------
+
+    def _step(self, body: Callable[[], None]) -> bool:
+        """Run body on the store's machine and wait for it; return whether the machine is alive then."""
+        machine = self._machine
+        assert machine is not None, "it is running"
+        self._steps += 1
+
+        def wait() -> None:
+            with suppress(MachineDied):  # it may die before the task exists
+                machine.tasks.spawn("user", body).join(None)
+
+        with self._told(), self._judge.judged_errors():
+            someone = self._kernel.machine(f"someone-{self._steps}")
+            self._kernel.run(someone, wait, time_limit_ns=_TIME_LIMIT_NS)
+        if not machine.alive:
+            self._end_in_a_crash()
+        return machine.alive
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise StoreBroke for what the judge finds."""
+        try:
+            yield
+        except BrokenPromise as broken:
+            first = self._judge.violations[0] if self._judge.violations else broken
+            raise StoreBroke(str(first)) from None  # how it came about is in the steps, not in this traceback
+
+    def _end_in_a_crash(self) -> None:
+        """Draw what the crash leaves, and note what it may not take. A killed process leaves its disk mounted."""
+        disk = self._disk
+        assert disk is not None, "it was running"
+        reality = REALITIES[self._plan.disk]
+        profile = PROFILES[self._choices.stream("crash").pick(reality.crashes, "profile")]
+        self._machine = self._traffic = None
+        with self._told():
+            note_crash(self._plan, self._judge, self.ledger, self._store, disk, profile)
+        if not profile.page_cache_survives:
+            self._image, self._disk = disk.crash(profile), None
+            self._judge.note_damage(self._config, disk.damage)
+
+    def _new_disk(self) -> Disk:
+        torn = FaultPlan(torn_bytes_chance=self._plan.faults.torn_bytes_chance)
+        stream = self._choices.stream(f"disk-{self.lives}")
+        return Disk(self._kernel, stream, image=self._image, timing=_AT_ONCE, faults=torn)
+
+    def _open(self, store: MessageStore, disk: Disk) -> None:
+        try:
+            store.load()
+        except Exception as error:
+            text = f"the store cannot be opened: {type(error).__name__}: {error}"
+            self._judge.broken("START", text, "load", "", "", detail=f"raised in {place_of(error)}")
+        self._store = store
+        self._judge.recovery(store, disk)
+        self._traffic = Traffic(
+            self._plan,
+            self.lives - 1,
+            self._kernel,
+            store,
+            disk,
+            self.ledger,
+            self._judge.report,
+            self._choices.stream,
+        )
+        store.start()
+
+    def _opened(self) -> MessageStore:
+        assert self._store is not None, "it is running"
+        return self._store
+
+    def _look_up(self, put: PutEntry) -> None:
+        self._judge.report(look_up.check(self._opened(), self.ledger, put))

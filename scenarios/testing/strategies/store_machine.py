@@ -1,0 +1,156 @@
+"""The store against what it has promised, as a state machine that Hypothesis drives and shrinks.
+
+    from tornlog.scenarios.testing.strategies import StoreMachine
+
+    TestStore = StoreMachine.TestCase
+
+Steps are what users and the world do: put, pull, look up, query, let time pass, flush, pull the plug, plug it in again,
+stop. The model is the ledger of what users were told. What is left to chance within a step, from a message's size to
+what a power cut takes, is plain but for the step's surprises, and so is the schedule of tasks but for its deviations.
+What came of them is printed with a run that has failed. Users come one after the other, beside the tasks of the store;
+users side by side there are whole runs (`plans`).
+"""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from ....sim.policies import Policy
+from ...claims.plan import MOMENTS, Ranges, draw_plan
+from ...mutants.known import applied_mutant
+from .choices import NONE, DrawnChoices, Surprise, Surprises, schedules, surprises
+from .session import StoreSession
+
+_OPERATIONS_IN_LOAD, _OPERATIONS_IN_USE = 24, 40
+_PASSED_MS_MAX = 12_000
+
+SMALL = Ranges(
+    lives=(1,),
+    endings=("stop",),
+    commit_log_bytes=(1024, 2048),
+    consume_queue_bytes=(100, 200),
+    producers=(1,),
+    consumers=(0,),
+    messages_each=(1,),
+    body_bytes_max=(40, 300),
+    property_bytes_max=(0,),
+    equal_sizes=(False,),
+    batch_chance=(0.2,),
+    illegal_chance=(0.0,),
+    no_wait_chance=(0.0, 0.2),
+    pause_chance=(0.0,),
+    pause_ms_max=(1,),
+    filtered=(False, True),
+    sync_ms_max=(1,),
+    disk=("ext4-ordered", "strict-posix", "xfs", "btrfs", "process-kill"),
+    index_slots=(5,),
+    index_entries=(5, 12),
+    keys_chance=(0.3,),
+    seekers=(1,),
+    warm_files=(False,),
+    heals=(False,),
+    policy=("random-walk",),
+)
+"""Stores so small that a few messages fill a segment, on disks that lose what was not synced and nothing else."""
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """A store, its users and its end. Subclass it for other stores: `ranges`; for one with a bug: `mutant`."""
+
+    ranges: ClassVar[Ranges] = SMALL
+    mutant: ClassVar[str | None] = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._surprises = Surprises()
+        self._choices = DrawnChoices(self._surprises)
+        self._session: StoreSession | None = None
+
+    @initialize(surprise=surprises(), schedule=schedules())
+    def begin(self, surprise: Surprise, schedule: Policy) -> None:
+        """Set up a store with nothing on its disk. surprise: in its sizes and settings."""
+        self._surprises.expect(surprise)
+        plan = draw_plan(self._choices.stream("plan"), self.ranges)
+        self._session = StoreSession(plan, self._choices, schedule)
+
+    @rule(surprise=surprises())
+    def put(self, surprise: Surprise) -> None:
+        """Put a message, or a batch."""
+        self._use(StoreSession.put, surprise)
+
+    @rule(surprise=surprises())
+    def pull(self, surprise: Surprise) -> None:
+        """Walk over a queue."""
+        self._use(StoreSession.pull, surprise)
+
+    @rule(surprise=surprises())
+    def look_up(self, surprise: Surprise) -> None:
+        """Ask for a record by its log offset."""
+        self._use(StoreSession.look_up, surprise)
+
+    @rule(surprise=surprises())
+    def query(self, surprise: Surprise) -> None:
+        """Ask for messages by a key."""
+        self._use(StoreSession.query, surprise)
+
+    @rule(ms=st.integers(1, _PASSED_MS_MAX))
+    def time_passes(self, ms: int) -> None:
+        """Let the store's services work for a while."""
+        self._use(lambda session: session.pass_time(ms))
+
+    @rule()
+    def flush(self) -> None:
+        """Wait until all that was put is durable and visible, and judge what consumers were given."""
+        self._use(lambda session: session.flush() and session.catch_up())
+
+    @rule(surprise=surprises())
+    def crash(self, surprise: Surprise) -> None:
+        """Pull the plug between two steps. surprise: what of the disk is lost."""
+        self._use(StoreSession.crash, surprise)
+
+    @rule()
+    def stop(self) -> None:
+        """Stop the store cleanly."""
+        self._use(StoreSession.stop)
+
+    @rule(after=st.integers(0, _OPERATIONS_IN_USE), moment=st.sampled_from(MOMENTS))
+    def power_will_fail(self, after: int, moment: str) -> None:
+        """Have the plug pulled behind so many file operations, whatever step that will be in."""
+        self._use(lambda session: session.fail_power(after, moment))
+
+    @rule(
+        power_fails_after=st.none() | st.integers(0, _OPERATIONS_IN_LOAD),
+        moment=st.sampled_from(MOMENTS),
+        surprise=surprises(),
+    )
+    def recover(self, power_fails_after: int | None, moment: str, surprise: Surprise) -> None:
+        """Pull the plug unless it is out, and plug it in again; what recovery makes of the disk is judged."""
+        session = self._begun
+        self._surprises.expect(surprise)
+        with applied_mutant(self.mutant):
+            if session.is_running:
+                session.crash()
+            session.open(power_fails_after, moment)
+
+    def teardown(self) -> None:
+        """Switch everything off; say what of chance there was in what has failed."""
+        if self._session is not None:
+            self._session.close()
+            for decision in self._choices.decisions():
+                note(f"drawn: {decision}")
+
+    @property
+    def _begun(self) -> StoreSession:
+        assert self._session is not None, "begun"
+        return self._session
+
+    def _use(self, step: Callable[[StoreSession], object], surprise: Surprise = NONE) -> None:
+        """Do a step with a store that runs. No step needs another before it, so that shrinking can drop any."""
+        session = self._begun
+        self._surprises.expect(surprise)
+        with applied_mutant(self.mutant):
+            if session.is_running or session.open():
+                step(session)

@@ -1,0 +1,130 @@
+"""Consumers: each walks one queue from where its group is, and notes what it was given."""
+
+from collections.abc import Callable, Iterable
+
+from ...sim.choices import Stream
+from ...sim.kernel import Kernel
+from ...store.get_result import GetMessageStatus
+from ...store.message_store import MessageStore
+from ...store.queues.consumer_offsets import ConsumerOffsetManager
+from ..claims.plan import Plan
+from ..oracle import reader
+from ..oracle.evidence import Violation
+from ..oracle.invariants import read, sched
+from ..oracle.ledger import Ledger, Pull, PutEntry, Seen
+from ..oracle.reader import Record, UnreadableError
+from . import light_traffic
+
+_COMMIT_CHANCE = 0.7
+_REMOVED = (
+    GetMessageStatus.OFFSET_TOO_SMALL,
+    GetMessageStatus.OFFSET_FOUND_NULL,
+    GetMessageStatus.MESSAGE_WAS_REMOVING,
+)
+"""Answers that send a consumer on, for what it asked for is gone."""
+
+
+class Consumer:
+    """One consumer of a queue that is drawn when it is made."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        kernel: Kernel,
+        store: MessageStore,
+        ledger: Ledger,
+        stream: Stream,
+        report: Callable[[Iterable[Violation]], None],
+        group: str,
+    ) -> None:
+        self._kernel = kernel
+        self._store = store
+        self._ledger = ledger
+        self._stream = stream
+        self._report = report
+        topic = f"T{stream.below(plan.topics, 'topic')}"
+        queue_id = stream.below(plan.queues_per_topic, "queue")
+        topic, queue_id = light_traffic.draw_queue(stream, plan, (topic, queue_id))
+        tags = stream.pick(("TagA", "TagB || TagC", "TagD"), "subscription") if plan.filtered else None
+        self._pull = Pull(topic, queue_id, tags)
+        self._group = (group, topic, queue_id)
+        self._queue_ends = ledger.queue_ends[topic, queue_id]
+
+    def walk(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
+        """Walk to the queue's end, and wait there for more as long as goes_on says so; commit to progress.
+
+        Raises StoreNotReadableError from a store that is being stopped.
+        """
+        pull = self._pull
+        if progress is not None:
+            pull.begin_offset = pull.end_offset = max(progress.query_offset(*self._group), 0)
+        self._ledger.pulls.append(pull)
+        while self._pull_once(pull) or goes_on() or self._is_to_begin_again:
+            if progress is not None:
+                self._commit(progress, pull.end_offset)
+        self._report(read.check_beyond(self._store, pull.topic, pull.queue_id))
+
+    @property
+    def _is_to_begin_again(self) -> bool:
+        """Return whether the queue has been removed since the last pull, or may be just now."""
+        ledger = self._ledger
+        return ledger.queues_going > 0 or ledger.queue_ends[self._group[1:]] != self._queue_ends
+
+    def _commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
+        """Say, now and then, how far it came."""
+        said = self._ledger.reported.get(self._group, -1)
+        if offset != said and self._stream.chance(_COMMIT_CHANCE, "commit"):
+            self._ledger.report_offset(self._group, offset)
+            progress.commit_offset(*self._group, offset)
+
+    def _pull_once(self, pull: Pull) -> bool:
+        """Ask for what comes next; return whether anything came, after a pause if nothing did.
+
+        What has been removed is passed over. Who has removed the queue has consumers begin again at its first message:
+        what this one was given before has left the log, and the place that it was at means nothing any more.
+        """
+        result = self._store.get_message(pull.topic, pull.queue_id, pull.end_offset, tags=pull.tags)
+        ends = self._ledger.queue_ends[pull.topic, pull.queue_id]
+        if ends != self._queue_ends:
+            self._queue_ends = ends
+            pull.puts.clear()
+            pull.begin_offset = pull.end_offset = 0
+            return True
+        for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
+            put = self._put_of(raw)
+            if put is not None:
+                pull.puts.append(put)
+                copy_end = None if put.detour is None else _place_of(raw) + len(raw)
+                if put.delay_ms is not None:
+                    self._report(sched.check_seen(put, self._kernel.now_ns))
+                self._ledger.seen.append(Seen(pull.topic, pull.queue_id, queue_offset, put, copy_end))
+        found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
+        if found or result.status in _REMOVED:
+            pull.end_offset = result.next_begin_offset
+        else:
+            self._store.world.tasks.sleep(2)
+        return found
+
+    def _put_of(self, raw: bytes) -> PutEntry | None:
+        """Return the put a record came from: its own, or one that was carried on."""
+        put = self._ledger.by_properties.get(raw[raw.rfind(b"KEYS\1") :])  # plain properties begin with it
+        if put is None and (record := _scanned(raw)) is not None:
+            put = self._ledger.seen_in(record)
+        if put is None:
+            shown = raw[-60:].decode(errors="replace")
+            summary = "a consumer was given a record that nobody put"
+            self._report([Violation("VIS", summary, "", -1, "record", "a put", shown)])
+        return put
+
+
+def _place_of(raw: bytes) -> int:
+    """Return the log offset that a record says it is at."""
+    return int.from_bytes(raw[28:36], "big")
+
+
+def _scanned(raw: bytes) -> Record | None:
+    """Return what is in a record that was pulled, None if it is no record."""
+    try:
+        return reader.read(raw, 0, len(raw), file="").record
+    except UnreadableError:
+        return None

@@ -1,0 +1,114 @@
+"""What happens to a store's files while nobody looks: damage of an image, not of a running disk."""
+
+from typing import NamedTuple
+
+from ...faults.disk.image import FileImage, Image
+from ...sim.choices import Stream
+from ...store.message_store import MessageStore
+
+_SECTOR_BYTES = 512
+
+
+class Damage(NamedTuple):
+    """A damaged image, and the log offset from which on nothing can be expected of it."""
+
+    image: Image
+    log_offset: int
+
+
+def lose_late_sector(image: Image, store: MessageStore, sectors_behind: int = 0) -> Damage | None:
+    """Zero one of the last sectors that the log of a stopped store has written; None if that changes nothing.
+
+    sectors_behind: how many of those in its segment are spared, if there are so many.
+    """
+    segment = store.log.last()
+    if segment is None or segment.wrote.get() == 0:
+        return None
+    path = segment.file.path
+    before = image.files[path]
+    sector = max((segment.wrote.get() - 1) // _SECTOR_BYTES - sectors_behind, 0)
+    start = sector * _SECTOR_BYTES
+    end = min(start + _SECTOR_BYTES, segment.size_bytes)
+    content = before.content[:start] + bytes(end - start) + before.content[end:]
+    if content == before.content:
+        return None
+    return Damage(_with_content(image, path, content), segment.base_offset + start)
+
+
+def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
+    """Let the sectors of the last segment that were never written hold what the first one has there.
+
+    File systems that give out blocks without zeroing them show such bytes after a crash. None if there are none.
+    """
+    segments = store.log.segments
+    paths = [segment.file.path for segment in segments]
+    if len(segments) < 2 or paths[0] not in image.files or paths[-1] not in image.files:
+        return None
+    start = -(-segments[-1].wrote.get() // _SECTOR_BYTES) * _SECTOR_BYTES
+    old, new = image.files[paths[0]].content, image.files[paths[-1]].content
+    if len(new) != len(old) or any(new[start:]) or not any(old[start:]):
+        return None
+    return _with_content(image, paths[-1], new[:start] + old[start:])
+
+
+def shorten_segment(image: Image, store: MessageStore) -> Image | None:
+    """Cut the last sector off the first segment of a stopped store that has another one; None if it has not."""
+    segments = store.log.segments
+    if len(segments) < 2:
+        return None
+    path = segments[0].file.path
+    return _with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
+
+
+def stray_paths(image: Image, store: MessageStore) -> list[str]:
+    """Return places for files that are not the store's, where people and tools leave them; none has to do with a queue.
+
+    A mount point's own directory, notes, a directory that is no queue's, and a copy beside a queue's files.
+    """
+    config = store.config
+    paths = [f"{config.commit_log_directory}/lost+found/#11", f"{config.consume_queue_directory}/notes"]
+    queue_files = files_of_queues(image, store)
+    if queue_files:
+        topic, queue_id, name = queue_files[0].rsplit("/", 2)
+        paths += [f"{topic}/old/{name}", f"{topic}/{queue_id}/{name}.bak"]
+    return paths
+
+
+def files_of_queues(image: Image, store: MessageStore) -> list[str]:
+    """Return the paths of the files that a stopped store's queues have."""
+    rows = [queue.queue for queue in store.queues.all()]
+    paths = [segment.file.path for row in rows for segment in row.segments]
+    return [path for path in paths if path in image.files]
+
+
+def with_file(image: Image, path: str, content: bytes) -> Image:
+    """Return an image in which a file has that content, made with the directories above it if there is none."""
+    directories = set(image.directories)
+    above = path.rpartition("/")[0]
+    while above:
+        directories.add(above)
+        above = above.rpartition("/")[0]
+    mtime_ms = image.files[path].mtime_ms if path in image.files else 0
+    return Image({**image.files, path: FileImage(content, mtime_ms)}, tuple(sorted(directories)))
+
+
+def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
+    """Return a checkpoint that says nothing: a time below zero, a file too short, an empty one; or as it was."""
+    which = stream.pick(("whole", "negative", "cut", "emptied"), "damage of the checkpoint")
+    if which == "negative":
+        at = 8 * stream.below(3, "negative time")
+        return content[:at] + b"\xff" * 8 + content[at + 8 :]
+    if which == "cut":
+        return content[: 1 + stream.below(23, "bytes left of the checkpoint")]
+    return b"" if which == "emptied" else content
+
+
+def log_files(image: Image, store: MessageStore) -> dict[str, FileImage]:
+    """Return the files of a store's log."""
+    directory = store.config.commit_log_directory + "/"
+    return {path: file for path, file in image.files.items() if path.startswith(directory)}
+
+
+def _with_content(image: Image, path: str, content: bytes) -> Image:
+    files = {**image.files, path: FileImage(content, image.files[path].mtime_ms)}
+    return Image(files, tuple(image.directories))

@@ -1,0 +1,232 @@
+"""What happens to a store's files while it is off: between two lives of one run, and not in any machine of it."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from ...faults.disk.at_rest import ZEROED_SECTOR, rot
+from ...faults.disk.damage import Damage
+from ...faults.disk.disk import Disk
+from ...faults.disk.flaws import LATENT_SECTOR_ERROR
+from ...faults.disk.image import FileImage, Image
+from ...sim.choices import Stream
+from ...sim.kernel import Kernel
+from ...store.config import StoreConfig
+from ...store.errors import CorruptFileError
+from ...store.formats.scan import SECTOR_BYTES
+from ...store.log.directories import name_of
+from ...store.message_store import MessageStore
+from ..claims.machine import world_of
+from ..claims.plan import Life, Plan
+from ..oracle import promises
+from ..oracle.judge import Judge
+from ..oracle.ledger import Ledger
+from ..oracle.side_versions import Versions
+from .damage import (
+    damaged_checkpoint,
+    expose_old_blocks,
+    files_of_queues,
+    log_files,
+    lose_late_sector,
+    shorten_segment,
+    stray_paths,
+    with_file,
+)
+from .damaged_records import damage_record, flip_number, without_queues
+
+_TIME_LIMIT_NS = 900 * 1_000_000_000
+_SPARED_SECTORS_MAX = 5
+_HOUR_MS = 3_600_000
+_QUEUES_KEPT_CHANCE = 0.3
+_ENTRY_HEAD_BYTES = 12
+_STRAY = b"not the store's"
+
+
+class OffTime:
+    """The time between the lives of one run; fired counts what happened in it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        config: StoreConfig,
+        kernel: Kernel,
+        ledger: Ledger,
+        judge: Judge,
+        groups: Versions,
+        streams: Callable[[str], Stream],
+    ) -> None:
+        self.fired: Counter[str] = Counter()
+        self._plan = plan
+        self._config = config
+        self._kernel = kernel
+        self._ledger = ledger
+        self._judge = judge
+        self._groups = groups
+        self._streams = streams
+        self._odd_starts = 0
+        self._strays: set[str] = set()
+        """The paths of files that are not the store's, and must stay."""
+
+    def after_stop(
+        self, life: Life, image: Image, store: MessageStore, removed: tuple[str, FileImage] | None
+    ) -> Image:
+        """Return what is on the disk when the next life begins, given what a store that was stopped left there.
+
+        removed: the first segment that retention removed in this life.
+        """
+        self._check_strays(image)
+        if life.ending == "stop and damage":
+            return self._lose_tail(image, store)
+        if life.ending == "stop and damaged record":
+            return self._damage_record(image, store)
+        if life.ending == "stop and flipped number":
+            return self._flip_number(image, store)
+        if life.ending == "stop and damaged progress":
+            return self._damage_progress(image)
+        if life.ending == "stop and returned file" and removed is not None:
+            return self._return_file(image, store, *removed)
+        if life.ending == "stop and odd file":
+            self._try_odd_file(image, store)
+        if life.ending == "stop and strays":
+            return self._leave_strays(image, store)
+        return image
+
+    def after_crash(self, life: Life, image: Image, store: MessageStore | None) -> Image:
+        """Return what is on the disk when the next life begins; store is None if it died before it was loaded."""
+        if life.ending == "crash on old blocks" and store is not None:
+            return self._expose_old_blocks(image, store)
+        return image
+
+    def _leave_strays(self, image: Image, store: MessageStore) -> Image:
+        """Leave foreign files among the store's, cut a queue's file, damage the checkpoint: each of them, or not."""
+        stream = self._streams("strays")
+        for path in stray_paths(image, store):
+            if stream.chance(0.5, f"stray {path}"):
+                image = with_file(image, path, _STRAY)
+                self._strays.add(path)
+                self.fired["stray file"] += 1
+        queue_files = files_of_queues(image, store)
+        if queue_files and stream.chance(0.5, "queue file cut"):
+            path = stream.pick(queue_files, "cut queue file")
+            content = image.files[path].content
+            # Less than an entry's offset and size cannot be told from a file that was never made whole.
+            left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
+            image = with_file(image, path, content[:left_bytes])
+            self.fired["odd size"] += 1
+        path = self._config.checkpoint_path
+        before = image.files[path].content
+        after = damaged_checkpoint(before, stream)
+        if after != before:
+            image = with_file(image, path, after)
+            self.fired["damaged checkpoint"] += 1
+        return image
+
+    def _check_strays(self, image: Image) -> None:
+        """See whether files that are not the store's are as they were left."""
+        for path in sorted(self._strays):
+            file = image.files.get(path)
+            if file is None or file.content != _STRAY:
+                found = "gone" if file is None else "changed"
+                self._judge.broken("START", f"{path} is not the store's", "stray file", "left alone", found)
+
+    def rot(self, name: str, image: Image) -> tuple[Image, list[Damage]]:
+        """Return what time has made of an image, and the sectors that cannot be read any more.
+
+        name is that of the disk that a machine is about to find.
+        """
+        if not self._plan.rot.is_possible:
+            return image, []
+        rotten, damage = rot(image, self._streams(f"{name}/rot"), self._plan.rot, self.fired)
+        self._judge.note_damage(self._config, damage)
+        return rotten, [one for one in damage if one.kind == LATENT_SECTOR_ERROR]
+
+    def _expose_old_blocks(self, image: Image, store: MessageStore) -> Image:
+        """Let what is behind the log's end be what an older segment had there."""
+        exposed = expose_old_blocks(image, store)
+        if exposed is None:
+            return image
+        self.fired["old blocks"] += 1
+        return exposed
+
+    def _lose_tail(self, image: Image, store: MessageStore) -> Image:
+        """Lose one of the last sectors that the log has written: nothing may be promised from there on."""
+        spared = self._streams("lost tail").below(_SPARED_SECTORS_MAX + 1, "sectors behind the lost one")
+        damage = lose_late_sector(image, store, spared)
+        if damage is None:
+            return image
+        self.fired["lost sector"] += 1
+        promises.note_damage(self._ledger, damage.log_offset)
+        promises.note_damaged_copies(self._ledger, store.schedule.offsets)
+        return damage.image
+
+    def _damage_record(self, image: Image, store: MessageStore) -> Image:
+        """Flip a bit of a record that a clean exit vouches for, and lose the queues, now and then."""
+        stream = self._streams("damaged record")
+        damage = damage_record(image, store, self._ledger.promised.values(), stream)
+        if damage is None:
+            return image
+        self.fired["damaged record"] += 1
+        promises.note_unreadable(self._ledger, damage.flaw)
+        return (
+            damage.image
+            if stream.chance(_QUEUES_KEPT_CHANCE, "queues kept")
+            else without_queues(damage.image)
+        )
+
+    def _flip_number(self, image: Image, store: MessageStore) -> Image:
+        """Flip a bit of a record's queueOffset: it stays where it is. Once in a run: two may look like a gap."""
+        damage = flip_number(image, store, self._ledger.promised.values(), self._streams("flipped number"))
+        if damage is None or self._ledger.known_damage.flaws:
+            return image
+        self.fired["flipped number"] += 1
+        self._ledger.known_damage.note(damage.flaw, unreadable=False)
+        return damage.image
+
+    def _damage_progress(self, image: Image) -> Image:
+        """Lose the first sector of what consumer groups committed, if the version before must have been kept."""
+        groups = self._groups
+        if groups.kept is None or not groups.is_persisted:
+            return image
+        file = image.files[groups.path]
+        lost = min(SECTOR_BYTES, len(file.content))
+        self.fired[ZEROED_SECTOR] += 1
+        groups.lose_durable()
+        self._ledger.progress_is_final = False
+        damaged = FileImage(bytes(lost) + file.content[lost:], file.mtime_ms)
+        return Image({**image.files, groups.path: damaged}, image.directories)
+
+    def _return_file(self, image: Image, store: MessageStore, path: str, file: FileImage) -> Image:
+        """Let a segment whose time was over be back in front of a gap, as where the sync of its directory was a lie."""
+        in_front_of_a_gap = int(name_of(path)) + store.log.segment_bytes < store.log.min_offset
+        reserved_ms = self._config.file_reserved_time_hours * _HOUR_MS
+        now_ms = self._kernel.wall_start_ms + self._kernel.now_ns // 1_000_000
+        if not in_front_of_a_gap or file.mtime_ms + reserved_ms > now_ms:
+            return image
+        self.fired["unlink undone"] += 1
+        return Image({**image.files, path: file}, image.directories)
+
+    def _try_odd_file(self, image: Image, store: MessageStore) -> None:
+        """Start beside a segment of a wrong size, which must be refused, or lose nothing; the file is then put back."""
+        odd = shorten_segment(image, store)
+        if odd is None:
+            return
+        self._odd_starts += 1
+        self.fired["odd size"] += 1
+        name = f"odd-{self._odd_starts}"
+        disk = Disk(self._kernel, self._streams(name), image=odd)
+        machine = self._kernel.machine(name)
+
+        def body() -> None:
+            other = MessageStore(world_of(machine, disk), self._config)
+            try:
+                other.load()
+            except CorruptFileError:
+                return
+            self._judge.recovery(other, disk)
+            self._judge.broken("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
+
+        with self._judge.judged_errors():
+            self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
+        if log_files(disk.settle(), store) != log_files(odd, store):
+            self._judge.broken(
+                "START", "a start that was refused changed the log", "files", "as before", "others"
+            )

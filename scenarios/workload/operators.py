@@ -1,0 +1,131 @@
+"""The people who run a store: one has old messages deleted, one finds room for a full disk, one persists by hand."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from ...faults.disk.disk import Disk
+from ...sim.choices import Stream
+from ...store.message_store import MessageStore
+from ...store.queues.consumer_offsets import ConsumerOffsetManager
+from ..oracle import excuses
+from ..oracle.evidence import Violation
+from ..oracle.invariants import status
+from ..oracle.ledger import Ledger
+from ..oracle.room import Room
+
+_HOUR_MS = 3_600_000
+_ROUNDS_MAX = 4
+_REMOVALS_MAX = 16
+_REMOVAL_PAUSES_MS = (10, 30, 100)
+_PASS_MS = 30
+"""How long somebody waits, at most, for a pass of retention before queues are removed."""
+_PAUSES_MS = (1, 30, 300, 4000)
+_ROOM_RETURNS_MS = (200, 5_000, 40_000)
+"""When room returns, at the latest: after some refused puts, or after forced cleaning had its time."""
+_LOOK_MS = 500
+"""How often somebody looks at a disk that is short of room."""
+
+
+def retention_operator(store: MessageStore, stream: Stream) -> Callable[[], None]:
+    """Return a task that lets hours pass for some of the oldest segments and has deleted what expired, some times over.
+
+    Time passes by what the files say about when they were last changed; what is put into one later renews it.
+    """
+
+    def operate() -> None:
+        for _ in range(stream.between(1, _ROUNDS_MAX, "rounds")):
+            store.world.tasks.sleep(stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms"))
+            _age(store, stream.below(4, "thirds of the log that expire"))
+            store.execute_delete_files_manually()
+
+    return operate
+
+
+def _age(store: MessageStore, thirds: int) -> None:
+    """Let the time of so many thirds of the log's segments, the oldest, be over."""
+    segments = store.log.segments
+    changed_ms = store.world.clock.now_ms() - 2 * store.config.file_reserved_time_hours * _HOUR_MS
+    for segment in segments[: -(-len(segments) * thirds // 3)]:
+        with suppress(FileNotFoundError):  # it is removed already
+            store.world.files.set_mtime_ms(segment.file.path, changed_ms)
+
+
+def removing_operator(
+    store: MessageStore, stream: Stream, disk: Disk, ledger: Ledger, goes_on: Callable[[], bool]
+) -> Callable[[], None]:
+    """Return a task that has queues removed of which nothing is left but numbers, again and again, while others put.
+
+    It lets hours pass for what they lead to first. Consumers of a queue that was are told to begin again: when it
+    begins to go, and when it is gone.
+    """
+
+    def operate() -> None:
+        most_ms = stream.pick(_REMOVAL_PAUSES_MS, "pause")
+        for _ in range(_REMOVALS_MAX):
+            store.world.tasks.sleep(stream.between(1, most_ms, "pause ms"))
+            if not goes_on():
+                return
+            if stream.chance(0.7, "all but the newest expires"):
+                _age(store, 3)
+                store.execute_delete_files_manually()
+                store.world.tasks.sleep(stream.between(1, _PASS_MS, "pause ms of a pass"))
+            before = ledger.queue_ends.copy()
+            ledger.queues_going += 1
+            try:
+                store.clean_expired_consumer_queue()
+            except OSError:
+                if not excuses.errors(disk):
+                    raise
+            for place in ledger.queue_ends - before:
+                ledger.queue_ends[place] += 1
+            ledger.queues_going -= 1
+
+    return operate
+
+
+def queue_operator(store: MessageStore, stream: Stream) -> bool:
+    """Remove the queues of which nothing is left but numbers, if somebody cares to: when nobody puts or pulls.
+
+    Return whether somebody did.
+    """
+    cares = stream.chance(0.5, "remove expired queues")
+    if cares:
+        store.clean_expired_consumer_queue()
+    return cares
+
+
+def persisting_operators(manager: ConsumerOffsetManager, stream: Stream) -> Callable[[], None]:
+    """Return a task in which two people have the progress of consumers persisted, now and then, at the same time."""
+    tasks = manager.world.tasks
+
+    def persist() -> None:
+        with suppress(OSError):  # the service tries again
+            manager.persist()
+
+    def operate() -> None:
+        for _ in range(stream.between(0, _ROUNDS_MAX, "rounds")):
+            tasks.sleep(stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms"))
+            other = tasks.spawn("persisting operator", persist)
+            persist()
+            other.join(None)
+
+    return operate
+
+
+def room_operator(
+    store: MessageStore, stream: Stream, room: Room, report: Callable[[Iterable[Violation]], None]
+) -> Callable[[], None]:
+    """Return a task that looks at a disk that is short of room, and finds some for it sooner or later."""
+
+    def operate() -> None:
+        left_ms = stream.between(1, stream.pick(_ROOM_RETURNS_MS, "haste"), "pause ms")
+        too_full_ms = 0
+        while left_ms > 0:
+            store.world.tasks.sleep(min(left_ms, _LOOK_MS))
+            left_ms -= _LOOK_MS
+            too_full_ms = too_full_ms + _LOOK_MS if room.is_too_full else 0
+            if too_full_ms > status.LOOK_MS_MAX:
+                report(status.check_refusing(store))
+        room.give_back()
+
+    return operate

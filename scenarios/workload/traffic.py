@@ -1,0 +1,388 @@
+"""The users of a store: producers that put and note what they were told, and all others beside them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+
+from ...faults.disk.disk import Disk
+from ...sim.choices import Stream
+from ...sim.kernel import Kernel
+from ...store.errors import StoreNotReadableError
+from ...store.formats.batch import BatchUnit, encode_batch
+from ...store.formats.message import BLANK_BYTES
+from ...store.message import MessageBatch
+from ...store.message_store import MessageStore
+from ...store.put_result import PutMessageResult
+from ...store.queues.consumer_offsets import ConsumerOffsetManager
+from ...store.world import Task
+from ..claims.plan import Plan
+from ..oracle.evidence import Violation
+from ..oracle.given import PLAIN, Given
+from ..oracle.invariants import iso, live, status
+from ..oracle.ledger import Ledger, PutEntry
+from ..oracle.room import Room
+from ..oracle.told import services_told
+from . import delayed_traffic, headers, key_traffic, light_traffic, operators, transaction_traffic
+from .consuming import Consumer
+from .key_traffic import Seeker
+from .stop_due import StopDue
+from .transaction_traffic import TransactionTraffic
+
+TAGS = ("", "TagA", "TagB", "TagC")
+_BATCH_UNITS_MAX = 4
+_LOOK_MS = 50
+_SECOND_START_MS_MAX = 100
+_ILLEGAL_TOPIC = "no/topic"
+
+Report = Callable[[Iterable[Violation]], None]
+
+
+class Traffic:
+    """The users of one life of a store. What they do is drawn per task, so that no schedule changes it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        life: int,
+        kernel: Kernel,
+        store: MessageStore,
+        disk: Disk,
+        ledger: Ledger,
+        report: Report,
+        streams: Callable[[str], Stream],
+    ) -> None:
+        self._plan = plan
+        self._life = life
+        self._kernel = kernel
+        self._store = store
+        self._disk = disk
+        self._ledger = ledger
+        self._report = report
+        self._streams = streams
+        self._answer_ms_max = live.answer_ms_max(plan)
+        self._overtaken_ms_max = live.overtaken_ms_max(plan)
+        self._producing = 0
+        self.progress: ConsumerOffsetManager | None = None
+        """What consumers commit to, and begin from."""
+        self.transactions: TransactionTraffic | None = None
+        """Who decides about half messages, if producers put some."""
+        self.on_answer: Callable[[PutEntry, PutMessageResult], Iterable[Violation]] | None = None
+        """Who else judges an answer."""
+        self.room: Room | None = None
+        """The disk's, if there is an end to it."""
+        self._stop: StopDue | None = None
+
+    def run(self, messages_each: int) -> None:
+        """Let all users do their work, and wait for them."""
+        for user in self._begin(messages_each):
+            user.join(None)
+
+    def run_into_a_stop(self, messages_each: int, stop: Callable[[], bool]) -> bool:
+        """Let all users begin, and stop the store under them as they are at a drawn one of their puts.
+
+        Wait for them, too; return what stop does.
+        """
+        stream = self._streams(f"life-{self._life}/stop")
+        puts_max = sum(
+            len(message_names(self._plan, self._life, number, messages_each))
+            for number in range(self._plan.producers)
+        )
+        puts = stream.between(1, puts_max, "puts before the stop")
+        self._stop = StopDue(puts, self._store.world.tasks.signal("stop due"))
+        users = self._begin(messages_each)
+        self._stop.signal.wait(None)
+        self._stop.has_begun = True
+        clean = stop()
+        self._stop.ended_ns = self._kernel.now_ns
+        for user in users:
+            user.join(None)
+        return clean
+
+    def _begin(self, messages_each: int) -> list[Task]:
+        """Let all users begin their work."""
+        spawn = self._store.world.tasks.spawn
+        self._producing = self._plan.producers
+        users = [
+            spawn(f"producer-{number}", self._producer(number, messages_each))
+            for number in range(self._plan.producers)
+        ]
+        users += [
+            spawn(f"consumer-{number}", self._consumer(number)) for number in range(self._plan.consumers)
+        ]
+        if self._plan.offsets and self.progress is not None and self._life < len(self._plan.lives):
+            stream = self._streams(f"life-{self._life}/persisting")
+            users.append(spawn("persisting operators", operators.persisting_operators(self.progress, stream)))
+        if self._plan.second_start:
+            users.append(spawn("operator", self._second_start))
+        if self._plan.retention:
+            stream = self._streams(f"life-{self._life}/retention")
+            users.append(spawn("retention operator", operators.retention_operator(self._store, stream)))
+        if self._plan.retention and self._plan.queues_removed:
+            stream = self._streams(f"life-{self._life}/removing")
+            removing = operators.removing_operator(
+                self._store, stream, self._disk, self._ledger, lambda: self._producing > 0
+            )
+            users.append(spawn("removing operator", removing))
+            users.append(spawn("returning producer", self._returning_producer()))
+        if self.room is not None and self.room.is_short:
+            stream = self._streams(f"life-{self._life}/room")
+            users.append(
+                spawn(
+                    "room operator",
+                    operators.room_operator(self._store, stream, self.room, self._report_while_running),
+                )
+            )
+        if self._plan.delay_chance:
+            self._producing += 1
+            users.append(spawn("patient", self._wait_for_delayed))
+        if self.transactions is not None:
+            self._producing += 1
+            users.append(spawn("producer-group", self._decide_late))
+        for number in range(self._plan.seekers):
+            stream = self._streams(f"life-{self._life}/seeker-{number}")
+            seeker = Seeker(self._plan, self._life, self._store, self._ledger, stream, self._report)
+            users.append(spawn(f"seeker-{number}", partial(seeker.seek, messages_each)))
+        return users
+
+    @property
+    def _is_stopping(self) -> bool:
+        """Return whether the store is being stopped under its users, or has been."""
+        return self._stop is not None and self._stop.has_begun
+
+    def _report_while_running(self, violations: Iterable[Violation]) -> None:
+        """Report what is only wrong of a store that runs."""
+        if not self._is_stopping:
+            self._report(violations)
+
+    def _second_start(self) -> None:
+        """Start a second store on the directory, sooner or later, and see what it does."""
+        pause_ms = self._streams(f"life-{self._life}/operator").below(_SECOND_START_MS_MAX, "pause ms")
+        self._store.world.tasks.sleep(pause_ms)
+        self._disk.fired["second start"] += 1
+        self._report(iso.check(self._store))
+
+    def _wait_for_delayed(self) -> None:
+        """Give what is delayed some time to come, and consumers to see it."""
+        stream = self._streams(f"life-{self._life}/patient")
+        self._store.world.tasks.sleep(delayed_traffic.draw_patience_ms(stream))
+        self._producing -= 1
+
+    def _decide_late(self) -> None:
+        """Let the producer group decide what earlier lives left undecided, and be asked for a while."""
+        assert self.transactions is not None
+        healing = self._life == len(self._plan.lives)
+        self.transactions.come_back(self._streams(f"life-{self._life}/producer-group"), healing=healing)
+        self._producing -= 1
+
+    # -- producing ---------------------------------------------------------------------------------
+
+    def _producer(self, number: int, messages_each: int) -> Callable[[], None]:
+        stream = self._streams(f"life-{self._life}/producer-{number}")
+
+        def produce() -> None:
+            for name in message_names(self._plan, self._life, number, messages_each):
+                about = stream.within(name)
+                self.put_one(about, name)
+                if about.chance(self._plan.pause_chance, "pause"):
+                    self._store.world.tasks.sleep(about.between(1, self._plan.pause_ms_max, "pause ms"))
+            self._producing -= 1
+
+        return produce
+
+    def _returning_producer(self) -> Callable[[], None]:
+        """Return a task that puts to each queue that is being removed, as it is."""
+        stream = self._streams(f"life-{self._life}/returning-producer")
+        ending: list[tuple[str, int]] = []
+        due = self._store.world.tasks.signal("queue ends")
+
+        def note(place: tuple[str, int]) -> None:
+            ending.append(place)
+            due.notify()
+
+        self._ledger.on_queue_end = note
+
+        def produce() -> None:
+            put = 0
+            while self._producing > 0:
+                due.wait(_LOOK_MS)
+                while ending:
+                    name = f"m{self._life}.back.{put}"
+                    place, put = ending.pop(), put + 1
+                    if name not in self._plan.left_out:
+                        self.put_one(stream.within(name), name, place)
+
+        return produce
+
+    def put_one(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> None:
+        """Put what is drawn: a message of a name, or a batch of some, and note what came of it. place: its queue."""
+        plan = self._plan
+        if self._stop is not None:
+            self._stop.count()
+        self._report(status.check_busy(self._store))
+        legal = not stream.chance(plan.illegal_chance, "illegal")
+        topic = f"T{stream.below(plan.topics, 'topic')}" if legal else _ILLEGAL_TOPIC
+        queue_id = stream.below(plan.queues_per_topic, "queue")
+        if place is not None and legal:
+            topic, queue_id = place
+        wait = not stream.chance(plan.no_wait_chance, "no wait")
+        about = self._streams(f"{stream.name}/headers").within(name)
+        given = headers.draw_given(about, self._store.world.clock.now_ms(), one_size=plan.equal_sizes)
+        if self.transactions is not None and stream.chance(plan.transaction_chance, "transaction"):
+            behaviour = transaction_traffic.draw_behaviour(stream)
+            added = behaviour.properties
+            given = given._replace(
+                born_timestamp_ms=self._store.world.clock.now_ms()
+            )  # immunity counts from it
+            half = self._entry(stream, about, name, topic, queue_id, given, wait=wait, added=added)
+            transaction_traffic.redirect(half)
+            result = self.transactions.prepare(half, behaviour)
+            self._answered([half], result, legal=legal and transaction_traffic.fits(half, plan))
+            self.transactions.decide(half)
+            return
+        if stream.chance(plan.batch_chance, "batch"):
+            names = [f"{name}.{unit}" for unit in range(stream.between(1, _BATCH_UNITS_MAX, "units"))]
+            entries = [
+                self._entry(stream.within(unit), about.within(unit), unit, topic, queue_id, given, wait=wait)
+                for unit in names
+            ]
+            for number, entry in enumerate(entries):  # each has a flag of its own
+                if given is not PLAIN and number:
+                    entry.given = given._replace(flag=headers.draw_flag(about.within(entry.name)))
+            units = encode_batch(
+                BatchUnit(entry.given.flag, entry.body, entry.properties) for entry in entries
+            )
+            head = headers.message_of(topic, b"", queue_id, "", given, wait=wait)
+            result = self._store.put_messages(MessageBatch(head, units))
+        else:
+            level = delayed_traffic.draw_level(stream, plan) if plan.delay_chance else 0
+            light_names = light_traffic.draw_names(stream, plan) if plan.light_chance else ()
+            entry = self._entry(
+                stream, about, name, topic, queue_id, given, wait=wait, level=level, light_names=light_names
+            )
+            entries = [entry]
+            message = headers.message_of(
+                topic, entry.body, queue_id, entry.properties.decode(), given, wait=wait
+            )
+            result = self._store.put_message(message)
+        widest_bytes = sum([light_traffic.widest_bytes(entry) for entry in entries])
+        fits = widest_bytes + BLANK_BYTES <= plan.commit_log_bytes
+        self._answered(entries, result, legal=legal and fits)
+
+    def _entry(
+        self,
+        stream: Stream,
+        about: Stream,
+        name: str,
+        topic: str,
+        queue_id: int,
+        given: Given,
+        *,
+        wait: bool,
+        level: int = 0,
+        light_names: tuple[str, ...] = (),
+        added: tuple[str, ...] = (),
+    ) -> PutEntry:
+        """Make one message, the only one with its properties, and note that it is asked for.
+
+        about: for what is odd about it. level: how long it is to be delayed, 0 for not at all. added: more properties.
+        """
+        plan = self._plan
+        fixed = plan.equal_sizes
+        body_bytes = plan.body_bytes_max if fixed else stream.below(plan.body_bytes_max + 1, "body bytes")
+        extra_bytes = plan.property_bytes_max
+        if extra_bytes and not fixed:
+            extra_bytes = stream.below(extra_bytes + 1, "property bytes")
+        tags = "TagA" if fixed else stream.pick(TAGS, "tags")
+        pieces = [f"KEYS\1{name:<10}"]
+        odd = headers.NO_ODDITIES if fixed else headers.draw_oddities(about)
+        tags = tags if odd.tags is None else odd.tags
+        if tags:
+            pieces.append(f"TAGS\1{tags}")
+        if plan.keys_chance and not fixed:
+            shared, unique = key_traffic.draw_keys(stream, plan, name)
+            pieces[0] = " ".join((pieces[0], *shared))
+            if unique:
+                pieces.append(f"UNIQ_KEY\1{unique}")
+        pieces[0] = " ".join((pieces[0], *odd.words))
+        if extra_bytes:
+            pieces.append(f"extra\1{'p' * extra_bytes}")
+        if level:
+            pieces.append(f"DELAY\1{level}")
+        if light_names:
+            pieces.append(f"INNER_MULTI_DISPATCH\1{','.join(light_names)}")
+        pieces += added
+        body = (f"{name}|".encode() * (body_bytes // len(name) + 1))[:body_bytes]
+        entry = PutEntry(
+            name,
+            topic,
+            queue_id,
+            tags,
+            body,
+            "\2".join(pieces).encode(),
+            wait,
+            self._kernel.now_ns,
+        )
+        entry.given = given
+        entry.light_names = light_names
+        if level:
+            delayed_traffic.redirect(entry, level)
+        self._ledger.ask(entry)
+        return entry
+
+    def _answered(self, entries: list[PutEntry], result: PutMessageResult, *, legal: bool) -> None:
+        status_told, append = result
+        now_ns = self._kernel.now_ns
+        for number, entry in enumerate(entries):
+            entry.answered_ns = now_ns
+            entry.status = status_told
+            if append is not None:
+                entry.physical_offset = append.wrote_offset + append.record_starts[number]
+                entry.queue_offset = append.queue_offset + number
+                entry.stored_ms = append.store_timestamp_ms
+                if entry.light_names:
+                    entry.wrote_bytes = append.wrote_bytes
+        first = entries[0]
+        untrue = status.check(
+            self._plan,
+            self._store,
+            self._disk,
+            first,
+            result,
+            legal=legal,
+            room=self.room,
+            expired_to=self._ledger.expired_to,
+            stopping=self._is_stopping,
+        )
+        if untrue:
+            self._report(untrue)
+        if self.on_answer is not None:
+            self._report(self.on_answer(first, result))
+        late = live.check_answer(self._answer_ms_max, first, self._ledger.puts, self._overtaken_ms_max)
+        if late:
+            detail = services_told(self._store, self._store.flush.name)
+            self._report([replace(each, detail=detail) for each in late])
+        if self._stop is not None and self._stop.ended_ns is not None:
+            self._report(live.check_left_over(self._plan, first, self._stop.ended_ns))
+
+    # -- consuming ---------------------------------------------------------------------------------
+
+    def _consumer(self, number: int) -> Callable[[], None]:
+        stream = self._streams(f"life-{self._life}/consumer-{number}")
+        consumer = Consumer(
+            self._plan, self._kernel, self._store, self._ledger, stream, self._report, f"G{number}"
+        )
+
+        def consume() -> None:
+            try:
+                consumer.walk(self.progress, lambda: self._producing > 0)
+            except StoreNotReadableError:
+                if not self._is_stopping:
+                    raise
+
+        return consume
+
+
+def message_names(plan: Plan, life: int, producer: int, messages_each: int) -> list[str]:
+    """Return the names of what one producer puts in one life, in order."""
+    names = [f"m{life}.{producer}.{count}" for count in range(messages_each)]
+    return [name for name in names if name not in plan.left_out] if plan.left_out else names

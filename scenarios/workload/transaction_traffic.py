@@ -1,0 +1,248 @@
+"""Producers with transactions, and the group that answers for them when the store asks.
+
+A half message is put, and its producer decides at once, later, or never; then its group is asked, and may not know
+for a while, or at all. What each transaction is going to do is drawn when it is put, so that no schedule changes it.
+The group outlives the store: in later lives it answers for earlier ones, and comes back by itself to some of them.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from ...faults.disk.disk import Disk
+from ...sim.choices import Stream
+from ...store.delivery.half_message import EndTransaction, HalfMessage
+from ...store.delivery.transaction_service import EndTransactionStatus, TransactionalMessageService
+from ...store.errors import StoreError
+from ...store.formats.message import BLANK_BYTES, TRANSACTION_PREPARED, MessageRecord
+from ...store.formats.properties import decode_properties
+from ...store.message_store import MessageStore
+from ...store.put_result import PutMessageResult, PutMessageStatus
+from ...store.queues.consumer_offsets import ConsumerOffsetManager
+from ...store.world import Task
+from ..claims.machine import TRANSACTIONS
+from ..claims.plan import Plan
+from ..oracle import excuses
+from ..oracle.evidence import Violation
+from ..oracle.invariants import status, tx
+from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Detour, Ledger, PutEntry
+from ..oracle.recovered import read_store
+from ..oracle.transactions import GROUP, Behaviour, Decision, Transaction
+from .headers import message_of
+
+_PUT_BACK_BYTES = len("\2TRANSACTION_CHECK_TIMES\1") + 10 + len("\2TRAN_PREPARED_QUEUE_OFFSET\1") + 19
+_NEVER = 1_000
+"""More questions than are ever put."""
+_COMES_BACK_CHANCE = 0.4
+_STAYS_MS_MAX = (1, 600, 2_500)
+_IMMUNITY_S = 1
+_POLL_MS = 200
+_SETTLED_MS_MAX = 20_000
+
+
+def draw_behaviour(stream: Stream) -> Behaviour:
+    """Draw how one transaction is going to be handled."""
+    timeout_ms = TRANSACTIONS.transaction_timeout_ms
+    own_after_ms = stream.pick((0, 0, timeout_ms, 3 * timeout_ms, None, None), "decides")
+    if own_after_ms:
+        own_after_ms = stream.between(1, own_after_ms, "decides after ms")
+    return Behaviour(
+        not stream.chance(0.4, "rolls back"),
+        own_after_ms,
+        stream.chance(0.2, "contradicts"),
+        stream.pick((0, 0, 0, 1, 2, _NEVER), "unknowns"),
+        stream.pick((0, 1, 20), "answer ms"),
+        stream.pick((0, 0, _IMMUNITY_S), "immunity s"),
+    )
+
+
+def redirect(put: PutEntry) -> None:
+    """Note where a half message is, and how long its record is."""
+    put.detour = Detour((HALF_TOPIC, 0))
+    added = f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}" + ("" if put.wait else "\2WAIT\1false")
+    put.wrote_bytes = put.given.record_bytes(put.body, HALF_TOPIC, put.properties + added.encode())
+
+
+def fits(put: PutEntry, plan: Plan) -> bool:
+    """Return whether a segment can hold all that may become of a half message, the longest if it is given up."""
+    longer_topic = len(CHECKED_TOO_OFTEN_TOPIC) - len(HALF_TOPIC)
+    return put.record_bytes + longer_topic + _PUT_BACK_BYTES + BLANK_BYTES <= plan.commit_log_bytes
+
+
+class TransactionTraffic:
+    """The transactions of one life: the service beside the store, and those who use it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        store: MessageStore,
+        offsets: ConsumerOffsetManager,
+        disk: Disk,
+        ledger: Ledger,
+        report: Callable[[Iterable[Violation]], None],
+    ) -> None:
+        self._plan = plan
+        self._store = store
+        self._tasks = store.world.tasks
+        self._now_ns = store.world.clock.monotonic_ns
+        self._disk = disk
+        self._ledger = ledger
+        self._report = report
+        self._earlier = {
+            name: len(transaction.decisions)
+            for name, transaction in ledger.transactions.by_name.items()
+            if name not in ledger.gone
+        }
+        """Decisions in earlier lives about the transactions that have come down to this one."""
+        self._answers: list[Task] = []
+        self.service = TransactionalMessageService(store.world, store, offsets, TRANSACTIONS)
+        self.service.on_check = self._asked
+
+    def start(self) -> None:
+        """Begin to be asked."""
+        self.service.start()
+
+    def shutdown(self) -> None:
+        """Be asked no more, and finish what was begun."""
+        self.service.shutdown()
+        for answer in self._answers:
+            answer.join(None)
+
+    # -- producers ---------------------------------------------------------------------------------
+
+    def prepare(self, put: PutEntry, behaviour: Behaviour) -> PutMessageResult:
+        """Put a half message that has been asked for."""
+        self._ledger.transactions.prepare(put.name, behaviour)
+        properties = put.properties.decode()
+        return self.service.prepare(
+            message_of(
+                put.topic,
+                put.body,
+                put.queue_id,
+                properties,
+                put.given,
+                wait=put.wait,
+                sys_flag=TRANSACTION_PREPARED,
+            )
+        )
+
+    def decide(self, put: PutEntry) -> None:
+        """Decide about a half message that has been answered, if its producer does."""
+        transaction = self._ledger.transactions.by_name[put.name]
+        behaviour = transaction.behaviour
+        if put.physical_offset is None or behaviour.own_after_ms is None:
+            return
+        if behaviour.own_after_ms:
+            self._tasks.sleep(behaviour.own_after_ms)
+        if not transaction.is_claimed(0):  # or else its group was asked, and has answered
+            self._decide_on_own(transaction, put)
+
+    def _decide_on_own(self, transaction: Transaction, put: PutEntry) -> None:
+        assert put.queue_offset is not None
+        assert put.physical_offset is not None
+        request = EndTransaction(GROUP, put.queue_offset, put.physical_offset)
+        behaviour = transaction.behaviour
+        answered_for_all = put.status is PutMessageStatus.PUT_OK and (put.wait or not self._plan.sync_flush)
+        end = put.physical_offset + put.record_bytes
+        found = self._must_be_found(end, is_visible=put.is_durable or answered_for_all)
+        if behaviour.contradicts:
+            self._spawn(
+                "contradiction",
+                lambda: self._end(transaction, put, request, commits=not behaviour.commits, found=found),
+            )
+        self._end(transaction, put, request, commits=behaviour.commits, found=found)
+
+    def come_back(self, stream: Stream, *, healing: bool) -> None:
+        """Decide by itself about some transactions of earlier lives, then stay for a while to be asked.
+
+        healing: when nothing is broken any more, nobody needs to stay.
+        """
+        ledger = self._ledger
+        for name, decisions in self._earlier.items():
+            transaction, put = ledger.transactions.by_name[name], ledger.by_name[name]
+            about = stream.within(name)
+            if about.chance(_COMES_BACK_CHANCE, "comes back"):
+                self._tasks.sleep(about.below(_POLL_MS, "comes back after ms"))
+                knows = any(one.status is EndTransactionStatus.DECIDED for one in transaction.decisions)
+                if not knows and not transaction.is_claimed(decisions) and put.physical_offset is not None:
+                    self._decide_on_own(transaction, put)
+        if not healing:
+            self._tasks.sleep(stream.between(1, stream.pick(_STAYS_MS_MAX, "stays"), "stays ms"))
+
+    # -- the producer group ------------------------------------------------------------------------
+
+    def _asked(self, record: MessageRecord) -> None:
+        """Take a question, and answer it in a task of its own."""
+        ledger = self._ledger
+        name = decode_properties(record.properties).get("KEYS", "").lstrip(" ").partition(" ")[0]
+        transaction = ledger.transactions.by_name.get(name)
+        found = list(tx.check_question(transaction, record))
+        self._spawn("answer", lambda: self._answer(transaction, record, found))
+
+    def _answer(self, transaction: Transaction | None, record: MessageRecord, found: list[Violation]) -> None:
+        self._report(found)
+        assert transaction is not None, record
+        behaviour = transaction.behaviour
+        transaction.questions += 1
+        if transaction.questions <= behaviour.unknowns:
+            return
+        if behaviour.answer_ms:
+            self._tasks.sleep(behaviour.answer_ms)
+        put = self._ledger.by_name[transaction.name]
+        request = HalfMessage.of(record).request
+        end = record.physical_offset + record.size_bytes
+        must = self._must_be_found(end, is_visible=True)
+        self._end(transaction, put, request, commits=behaviour.commits, found=must)
+
+    def _spawn(self, name: str, body: Callable[[], None]) -> None:
+        self._answers.append(self._tasks.spawn(name, body))
+
+    # -- deciding ----------------------------------------------------------------------------------
+
+    def _end(
+        self, transaction: Transaction, put: PutEntry, request: EndTransaction, *, commits: bool, found: bool
+    ) -> None:
+        """Ask for a decision, note the answer and judge it. found: whether the half message can be found."""
+        transactions = self._ledger.transactions
+        decision = transactions.ask(transaction, commits=commits, now_ns=self._now_ns())
+        end = self.service.commit if commits else self.service.rollback
+        try:
+            result = end(request)
+        except (StoreError, OSError):
+            return  # what became of it is unknown
+        decision.status = result.status
+        made = result.put.append if result.put is not None else None
+        if made is not None and result.put is not None:
+            decision.copy_end = made.wrote_offset + made.wrote_bytes
+            decision.is_acknowledged = put.wait and result.put.status is PutMessageStatus.PUT_OK
+            self._judge_put(decision, put, result.put)
+        self._report(tx.check_answer(decision, transactions.decisions, self._disk, can_be_found=found))
+        if result.status is EndTransactionStatus.DECIDED:
+            transaction.settled_at = self._store.max_phy_offset
+
+    def _must_be_found(self, end: int, *, is_visible: bool) -> bool:
+        """Return whether a look-up has to find a half message that ends there; is_visible: whether it should.
+
+        A disk that fails or is slow may not have let it become so, and what is in a buffer only is not, yet.
+        """
+        disk = self._disk
+        is_excused = (
+            self._plan.transient_pool or excuses.delays(disk, self._plan) or excuses.sync_errors(disk)
+        )
+        return end <= self._store.dispatch.readable_limit() or (is_visible and not is_excused)
+
+    def _judge_put(self, decision: Decision, put: PutEntry, result: PutMessageResult) -> None:
+        """Judge the answer to the put of a copy as that of any other put."""
+        copy = replace(put, asked_ns=decision.asked_ns, answered_ns=self._now_ns())
+        self._report(status.check(self._plan, self._store, self._disk, copy, result, legal=True))
+
+    # -- in the end --------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Wait until no transaction is open any more. Nothing may be broken, and nobody put, meanwhile."""
+        waited_ms = 0
+        while names := tx.unsettled(self._ledger, read_store(self._store)):
+            if waited_ms > _SETTLED_MS_MAX:
+                self._report(tx.forgotten(names, waited_ms))
+                return
+            self._tasks.sleep(_POLL_MS)
+            waited_ms += _POLL_MS

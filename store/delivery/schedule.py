@@ -1,0 +1,241 @@
+"""Delayed delivery: RocketMQ's ScheduleMessageService. Level n waits in queue n - 1 of the schedule topic.
+
+An entry's tagsCode there is the time of delivery in ms. When it has come, a copy of the record is put to the topic and
+queue it was meant for, as any message is. Progress, a queue offset per level, is in `config/delayOffset.json`:
+
+    {"offsetTable": {<level>: <offset of the next entry to deliver>}}
+
+Delivery is at least once and never early. Progress moves when a copy is stored, and is persisted only as far as the
+copies are durable, so that a power cut cannot take a copy and leave the progress. The time is the log's: never behind
+the newest store time, as a copy is stored under no earlier one. One task serves all levels and sleeps until the first
+of their entries is due, or dispatch shows it a new one. Pipelined delivery (`enable_schedule_async_deliver`) is not
+needed here, since a copy's put waits for no disk.
+Source: RocketMQ ScheduleMessageService and its DeliverDelayedMessageTimerTask.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from ..config import StoreConfig
+from ..errors import StoreError
+from ..formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_blank, is_valid
+from ..formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
+from ..formats.message import MessageRecord
+from ..formats.side_json import decode_side_json, encode_side_json, numbered_offsets, table_of
+from ..log.commit_log import CommitLog
+from ..marks import hit
+from ..message import Message
+from ..put_result import PutMessageResult, PutMessageStatus
+from ..queues.consume_queue_table import ConsumeQueueTable
+from ..service import Service
+from ..side_file import SideFile
+from ..world import World
+from .half_message import HALF_TOPIC
+from .redirect import delivered
+
+_TABLE = "offsetTable"
+_RETRY_MS = 100
+_RETRY_AFTER_ERROR_MS = 10_000
+_SLEEP_MS_MAX = 1_000
+"""How long the wall clock is not looked at while something waits: it may step forward."""
+
+
+class ScheduleMessageService(Service):
+    """The task that delivers, and its progress."""
+
+    name = "schedule"
+
+    def __init__(
+        self,
+        world: World,
+        config: StoreConfig,
+        commit_log: CommitLog,
+        queues: ConsumeQueueTable,
+        readable_limit: Callable[[], int],
+        delays_ms: Mapping[int, int],
+        put: Callable[[Message], PutMessageResult],
+    ) -> None:
+        super().__init__(world)
+        self.offsets: dict[int, int] = {}
+        """Level -> queue offset of the next entry to deliver; levels that never had one are not in it."""
+        self.passed_over = 0
+        """Entries left undelivered because no record can be read there, or because it does not say where to."""
+        self.last_answer = PutMessageStatus.PUT_OK
+        """To the last copy that was put. One that was not stored is put again, and holds back those behind it."""
+        self.last_error: StoreError | OSError | None = None
+        """What the last attempt to deliver or persist met; it is tried again."""
+        self.file = SideFile(world.files, f"{config.config_directory}/delayOffset.json")
+        self._config = config
+        self._commit_log = commit_log
+        self._queues = queues
+        self._readable_limit = readable_limit
+        self._delays_ms = delays_ms
+        self._put = put
+        self._durable: dict[int, int] = {}
+        """What `offsets` was when the copies that were durable at the last look were the last."""
+        self._undurable: deque[tuple[int, int, int]] = deque()
+        """Log offset behind a copy, level, offset behind its entry: progress that waits for the disk, in log order."""
+        self._delivered_end = 0
+        """Log offset behind the last copy."""
+        self._corrected = False
+        self._persist_due_ns = 0
+
+    # -- progress ----------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the progress, brought into what recovery left of the queues. CorruptFileError if it cannot be read."""
+        offsets = self.file.load(decoded_offsets) or {}
+        self.offsets = {level: self._within_queue(level, offset) for level, offset in offsets.items()}
+        self._corrected = self.offsets != offsets
+        if self._corrected:
+            hit("delivery progress clamped")
+        self._durable = dict(self.offsets)
+
+    def _within_queue(self, level: int, offset: int) -> int:
+        queue = self._queues.find(SCHEDULE_TOPIC, level - 1)
+        return 0 if queue is None else min(max(offset, queue.min_offset), queue.max_offset)
+
+    def persist_correction(self) -> None:
+        """Make durable what `load` brought back. Raises OSError if the disk fails.
+
+        Before any put: a queue that grew past the uncorrected offset would have entries in front that a crash skips.
+        """
+        if self._corrected:
+            self.persist()
+            self._corrected = False
+
+    def persist(self) -> bool:
+        """Make durable the progress whose copies are; return False if it is already. Raises OSError."""
+        flushed_where = self._commit_log.queue.flushed_where.get()
+        while self._undurable and self._undurable[0][0] <= flushed_where:
+            _, level, offset = self._undurable.popleft()
+            self._durable[level] = offset
+        return self.file.store(encoded_offsets(self._durable))
+
+    def take_over(self, offsets: Mapping[int, int]) -> None:
+        """Make durable the progress of the master, on a slave, which delivers nothing itself. Raises OSError."""
+        self.offsets = dict(offsets)
+        self._durable = dict(offsets)
+        self.file.store(encoded_offsets(self._durable))
+
+    def _persist_now_and_then(self) -> int:
+        """Persist if the interval is over; return for how many ms it is not."""
+        now_ns = self.world.clock.monotonic_ns()
+        if now_ns >= self._persist_due_ns:
+            self._persist_due_ns = now_ns + self._config.flush_delay_offset_interval_ms * 1_000_000
+            self.try_to_persist()
+        return -(-(self._persist_due_ns - now_ns) // 1_000_000)
+
+    def try_to_persist(self) -> None:
+        """Persist, or note why that failed: the progress is not lost, only delivered again after a crash."""
+        try:
+            self.persist()
+        except OSError as error:
+            self.last_error = error
+
+    # -- delivering --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to deliver. The first interval of persisting begins too."""
+        interval_ns = self._config.flush_delay_offset_interval_ms * 1_000_000
+        self._persist_due_ns = self.world.clock.monotonic_ns() + interval_ns
+        super().start()
+
+    def step(self) -> None:
+        """Deliver what is due, then sleep until something is, or the progress is to be persisted."""
+        try:
+            wait_ms = self.deliver_due()
+        except (StoreError, OSError) as error:
+            self.last_error = error
+            wait_ms = _RETRY_AFTER_ERROR_MS
+        if self._undurable:
+            until_persist_ms = self._persist_now_and_then()
+            wait_ms = until_persist_ms if wait_ms is None else min(wait_ms, until_persist_ms)
+        self.signal.wait(wait_ms)
+
+    def deliver_due(self) -> int | None:
+        """Deliver every entry whose time has come; return in how many ms to look again, None if none waits."""
+        waits_ms = [
+            wait_ms for level in self._delays_ms if (wait_ms := self._deliver_level(level)) is not None
+        ]
+        return min(waits_ms, default=None)
+
+    def _deliver_level(self, level: int) -> int | None:
+        queue = self._queues.find(SCHEDULE_TOPIC, level - 1)
+        if queue is None:
+            return None
+        while not self.is_stopping:
+            offset = max(self.offsets.get(level, 0), queue.min_offset)
+            raw = queue.entries_from(offset)
+            if not raw:
+                return None
+            for at in range(0, len(raw), ENTRY_BYTES):
+                wait_ms = self._deliver_entry(level, decode_entry(raw, at))
+                if wait_ms:
+                    return wait_ms
+                offset += 1
+                self._move_to(level, offset)
+                if self.is_stopping:
+                    break
+        return None
+
+    def _move_to(self, level: int, offset: int) -> None:
+        self.offsets[level] = offset
+        self._undurable.append((self._delivered_end, level, offset))
+
+    def _deliver_entry(self, level: int, entry: QueueEntry) -> int:
+        """Deliver one entry or pass it over, and return 0; else return in how many ms to look at it again."""
+        record = None
+        deliver_at_ms = entry.tags_code
+        if deliver_at_ms < 0:  # leads to an extension of the queue; the record knows it as well
+            record = self._record_of(entry)
+            deliver_at_ms = 0 if record is None else self._delivery_time_of(record)
+        now_ms = max(self.world.clock.now_ms(), self._commit_log.last_store_timestamp_ms)
+        if (
+            now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]
+        ):  # beyond it is no time that this level gives
+            return min(deliver_at_ms - now_ms, _SLEEP_MS_MAX)
+        record = record or self._record_of(entry)
+        message = None if record is None else delivered(record)
+        if message is None:
+            if self._may_have_reverted(entry):
+                return _RETRY_MS
+            self.passed_over += 1
+            return 0
+        if message.topic == HALF_TOPIC:
+            return 0  # it waits for its decision by then, and what is committed is delayed by itself
+        self.last_answer, stored = self._put(message)
+        if stored is None:
+            hit("delivery fails")
+            return _RETRY_MS
+        self._delivered_end = stored.wrote_offset + stored.wrote_bytes
+        return 0
+
+    def _may_have_reverted(self, entry: QueueEntry) -> bool:
+        """Return whether a failed sync may have taken out of the page cache what recovery will find on the disk.
+
+        Recovery leaves no entry that is neither valid nor blank; and no log is read in vain that is still put into.
+        """
+        if not is_valid(entry) and not is_blank(entry):
+            return True
+        return self._commit_log.flush_service.flags.has_failed
+
+    def _record_of(self, entry: QueueEntry) -> MessageRecord | None:
+        if not is_valid(entry):
+            return None
+        return self._commit_log.record_at(entry.physical_offset, self._readable_limit())
+
+    def _delivery_time_of(self, record: MessageRecord) -> int:
+        properties = record.properties.encode(errors="surrogateescape")
+        return entry_tags_code(record.topic, properties, record.store_timestamp_ms, self._delays_ms)
+
+
+def encoded_offsets(offsets: Mapping[int, int]) -> bytes:
+    """Return the bytes of `delayOffset.json`."""
+    return encode_side_json({_TABLE: dict(sorted(offsets.items()))})
+
+
+def decoded_offsets(raw: bytes, file: str) -> dict[int, int]:
+    """Return what the bytes of `delayOffset.json` say. CorruptFileError names what is wrong with them."""
+    table = table_of(decode_side_json(raw, file=file), _TABLE, file=file)
+    return numbered_offsets(table, _TABLE, file=file)

@@ -1,0 +1,206 @@
+"""Moves the log to the disk: group commit under SYNC_FLUSH, a timed flush under ASYNC_FLUSH.
+
+A failed sync ends the store's willingness to write. Kernels report a lost page once and forget it, so a second sync
+that succeeds proves nothing, and no put that waited is told OK.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+from ..config import StoreConfig
+from ..marks import hit
+from ..put_result import PutMessageStatus
+from ..running_flags import Refusal, RunningFlags
+from ..service import Service
+from ..world import World
+from .checkpoint import StoreCheckpoint
+from .segment_queue import SegmentQueue
+
+
+class FlushCommitLogService(Service):
+    """What both ways of flushing share: one flush at a time, and what a failed one means."""
+
+    def __init__(
+        self,
+        world: World,
+        config: StoreConfig,
+        queue: SegmentQueue,
+        checkpoint: StoreCheckpoint,
+        flags: RunningFlags,
+    ) -> None:
+        super().__init__(world)
+        self.config = config
+        self.queue = queue
+        self.checkpoint = checkpoint
+        self.flags = flags
+        self.on_flushed: Callable[[], None] = _nobody
+        """Called after the durable part of the log grew."""
+        self._flush_lock = world.tasks.lock(f"{self.name} flush")
+        self._sync_failed = False
+        """Belongs to whoever holds the flush lock."""
+
+    @abstractmethod
+    def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
+        """Answer a put whose records end at end_offset; wait is its WAIT property."""
+
+    def flush_to(self, end_offset: int, least_pages: int = 0) -> bool:
+        """Flush until the log is durable up to end_offset, or nothing moves; return whether it is.
+
+        One call of the queue's flush covers one segment, and a record may sit in the next one.
+        """
+        if self.queue.flushed_where.get() >= end_offset:
+            return True
+        with self._flush_lock:
+            while self.queue.flushed_where.get() < end_offset:
+                if not self._flush_once(least_pages):
+                    return False
+        return True
+
+    def _flush_once(self, least_pages: int) -> bool:
+        if self._sync_failed:
+            return False
+        try:
+            moved = self.queue.flush(least_pages)
+        except OSError:
+            self._sync_failed = True
+            self.flags.refuse_for_good(Refusal.NOT_WRITEABLE)
+            return False
+        if moved:
+            self.checkpoint.log_is_durable_to(self.queue.flushed_store_timestamp_ms)
+            self.on_flushed()
+        return moved
+
+    def finish(self) -> None:
+        """Flush everything."""
+        self.flush_to(self.queue.max_offset)
+
+
+class FlushRealTimeService(FlushCommitLogService):
+    """ASYNC_FLUSH: flush what has gathered every so often, everything less often."""
+
+    name = "flush-real-time"
+    woken_by_puts = False
+    """Whether each put has it look for full pages; in RocketMQ's timed mode, and behind a pool, it does not."""
+    _thorough_ns = 0
+    """When everything was flushed last."""
+
+    def start(self) -> None:
+        """Begin to flush; the first thorough flush is one interval away."""
+        self._thorough_ns = self.world.clock.monotonic_ns()
+        super().start()
+
+    def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
+        """Answer at once: nothing was promised but the page cache."""
+        if self.woken_by_puts:
+            self.signal.notify()
+        return PutMessageStatus.PUT_OK
+
+    def step(self) -> None:
+        """Flush once per interval, or when woken."""
+        self.signal.wait(self.config.flush_interval_commit_log_ms)
+        now_ns = self.world.clock.monotonic_ns()
+        least_pages = self.config.flush_commit_log_least_pages
+        if now_ns - self._thorough_ns >= self.config.flush_commit_log_thorough_interval_ms * 1_000_000:
+            self._thorough_ns = now_ns
+            least_pages = 0
+        self.flush_to(self.queue.max_offset, least_pages)
+
+
+class GroupCommitRequest:
+    """A put that waits for the disk, or for its deadline."""
+
+    __slots__ = ("_done", "_durable", "_gave_up", "end_offset")
+
+    def __init__(self, world: World, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self._done = world.tasks.signal("group commit done")
+        self._durable = False
+        """The answer: set before the signal, read behind it."""
+        self._gave_up = False
+
+    def complete(self, durable: bool) -> None:
+        """Answer. Nobody listens any more to what comes after the deadline."""
+        self._durable = durable
+        self._done.notify()
+        if self._gave_up and durable:
+            hit("late sync")
+
+    def wait(self, timeout_ms: int) -> PutMessageStatus:
+        """Wait for the answer; after timeout_ms it is FLUSH_DISK_TIMEOUT."""
+        if self._done.wait(timeout_ms) and self._durable:
+            return PutMessageStatus.PUT_OK
+        self._gave_up = True
+        return PutMessageStatus.FLUSH_DISK_TIMEOUT
+
+
+class GroupCommitService(FlushCommitLogService):
+    """SYNC_FLUSH: puts that arrive while a sync runs share the next one."""
+
+    name = "group-commit"
+
+    def __init__(
+        self,
+        world: World,
+        config: StoreConfig,
+        queue: SegmentQueue,
+        checkpoint: StoreCheckpoint,
+        flags: RunningFlags,
+    ) -> None:
+        super().__init__(world, config, queue, checkpoint, flags)
+        self._lock = self.world.tasks.lock("group commit requests")
+        self._requests: list[GroupCommitRequest] = []
+        self._closed = False
+
+    def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
+        """Answer once the log is durable up to end_offset, or with FLUSH_DISK_TIMEOUT in time."""
+        if not wait:
+            self.signal.notify()
+            return PutMessageStatus.PUT_OK
+        request = GroupCommitRequest(self.world, end_offset)
+        self.submit(request)
+        return request.wait(self.config.sync_flush_timeout_ms)
+
+    def submit(self, request: GroupCommitRequest) -> None:
+        """Queue a request for the next sync."""
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._requests.append(request)
+        if closed:
+            request.complete(self.flush_to(request.end_offset))
+        else:
+            self.signal.notify()
+
+    def step(self) -> None:
+        """Wait for a put, then commit all that came."""
+        self.signal.wait(None)
+        self.commit(self.take_requests())
+
+    def take_requests(self) -> list[GroupCommitRequest]:
+        """Take every request that waits, leaving an empty list."""
+        with self._lock:
+            taken, self._requests = self._requests, []
+        return taken
+
+    def commit(self, requests: list[GroupCommitRequest]) -> None:
+        """Sync for all requests, then answer each by what is durable now."""
+        if not self.flush_to(self.queue.max_offset) and requests:
+            hit("failed group")
+        durable_to = self.queue.flushed_where.get()
+        for request in requests:
+            request.complete(durable_to >= request.end_offset or self._flush_again(request))
+
+    def _flush_again(self, request: GroupCommitRequest) -> bool:
+        """Flush for a request that came with the others and was not covered."""
+        hit("group commit again")
+        return self.flush_to(request.end_offset)
+
+    def finish(self) -> None:
+        """Answer those that wait; whoever comes later syncs for itself."""
+        with self._lock:
+            self._closed = True
+        self.commit(self.take_requests())
+
+
+def _nobody() -> None:
+    """Do nothing."""

@@ -1,0 +1,361 @@
+"""Recovery: finds where the log ends, cuts what is behind it, and brings every queue to exactly the log's contents.
+
+What the checkpoint or a clean exit vouches for is *trusted*: damage there did not come from a crash, so it is reported
+and passed over, never cut. Behind it the first record that does not check ends the log, as no acknowledged record
+can be behind an unacknowledged one. Every step can be repeated after a crash inside it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ..config import StoreConfig
+from ..errors import CorruptFileError
+from ..formats.delay_level import entry_tags_code
+from ..formats.index_key import MAYBE_KEYED
+from ..formats.message import BLANK_BYTES, TRANSACTION_MASK
+from ..formats.scan import ScannedRecord, behind_damage, scan_records
+from ..index.index_recovery import IndexRecovery
+from ..marks import hit
+from ..queues.consume_queue_table import ConsumeQueueTable
+from ..queues.dispatch import UNDISPATCHED, is_queued
+from ..queues.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
+from ..queues.queue_replay import (
+    EarlierEntriesMissing,
+    Misplaced,
+    QueueReplay,
+    RecordMisplaced,
+    SkippedRanges,
+    can_be_first,
+    keep_trusted_entries,
+    witnessed_first,
+)
+from .checkpoint import StoreCheckpoint
+from .segment import Segment
+from .segment_queue import SegmentQueue
+
+_NOWHERE = _NEVER = 1 << 63
+_QUEUE_OFFSET_AT = 20
+_SEGMENTS_AFTER_CLEAN_EXIT = 3
+"""How many segments at the end a clean exit does not vouch for: another system may have written the marker."""
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What recovery found and did."""
+
+    clean_exit: bool
+    start_offset: int = 0
+    """Log offset where the scan began."""
+    end_offset: int = 0
+    """Log offset behind the last record."""
+    records: int = 0
+    last_store_timestamp_ms: int = 0
+    changed_entries: int = 0
+    """Queue entries that were written or cut."""
+    findings: list[CorruptFileError] = field(default_factory=list)
+    """Damage: passed over where the log is trusted, cut where it is not; a checkpoint that was not believed."""
+    cut_at: CorruptFileError | None = None
+    """That of them which ended the log, if it was cut there."""
+    strays: list[CorruptFileError] = field(default_factory=list)
+    """What is among the store's files and not the store's: left alone."""
+
+
+class Recovery:
+    """One recovery of one store, before any service runs."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: SegmentQueue,
+        queues: ConsumeQueueTable,
+        checkpoint: StoreCheckpoint,
+        delays_ms: Mapping[int, int],
+        *,
+        clean_exit: bool,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._checkpoint = checkpoint
+        self._delays_ms = delays_ms
+        self._clean_exit = clean_exit
+        self._report = RecoveryReport(clean_exit)
+        self._replays: dict[tuple[str, int], QueueReplay] = {}
+        self._skipped = SkippedRanges()
+        has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all())
+        self._light = config.enable_multi_dispatch or has_light
+        """Whether records may be in light queues: settings say so, or the directory does."""
+        self._lmq = config.enable_lmq or not config.enable_multi_dispatch
+        self._vouched_ms = _NEVER if clean_exit else checkpoint.vouched_timestamp_ms
+        """Store time up to which records and their queue entries are known to be durable."""
+        self._unvouched_offset = _NOWHERE
+        """Log offset of the first record after that time."""
+        self.index: IndexRecovery | None = None
+        """What recovers the index from the same scan, if there is an index."""
+
+    def run(self) -> RecoveryReport:
+        """Recover, durably. Raises OSError if the disk fails, and may then be run again in a new process."""
+        trusted = self.trusted_segments()
+        odd_in_index = [] if self.index is None else self.index.begin()
+        stopped_by = self._scan_enough(trusted)
+        report = self._report
+        report.findings += odd_in_index
+        if self.cut_log(report.end_offset) and stopped_by is not None:
+            report.findings.append(stopped_by)
+            report.cut_at = stopped_by
+        self._set_log_positions(trusted)
+        self.write_again()
+        self.finish_queues()
+        self._log.make_durable(trusted)
+        if self.index is not None:
+            self.index.end()
+        return report
+
+    def trusted_segments(self) -> int:
+        """Return how many segments at the front are vouched for: durable, and their queue entries too."""
+        count = len(self._log.segments)
+        if self._clean_exit:
+            return max(0, self._begun_segments() - _SEGMENTS_AFTER_CLEAN_EXIT)
+        limit_ms = self._checkpoint.vouched_timestamp_ms
+        if limit_ms == 0:
+            return 0  # it vouches for nothing yet
+        for index in reversed(range(count)):
+            first = self._first_record(self._log.segments[index])
+            if first is not None and 0 < first.store_timestamp_ms <= limit_ms:
+                return index
+        return 0
+
+    def _begun_segments(self) -> int:
+        """Return how many segments there are up to the last one that was put to.
+
+        Those made ahead of use are cut, so that they are no longer there when this is asked again.
+        """
+        count = len(self._log.segments)
+        while count and not any(self._log.segments[count - 1].file.view(0, BLANK_BYTES)):
+            count -= 1
+        return count
+
+    def _first_record(self, segment: Segment) -> ScannedRecord | None:
+        try:
+            return next(self._records(segment), None)
+        except CorruptFileError:
+            return None
+
+    def _records(self, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
+        return scan_records(
+            segment.file.view(0, segment.size_bytes),
+            start,
+            segment.size_bytes,
+            file=segment.file.path,
+            base_offset=segment.base_offset,
+            check_crc=self._config.check_crc_on_recover,
+        )
+
+    def _scan_enough(self, trusted: int) -> CorruptFileError | None:
+        """Scan as much as queues and index need; return what `_scan` does."""
+        first = 0 if self._config.recover_whole_log or self._queues.lost_entries else trusted
+        while True:
+            if self.index is not None:
+                first = min(first, self._number_of(self.index.start_offset))
+            try:
+                stopped_by = self._scan(first, trusted)
+            except EarlierEntriesMissing:
+                first = 0
+                continue
+            if self.index is None or not self.index.drop_beyond(self._report.end_offset):
+                return stopped_by
+
+    def _number_of(self, offset: int) -> int:
+        """Return the number of the segment that holds an offset of the log, 0 for one in front of all."""
+        log = self._log
+        return max(offset - max(log.min_offset, 0), 0) // log.segment_bytes
+
+    # -- scanning ----------------------------------------------------------------------------------
+
+    def _scan(self, first: int, trusted: int) -> CorruptFileError | None:
+        """Scan from the segment numbered first to the log's end; return what ended it, None if a blank record did."""
+        self._report = RecoveryReport(self._clean_exit)
+        self._replays = {}
+        self._skipped = SkippedRanges()
+        self._unvouched_offset = _NOWHERE
+        segments = self._log.segments
+        if not segments:
+            return None
+        report = self._report
+        report.start_offset = report.end_offset = segments[first].base_offset
+        for number, segment in enumerate(segments[first:], first):
+            at: int | None = 0
+            while at is not None:
+                report.end_offset = segment.base_offset + at
+                try:
+                    self._scan_segment(segment, at, whole_log=first == 0)
+                    at = None
+                except CorruptFileError as error:
+                    if number >= trusted:
+                        return error
+                    hit("trusted damage")
+                    report.findings.append(error)
+                    at = self._pass_damage(segment, report.end_offset)
+        return None
+
+    def _pass_damage(self, segment: Segment, offset: int) -> int | None:
+        """Note damage at a log offset as passed over; return where the segment goes on, None if it does not."""
+        behind = behind_damage(
+            segment.file.view(0, segment.size_bytes), offset - segment.base_offset, segment.base_offset
+        )
+        end = segment.size_bytes if behind is None else behind
+        self._skipped.add(offset, segment.base_offset + end)
+        return behind
+
+    def _scan_segment(self, segment: Segment, start: int, *, whole_log: bool) -> None:
+        """Lay a segment's records over their queues, from position start on.
+
+        Raises CorruptFileError at the first that does not check.
+        """
+        report, replays, delays_ms, vouched_ms = (
+            self._report,
+            self._replays,
+            self._delays_ms,
+            self._vouched_ms,
+        )
+        extended, light = self._queues.ext_directory is not None, self._light
+        index_from, index_record = _NOWHERE, _ignore
+        if self.index is not None:
+            index_from, index_record = self.index.start_offset, self.index.dispatch
+        if self._unvouched_offset != _NOWHERE:
+            vouched_ms = _NEVER  # nothing is left to be noticed
+        physical_offset, size_bytes = segment.base_offset + start, 0
+        records, store_timestamp_ms = 0, report.last_store_timestamp_ms
+        try:
+            for record in self._records(segment, start):
+                (
+                    physical_offset,
+                    size_bytes,
+                    topic,
+                    queue_id,
+                    queue_offset,
+                    sys_flag,
+                    store_timestamp_ms,
+                    properties,
+                ) = record
+                if store_timestamp_ms > vouched_ms:
+                    self._end_vouching(physical_offset)
+                    vouched_ms = _NEVER
+                if physical_offset >= index_from and MAYBE_KEYED in properties:
+                    index_record(record)
+                transaction = sys_flag & TRANSACTION_MASK
+                if not transaction or transaction not in UNDISPATCHED:
+                    replay = replays.get((topic, queue_id))
+                    if replay is None and is_queued(record):
+                        replay = self._begin(record, whole_log=whole_log)
+                    tags_code = plain_code = entry_tags_code(topic, properties, store_timestamp_ms, delays_ms)
+                    if extended and replay is not None:
+                        tags_code = replay.kept_code(record, plain_code)
+                    if replay is not None:
+                        replay.add(queue_offset, physical_offset, size_bytes, tags_code)
+                    if light and LIGHT_MARK in properties and is_queued(record):
+                        self._scan_light(record, plain_code, whole_log=whole_log)
+                records += 1
+        finally:
+            report.records += records
+            report.end_offset = physical_offset + size_bytes
+            report.last_store_timestamp_ms = store_timestamp_ms
+
+    def _scan_light(self, record: ScannedRecord, tags_code: int, *, whole_log: bool) -> None:
+        """Lay a record over its light queues."""
+        for seen in light_records(record, lmq=self._lmq):
+            replay = self._replays.get((seen.topic, seen.queue_id))
+            if replay is None:
+                replay = self._begin(seen, whole_log=whole_log)
+            if replay is not None:
+                code = replay.kept_code(seen, tags_code)
+                replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code)
+
+    def _end_vouching(self, physical_offset: int) -> None:
+        """Note where the log begins of which nobody says that it is durable."""
+        self._unvouched_offset = physical_offset
+        for replay in self._replays.values():
+            replay.vouching_ends()
+
+    def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay | None:
+        """Begin with the first record of a queue; None, and that is reported, if it cannot be that."""
+        queues, place = self._queues, witnessed_first(record, self._queues)
+        if place == record.queue_offset and not can_be_first(record, queues):
+            self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
+            return None
+        queue = queues.find_or_create(record.topic, record.queue_id)
+        write_again = self._unvouched_offset != _NOWHERE
+        try:
+            replay = QueueReplay(
+                queue,
+                record._replace(queue_offset=place),
+                whole_log=whole_log,
+                write_again=write_again,
+                skipped=self._skipped,
+                scanned_from=self._report.start_offset,
+            )
+        except RecordMisplaced:
+            self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
+            return None
+        self._replays[record.topic, record.queue_id] = replay
+        return replay
+
+    def _report_misplaced(self, physical_offset: int, expected: object, found: int) -> None:
+        """Report a record that is not in its queue where it says."""
+        segment = self._log.find(physical_offset)
+        assert segment is not None, physical_offset
+        at = physical_offset - segment.base_offset + _QUEUE_OFFSET_AT
+        self._report.findings.append(CorruptFileError(segment.file.path, at, "queueOffset", expected, found))
+
+    # -- cutting -----------------------------------------------------------------------------------
+
+    def cut_log(self, end_offset: int) -> bool:
+        """Forget the log from end_offset on, durably; return whether anything but zeros went."""
+        segments = self._log.segments
+        dirty = self._log.truncate(end_offset)
+        if dirty and len(self._log.segments) < len(segments):
+            hit("cut across segments")
+        return dirty
+
+    def _set_log_positions(self, trusted: int) -> None:
+        """Take what was recovered behind the trusted segments as written, and not durable yet.
+
+        After a process was killed it is in the page cache only, and the next power cut must not take it.
+        """
+        segments = self._log.segments
+        for number, segment in enumerate(segments):
+            wrote = min(self._report.end_offset - segment.base_offset, segment.size_bytes)
+            segment.set_positions(wrote, wrote if number < trusted else 0)
+        if segments:
+            self._log.flushed_where.set(segments[min(trusted, len(segments) - 1)].base_offset)
+
+    def write_again(self) -> None:
+        """Write what may not be durable over itself, so that the sync to come has something to do.
+
+        After a sync that failed, the kernel holds pages it calls clean and the disk does not have. The process may
+        have died of just that, and this one would take a sync of nothing for the promise it needs.
+        """
+        for segment in self._log.segments:
+            start = max(self._unvouched_offset - segment.base_offset, 0)
+            segment.write_again(start, segment.wrote.get())
+
+    def finish_queues(self) -> None:
+        """Write what the queues lack, cut what they have too much, and set their positions."""
+        report, misplaced = self._report, list[Misplaced]()
+        for queue in self._queues.all():
+            replay = self._replays.get((queue.topic, queue.queue_id))
+            if replay is None:
+                report.changed_entries += keep_trusted_entries(queue, report.start_offset, self._skipped)
+                if queue.queue.max_offset == queue.queue.min_offset and self._log.min_offset <= 0:
+                    queue.forget_all()  # nothing expired: what was counted never was
+            else:
+                replay.end()
+                misplaced += replay.misplaced
+                report.changed_entries += replay.changed
+            queue.correct_min_offset(max(self._log.min_offset, 0))
+        for one in sorted(misplaced):
+            self._report_misplaced(*one)
+
+
+def _ignore(record: ScannedRecord) -> None:
+    """Index nothing."""

@@ -1,0 +1,367 @@
+"""Consume queues: for each topic and queue id, where its messages are in the log, in queue order.
+
+Entry n lies at logic offset 20 n and stands for the record whose queueOffset is n, always: a hole is filled with blank
+entries, never closed up. One task writes (dispatch, or recovery before it); any task reads. A queue with an extension
+holds addresses in it where other queues hold tag codes.
+"""
+
+from ..errors import MisplacedRecordError
+from ..formats.consume_queue import (
+    BLANK_ENTRY_BYTES,
+    ENTRY_BYTES,
+    TAGS_CODE_AT,
+    QueueEntry,
+    decode_entry,
+    encode_entry,
+    is_valid,
+)
+from ..formats.consume_queue_ext import ADDRESS_TOP, NO_ADDRESS, ExtUnit, is_ext_address
+from ..formats.message import records_in
+from ..log.segment import Segment
+from ..log.segment_queue import SegmentQueue
+from ..world import World
+from .consume_queue_ext import ConsumeQueueExt
+
+GAP_ENTRIES_MAX = 4096
+"""How many numbers two records that follow one another may leave out, however little room the log has for them."""
+_HOLE_ENTRIES_MAX = 1024
+
+
+class QueueSegments(SegmentQueue):
+    """The files of one queue. All of them can be rebuilt from the log, so none that a crash spoilt is worth keeping."""
+
+    def is_stray(self, path: str) -> bool:
+        """Return True: what has no segment's name cannot be missing in a row that the log can be asked for."""
+        return True
+
+    def is_expendable(self, base_offset: int) -> bool:
+        """Return whether a file has a size that a crash can leave, whatever is in it: it is not too long."""
+        status = self._world.files.status(self.path(base_offset))
+        return status is not None and not status.is_directory and status.size_bytes <= self.segment_bytes
+
+
+class ConsumeQueue:
+    """One queue of one topic."""
+
+    def __init__(
+        self,
+        world: World,
+        directory: str,
+        segment_bytes: int,
+        topic: str,
+        queue_id: int,
+        ext: ConsumeQueueExt | None = None,
+    ) -> None:
+        self.ext = ext
+        self.topic = topic
+        self.queue_id = queue_id
+        self.queue = QueueSegments(world, directory, segment_bytes, f"consumequeue {topic}/{queue_id}")
+        self.max_physical_offset = -1
+        """Log offset behind the last record indexed here; only the writing task uses it."""
+        self.min_logic_offset = 0
+        self.directory_is_durable = False
+
+    @property
+    def min_offset(self) -> int:
+        """Return the index of the first entry whose record is still in the log."""
+        return self.min_logic_offset // ENTRY_BYTES
+
+    @property
+    def max_offset(self) -> int:
+        """Return the index behind the last entry."""
+        return self.queue.max_offset // ENTRY_BYTES
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def put(self, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int) -> None:
+        """Index one record at its queueOffset. One that is indexed already changes nothing.
+
+        Raises MisplacedRecordError, and nothing changes, if its place is taken or too far ahead to be its own.
+        """
+        end = physical_offset + size_bytes
+        if end <= self.max_physical_offset:
+            return
+        entry = encode_entry(physical_offset, size_bytes, tags_code)
+        segment = self.queue.last()
+        position = 0 if segment is None else segment.wrote.get()
+        begin = 0 if segment is None else segment.base_offset + position
+        missing_bytes = queue_offset * ENTRY_BYTES - begin
+        if missing_bytes == 0 and segment is not None and position < segment.size_bytes:
+            segment.append(position, entry)
+        else:
+            if missing_bytes:
+                self._check_place(queue_offset, begin // ENTRY_BYTES, physical_offset)
+                self.fill_blank(queue_offset)
+            self.append_entries(entry)
+        self.max_physical_offset = end
+
+    def _check_place(self, queue_offset: int, following: int, physical_offset: int) -> None:
+        """Raise MisplacedRecordError unless a record may leave out the numbers from following on up to its own.
+
+        Those may be as many as the log has had room for since the last one, as recovery lets pass at any rate, or as
+        a file of the queue has: a start of 4.9.8 leaves out so many that finds a file made ahead of use.
+        """
+        log_bytes = physical_offset - max(self.max_physical_offset, 0)
+        of_a_file = self.queue.segment_bytes // ENTRY_BYTES
+        ahead_max = max(records_in(log_bytes), of_a_file, GAP_ENTRIES_MAX)
+        if not 0 <= queue_offset - following <= ahead_max:
+            expected = f"{following} to {following + ahead_max}"
+            raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", expected, queue_offset)
+
+    def put_extended(self, physical_offset: int, size_bytes: int, unit: ExtUnit, queue_offset: int) -> None:
+        """Index one record as `put` does, by a unit of the extension if there is one and it has room."""
+        if physical_offset + size_bytes <= self.max_physical_offset:
+            return
+        code = NO_ADDRESS if self.ext is None else self.ext.put(unit)
+        if code == NO_ADDRESS:
+            code = unit.tags_code
+        self.put(physical_offset, size_bytes, code, queue_offset)
+
+    def append_entries(self, raw: bytes | bytearray) -> None:
+        """Put whole entries behind the last one, in as many segments as it takes."""
+        while raw:
+            segment, position = self._writable_segment()
+            room = segment.size_bytes - position
+            segment.append(position, raw[:room])
+            raw = raw[room:]
+
+    def _writable_segment(self) -> tuple[Segment, int]:
+        """Return the last segment and how far it is written, or a new one if it is full or none is there."""
+        segment = self.queue.last()
+        if segment is None:
+            return self._create(0), 0
+        position = segment.wrote.get()
+        if position == segment.size_bytes:
+            return self._create(segment.end_offset), 0
+        return segment, position
+
+    def _create(self, base_offset: int) -> Segment:
+        segment = self.queue.create(base_offset)
+        # Not before: the directory may be synced while the file is being made.
+        self.directory_is_durable = False
+        return segment
+
+    def fill_blank(self, queue_offset: int) -> None:
+        """Fill up to queue_offset with blank entries; an empty queue begins at the segment that will hold it."""
+        if not self.queue.segments:
+            logic_offset = queue_offset * ENTRY_BYTES
+            self._create(logic_offset - logic_offset % self.queue.segment_bytes)
+            self.min_logic_offset = logic_offset
+        self.append_entries(BLANK_ENTRY_BYTES * (queue_offset - self.max_offset))
+
+    def place(self, queue_offset: int, raw: bytes | bytearray, *, write_again: bool = False) -> int:
+        """Make the entries from queue_offset on be raw, for recovery; return how many were not already.
+
+        write_again: write also what is there already, so that the next sync does not take it for clean.
+
+        Positions are not looked at: `recovered` sets them. queue_offset follows what is there or lies in it.
+        """
+        changed = 0
+        while raw:
+            logic_offset = queue_offset * ENTRY_BYTES
+            segment = self._segment_for(logic_offset)
+            position = logic_offset - segment.base_offset
+            piece = raw[: segment.size_bytes - position]
+            differs = bytes(segment.file.view(position, position + len(piece))) != piece
+            if differs or write_again:
+                segment.file.store(position, piece)
+            if differs:
+                changed += len(piece) // ENTRY_BYTES
+            raw = raw[len(piece) :]
+            queue_offset += len(piece) // ENTRY_BYTES
+        return changed
+
+    def _segment_for(self, logic_offset: int) -> Segment:
+        segment = self.queue.find(logic_offset)
+        if segment is not None:
+            return segment
+        last = self.queue.last()
+        if last is None:
+            return self._create(logic_offset - logic_offset % self.queue.segment_bytes)
+        assert logic_offset == last.end_offset, (logic_offset, last.end_offset)
+        return self._create(last.end_offset)
+
+    def recovered(self, end: int, durable: int) -> None:
+        """Set every position: entries up to index end count, those up to index durable are durable."""
+        for segment in self.queue.segments:
+            wrote, flushed = (
+                min(max(index * ENTRY_BYTES - segment.base_offset, 0), segment.size_bytes)
+                for index in (end, min(durable, end))
+            )
+            segment.set_positions(wrote, flushed)
+        self.queue.flushed_where.set(max(min(durable, end) * ENTRY_BYTES, self.queue.min_offset, 0))
+        last = self.entry(end - 1)
+        if last is not None and is_valid(last):
+            self.max_physical_offset = last.physical_offset + last.size_bytes
+        if self.ext is not None:
+            self.ext.recovered(self._last_ext_address())
+
+    def kept_code(
+        self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool
+    ) -> int:
+        """Return the code for an entry that recovery makes: the address there, if it leads to the record's unit.
+
+        vouched: whether what is there is known to be durable.
+        """
+        if self.ext is None:
+            return entry.tags_code
+        found = self.entry(queue_offset)
+        if (
+            found is not None
+            and is_ext_address(found.tags_code)
+            and found[:2] == entry[:2]
+            and self.ext.kept(found.tags_code, entry.tags_code, store_timestamp_ms, vouched=vouched)
+        ):
+            return found.tags_code
+        return entry.tags_code
+
+    def _last_ext_address(self) -> int | None:
+        """Return the address in the last entry that holds one."""
+        assert self.ext is not None
+        for segment in reversed(self.queue.segments):
+            raw = bytes(segment.file.view(0, segment.wrote.get()))
+            found = raw[TAGS_CODE_AT::ENTRY_BYTES].rfind(ADDRESS_TOP)
+            if found >= 0:
+                return decode_entry(raw, found * ENTRY_BYTES).tags_code
+        return None
+
+    def flush(self, least_pages: int) -> None:
+        """Flush what has gathered, units before the entries that lead to them."""
+        if self.ext is not None:
+            self.ext.flush(least_pages)
+        while self.queue.flush(least_pages):
+            pass
+
+    def truncate(self, queue_offset: int) -> bool:
+        """Forget the entries from queue_offset on, durably; return whether there were any.
+
+        A queue that begins behind its first message keeps an empty segment, whose name says how far it had counted.
+        """
+        logic_offset = max(queue_offset * ENTRY_BYTES, self.queue.min_offset)
+        if logic_offset == 0:
+            return self.forget_all()
+        self.min_logic_offset = min(self.min_logic_offset, logic_offset)
+        return self.queue.truncate(logic_offset)
+
+    def forget_all(self) -> bool:
+        """Forget every entry and how many there were, durably; return whether there was a segment."""
+        if not self.queue.segments:
+            return False
+        self.queue.remove_all()
+        self.min_logic_offset = 0
+        return True
+
+    def remove(self) -> None:
+        """Remove every file, the oldest first, durably. Raises OSError; what is left is still a queue.
+
+        No entry may be on its way to the queue, nor come later.
+        """
+        self.queue.remove_in_use()
+        if self.ext is not None:
+            self.ext.queue.remove_in_use()
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def entry(self, queue_offset: int) -> QueueEntry | None:
+        """Return one entry, valid or not; None if no segment holds it."""
+        logic_offset = queue_offset * ENTRY_BYTES
+        segment = self.queue.find(logic_offset)
+        if segment is None or queue_offset < 0:
+            return None
+        position = logic_offset - segment.base_offset
+        return decode_entry(segment.file.view(position, position + ENTRY_BYTES), 0)
+
+    def index_of(self, physical_offset: int) -> int | None:
+        """Return the index of the entry with that phyOffset, None if there is none or the entries do not rise.
+
+        Positions are not looked at, for recovery has not set them; a longer run of entries that are none ends the row.
+        """
+        low, high = 0, sum(segment.size_bytes for segment in self.queue.segments) // ENTRY_BYTES
+        begin = self.queue.segments[0].base_offset // ENTRY_BYTES if high else 0
+        while low < high:
+            at = middle = (low + high) // 2
+            stop = min(high, middle + _HOLE_ENTRIES_MAX)
+            while at < stop and (entry := self.entry(begin + at)) is not None and not is_valid(entry):
+                at += 1
+            if at == stop or entry is None or entry.physical_offset > physical_offset:
+                high = middle
+            elif entry.physical_offset == physical_offset:
+                return begin + at
+            else:
+                low = at + 1
+        return None
+
+    def unit_at(self, tags_code: int) -> ExtUnit | None:
+        """Return the unit that an entry's tagsCode leads to, None if it leads to none that is there."""
+        return None if self.ext is None or not is_ext_address(tags_code) else self.ext.get(tags_code)
+
+    def entries_from(self, queue_offset: int) -> memoryview:
+        """Return the raw entries from queue_offset to the end of the one segment that holds it; may be empty."""
+        logic_offset = queue_offset * ENTRY_BYTES
+        segment = self.queue.find(logic_offset)
+        if segment is None:
+            return memoryview(b"")
+        return segment.file.view(logic_offset - segment.base_offset, segment.wrote.get())
+
+    def correct_min_offset(self, log_min_offset: int) -> None:
+        """Let the queue begin at the first real entry of its first segment whose record is still in the log.
+
+        If it has none: at the end of a queue of one segment. A longer one is left alone, as RocketMQ leaves it, for
+        that segment is to be removed.
+        """
+        segments = self.queue.segments
+        if not segments:
+            return
+        first = segments[0]
+        raw = first.file.view(0, first.wrote.get())
+        at = _first_in_log(raw, log_min_offset)
+        if at is not None:
+            self.min_logic_offset = first.base_offset + at
+            if self.ext is not None:
+                self.ext.expire(decode_entry(raw, at).tags_code)
+        elif len(segments) == 1:
+            self.min_logic_offset = first.base_offset + len(raw)
+        else:
+            self.min_logic_offset = max(self.min_logic_offset, first.base_offset)
+
+    def has_expired_segment(self, log_min_offset: int) -> bool:
+        """Return whether there is a segment, but for the last one, whose records have all left the log."""
+        segments = self.queue.segments
+        if len(segments) < 2:
+            return False
+        raw = segments[0].file.view(0, segments[0].size_bytes)
+        for at in range(len(raw) - ENTRY_BYTES, -1, -ENTRY_BYTES):
+            entry = decode_entry(raw, at)
+            if is_valid(entry):  # the last ones may be blanks that fill a hole
+                return entry.physical_offset < log_min_offset
+        return True  # it leads nowhere
+
+    def remove_expired_segments(self, log_min_offset: int) -> int:
+        """Remove the segments whose records have left the log, and begin behind them; return how many there were.
+
+        The next one is made to last before: without any, nobody would know how far the queue had counted.
+        Raises OSError if one does not go, which then stays the first one.
+        """
+        removed = 0
+        try:
+            while self.has_expired_segment(log_min_offset) and self.queue.first_is_removable:
+                self.queue.make_second_durable()
+                removed += self.queue.remove_first()
+        finally:
+            self.correct_min_offset(log_min_offset)
+        return removed
+
+
+def _first_in_log(raw: memoryview, log_min_offset: int) -> int | None:
+    """Return the position of the first real entry at or behind a log offset: they rise, with blanks in between."""
+    low, high, found = 0, len(raw) // ENTRY_BYTES, None
+    while low < high:
+        middle = index = (low + high) // 2
+        while index < high and not is_valid(decode_entry(raw, index * ENTRY_BYTES)):
+            index += 1
+        if index == high or decode_entry(raw, index * ENTRY_BYTES).physical_offset >= log_min_offset:
+            found = found if index == high else index
+            high = middle
+        else:
+            low = index + 1
+    return None if found is None else found * ENTRY_BYTES

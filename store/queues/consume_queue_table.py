@@ -1,0 +1,152 @@
+"""All consume queues of a store, by topic and queue id: found, made when first asked for, loaded, made durable."""
+
+from collections.abc import Callable, Iterator
+
+from ..errors import CorruptFileError
+from ..formats.consume_queue import queue_id_of
+from ..marks import hit
+from ..world import World
+from .consume_queue import ConsumeQueue
+from .consume_queue_ext import ConsumeQueueExt
+
+
+class ConsumeQueueTable:
+    """All queues of a store, made when they are first asked for."""
+
+    def __init__(
+        self,
+        world: World,
+        directory: str,
+        segment_bytes: int,
+        ext_directory: str | None = None,
+        ext_segment_bytes: int = 0,
+    ) -> None:
+        """ext_directory is None for queues without an extension."""
+        self.directory = directory
+        self.ext_directory = ext_directory
+        self._world = world
+        self._segment_bytes = segment_bytes
+        self._ext_segment_bytes = ext_segment_bytes
+        self.names_lock = world.tasks.lock("queue directories")
+        """Held while directories of queues are synced, or removed."""
+        self._lock = world.tasks.lock("consume queues")
+        self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self.lost_entries = False
+        """Whether a load removed files with entries in them, which only the whole log can tell again."""
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Return a queue, None if it was never asked for."""
+        return self._queues.get((topic, queue_id))
+
+    def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """Return a queue, in memory only if it is new."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            with self._lock:
+                queue = self._queues.get((topic, queue_id))
+                if queue is None:
+                    queue = self._make(topic, queue_id)
+                    self._queues[topic, queue_id] = queue
+        return queue
+
+    def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        ext = None
+        if self.ext_directory is not None:
+            path = f"{self.ext_directory}/{topic}/{queue_id}"
+            ext = ConsumeQueueExt(self._world, path, self._ext_segment_bytes, topic, queue_id)
+        path = f"{self.directory}/{topic}/{queue_id}"
+        return ConsumeQueue(self._world, path, self._segment_bytes, topic, queue_id, ext)
+
+    def all(self) -> list[ConsumeQueue]:
+        """Return every queue, by topic and number."""
+        return [queue for _, queue in sorted(self._queues.items())]
+
+    def load(self, *, before_loss: Callable[[], None] | None = None) -> list[CorruptFileError]:
+        """Map every queue in the directory; return what is there beside them, which is left alone.
+
+        before_loss: called before files go that have entries in them.
+        Raises CorruptFileError on a file in the place of a queue's directory, and as the queues' rows do.
+        """
+        strays: list[CorruptFileError] = []
+        for topic, queue_id in self._named_in(self.directory, strays):
+            row = self.find_or_create(topic, queue_id).queue
+            row.load(before_loss=before_loss)
+            strays += row.strays
+            self.lost_entries |= row.lost_data
+        if self.ext_directory is not None:
+            for topic, queue_id in self._named_in(self.ext_directory, strays):
+                ext = self.find_or_create(topic, queue_id).ext
+                assert ext is not None
+                ext.load()
+                strays += ext.queue.strays
+        if strays:
+            hit("stray left alone")
+        return strays
+
+    def _named_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
+        """Yield the topic and number of every queue that a directory has a place for; add what is no such place."""
+        files = self._world.files
+        if files.status(directory) is None:
+            return
+        for topic in files.list_directory(directory):
+            path = f"{directory}/{topic}"
+            status = files.status(path)
+            if status is None or not status.is_directory:
+                found = "nothing behind the name" if status is None else "a file"
+                strays.append(CorruptFileError(path, 0, "topic", "a directory", found))
+                continue
+            for name in files.list_directory(path):
+                queue_id = queue_id_of(name)
+                if queue_id is None:
+                    strays.append(CorruptFileError(f"{path}/{name}", 0, "queueId", "a number", name))
+                    continue
+                status = files.status(f"{path}/{name}")
+                if status is None or not status.is_directory:
+                    found = "nothing behind the name" if status is None else "a file"
+                    raise CorruptFileError(f"{path}/{name}", 0, "queueId", "a directory", found)
+                yield topic, queue_id
+
+    def make_durable(self) -> None:
+        """Flush every queue, and sync the directories of those whose files are new."""
+        with self.names_lock:
+            self._make_durable()
+
+    def forget(self, queue: ConsumeQueue) -> None:
+        """Forget a queue: whoever asks for it next gets a new one. Its files are gone."""
+        with self._lock:
+            del self._queues[queue.topic, queue.queue_id]
+
+    def remove_directories(self, queue: ConsumeQueue) -> None:
+        """Remove the directories of a queue that is forgotten, and its topic's if they are empty then.
+
+        Raises OSError if one is not empty, which ends it.
+        """
+        with self.names_lock:
+            for row in self._rows([queue]):
+                if self._world.files.status(row.queue.directory) is not None:
+                    self._world.files.remove_directory(row.queue.directory)
+            for row in self._rows([queue]):
+                self._world.files.remove_directory(row.queue.directory.rpartition("/")[0])
+
+    def _make_durable(self) -> None:
+        files, queues = self._world.files, self.all()
+        new = [row for row in self._rows(queues) if row.queue.segments and not row.directory_is_durable]
+        for queue in queues:
+            queue.flush(0)
+        for row in new:
+            row.directory_is_durable = True
+            files.sync_directory(row.queue.directory)
+        topics = sorted({row.queue.directory.rpartition("/")[0] for row in new})
+        for topic in topics:
+            files.sync_directory(topic)
+        for root in sorted({topic.rpartition("/")[0] for topic in topics}):
+            files.sync_directory(root)
+
+    def _rows(self, queues: list[ConsumeQueue]) -> list[ConsumeQueue | ConsumeQueueExt]:
+        """Return every row of files of these queues, their extensions' too."""
+        return [*queues, *(queue.ext for queue in queues if queue.ext is not None)]
+
+    def close(self) -> None:
+        """Give every mapping back."""
+        for row in self._rows(self.all()):
+            row.queue.close()

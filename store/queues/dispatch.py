@@ -1,0 +1,201 @@
+"""Dispatch ("reput"): reads the log behind the writer and makes each record visible through its queue.
+
+Under SYNC_FLUSH it stops at what is durable, so that no consumer sees a message that a power cut can still take back.
+"""
+
+from collections.abc import Callable, Mapping
+
+from ..config import FlushDiskType, StoreConfig
+from ..errors import CorruptFileError, MisplacedRecordError, StoreError
+from ..formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
+from ..formats.message import QUEUE_OFFSET_AT, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from ..formats.scan import ScannedRecord, scan_records
+from ..log.commit_log import CommitLog
+from ..log.segment import Segment
+from ..marks import hit
+from ..retention.disk_usage import is_disk_full
+from ..running_flags import Refusal, RunningFlags
+from ..service import Service
+from ..topic_name import is_storable_topic
+from ..world import World
+from .consume_queue_table import ConsumeQueueTable
+
+UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+"""Transaction types whose records take no place in a queue."""
+
+_RETRY_MS = 1_000
+_RETRIES_MAX = 30
+
+
+def is_queued(record: ScannedRecord) -> bool:
+    """Return whether a record belongs in a consume queue."""
+    return (
+        record.sys_flag & TRANSACTION_MASK not in UNDISPATCHED
+        and record.queue_id >= 0
+        and is_storable_topic(record.topic)
+    )
+
+
+Dispatcher = Callable[[ScannedRecord], None]
+"""Makes one record visible in one place: RocketMQ's CommitLogDispatcher. Called in log order, for every record."""
+
+ArrivingListener = Callable[[ScannedRecord], None]
+"""Told of a record that a consumer can pull from now on: RocketMQ's MessageArrivingListener."""
+
+
+class DispatchService(Service):
+    """One task that follows the log and hands each record to every dispatcher, then to whoever waits for it."""
+
+    name = "dispatch"
+
+    def __init__(
+        self,
+        world: World,
+        config: StoreConfig,
+        commit_log: CommitLog,
+        queues: ConsumeQueueTable,
+        flags: RunningFlags,
+        delays_ms: Mapping[int, int],
+    ) -> None:
+        super().__init__(world)
+        self.config = config
+        self.reput_from = world.tasks.cell("reput from")
+        """Log offset of the first record not dispatched."""
+        self.dispatched_store_timestamp_ms = 0
+        """Store time of the last record dispatched, of those in front of any that was passed over.
+
+        Its entry is in the page cache when this says so.
+        """
+        self.last_error: StoreError | OSError | None = None
+        self.passed_over: CorruptFileError | None = None
+        """What was wrong with the last record that was passed over: its queueOffset cannot be its own."""
+        self.passed_over_count = 0
+        self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
+        """In order. Each sees every record, those that take no place in a queue too."""
+        self.on_arriving: list[ArrivingListener] = []
+        """Told after all dispatchers, of records that are in a queue."""
+        self.waiting_bytes_max = 0
+        """The most of the log that was ever found waiting."""
+        self.on_scheduled: Callable[[], None] = _nobody
+        """Called after all dispatchers for a record that waits in the schedule topic."""
+        self._commit_log = commit_log
+        self._queues = queues
+        self._flags = flags
+        self._delays_ms = delays_ms
+        self._failures = 0
+
+    def readable_limit(self) -> int:
+        """Return the log offset up to which records may be shown to anyone."""
+        queue = self._commit_log.queue
+        if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            return queue.flushed_where.get()
+        return queue.max_offset
+
+    @property
+    def behind_bytes(self) -> int:
+        """Return how much of the log is not dispatched yet."""
+        return self._commit_log.queue.max_offset - self.reput_from.get()
+
+    def step(self) -> None:
+        """Dispatch what is there, wait if that is nothing; survive what the disk does to it, and try again later."""
+        try:
+            moved = self.dispatch_available()
+        except (StoreError, OSError) as error:
+            hit("dispatch fails")
+            self.last_error = error
+            if not is_disk_full(error):  # what is missing can still be made when space returns
+                self._failures += 1
+            if self._failures >= _RETRIES_MAX:
+                self._flags.refuse_for_good(Refusal.WRITE_LOGICS_QUEUE_ERROR)
+            self.pause(_RETRY_MS)
+            return
+        if not moved:
+            self.signal.wait(None)
+
+    def dispatch_available(self) -> bool:
+        """Dispatch the records of one segment that may be shown; return whether anything moved."""
+        start = self.reput_from.get()
+        limit = self.readable_limit()
+        if start >= limit:
+            return False
+        if limit - start > self.waiting_bytes_max:
+            self.waiting_bytes_max = limit - start
+        log = self._commit_log.queue
+        segment = log.find(start)
+        if segment is None:
+            if start >= log.min_offset:
+                return False
+            self.reput_from.set(log.min_offset)  # an empty slave has begun in the middle
+            return True
+        self._dispatch_segment(segment, start, min(segment.readable.get(), limit - segment.base_offset))
+        self._failures = 0
+        return True
+
+    def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
+        """Dispatch from log offset start to position end of its segment."""
+        at = start
+        dispatchers, on_arriving = self.dispatchers, self.on_arriving
+        records = scan_records(
+            segment.file.view(0, segment.size_bytes),
+            start - segment.base_offset,
+            end,
+            file=segment.file.path,
+            base_offset=segment.base_offset,
+            check_crc=False,
+        )
+        try:
+            for record in records:
+                for dispatch in dispatchers:
+                    try:
+                        dispatch(record)
+                    except MisplacedRecordError as error:
+                        self._pass_over(record, segment, error)
+                if record.topic == SCHEDULE_TOPIC:
+                    self.on_scheduled()
+                if on_arriving and is_queued(record):
+                    for listener in on_arriving:
+                        listener(record)
+                if self.passed_over is None:  # else the checkpoint would vouch for what is not in its queue
+                    self.dispatched_store_timestamp_ms = record.store_timestamp_ms
+                at = record.physical_offset + record.size_bytes
+        finally:
+            self.reput_from.set(at)
+        if at - segment.base_offset < end:
+            self.reput_from.set(segment.end_offset)  # a blank record closes the segment
+
+    def _pass_over(self, record: ScannedRecord, segment: Segment, error: MisplacedRecordError) -> None:
+        """Note a record that has no place in its queue: the queue goes on without it.
+
+        The checkpoint stays in front of it, so that the next recovery looks at it with all that follows.
+        """
+        hit("record passed over")
+        position = record.physical_offset - segment.base_offset + QUEUE_OFFSET_AT
+        field = f"queueOffset in {error.queue}"
+        self.passed_over = CorruptFileError(segment.file.path, position, field, error.expected, error.found)
+        self.passed_over_count += 1
+        before_ms = record.store_timestamp_ms - 1
+        self.dispatched_store_timestamp_ms = min(self.dispatched_store_timestamp_ms, before_ms)
+
+    def dispatch_to_queue(self, record: ScannedRecord) -> None:
+        """Make one record visible to consumers, if it takes a place in a queue."""
+        if not is_queued(record):
+            return
+        queue = self._queues.find_or_create(record.topic, record.queue_id)
+        queue.put(
+            record.physical_offset,
+            record.size_bytes,
+            entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, self._delays_ms),
+            record.queue_offset,
+        )
+
+    def finish(self) -> None:
+        """Dispatch the rest; give up on an error, which leaves the backlog to the next recovery."""
+        try:
+            while self.dispatch_available():
+                pass
+        except (StoreError, OSError) as error:
+            self.last_error = error
+
+
+def _nobody() -> None:
+    """Do nothing."""

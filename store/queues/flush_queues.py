@@ -1,0 +1,93 @@
+"""Moves consume queues to the disk, and the checkpoint after them: RocketMQ's FlushConsumeQueueService."""
+
+from collections.abc import Callable
+
+from ..config import StoreConfig
+from ..index.index_files import IndexFiles
+from ..log.checkpoint import StoreCheckpoint
+from ..service import Service
+from ..world import World
+from .consume_queue_table import ConsumeQueueTable
+from .dispatch import DispatchService
+
+
+class FlushConsumeQueueService(Service):
+    """Flush full pages every so often, everything with the checkpoint less often."""
+
+    name = "flush-consume-queue"
+
+    def __init__(
+        self,
+        world: World,
+        config: StoreConfig,
+        queues: ConsumeQueueTable,
+        dispatch: DispatchService,
+        checkpoint: StoreCheckpoint,
+    ) -> None:
+        super().__init__(world)
+        self.last_error: OSError | None = None
+        self.on_interval: Callable[[], None] = _nobody
+        """Called once per interval."""
+        self.index: IndexFiles | None = None
+        """Index files to be synced as they become full, if there is an index."""
+        self._config = config
+        self._queues = queues
+        self._dispatch = dispatch
+        self._checkpoint = checkpoint
+        self.durable_to = world.tasks.cell("queues durable to")
+        """Log offset up to which every record's place in its queue is known to be durable."""
+        self._thorough_ns = world.clock.monotonic_ns()
+
+    def step(self) -> None:
+        """Wait one interval, then flush."""
+        self.signal.wait(self._config.flush_interval_consume_queue_ms)
+        self.on_interval()
+        now_ns = self.world.clock.monotonic_ns()
+        thorough_ns = self._config.flush_consume_queue_thorough_interval_ms * 1_000_000
+        try:
+            if now_ns - self._thorough_ns >= thorough_ns:
+                self._thorough_ns = now_ns
+                self.flush_thoroughly()
+            else:
+                for queue in self._queues.all():
+                    queue.flush(self._config.flush_consume_queue_least_pages)
+                if self._flush_full_index_files():
+                    self._checkpoint.flush()
+        except OSError as error:
+            self.last_error = error  # the checkpoint stays where it is: recovery will rebuild from there
+
+    def hurry(self) -> None:
+        """Have everything made durable now."""
+        self._thorough_ns -= self._config.flush_consume_queue_thorough_interval_ms * 1_000_000
+        self.wake()
+
+    def flush_thoroughly(self) -> None:
+        """Make every queue durable, then say so in the checkpoint, in this order."""
+        dispatched_to = self._dispatch.reput_from.get()
+        dispatched_ms = self._dispatch.dispatched_store_timestamp_ms
+        self._queues.make_durable()
+        if self.last_error is None:
+            self._checkpoint.queues_are_durable_to(dispatched_ms)
+            self.durable_to.set(dispatched_to)
+        self._flush_full_index_files()
+        self._checkpoint.flush()
+
+    def _flush_full_index_files(self) -> bool:
+        """Make the index files durable that became full; return whether the checkpoint has something new to say."""
+        if self.index is None or self.last_error is not None:
+            return False
+        self.index.make_full_durable()
+        return self._checkpoint.index_is_durable_to(self.index.durable_timestamp_ms)
+
+    def finish(self) -> None:
+        """Flush everything a last time."""
+        try:
+            self.flush_thoroughly()
+            if self.index is not None:
+                self.index.make_durable()
+        except OSError as error:
+            self.last_error = error
+
+
+def _nobody() -> None:
+    """Do nothing."""

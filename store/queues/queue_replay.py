@@ -1,0 +1,362 @@
+"""Brings one consume queue to exactly what the log says, writing only what differs."""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from ..formats.consume_queue import (
+    BLANK_ENTRY_BYTES,
+    ENTRY_BYTES,
+    QueueEntry,
+    encode_entry,
+    is_blank,
+    is_valid,
+)
+from ..formats.message import records_in
+from ..formats.scan import ScannedRecord
+from ..marks import hit
+from .consume_queue import GAP_ENTRIES_MAX, ConsumeQueue
+from .consume_queue_table import ConsumeQueueTable
+
+_CHUNK_ENTRIES = 4096
+"""Entries of one queue that are held back, to be compared and written in one piece."""
+
+_NUMBER_MASK = (1 << 64) - 1
+
+
+class EarlierEntriesMissing(Exception):
+    """The queue lacks entries of records before the scan's start: a longer scan is needed."""
+
+
+class RecordMisplaced(Exception):
+    """A record's place in its queue is further away than the log before it has room for."""
+
+
+class Misplaced(NamedTuple):
+    """A record whose queueOffset is not its place in its queue."""
+
+    physical_offset: int
+    place: int
+    """Where its entry is; of one that has none, where the next one had to be."""
+    queue_offset: int
+
+
+class _Doubted(NamedTuple):
+    """A record that does not come next in its queue by what it says, until more is known of it."""
+
+    queue_offset: int
+    physical_offset: int
+    size_bytes: int
+    tags_code: int
+
+
+class SkippedRanges:
+    """Stretches of the log that a damaged record made unreadable; entries into them are all that is left of them."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, start: int, end: int) -> None:
+        """Note one stretch, [start, end), behind those that are noted."""
+        self._starts.append(start)
+        self._ends.append(end)
+
+    def hold(self, entry: QueueEntry | None) -> bool:
+        """Return whether an entry points into one of them."""
+        if entry is None or not is_valid(entry):
+            return False
+        number = bisect_right(self._starts, entry.physical_offset) - 1
+        return number >= 0 and entry.physical_offset < self._ends[number]
+
+
+def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
+    """Return whether a record's place can be its own: the log before it has room for as many, or its queue reaches it.
+
+    A queue may begin with blank entries that never had records, as one has that was made in the middle.
+    """
+    queue_offset = record.queue_offset
+    if 0 <= queue_offset <= 1 + records_in(record.physical_offset):
+        return True
+    queue = queues.find(record.topic, record.queue_id)
+    if queue is None or queue_offset < 0:
+        return False
+    before = queue.entry(queue_offset - 1)
+    reaches_it = before is not None and _is_there(before) and before.physical_offset < record.physical_offset
+    return reaches_it or _leads_to(queue.entry(queue_offset), record)
+
+
+def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
+    """Return the place of a queue's first record in a scan: where an entry leads to it, else as it says itself.
+
+    No checksum covers queueOffset, and an entry that has the record's place and size has not come about by chance.
+    """
+    queue = queues.find(record.topic, record.queue_id)
+    if queue is None or _leads_to(queue.entry(record.queue_offset), record):
+        return record.queue_offset
+    found = queue.index_of(record.physical_offset)
+    return found if found is not None and _leads_to(queue.entry(found), record) else record.queue_offset
+
+
+class QueueReplay:
+    """The records of one queue, in log order, laid over the queue's entries.
+
+    A record that says another queueOffset than the one that comes next waits for the next record of its queue: who goes
+    on from what it says vouches for a gap, as 4.9.8 leaves one, and who goes on as if nothing had happened shows that
+    its number alone is wrong. Where that says nothing, an old entry that leads to the record does; without one a number
+    that is one bit away from the right one is wrong, and a gap must fit into the log that lies before it. The last
+    record of a queue may be behind a gap of any cause.
+    """
+
+    __slots__ = (
+        "_doubted",
+        "_pending",
+        "_pending_at",
+        "_scanned_from",
+        "_skipped",
+        "changed",
+        "first",
+        "misplaced",
+        "next",
+        "queue",
+        "write_again",
+    )
+
+    def __init__(
+        self,
+        queue: ConsumeQueue,
+        first: ScannedRecord,
+        *,
+        whole_log: bool,
+        write_again: bool,
+        skipped: SkippedRanges,
+        scanned_from: int,
+    ) -> None:
+        """Begin at the first record of a scan from log offset scanned_from on.
+
+        Raises EarlierEntriesMissing, unless the scan saw the whole log, if entries in front of it are missing or not
+        what they seem, and RecordMisplaced if it cannot be the first. Nothing has changed then.
+        """
+        self.queue = queue
+        self.changed = 0
+        self.write_again = write_again
+        """Whether entries are written even where they are in the page cache already: the disk may not have them."""
+        self.misplaced: list[Misplaced] = []
+        """Records that are not where they say, or nowhere, as far as is known."""
+        self._doubted: _Doubted | None = None
+        self._skipped = skipped
+        self._pending = bytearray()
+        self._pending_at = first.queue_offset
+        self._scanned_from = scanned_from
+        is_continued = self._is_continued_by(first)
+        if not whole_log and (not is_continued or self._is_taken(first)):
+            raise EarlierEntriesMissing
+        if not is_continued:
+            self._bridge_from_the_front(first)
+        self._blank_the_front(first.queue_offset, whole_log=whole_log)
+        self.first = first.queue_offset
+        self.next = first.queue_offset
+
+    def vouching_ends(self) -> None:
+        """Write again all that is added from here on: nothing says that the disk has it."""
+        self._write()
+        self.write_again = True
+
+    def _is_continued_by(self, first: ScannedRecord) -> bool:
+        """Return whether the entries in front of the first record's place are there."""
+        segments = self.queue.queue.segments
+        begin = segments[0].base_offset // ENTRY_BYTES if segments else 0
+        if first.queue_offset <= begin:
+            return first.queue_offset == begin
+        before = self.queue.entry(first.queue_offset - 1)
+        return before is not None and is_valid(before) and before.physical_offset < first.physical_offset
+
+    def _bridge_from_the_front(self, first: ScannedRecord) -> None:
+        """Fill the hole in front of the first record with blanks, keeping entries into damage.
+
+        Other entries in front are of records that have left the log: if the row ends before the record's place, it
+        begins anew in the file of that.
+        """
+        queue_offset, row = first.queue_offset, self.queue.queue
+        begin, end = self._row_bounds()
+        last = self._last_into_damage(min(queue_offset, end))
+        if (
+            last is not None
+            and queue_offset - last[0] > records_in(first.physical_offset - last[1])
+            and not _leads_to(self.queue.entry(queue_offset), first)
+        ):
+            raise RecordMisplaced
+        if last is None and not begin <= queue_offset < end:
+            row.remove_all()
+            hole = queue_offset - queue_offset % (row.segment_bytes // ENTRY_BYTES)
+        else:
+            hole = min(queue_offset, end)
+            while hole > begin and not _is_there(self.queue.entry(hole - 1)):
+                hole -= 1
+        hit("hole in a queue")
+        for start in range(hole, queue_offset, _CHUNK_ENTRIES):
+            self._place(start, BLANK_ENTRY_BYTES * min(_CHUNK_ENTRIES, queue_offset - start))
+
+    def _row_bounds(self) -> tuple[int, int]:
+        """Return by entries where the queue's files begin, and where they end."""
+        segments = self.queue.queue.segments
+        begin = min((segment.base_offset for segment in segments), default=0)
+        end = max((segment.end_offset for segment in segments), default=0)
+        return begin // ENTRY_BYTES, end // ENTRY_BYTES
+
+    def _last_into_damage(self, end: int) -> tuple[int, int] | None:
+        """Return index and log offset of the last entry below end that leads into damage which was passed over."""
+        begin, _ = self._row_bounds()
+        for index in range(end - 1, begin - 1, -1):
+            entry = self.queue.entry(index)
+            if entry is not None and self._skipped.hold(entry):
+                return index, entry.physical_offset
+        return None
+
+    def _is_taken(self, first: ScannedRecord) -> bool:
+        """Return whether the first record's place has the entry of a record in front of the scan."""
+        entry = self.queue.entry(first.queue_offset)
+        return (
+            entry is not None and is_valid(entry) and _is_unscanned(entry, self._scanned_from, self._skipped)
+        )
+
+    def _blank_the_front(self, queue_offset: int, *, whole_log: bool) -> None:
+        """Blank entries in front of the first record that lead into what was scanned: it has no record of theirs."""
+        segments = self.queue.queue.segments
+        begin = segments[0].base_offset // ENTRY_BYTES if segments else queue_offset
+        for index in range(queue_offset - 1, begin - 1, -1):
+            entry = self.queue.entry(index)
+            if entry is None or (entry.physical_offset < self._scanned_from and not is_blank(entry)):
+                return
+            if not is_blank(entry) and not self._skipped.hold(entry):
+                if not whole_log:
+                    raise EarlierEntriesMissing
+                hit("hole in a queue")
+                self._place(index, BLANK_ENTRY_BYTES)
+
+    def add(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
+        """Take the next record."""
+        if queue_offset != self.next or self._doubted is not None:
+            doubted, self._doubted = self._doubted, None
+            if doubted is not None:
+                self._settle(doubted, queue_offset)
+            if queue_offset != self.next:
+                self._doubted = _Doubted(queue_offset, physical_offset, size_bytes, tags_code)
+                return
+        self._pending += encode_entry(physical_offset, size_bytes, tags_code)
+        self.next = queue_offset + 1
+        if not queue_offset % _CHUNK_ENTRIES:
+            self._write()
+
+    def _settle(self, doubted: _Doubted, following: int | None) -> None:
+        """Give a doubted record its place, or none; following is the next one's queueOffset, None if there is none."""
+        self._write()
+        place = self._place_of(doubted, following)
+        if place != doubted.queue_offset:
+            expected = self.next if place is None else place
+            self.misplaced.append(Misplaced(doubted.physical_offset, expected, doubted.queue_offset))
+        if place is not None:
+            self._bridge(place)
+            self._pending += encode_entry(doubted.physical_offset, doubted.size_bytes, doubted.tags_code)
+            self.next = place + 1
+
+    def _place_of(self, doubted: _Doubted, following: int | None) -> int | None:
+        """Return where a doubted record belongs, None if its place is taken, too far away, or not to be known."""
+        said = doubted.queue_offset
+        is_ahead = said > self.next
+        if is_ahead and following == said + 1 and said - self.next <= GAP_ENTRIES_MAX:
+            return said
+        if following == self.next + 1:
+            return self.next
+        for place in (said, self.next, self.queue.index_of(doubted.physical_offset)):
+            if place is not None and place >= self.next and _leads_to(self.queue.entry(place), doubted):
+                return place
+        if following is None and 0 < said - self.next <= GAP_ENTRIES_MAX:
+            return said  # a gap or not: whoever comes next goes on behind it
+        if following != self.next and ((said ^ self.next) & _NUMBER_MASK).bit_count() == 1:
+            return self.next
+        is_passed_by = following is not None and self.next <= following <= said
+        return said if is_ahead and not is_passed_by and self._has_room(doubted) else None
+
+    def _has_room(self, doubted: _Doubted) -> bool:
+        """Return whether the log has room for as many records as are missing in front of one, and for itself."""
+        last = self.queue.entry(self.next - 1)
+        return last is None or doubted.queue_offset - self.next <= records_in(
+            doubted.physical_offset - last.physical_offset
+        )
+
+    def kept_code(self, record: ScannedRecord, tags_code: int) -> int:
+        """Return the code to add a record with: its tagsCode, or the address of its unit that its entry has already."""
+        entry = QueueEntry(record.physical_offset, record.size_bytes, tags_code)
+        return self.queue.kept_code(
+            record.queue_offset, entry, record.store_timestamp_ms, vouched=not self.write_again
+        )
+
+    def _bridge(self, queue_offset: int) -> None:
+        """Pass over indexes whose records are unreadable: keep entries into damage, blank the rest."""
+        self._write()
+        for index in range(self.next, queue_offset):
+            if not self._skipped.hold(self.queue.entry(index)):
+                hit("hole in a queue")
+                self._place(index, BLANK_ENTRY_BYTES)
+        self.next = self._pending_at = queue_offset
+
+    def _write(self) -> None:
+        self._place(self._pending_at, self._pending)
+        self._pending_at = self.next
+        self._pending = bytearray()
+
+    def _place(self, queue_offset: int, raw: bytes | bytearray) -> None:
+        self.changed += self.queue.place(queue_offset, raw, write_again=self.write_again)
+
+    def end(self) -> None:
+        """Write the rest, and forget every entry behind the last record."""
+        if self._doubted is not None:
+            self._settle(self._doubted, None)
+        self._write()
+        end = self.next
+        while self._skipped.hold(self.queue.entry(end)):
+            end += 1
+        if self.changed:
+            hit("queue rewritten")
+        if self.queue.truncate(end):
+            hit("queue cut")
+            self.changed += 1
+        self.queue.recovered(end, self.first)
+
+
+def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges) -> bool:
+    """Recover a queue without a record in the scan, which began at log_offset; return whether anything went.
+
+    What counts is the run of entries up to the first that points at what was scanned. Places without an entry in
+    between are a gap in the numbers.
+    """
+    end = 0
+    for segment in reversed(queue.queue.segments):
+        first = end = segment.base_offset // ENTRY_BYTES
+        used_bytes = len(bytes(segment.file.view(0, segment.size_bytes)).rstrip(b"\0"))
+        for index in range(first, first + -(-used_bytes // ENTRY_BYTES)):
+            entry = queue.entry(index)
+            if _is_unscanned(entry, log_offset, skipped):
+                end = index + 1
+            elif entry is not None and is_valid(entry):
+                break
+        if end > first:
+            break
+    changed = queue.truncate(end)
+    queue.recovered(end, end)
+    return changed
+
+
+def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRanges) -> bool:
+    if entry is None or not _is_there(entry):
+        return False
+    return is_blank(entry) or entry.physical_offset < log_offset or skipped.hold(entry)
+
+
+def _leads_to(entry: QueueEntry | None, record: ScannedRecord | _Doubted) -> bool:
+    """Return whether an entry has a record's place in the log, and its size."""
+    return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
+
+
+def _is_there(entry: QueueEntry | None) -> bool:
+    return entry is not None and (is_valid(entry) or is_blank(entry))

@@ -1,1 +1,0 @@
-"""Files of fixed size in a row: mapped, appended to, flushed, allocated ahead."""

@@ -1,1 +1,0 @@
-"""Transactional messages: half messages, their decisions, and asking for those that were never made."""

@@ -1,0 +1,352 @@
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.sim.choices import Choices
+
+PAGE = 4096
+SECTOR = 512
+SURVIVES = ("nothing-lost", "process-kill")
+CUTS = ("ext4-ordered", "strict-posix")
+
+
+def scribble(rig: Any) -> None:
+    """Everything a power cut could take, on a disk that has had a synced file for long."""
+    files = rig.files
+    files.make_directories("/d/e")
+    files.write("/d/e/inner", b"inner")
+    mapped = files.map("/d/log", 3 * PAGE)
+    for number in range(1, 5):
+        mapped.store(PAGE - 1000, bytes([number]) * 2000)
+    files.write("/d/tmp", b"small")
+    files.rename("/d/tmp", "/d/json")
+    old = files.map("/old", 2 * PAGE)
+    old.store(0, b"new bytes")
+    old.store(PAGE - 1024, b"n" * 2048)
+    files.unlink("/gone")
+    files.write("/emptied", b"afresh")
+    files.make_directories("/hollow2")
+    files.remove_directory("/hollow")
+
+
+DURABLE = Image(
+    {
+        "/old": FileImage(b"o" * 2 * PAGE, 1),
+        "/gone": FileImage(b"gone", 2),
+        "/emptied": FileImage(b"before", 3),
+        "/untouched": FileImage(b"u" * 100, 4),
+    },
+    ("/hollow",),
+)
+
+
+def crash_often(make_rig: Callable[..., Any], profile: str, seeds: int) -> tuple[list[Image], Counter[str]]:
+    images = []
+    fired: Counter[str] = Counter()
+    for seed in range(seeds):
+        rig = make_rig(seed=str(seed), image=DURABLE)
+        scribble(rig)
+        images.append(rig.cut(profile))
+        fired += rig.fired
+    return images, fired
+
+
+PAGE_FATES = ("page lost", "page kept", "page at a middle moment", "torn page")
+CHANGE_FATES = (
+    "name lost",
+    "size lost",
+    "emptying undone",
+    "unlink undone",
+    "rename undone",
+    "directory lost",
+    "removal undone",
+)
+
+
+@pytest.mark.parametrize("profile", CUTS)
+@pytest.mark.parametrize("fate", PAGE_FATES + CHANGE_FATES)
+def test_a_power_cut_brings_every_fate_within_a_few_seeds(
+    make_rig: Callable[..., Any], profile: str, fate: str
+) -> None:
+    _, fired = crash_often(make_rig, profile, 100)
+
+    assert fired[fate] > 0
+    assert fired["crash"] == fired[f"crash {profile}"] == 100
+
+
+@pytest.mark.parametrize("profile", SURVIVES)
+def test_nothing_is_lost_if_the_page_cache_survives(make_rig: Callable[..., Any], profile: str) -> None:
+    images, fired = crash_often(make_rig, profile, 10)
+
+    assert set(fired) == {"crash", f"crash {profile}"}
+    assert {image.digest() for image in images} == {images[0].digest()}
+    assert images[0].directories == ("/d", "/d/e", "/hollow2")
+    assert {path: file.content[:9] for path, file in images[0].files.items()} == {
+        "/d/e/inner": b"inner",
+        "/d/json": b"small",
+        "/d/log": bytes(9),
+        "/emptied": b"afresh",
+        "/old": b"new bytes",
+        "/untouched": b"u" * 9,
+    }
+    assert images[0].files["/d/log"].content[PAGE - 1000 : PAGE + 1000] == b"\4" * 2000
+
+
+@pytest.mark.parametrize("profile", CUTS)
+def test_nothing_synced_is_ever_lost(make_rig: Callable[..., Any], profile: str) -> None:
+    for seed in range(30):
+        rig = make_rig(seed=str(seed), image=DURABLE)
+        scribble(rig)
+        for path in ("/d/e/inner", "/d/log", "/d/json", "/old", "/emptied"):
+            rig.files.sync(path)
+        for path in ("/d/e", "/d", "/"):
+            rig.files.sync_directory(path)
+        image = rig.cut(profile)
+        whole = make_rig(image=DURABLE)
+        scribble(whole)
+
+        assert image.digest() == whole.cut("nothing-lost").digest()
+        assert set(rig.fired) == {"crash", f"crash {profile}"}
+
+
+def test_a_power_cut_loses_everything_and_nothing_and_much_between(make_rig: Callable[..., Any]) -> None:
+    whole = make_rig(image=DURABLE)
+    scribble(whole)
+    everything = whole.cut("nothing-lost").digest()
+    for profile in CUTS:
+        images, _ = crash_often(make_rig, profile, 150)
+        digests = Counter(image.digest() for image in images)
+        assert digests[DURABLE.digest()] > 0
+        assert digests[everything] > 0
+        assert len(digests) > 50
+
+
+def test_strictly_each_change_is_lost_on_its_own_in_any_combination(make_rig: Callable[..., Any]) -> None:
+    combinations = set()
+    for seed in range(200):
+        rig = make_rig(seed=str(seed))
+        for name in "abc":
+            rig.files.write(f"/{name}", b"")
+        combinations.add("".join(rig.cut("strict-posix").files).replace("/", ""))
+    assert combinations == {"", "a", "b", "c", "ab", "ac", "bc", "abc"}
+
+
+def test_in_order_the_changes_are_lost_from_the_end(make_rig: Callable[..., Any]) -> None:
+    combinations = set()
+    for seed in range(60):
+        rig = make_rig(seed=str(seed))
+        for name in "abc":
+            rig.files.write(f"/{name}", b"")
+        combinations.add("".join(rig.cut("ext4-ordered").files).replace("/", ""))
+    assert combinations == {"", "a", "ab", "abc"}
+
+
+@pytest.mark.parametrize(("profile", "expected"), [("ext4-ordered", {"ab", "abc"}), ("strict-posix", None)])
+def test_any_sync_commits_the_journal_of_ext4_but_names_of_strict_posix_need_their_directory(
+    make_rig: Callable[..., Any], profile: str, expected: set[str] | None
+) -> None:
+    combinations = set()
+    for seed in range(60):
+        rig = make_rig(seed=str(seed))
+        for name in "ab":
+            rig.files.write(f"/{name}", b"")
+        rig.files.sync("/a")
+        rig.files.write("/c", b"")
+        combinations.add("".join(rig.cut(profile).files).replace("/", ""))
+    if expected is None:
+        assert "" in combinations
+        assert len(combinations) == 8
+    else:
+        assert combinations == expected
+
+
+def test_ext4_writes_appended_data_before_the_size_that_covers_it_and_strict_posix_does_not(
+    make_rig: Callable[..., Any],
+) -> None:
+    found: dict[str, set[bytes | None]] = {profile: set() for profile in CUTS}
+    for profile in CUTS:
+        for seed in range(80):
+            rig = make_rig(seed=str(seed))
+            rig.files.write("/a", b"data")
+            file = rig.cut(profile).files.get("/a")
+            found[profile].add(None if file is None else file.content)
+    assert found == {
+        "ext4-ordered": {None, b"", b"data"},
+        "strict-posix": {None, b"", b"data", bytes(4)},
+    }
+
+
+def test_a_new_segment_can_be_missing_empty_or_full_of_zeros(make_rig: Callable[..., Any]) -> None:
+    for profile in CUTS:
+        found = set()
+        for seed in range(60):
+            rig = make_rig(seed=str(seed))
+            rig.files.map("/segment", PAGE).store(0, b"record")
+            file = rig.cut(profile).files.get("/segment")
+            found.add(None if file is None else file.content.rstrip(b"\0") if file.content else "length 0")
+        assert found == {None, "length 0", b"", b"record"}
+
+
+def test_each_page_can_be_the_only_one_missing_or_the_only_one_there(make_rig: Callable[..., Any]) -> None:
+    survivors = set()
+    image = Image({"/log": FileImage(bytes(6 * PAGE), 0)}, ())
+    for seed in range(400):
+        rig = make_rig(seed=str(seed), image=image)
+        mapped = rig.files.map("/log", 6 * PAGE)
+        for page in range(6):
+            mapped.store(page * PAGE, b"x")
+        content = rig.cut("ext4-ordered").files["/log"].content
+        survivors.add("".join("x" if content[page * PAGE] else "-" for page in range(6)))
+    alone = {"-" * page + "x" + "-" * (5 - page) for page in range(6)}
+    missing = {"x" * page + "-" + "x" * (5 - page) for page in range(6)}
+    assert survivors >= alone | missing | {"------", "xxxxxx"}
+
+
+def test_the_same_seed_finds_the_same_image_and_a_replay_of_the_record_too(
+    make_rig: Callable[..., Any],
+) -> None:
+    for profile in CUTS:
+        for seed in "12345678":
+            first, second = make_rig(seed=seed, image=DURABLE), make_rig(seed=seed, image=DURABLE)
+            scribble(first)
+            scribble(second)
+            image = first.cut(profile)
+            replayed = make_rig(choices=Choices.replaying(first.choices.decisions()), image=DURABLE)
+            scribble(replayed)
+
+            assert image.digest() == second.cut(profile).digest() == replayed.cut(profile).digest()
+
+
+REPEAT = """
+from tests.faults.conftest import Rig
+from tests.faults.crashes.test_crash import DURABLE, scribble
+for seed in range(12):
+    rig = Rig(seed=str(seed), image=DURABLE)
+    scribble(rig)
+    print(rig.cut("strict-posix").digest(), rig.kernel.digest())
+"""
+
+
+def test_no_hash_seed_changes_an_image() -> None:
+    root = Path(__file__).parents[3]
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", REPEAT],
+            cwd=root,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert len(outputs.pop().splitlines()) == 12
+
+
+def test_the_record_says_which_page_and_which_change_each_draw_was_about(
+    make_rig: Callable[..., Any],
+) -> None:
+    labels = set()
+    for seed in range(40):
+        rig = make_rig(seed=str(seed), image=DURABLE)
+        scribble(rig)
+        rig.cut("strict-posix")
+        labels |= {decision.label for decision in rig.choices.decisions() if decision.stream == "disk"}
+    assert labels >= {
+        "page /d/log#0 writes lost",
+        "page /d/log#1 writes lost",
+        "page /d/log#1 torn sectors",
+        "page /d/log#1 writes lost in torn sectors",
+        "create /d/tmp lost",
+        "rename /d/tmp lost",
+        "unlink /gone lost",
+    }
+
+
+def test_a_disk_without_unsynced_changes_draws_nothing(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=DURABLE)
+    rig.files.read("/old")
+    rig.files.map("/old", 2 * PAGE)
+    image = rig.cut("strict-posix")
+
+    assert rig.choices.stream("disk").drawn == 0
+    assert all(image.files[path] is DURABLE.files[path] for path in DURABLE.files)
+
+
+@pytest.mark.parametrize("profile", [*SURVIVES, *CUTS])
+def test_images_share_the_content_that_did_not_change(make_rig: Callable[..., Any], profile: str) -> None:
+    rig = make_rig(image=DURABLE)
+    rig.files.map("/untouched", 100)
+    rig.files.map("/old", 2 * PAGE).store(0, b"changed")
+    image = rig.cut(profile)
+
+    assert image.files["/untouched"] is DURABLE.files["/untouched"]
+    assert image.files["/gone"].content is DURABLE.files["/gone"].content
+
+
+def test_a_page_that_lost_all_its_writes_shares_its_content_too(make_rig: Callable[..., Any]) -> None:
+    shared = 0
+    for seed in range(20):
+        rig = make_rig(seed=str(seed), image=DURABLE)
+        rig.files.map("/old", 2 * PAGE).store(0, b"changed")
+        content = rig.cut("ext4-ordered").files["/old"].content
+        if content == DURABLE.files["/old"].content:
+            assert content is DURABLE.files["/old"].content
+            shared += 1
+    assert shared > 0
+
+
+SIZE = 3 * PAGE
+STORE = st.tuples(st.just("store"), st.integers(0, SIZE - 1), st.integers(1, 3 * SECTOR), st.integers(1, 255))
+MSYNC = st.tuples(st.just("msync"), st.integers(0, SIZE - 1), st.integers(1, SIZE), st.just(0))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.one_of(STORE, STORE, MSYNC), max_size=14),
+    st.integers(0, 10**6),
+    st.sampled_from(CUTS),
+)
+def test_after_any_writes_and_syncs_each_page_is_some_moment_since_its_last_sync_or_torn_between_two(
+    make_rig: Callable[..., Any], steps: list[tuple[str, int, int, int]], seed: int, profile: str
+) -> None:
+    rig = make_rig(seed=str(seed), image=Image({"/log": FileImage(bytes(SIZE), 0)}, ()))
+    mapped = rig.files.map("/log", SIZE)
+    state = bytes(SIZE)
+    moments = [[state[page * PAGE :][:PAGE]] for page in range(SIZE // PAGE)]
+    for kind, start, length, value in steps:
+        end = min(start + length, SIZE)
+        if kind == "store":
+            mapped.store(start, bytes([value]) * (end - start))
+            state = state[:start] + bytes([value]) * (end - start) + state[end:]
+            for page, states in enumerate(moments):
+                states.append(state[page * PAGE :][:PAGE])
+        else:
+            mapped.msync(start, end)
+            for page in range(start // PAGE, (end - 1) // PAGE + 1):
+                del moments[page][:-1]
+    content = rig.cut(profile).files["/log"].content
+
+    assert len(content) == SIZE
+    for page, states in enumerate(moments):
+        found = content[page * PAGE :][:PAGE]
+        assert found in states or is_torn_between_two(found, states)
+
+
+def is_torn_between_two(found: bytes, states: list[bytes]) -> bool:
+    sectors = range(0, PAGE, SECTOR)
+    return any(
+        all(found[at : at + SECTOR] in (one[at : at + SECTOR], two[at : at + SECTOR]) for at in sectors)
+        for one in states
+        for two in states
+    )

@@ -1,0 +1,107 @@
+"""How a power cut's fates are drawn and recorded: tears inside sectors and garbage, each one decision."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.plan import FaultPlan
+from tornlog.sim.choices import Choices
+
+Rig = Callable[..., Any]
+PAGE, SECTOR = 4096, 512
+LOG = Image({"/log": FileImage(bytes(2 * PAGE), 0)}, ())
+HARMFUL = FaultPlan(torn_bytes_chance=0.5, garbage_chance=0.3)
+
+
+def write(rig: Any) -> None:
+    mapped = rig.files.map("/log", 2 * PAGE)
+    mapped.store(100, b"a" * 1500)
+    mapped.store(5000, b"b" * 700)
+    mapped.store(1000, b"c" * 1500)
+
+
+def cut(make_rig: Rig, seed: int, faults: FaultPlan, profile: str = "strict-posix", **options: Any) -> Any:
+    rig = make_rig(seed=str(seed), image=LOG, faults=faults, **options)
+    write(rig)
+    return rig, rig.cut(profile)
+
+
+def test_the_same_record_gives_the_same_image_and_an_empty_one_keeps_everything(make_rig: Rig) -> None:
+    whole = make_rig(image=LOG)
+    write(whole)
+    everything = whole.cut("process-kill").digest()
+    fired: Counter[str] = Counter()
+    for seed in range(60):
+        rig, image = cut(make_rig, seed, HARMFUL)
+        decisions = [one for one in rig.choices.decisions() if one.stream == "disk"]
+        replayed, again = cut(make_rig, 0, HARMFUL, choices=Choices.replaying(decisions))
+        _, plain = cut(make_rig, 0, HARMFUL, choices=Choices.replaying([]))
+
+        assert again.digest() == image.digest()
+        assert [one for one in replayed.choices.decisions() if one.stream == "disk"] == decisions
+        assert plain.digest() == everything
+        fired += rig.fired
+    assert fired["torn sector"] > 5
+    assert fired["garbage sector"] > 5
+
+
+def test_each_decision_of_a_cut_can_be_taken_back_on_its_own(make_rig: Rig) -> None:
+    kinds = set()
+    for seed in range(30):
+        rig, _ = cut(make_rig, seed, HARMFUL)
+        decisions = [one for one in rig.choices.decisions() if one.stream == "disk"]
+        for left_out in decisions:
+            rest = [one for one in decisions if one is not left_out]
+            replayed, _ = cut(make_rig, 0, HARMFUL, choices=Choices.replaying(rest))
+            found = [one for one in replayed.choices.decisions() if one.stream == "disk"]
+            assert set(found) <= set(rest)
+            kinds.add(left_out.label.partition(" ")[2].partition(" ")[2])
+    assert {"torn sectors", "torn at byte", "garbage sectors", "garbage"} <= kinds
+
+
+def test_garbage_stays_within_sectors_that_were_being_written(make_rig: Rig) -> None:
+    untouched = [sector for sector in range(16) if sector not in (0, 1, 2, 3, 4, 9, 10, 11)]
+    for seed in range(60):
+        rig, image = cut(make_rig, seed, FaultPlan(garbage_chance=1.0))
+        content = image.files["/log"].content
+        for sector in untouched:
+            assert content[sector * SECTOR : (sector + 1) * SECTOR] == bytes(SECTOR)
+        foreign = sum(
+            any(byte not in b"\0abc" for byte in content[at : at + SECTOR])
+            for at in range(0, 2 * PAGE, SECTOR)
+        )
+        assert foreign <= rig.fired["garbage sector"]
+        told = {(one.path, one.start // SECTOR) for one in rig.disk.damage if one.kind == "garbage sector"}
+        assert len(told) >= rig.fired["garbage sector"]
+        assert told <= {("/log", sector) for sector in (0, 1, 2, 3, 4, 9, 10, 11)}
+
+
+def test_a_torn_sector_is_counted_under_a_torn_page_too(make_rig: Rig) -> None:
+    found: Counter[str] = Counter()
+    for seed in range(100):
+        rig, _ = cut(make_rig, seed, FaultPlan(torn_bytes_chance=1.0))
+        found += rig.fired
+        assert rig.fired["torn sector"] <= rig.fired["torn page"]
+    assert found["torn sector"] > 10
+    assert found["garbage sector"] == 0
+
+
+@pytest.mark.parametrize("profile", ["btrfs", "ext4-data", "os-crash"])
+def test_where_pages_are_whole_nothing_is_torn_and_no_tear_is_drawn(make_rig: Rig, profile: str) -> None:
+    for seed in range(40):
+        rig, _ = cut(make_rig, seed, HARMFUL, profile)
+        assert not {"torn page", "torn sector", "garbage sector"} & set(rig.fired)
+        assert all(one.label.endswith(" lost") for one in rig.choices.decisions() if one.stream == "disk")
+
+
+def test_pages_of_one_long_write_have_fates_of_their_own(make_rig: Rig) -> None:
+    found = set()
+    for seed in range(100):
+        rig = make_rig(seed=str(seed), image=LOG)
+        rig.files.map("/log", 2 * PAGE).store(0, b"x" * 2 * PAGE)
+        content = rig.cut("btrfs").files["/log"].content
+        found.add((content[:PAGE].strip(b"\0") != b"", content[PAGE:].strip(b"\0") != b""))
+    assert found == {(False, False), (False, True), (True, False), (True, True)}

@@ -1,0 +1,290 @@
+"""What the profiles allow: each at least what its file system promises, and none more than POSIX does."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import chain, combinations, product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tornlog.faults.crashes.crash import PowerCut, cache_image
+from tornlog.faults.crashes.moments import DirtyPage, Survivor
+from tornlog.faults.crashes.profiles import PROFILES, CrashProfile
+from tornlog.faults.disk.changes import Lost
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.plan import FaultPlan
+from tornlog.sim.errors import MachineDied
+
+PAGE, SECTOR = 8, 4
+START = Image({"/old": FileImage(b"o" * 2 * PAGE, 0), "/gone": FileImage(b"g", 0)}, ("/d",))
+CUTS = [name for name, profile in PROFILES.items() if not profile.page_cache_survives]
+WHOLE_SECTORS = [name for name in CUTS if not PROFILES[name].torn_bytes_chance]
+Operation = tuple[str, str, int]
+DiskAfter = Callable[..., Disk]
+
+
+@pytest.fixture(scope="session")
+def disk_after(make_rig: Callable[..., Any]) -> DiskAfter:
+    """Return a small disk on which operations have been done; those that the names do not allow are left out."""
+
+    def disk_after(operations: list[Operation], seed: str = "1", faults: FaultPlan | None = None) -> Disk:
+        rig = make_rig(seed, START, faults=faults, page_bytes=PAGE, sector_bytes=SECTOR)
+
+        def body() -> None:
+            for number, (kind, path, at) in enumerate(operations):
+                try:
+                    act(rig.files, kind, path, at, bytes([65 + number]) * 3)
+                except OSError:
+                    continue
+
+        rig.run(body)
+        rig.kernel.kill(rig.machine)
+        disk: Disk = rig.disk
+        return disk
+
+    return disk_after
+
+
+def act(files: Any, kind: str, path: str, at: int, data: bytes) -> None:
+    match kind:
+        case "store":
+            files.map(path, 2 * PAGE).store(at, data)
+        case "write":
+            files.write(path, data)
+        case "rename":
+            files.rename(path, f"/d/{at}")
+        case "unlink":
+            files.unlink(path)
+        case "make":
+            files.make_directories(f"/d{at}")
+        case "sync":
+            files.sync(path)
+        case "sync directory":
+            files.sync_directory("/")
+
+
+def all_images(disk: Disk, profile: CrashProfile) -> set[str]:
+    """Return the digests of all images that a crash may leave."""
+    names = disk._names
+    if profile.page_cache_survives:
+        return {cache_image(names.current, 0).digest()}
+    cut = PowerCut(profile, names, PAGE, SECTOR)
+    fired: Counter[str] = Counter()
+    found = set()
+    for lost in lost_sets(cut, profile):
+        entries = cut.entries_without(lost, fired)
+        dirty = cut.dirty_pages(entries)
+        for survivors in product(*(fates_of(page, cut.page_sectors) for page in dirty)):
+            found.add(cut.image(entries, dirty, survivors, fired, 0).digest())
+    return found
+
+
+def lost_sets(cut: PowerCut, profile: CrashProfile) -> Iterator[Lost]:
+    unsure = cut.unsure_changes()
+    ordered = [change.number for change in unsure if profile.metadata.is_in_order(change)]
+    free = [change.number for change in unsure if not profile.metadata.is_in_order(change)]
+    subsets = chain.from_iterable(combinations(free, size) for size in range(len(free) + 1))
+    for lost in subsets:
+        for kept in range(len(ordered) + 1):
+            whole = dict.fromkeys([*lost, *ordered[kept:]], 0)
+            growths = profile.partial(unsure, whole)
+            for parts in product(*(range(growth.grown_bytes) for growth in growths)):
+                yield whole | {growth.number: part for growth, part in zip(growths, parts, strict=True)}
+
+
+def fates_of(page: DirtyPage, page_sectors: int) -> list[Survivor]:
+    moments = range(page.least, len(page.writes) + 1)
+    whole = [Survivor(moment) for moment in moments]
+    torn = [
+        Survivor(one, other, sectors)
+        for one, other in combinations(moments, 2)
+        for sectors in range(1, (1 << page_sectors) - 1)
+    ]
+    return whole + torn
+
+
+OPERATIONS = st.tuples(
+    st.sampled_from(
+        ["store", "store", "write", "rename", "unlink", "make", "sync", "sync", "sync directory"]
+    ),
+    st.sampled_from(["/old", "/gone", "/a"]),
+    st.integers(0, 2 * PAGE - 3),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(OPERATIONS, max_size=5), st.booleans())
+def test_every_image_of_a_milder_profile_is_one_that_strict_posix_allows(
+    disk_after: DiskAfter, operations: list[Operation], lies: bool
+) -> None:
+    disk = disk_after(operations, faults=FaultPlan(lying_sync_chance=0.5 if lies else 0.0))
+    strict = all_images(disk, PROFILES["strict-posix"])
+    for name in PROFILES.keys() - {"torn-sectors"}:
+        assert all_images(disk, PROFILES[name]) <= strict, name
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(OPERATIONS, max_size=5), st.integers(0, 10**6), st.sampled_from(WHOLE_SECTORS))
+def test_every_image_that_is_drawn_is_one_that_the_profile_allows(
+    disk_after: DiskAfter, operations: list[Operation], seed: int, name: str
+) -> None:
+    disk = disk_after(operations, str(seed))
+    allowed = all_images(disk, PROFILES[name])
+
+    assert disk.crash(PROFILES[name]).digest() in allowed
+
+
+def names_left(profile: str, disk: Disk) -> set[tuple[str, ...]]:
+    """Return all sets of names, without those the disk began with, that a crash may leave."""
+    names: set[tuple[str, ...]] = set()
+    cut = PowerCut(PROFILES[profile], disk._names, PAGE, SECTOR)
+    for lost in lost_sets(cut, PROFILES[profile]):
+        entries = cut.entries_without(lost, Counter())
+        names.add(tuple(sorted(entries.names.keys() - START.files.keys())))
+    return names
+
+
+def contents_left(
+    disk_after: DiskAfter, profile: str, operations: list[Operation], path: str
+) -> set[bytes | None]:
+    """Return what a file may have become."""
+    found: set[bytes | None] = set()
+    for seed in range(150):
+        file = disk_after(operations, str(seed)).crash(PROFILES[profile]).files.get(path)
+        found.add(None if file is None else file.content)
+    return found
+
+
+NEW_FILE: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ("ext4-ordered", {("/a", "/b")}),
+        ("ext4-data", {("/a", "/b")}),
+        ("xfs", {("/a", "/b")}),
+        ("btrfs", {("/b",), ("/a", "/b")}),
+        ("os-crash", {(), ("/a",), ("/b",), ("/a", "/b")}),
+        ("strict-posix", {(), ("/a",), ("/b",), ("/a", "/b")}),
+    ],
+)
+def test_which_new_names_the_sync_of_a_new_file_makes_durable(
+    disk_after: DiskAfter, profile: str, expected: set[tuple[str, ...]]
+) -> None:
+    assert names_left(profile, disk_after(NEW_FILE)) == expected
+
+
+def test_btrfs_logs_the_new_directories_above_a_synced_file_and_the_name_it_was_renamed_to(
+    disk_after: DiskAfter,
+) -> None:
+    moved: list[Operation] = [
+        ("make", "", 7),
+        ("write", "/d7/x", 0),
+        ("rename", "/d7/x", 3),
+        ("sync", "/d/3", 0),
+    ]
+
+    assert names_left("btrfs", disk_after(moved)) == {("/d/3",)}
+    disk = disk_after([("make", "", 7), ("make", "", 8), ("write", "/d7/x", 0), ("sync", "/d7/x", 0)])
+    assert [
+        change.path for change in PowerCut(PROFILES["btrfs"], disk._names, PAGE, SECTOR).unsure_changes()
+    ] == ["/d8"]
+
+
+def test_btrfs_may_lose_a_rename_that_came_after_the_sync_of_the_file(disk_after: DiskAfter) -> None:
+    renamed: list[Operation] = [("write", "/a", 0), ("sync", "/a", 0), ("rename", "/a", 1)]
+
+    assert names_left("btrfs", disk_after(renamed)) == {("/a",), ("/d/1",)}
+
+
+def test_a_file_emptied_after_its_sync_keeps_the_name_that_btrfs_had_logged(disk_after: DiskAfter) -> None:
+    emptied: list[Operation] = [("write", "/a", 0), ("sync", "/a", 0), ("write", "/a", 0)]
+
+    assert names_left("btrfs", disk_after(emptied)) == {("/a",)}
+
+
+def test_xfs_may_leave_a_written_file_empty_although_a_later_name_is_there_and_never_with_zeros(
+    disk_after: DiskAfter,
+) -> None:
+    written: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
+
+    assert contents_left(disk_after, "xfs", written, "/a") == {b"", b"AAA"}
+    assert contents_left(disk_after, "xfs", written, "/b") == {b"BBB"}
+    assert contents_left(disk_after, "ext4-ordered", written, "/a") == {b"AAA"}
+    assert bytes(3) in contents_left(disk_after, "strict-posix", written, "/a")
+
+
+def test_a_length_asked_for_ahead_is_logged_in_order_by_xfs(disk_after: DiskAfter) -> None:
+    mapped: list[Operation] = [("store", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
+
+    assert {len(content or b"") for content in contents_left(disk_after, "xfs", mapped, "/a")} == {2 * PAGE}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_pages_are_torn_only_where_the_profile_says_so(disk_after: DiskAfter, name: str) -> None:
+    found = contents_left(disk_after, name, [("store", "/old", 3)], "/old")
+    torn = {b"oooA" + b"o" * 12, b"ooooAA" + b"o" * 10}
+
+    inside = {b"oooAA" + b"o" * 11, b"ooooA" + b"o" * 11, b"oooAoA" + b"o" * 10}
+
+    assert found - torn - inside <= {b"o" * 16, b"oooAAA" + b"o" * 10}
+    assert (found & torn == set()) == PROFILES[name].whole_pages
+    assert (found & inside != set()) == (name == "torn-sectors")
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_a_file_that_grows_by_allocation_may_be_left_with_any_length_but_on_xfs(
+    make_rig: Callable[..., Any], name: str
+) -> None:
+    lengths = set()
+    for seed in range(150):
+        rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
+
+        def body(files: Any = rig.files) -> None:
+            files.map("/old", 2 * PAGE + 6).store(2 * PAGE, b"behind")
+
+        rig.run(body)
+        lengths.add(len(rig.cut(name).files["/old"].content))
+    assert lengths == ({2 * PAGE, 2 * PAGE + 6} if name == "xfs" else set(range(2 * PAGE, 2 * PAGE + 7)))
+
+
+def test_of_two_growths_in_order_only_the_first_that_is_lost_leaves_a_part(
+    make_rig: Callable[..., Any],
+) -> None:
+    seen = set()
+    for seed in range(300):
+        rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
+
+        def body(files: Any = rig.files) -> None:
+            files.map("/old", 2 * PAGE + 3)
+            files.map("/gone", 4)
+
+        rig.run(body)
+        files = rig.cut("ext4-ordered").files
+        seen.add((len(files["/old"].content) - 2 * PAGE, len(files["/gone"].content) - 1))
+    assert seen == {(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2), (3, 3)}
+
+
+@pytest.mark.parametrize("way", ["map", "allocate", "truncate"])
+def test_a_kill_in_the_midst_of_an_allocation_leaves_some_of_it_and_a_length_that_is_set_all_or_nothing(
+    make_rig: Callable[..., Any], way: str
+) -> None:
+    lengths = set()
+    for seed in range(200):
+        rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
+
+        def body(files: Any = rig.files) -> None:
+            if way == "map":
+                files.map("/gone", 4)
+            else:
+                getattr(files.open("/gone"), way)(4)
+
+        rig.disk.crash_at(0, "during")
+        with pytest.raises(MachineDied):
+            rig.run(body)
+        lengths.add(len(rig.cut("process-kill").files["/gone"].content))
+    assert lengths == ({1, 4} if way == "truncate" else {1, 2, 3, 4})

@@ -1,0 +1,144 @@
+"""What a disk looks like from outside, before a crash and behind it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.aftermath import KEPT, LOST, MIDDLE, TORN, Aftermath
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.plan import FaultPlan
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.round_robin import RoundRobin
+from tornlog.sim.trace import Trace
+
+
+class Listening(Trace):
+    """A trace that keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[object] = []
+
+    def tell(self, fact: object) -> None:
+        self.told.append(fact)
+
+
+def test_the_state_of_a_disk_tells_what_is_durable_from_what_is_not(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+
+    def body() -> None:
+        file = rig.files.map("/log", 8192)
+        file.store(0, b"durable")
+        file.msync(0, 4096)
+        file.store(5000, b"dirty")
+
+    rig.run(body)
+    state = rig.disk.state()
+    file = state.files["/log"]
+    assert (state.page_bytes, state.sector_bytes) == (4096, 512)
+    assert file.cache[5000:5005] == b"dirty"
+    assert file.platter[5000:5005] == bytes(5)
+    assert file.cache[:7] == file.platter[:7] == b"durable"
+    assert file.dirty == ((5000, 5005),)
+    assert not file.stale
+    assert not file.name_is_durable
+    assert rig.disk.state() == state
+
+
+def test_a_name_is_durable_once_all_directories_above_it_are_synced(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+
+    def body() -> list[bool]:
+        rig.files.make_directories("/a")
+        rig.files.map("/a/one", 10)
+        known = [rig.disk.state().files["/a/one"].name_is_durable]
+        for directory in ("/a", "/"):
+            rig.files.sync_directory(directory)
+            known.append(rig.disk.state().files["/a/one"].name_is_durable)
+        rig.files.rename("/a/one", "/a/two")
+        return [*known, rig.disk.state().files["/a/two"].name_is_durable]
+
+    assert rig.run(body) == [False, False, True, False]
+
+
+def test_pages_that_a_failed_sync_dropped_are_stale(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
+
+    def body() -> None:
+        file = rig.files.map("/log", 8192)
+        file.store(0, b"lost")
+        try:
+            file.msync(0, 4096)
+        except OSError:
+            return
+
+    rig.run(body)
+    assert rig.disk.state().files["/log"].stale == {0}
+
+
+def cut(seed: int) -> Aftermath:
+    """Cut the power of a disk with two unsynced writes to one page, and a third to two sectors of another."""
+    trace, choices = Listening(), Choices(str(seed))
+    kernel = Kernel(RoundRobin(1), trace=trace)
+    disk = Disk(kernel, choices.stream("disk"))
+    machine = kernel.machine("m")
+    files = disk.mount(machine)
+
+    def body() -> None:
+        file = files.map("/log", 8192)
+        file.msync(0, 8192)
+        files.sync_directory("/")
+        file.store(0, b"1" * 512)
+        file.store(512, b"2" * 512)
+        file.store(4096, b"3" * 1024)
+
+    kernel.run(machine, body, time_limit_ns=10**12)
+    image = disk.crash(PROFILES["strict-posix"])
+    (fact,) = trace.told
+    assert isinstance(fact, Aftermath)
+    assert fact.image is image
+    return fact
+
+
+def test_each_page_is_told_by_what_is_there_of_it() -> None:
+    seen = set()
+    for seed in range(60):
+        aftermath = cut(seed)
+        content = aftermath.image.files["/log"].content
+        assert [(page.path, page.page) for page in aftermath.pages] == [("/log", 0), ("/log", 1)]
+        one, two = (page.fate for page in aftermath.pages)
+        first, second = content[0:1] == b"1", content[512:513] == b"2"
+        assert one == {(0, 0): LOST, (1, 0): MIDDLE, (1, 1): KEPT, (0, 1): TORN}[first, second]
+        third = {content[4096:4097], content[4608:4609]}
+        assert two == (KEPT if third == {b"3"} else LOST if third == {b"\0"} else TORN)
+        seen |= {one, two}
+    assert seen == {KEPT, LOST, MIDDLE, TORN}
+
+
+def test_names_that_are_lost_are_told(make_rig: Callable[..., Any]) -> None:
+    lost = set()
+    for seed in range(20):
+        trace, choices = Listening(), Choices(str(seed))
+        kernel = Kernel(RoundRobin(1), trace=trace)
+        disk = Disk(kernel, choices.stream("disk"))
+        machine = kernel.machine("m")
+        files = disk.mount(machine)
+        kernel.run(machine, lambda files=files: files.map("/log", 512), time_limit_ns=10**12)
+        image = disk.crash(PROFILES["strict-posix"])
+        (fact,) = trace.told
+        assert isinstance(fact, Aftermath)
+        assert ("name lost: create /log" in fact.lost) == ("/log" not in image.files)
+        lost |= set(fact.lost)
+    assert lost == {"name lost: create /log", "size lost: extend /log", "partial extend: extend /log"}
+
+
+def test_a_kill_of_the_process_takes_nothing() -> None:
+    trace = Listening()
+    kernel = Kernel(RoundRobin(1), trace=trace)
+    disk = Disk(kernel, Choices("1").stream("disk"))
+    machine = kernel.machine("m")
+    files = disk.mount(machine)
+    kernel.run(machine, lambda: files.map("/log", 512).store(0, b"x"), time_limit_ns=10**12)
+    image = disk.crash(PROFILES["process-kill"])
+    assert trace.told == [Aftermath("process-kill", (), (), image)]

@@ -1,0 +1,45 @@
+import pytest
+
+from tornlog.faults.disk.aim import CrashPoint, NamedAim, NamingAim
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["store /store/commitlog/0 #1", "sync directory / #12", "make directory /a/b c #3"],
+)
+def test_a_point_is_its_text(text: str) -> None:
+    assert str(CrashPoint.parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "store", "store /a", "store /a #0", "store a #1", "Store /a #1 "])
+def test_what_is_no_point_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^crash point: expected KIND /PATH #N, found "):
+        CrashPoint.parse(text)
+
+
+OPERATIONS = [("store", "/a"), ("msync", "/a"), ("store", "/b"), ("store", "/a"), ("store", "/a")]
+
+
+def test_a_name_waits_for_the_operation_of_its_kind_path_and_number() -> None:
+    def met(point: CrashPoint) -> list[int]:
+        aim = NamedAim(point)
+        return [number for number, one in enumerate(OPERATIONS) if aim.meets(number, *one)][:1]
+
+    assert met(CrashPoint("store", "/a", 1)) == [0]
+    assert met(CrashPoint("store", "/a", 2)) == [3]
+    assert met(CrashPoint("store", "/b", 1)) == [2]
+    assert met(CrashPoint("msync", "/a", 2)) == []
+    assert met(CrashPoint("msync", "/b", 1)) == []
+
+
+def test_a_number_finds_its_name() -> None:
+    for number, point in enumerate(
+        ["store /a #1", "msync /a #1", "store /b #1", "store /a #2", "store /a #3"]
+    ):
+        aim = NamingAim(number)
+        for other, one in enumerate(OPERATIONS):
+            assert aim.point is None
+            if aim.meets(other, *one):
+                break
+        assert other == number
+        assert str(aim.point) == point

@@ -1,0 +1,229 @@
+"""Files opened by their descriptors: writes, cuts and growth, what readers see of them, and what crashes leave."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.disk.page_cache import Inode
+
+MakeRig = Callable[..., Any]
+PAGE = 8
+START = Image({"/log": FileImage(b"0123456789", 0)}, ("/d",))
+
+
+@pytest.fixture
+def rig(make_rig: MakeRig) -> Any:
+    return make_rig(image=START, page_bytes=PAGE, sector_bytes=4)
+
+
+def content(rig: Any, path: str = "/log") -> bytes:
+    return bytes(rig.files.read(path))
+
+
+def test_a_write_behind_the_end_leaves_zeros_between(rig: Any) -> None:
+    log = rig.files.open("/log")
+
+    assert log.write(12, b"ab") == 2
+    assert content(rig) == b"0123456789\0\0ab"
+    assert log.size_bytes == 14
+
+
+def test_opening_makes_a_file_that_is_not_there(rig: Any) -> None:
+    rig.files.open("/d/new").write(0, b"x")
+
+    assert content(rig, "/d/new") == b"x"
+
+
+def test_a_descriptor_means_the_file_whatever_its_name_is(rig: Any) -> None:
+    log = rig.files.open("/log")
+    rig.files.rename("/log", "/d/log")
+    log.write(0, b"ab")
+    assert content(rig, "/d/log") == b"ab23456789"
+
+    rig.files.unlink("/d/log")
+    log.write(0, b"cd")
+    log.truncate(1)
+    log.sync()
+    assert log.size_bytes == 1
+
+
+def test_allocation_only_ever_grows(rig: Any) -> None:
+    log = rig.files.open("/log")
+    log.allocate(5)
+    assert log.size_bytes == 10
+    log.allocate(12)
+    assert content(rig) == b"0123456789\0\0"
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["write", "truncate", "allocate", "sync"]), st.integers(0, 30)), max_size=12
+    )
+)
+def test_what_is_read_is_what_a_plain_array_of_bytes_would_have(
+    make_rig: MakeRig, actions: list[tuple[str, int]]
+) -> None:
+    rig = make_rig(image=START, page_bytes=PAGE, sector_bytes=4)
+    log, model = rig.files.open("/log"), bytearray(b"0123456789")
+    for number, (kind, at) in enumerate(actions):
+        data = bytes([65 + number]) * 3
+        if kind == "write":
+            log.write(at, data)
+            model[:] = model.ljust(at, b"\0")
+            model[at : at + 3] = data
+        elif kind == "truncate":
+            log.truncate(at)
+            model[:] = model[:at].ljust(at, b"\0")
+        elif kind == "allocate":
+            log.allocate(at)
+            model[:] = model.ljust(at, b"\0")
+        else:
+            log.sync()
+        assert content(rig) == model
+    assert rig.cut("nothing-lost").files["/log"].content == model
+
+
+def lost(rig: Any, profile: str = "strict-posix") -> set[bytes | None]:
+    """All contents that a crash now can leave of the log."""
+    states = rig.disk.crash_states(PROFILES[profile], 100_000, rig.choices.stream("states"))
+    assert states.is_exhaustive
+    files = [state.image.files for state in states]
+    return {one["/log"].content if "/log" in one else None for one in files}
+
+
+def test_a_cut_that_was_not_synced_may_be_undone(rig: Any) -> None:
+    log = rig.files.open("/log")
+    log.truncate(4)
+    assert lost(rig) == {b"0123456789", b"0123"}
+
+    log.sync()
+    assert lost(rig) == {b"0123"}
+
+
+def test_what_is_written_behind_a_cut_is_lost_with_it(rig: Any) -> None:
+    log = rig.files.open("/log")
+    log.truncate(4)
+    log.write(4, b"AB")
+
+    assert lost(rig) == {b"0123456789", b"0123", b"0123\0\0", b"0123AB"}
+
+
+def test_a_sync_covers_what_was_written_before_a_cut(rig: Any) -> None:
+    log = rig.files.open("/log")
+    log.write(0, b"AB")
+    log.write(10, b"CD")
+    log.truncate(11)
+    log.sync()
+
+    assert lost(rig) == {b"AB23456789C"}
+
+
+def test_of_two_cuts_the_second_may_survive_alone(rig: Any) -> None:
+    log = rig.files.open("/log")
+    log.truncate(6)
+    log.truncate(2)
+
+    assert lost(rig) == {b"0123456789", b"012345", b"01"}
+
+
+def test_a_length_that_is_lost_stays_lost_when_less_is_cut_off(rig: Any) -> None:
+    log = rig.files.open("/log")
+    log.write(10, b"ABCDEF")
+    log.truncate(12)
+
+    assert b"0123456789" in lost(rig)
+    assert all(found is not None and len(found) in (10, 12, 16) for found in lost(rig))
+
+
+def test_an_overwrite_is_no_change_of_length(rig: Any) -> None:
+    rig.files.open("/log").write(0, b"AB")
+
+    assert lost(rig) == {b"0123456789", b"AB23456789"}
+
+
+def test_appended_data_is_there_before_its_length_where_the_file_system_says_so(rig: Any) -> None:
+    rig.files.open("/log").write(10, b"AB")
+
+    assert lost(rig, "ext4-ordered") == {b"0123456789", b"0123456789AB"}
+    assert lost(rig) == {b"0123456789", b"0123456789\0\0", b"0123456789AB"}
+
+
+def test_a_crash_during_a_write_leaves_a_beginning_of_it(make_rig: MakeRig) -> None:
+    found = set()
+    for seed in range(30):
+        rig = make_rig(seed=str(seed), image=START)
+        rig.disk.crash_at(0, "during")
+        rig.run_until_death(lambda rig=rig: rig.files.open("/log").write(10, b"ABC"))
+        found.add(rig.cut("process-kill").files["/log"].content)
+
+    assert found == {b"0123456789", b"0123456789A", b"0123456789AB", b"0123456789ABC"}
+
+
+def test_a_full_disk_refuses_growth_and_takes_overwrites(rig: Any) -> None:
+    rig.disk.capacity_bytes = 10
+    log = rig.files.open("/log")
+    log.write(0, b"AB")
+    with pytest.raises(OSError, match="No space left"):
+        log.write(9, b"CD")
+    with pytest.raises(OSError, match="No space left"):
+        log.allocate(11)
+
+    assert content(rig) == b"AB23456789"
+
+
+def test_the_rest_of_a_cut_file_keeps_what_is_pending_and_what_was_dropped() -> None:
+    inode = Inode(0, PAGE, 0)
+    inode.write(0, 0, b"0123456789abcdef", 0)
+    inode.drop(0, 0, PAGE)
+    rest = inode.cut(1, 10, 7)
+
+    assert rest.content() == b"0123456789"
+    assert rest.pending == [(0, 8, b"89")]
+    assert rest.stale == {0}
+    assert rest.platter(10) == bytes(10)
+    assert inode.content() == b"0123456789abcdef"
+
+
+def test_a_link_is_one_more_name_of_the_same_file(rig: Any) -> None:
+    rig.files.link("/log", "/d/twin")
+    rig.files.open("/d/twin").write(0, b"AB")
+    assert content(rig) == b"AB23456789"
+    assert rig.disk.used_bytes == 10
+
+    rig.files.unlink("/log")
+    assert rig.files.list_directory("/d") == ["twin"]
+    assert content(rig, "/d/twin") == b"AB23456789"
+
+
+def test_a_link_does_not_take_a_name_that_something_has(rig: Any) -> None:
+    with pytest.raises(FileExistsError):
+        rig.files.link("/log", "/d")
+    with pytest.raises(FileExistsError):
+        rig.files.link("/log", "/log")
+    with pytest.raises(FileNotFoundError):
+        rig.files.link("/none", "/d/twin")
+
+
+def test_a_rename_over_another_name_of_the_same_file_does_nothing(rig: Any) -> None:
+    rig.files.link("/log", "/d/twin")
+    before = rig.disk.operations
+    rig.files.rename("/log", "/d/twin")
+
+    assert rig.disk.operations == before
+    assert rig.files.status("/log") is not None
+
+
+def test_a_link_is_durable_once_its_directory_is_synced(rig: Any) -> None:
+    rig.files.link("/log", "/d/twin")
+    rig.files.unlink("/log")
+    assert None in lost(rig)
+    rig.files.sync_directory("/d")
+    rig.files.sync_directory("/")
+
+    assert rig.cut("strict-posix").files["/d/twin"].content == b"0123456789"

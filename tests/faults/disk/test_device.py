@@ -1,0 +1,125 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.plan import FaultPlan
+
+MS = 1_000_000
+IMAGE = Image({"/a": FileImage(b"a" * 8192, 1)}, ())
+USES: dict[str, Callable[[Any], Any]] = {
+    "read": lambda files: files.read("/a"),
+    "map": lambda files: files.map("/a", 8192),
+    "status": lambda files: files.status("/a"),
+    "list": lambda files: files.list_directory("/"),
+    "write": lambda files: files.write("/b", b"b"),
+}
+
+
+def elapsed_ns(rig: Any, use: Callable[[Any], Any], times: int = 1) -> list[int]:
+    taken = []
+
+    def body() -> None:
+        for _ in range(times):
+            before_ns = rig.kernel.now_ns
+            use(rig.files)
+            taken.append(rig.kernel.now_ns - before_ns)
+
+    rig.run(body)
+    return taken
+
+
+@pytest.mark.parametrize("use", USES)
+def test_slow_io_takes_a_while_now_and_then_a_long_one(make_rig: Callable[..., Any], use: str) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0, slow_io_ms_max=1000))
+    taken = sorted(elapsed_ns(rig, USES[use], 200))
+
+    assert rig.fired["slow IO"] == 200
+    assert MS <= taken[0] <= taken[100] < 3 * MS
+    assert 20 * MS < taken[-1] <= 1000 * MS
+
+
+def test_a_slow_write_through_a_descriptor_waits_before_it_writes(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0))
+
+    def body() -> None:
+        mapped = rig.files.map("/a", 8192)
+        before_ns = rig.kernel.now_ns
+        mapped.pwrite(0, b"x")
+        assert rig.kernel.now_ns > before_ns
+
+    rig.run(body)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_nothing_waits_and_nothing_is_drawn_while_the_device_is_well(
+    make_rig: Callable[..., Any], use: str
+) -> None:
+    rig = make_rig(image=IMAGE)
+
+    assert elapsed_ns(rig, USES[use], 20) == [0] * 20
+    assert not rig.fired
+    assert rig.choices.stream("disk").drawn == 0
+
+
+def test_a_stall_lets_everyone_wait_who_comes_before_its_end(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=5000))
+    ends = []
+
+    def body() -> None:
+        def read() -> None:
+            rig.files.read("/a")
+            ends.append(rig.kernel.now_ns)
+
+        tasks = [rig.machine.tasks.spawn(f"reader-{number}", read) for number in range(5)]
+        for task in tasks:
+            task.join(None)
+
+    rig.run(body)
+    assert len(set(ends)) == 1
+    assert 100 * MS <= ends[0] <= 5000 * MS
+    assert rig.fired["stalled device"] == 1
+
+
+def test_a_sync_waits_for_the_end_of_a_stall_and_then_takes_its_own_time(
+    make_rig: Callable[..., Any],
+) -> None:
+    faults = FaultPlan(stall_chance=1.0, stall_ms_max=100)
+    rig = make_rig(image=IMAGE, faults=faults, timing=SyncTiming(7, 7))
+
+    def body() -> None:
+        with rig.disk.with_faults(stall_chance=0.0):
+            mapped = rig.files.map("/a", 8192)
+        mapped.store(0, b"x")
+        mapped.msync(0, 1)
+
+    rig.run(body)
+    assert rig.kernel.now_ns == 100 * MS + 7
+
+
+def test_stores_and_views_need_no_device(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, slow_io_chance=1.0))
+
+    def body() -> None:
+        with rig.disk.with_faults(stall_chance=0.0, slow_io_chance=0.0):
+            mapped = rig.files.map("/a", 8192)
+        mapped.store(0, b"x")
+        mapped.view(0, 1)
+
+    rig.run(body)
+    assert rig.kernel.now_ns == 0
+
+
+def test_a_machine_can_die_while_it_waits(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0))
+
+    def body() -> None:
+        rig.machine.tasks.spawn("reader", lambda: rig.files.read("/a"))
+        rig.machine.tasks.sleep(1)
+        rig.kernel.kill(rig.machine)
+        rig.machine.tasks.sleep(1)
+
+    rig.run_until_death(body)
+    assert rig.kernel.now_ns == MS

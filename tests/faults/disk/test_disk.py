@@ -1,0 +1,379 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.aim import CrashPoint
+from tornlog.faults.disk.timing import SyncTiming
+from tornlog.sim.errors import MachineDied
+from tornlog.sim.trace import Trace
+
+KINDS = [
+    "make directory",
+    "create",
+    "extend",
+    "store",
+    "pwrite",
+    "msync",
+    "fdatasync",
+    "create",
+    "write",
+    "sync",
+    "empty",
+    "write",
+    "rename",
+    "sync directory",
+    "unlink",
+    "make directory",
+    "remove directory",
+]
+
+
+def every_operation(rig: Any) -> Callable[[], None]:
+    def body() -> None:
+        files = rig.files
+        files.make_directories("/d")
+        mapped = files.map("/d/log", 4096)
+        mapped.store(0, b"stored")
+        mapped.pwrite(100, b"written")
+        mapped.msync(0, 4096)
+        mapped.fdatasync()
+        files.write("/d/tmp", b"small")
+        files.sync("/d/tmp")
+        files.write("/d/tmp", b"other")
+        files.rename("/d/tmp", "/d/json")
+        files.sync_directory("/d")
+        files.unlink("/d/json")
+        files.make_directories("/d/e")
+        files.remove_directory("/d/e")
+
+    return body
+
+
+def test_every_mutating_operation_is_numbered_in_order_and_the_rest_is_not(
+    make_rig: Callable[..., Any],
+) -> None:
+    rig = make_rig()
+    trace = rig.kernel.trace = Trace()
+    trace.attach(rig.kernel)
+    rig.run(every_operation(rig))
+
+    events = [event.kind for event in trace if event.kind in set(KINDS)]
+    assert events == KINDS
+    assert rig.disk.operations == len(KINDS)
+
+
+def test_looking_takes_no_number(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    mapped = rig.files.map("/a", 10)
+    before = rig.disk.operations
+    rig.files.status("/a")
+    rig.files.list_directory("/")
+    rig.files.read("/a")
+    rig.files.map("/a", 10).close()
+    rig.files.lock("/a").release()
+    mapped.view(0, 10)
+
+    assert rig.disk.operations == before
+
+
+@pytest.mark.parametrize("moment", ["before", "during", "after"])
+@pytest.mark.parametrize("operation", range(len(KINDS)))
+def test_the_machine_dies_at_the_operation_it_was_told_to(
+    make_rig: Callable[..., Any], operation: int, moment: str
+) -> None:
+    rig = make_rig()
+    rig.disk.crash_at(operation, moment)
+    rig.run_until_death(every_operation(rig))
+    image = rig.disk.crash(PROFILES["process-kill"])
+
+    assert rig.fired[f"crash {moment} {KINDS[operation]}"] == 1
+    assert rig.disk.operations == operation + 1
+    done = operation + (moment == "after")
+    whole = make_rig()
+    whole.disk.crash_at(done, "before")
+    if done < len(KINDS):
+        whole.run_until_death(every_operation(whole))
+    else:
+        whole.run(every_operation(whole))
+    expected = whole.disk.crash(PROFILES["process-kill"])
+    if moment != "during":
+        assert image.digest() == expected.digest()
+
+
+def test_without_an_appointment_nobody_dies(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    rig.run(every_operation(rig))
+
+    assert not any(kind.startswith("crash") for kind in rig.fired)
+
+
+def dying_states(make_rig: Callable[..., Any], operation: int, path: str) -> set[bytes | None]:
+    found: set[bytes | None] = set()
+    for seed in range(60):
+        rig = make_rig(seed=str(seed))
+        rig.disk.crash_at(operation, "during")
+        rig.run_until_death(every_operation(rig))
+        file = rig.disk.crash(PROFILES["process-kill"]).files.get(path)
+        found.add(None if file is None else file.content.rstrip(b"\0"))
+    return found
+
+
+def test_during_a_store_or_write_any_prefix_of_the_bytes_reaches_the_page_cache(
+    make_rig: Callable[..., Any],
+) -> None:
+    assert dying_states(make_rig, 3, "/d/log") == {b"stored"[:length] for length in range(7)}
+    assert dying_states(make_rig, 4, "/d/log") == {
+        (b"stored" + bytes(94) + b"written"[:length]).rstrip(b"\0") for length in range(8)
+    }
+    assert dying_states(make_rig, 8, "/d/tmp") == {b"small"[:length] for length in range(6)}
+
+
+def test_during_an_operation_without_a_middle_the_effect_is_there_or_not(
+    make_rig: Callable[..., Any],
+) -> None:
+    assert dying_states(make_rig, 7, "/d/tmp") == {None, b""}
+    assert dying_states(make_rig, 10, "/d/tmp") == {b"small", b""}
+    assert dying_states(make_rig, 12, "/d/json") == {None, b"other"}
+    assert dying_states(make_rig, 14, "/d/json") == {None, b"other"}
+
+
+def test_after_death_every_call_raises_and_nothing_changes(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    refusals = []
+
+    def refused(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except MachineDied:
+            refusals.append(call)
+
+    def body() -> None:
+        files = rig.files
+        files.make_directories("/d")
+        files.write("/d/a", b"content")
+        lock = files.lock("/d/lock")
+        mapped = files.map("/d/log", 100)
+        rig.disk.crash_at(rig.disk.operations, "after")
+        calls: list[Callable[[], object]] = [
+            lambda: mapped.store(0, b"no"),
+            lambda: mapped.pwrite(0, b"no"),
+            lambda: mapped.msync(0, 100),
+            mapped.fdatasync,
+            mapped.close,
+            lambda: files.status("/d/a"),
+            lambda: files.list_directory("/d"),
+            lambda: files.make_directories("/e"),
+            lambda: files.map("/d/new", 100),
+            lambda: files.read("/d/a"),
+            lambda: files.write("/d/a", b"no"),
+            lambda: files.sync("/d/a"),
+            lambda: files.sync_directory("/d"),
+            lambda: files.rename("/d/a", "/d/b"),
+            lambda: files.unlink("/d/a"),
+            lambda: files.remove_directory("/d"),
+            lambda: files.lock("/d/a"),
+            lock.release,
+        ]
+        try:
+            mapped.store(10, b"last")
+        finally:
+            for call in calls:
+                refused(call)
+
+    rig.run_until_death(body)
+    died_at = rig.disk.operations
+    with pytest.raises(MachineDied):
+        rig.files.write("/d/a", b"not from outside either")
+    image = rig.disk.crash(PROFILES["nothing-lost"])
+
+    assert len(refusals) == 18
+    assert rig.disk.operations == died_at
+    assert {path: file.content.strip(b"\0") for path, file in image.files.items()} == {
+        "/d/a": b"content",
+        "/d/lock": b"",
+        "/d/log": b"last",
+    }
+
+
+def test_other_tasks_of_a_dead_machine_change_nothing_either(make_rig: Callable[..., Any]) -> None:
+    for seed in range(20):
+        rig = make_rig(seed=str(seed))
+        written: list[int] = []
+
+        def body(rig: Any = rig, written: list[int] = written) -> None:
+            mapped = rig.files.map("/log", 4096)
+
+            def write() -> None:
+                for number in range(40):
+                    mapped.store(number, b"x")
+                    written.append(number)
+
+            def write_from_behind() -> None:
+                try:
+                    write()
+                finally:
+                    mapped.store(4000, b"!")
+
+            for task in [rig.machine.tasks.spawn(f"writer {n}", write_from_behind) for n in range(3)]:
+                task.join(None)
+
+        rig.disk.crash_at(30, "before")
+        rig.run_until_death(body)
+
+        assert rig.disk.operations == 31
+        assert len(written) == 28
+        assert b"!" not in rig.disk.crash(PROFILES["process-kill"]).files["/log"].content
+
+
+def test_numbers_and_digests_are_the_same_each_time_and_differ_by_seed(make_rig: Callable[..., Any]) -> None:
+    def run(seed: str) -> tuple[str, int, str]:
+        rig = make_rig(seed=seed, timing=SyncTiming(1000, 9000))
+
+        def body() -> None:
+            def work(name: str) -> None:
+                mapped = rig.files.map(f"/{name}", 8192)
+                for number in range(30):
+                    mapped.store(number * 40, name.encode() * 10)
+                    if number % 7 == 0:
+                        mapped.msync(0, 8192)
+
+            for task in [rig.machine.tasks.spawn(name, lambda name=name: work(name)) for name in "abc"]:
+                task.join(None)
+
+        rig.disk.crash_at(70, "during")
+        rig.run_until_death(body)
+        image = rig.disk.crash(PROFILES["strict-posix"])
+        return rig.kernel.digest(), rig.disk.operations, image.digest()
+
+    results = [run(seed) for seed in "123456"]
+    assert results == [run(seed) for seed in "123456"]
+    assert len({digest for digest, _, _ in results}) == 6
+    assert len({digest for _, _, digest in results}) > 3
+
+
+def test_the_kernels_digest_sees_paths_places_and_bytes(make_rig: Callable[..., Any]) -> None:
+    def digest(path: str, at: int, data: bytes) -> str:
+        rig = make_rig()
+        rig.run(lambda: rig.files.map(path, 100).store(at, data))
+        return str(rig.kernel.digest())
+
+    digests = [digest("/a", 0, b"x"), digest("/b", 0, b"x"), digest("/a", 1, b"x"), digest("/a", 0, b"y")]
+    assert len(set(digests)) == 4
+    assert digest("/a", 0, b"x") == digests[0]
+
+
+def test_a_process_kill_leaves_the_page_cache_to_the_next_machine_and_to_a_later_power_cut(
+    make_rig: Callable[..., Any],
+) -> None:
+    outcomes = set()
+    for seed in range(30):
+        rig = make_rig(seed=str(seed))
+        rig.disk.crash_at(3, "before")
+        rig.run_until_death(lambda rig=rig: [rig.files.map("/a", 10).store(0, b"one") for _ in range(2)])
+        second = rig.kernel.machine("second")
+        files = rig.disk.mount(second)
+        assert rig.kernel.run(
+            second, lambda files=files: files.read("/a"), time_limit_ns=1
+        ) == b"one" + bytes(7)
+        image = rig.disk.crash(PROFILES["strict-posix"])
+        outcomes.add(image.files["/a"].content.rstrip(b"\0") if "/a" in image.files else None)
+    assert outcomes == {None, b"", b"one"}
+
+
+def test_a_disk_that_became_an_image_is_finished(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    with pytest.raises(RuntimeError, match="alive"):
+        rig.disk.crash(PROFILES["nothing-lost"])
+    rig.cut("nothing-lost")
+    with pytest.raises(RuntimeError, match="image already"):
+        rig.disk.settle()
+    with pytest.raises(RuntimeError, match="image already"):
+        rig.disk.mount(rig.kernel.machine("next"))
+
+
+def test_an_appointment_must_lie_ahead_and_name_a_moment(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    rig.files.map("/a", 10)
+    with pytest.raises(ValueError, match="at least 2, found 1"):
+        rig.disk.crash_at(1, "before")
+    with pytest.raises(ValueError, match="before, during, after, found amidst"):
+        rig.disk.crash_at(9, "amidst")
+
+
+@pytest.mark.parametrize("moment", ["before", "during", "after"])
+@pytest.mark.parametrize("operation", range(len(KINDS)))
+def test_an_operation_has_a_name_that_leads_to_the_same_death(
+    make_rig: Callable[..., Any], operation: int, moment: str
+) -> None:
+    named = make_rig()
+    aim = named.disk.crash_and_name(operation, moment)
+    named.run_until_death(every_operation(named))
+    point = aim.point
+    assert point is not None
+    assert point.kind == KINDS[operation]
+    assert named.disk.operations == operation + 1
+
+    dying = make_rig()
+    dying.disk.crash_at_point(CrashPoint.parse(str(point)), moment)
+    dying.run_until_death(every_operation(dying))
+    assert dying.kernel.digest() == named.kernel.digest()
+    assert dying.fired == named.fired
+    assert dying.cut("nothing-lost").digest() == named.cut("nothing-lost").digest()
+
+
+def test_a_name_that_no_operation_has_lets_everybody_live(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    rig.disk.crash_at_point(CrashPoint("store", "/of/yore", 1), "before")
+    rig.run(every_operation(rig))
+
+    assert not any(kind.startswith("crash") for kind in rig.fired)
+
+
+def test_operations_are_named_from_the_appointment_on(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    mapped = rig.files.map("/a", 100)
+    mapped.store(0, b"x")
+    aim = rig.disk.crash_and_name(rig.disk.operations + 1, "before")
+    rig.run_until_death(lambda: [mapped.store(at, b"y") for at in range(3)])
+
+    assert aim.point == CrashPoint("store", "/a", 2)
+
+
+def test_what_is_disarmed_kills_nobody(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    rig.disk.crash_at_point(CrashPoint("create", "/a", 1), "before")
+    rig.disk.disarm()
+    rig.files.map("/a", 10)
+
+    assert rig.machine.alive
+
+
+def test_a_judge_can_ask_what_is_surely_on_the_platter(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    mapped = rig.files.map("/a", 8192)
+    mapped.store(10, b"x")
+    assert not rig.disk.is_durable("/a", 0, 11)
+    assert rig.disk.is_durable("/a", 4096, 8192)
+    mapped.msync(0, 4096)
+    assert rig.disk.is_durable("/a", 0, 8192)
+    assert not rig.disk.is_durable("/b", 0, 0)
+
+
+def test_a_judge_can_ask_how_much_the_files_take_whatever_the_disk_holds(
+    make_rig: Callable[..., Any],
+) -> None:
+    rig = make_rig()
+    used = [rig.disk.used_bytes]
+    rig.files.map("/a", 100)
+    used.append(rig.disk.used_bytes)
+    rig.disk.capacity_bytes = 60  # less than there is already
+    used.append(rig.disk.used_bytes)
+    rig.disk.capacity_bytes = None
+    rig.files.write("/b", b"12345")
+    used.append(rig.disk.used_bytes)
+    rig.files.unlink("/a")
+    used.append(rig.disk.used_bytes)
+
+    assert used == [0, 100, 100, 105, 5]

@@ -1,0 +1,151 @@
+"""A drive that says it has synced, and has not."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.plan import FaultPlan
+
+Rig = Callable[..., Any]
+PAGE = 4096
+LIES = FaultPlan(lying_sync_chance=1.0)
+LOG = Image({"/log": FileImage(bytes(2 * PAGE), 0)}, ())
+
+
+def lie(rig: Any) -> Any:
+    """Write a page, and be told that it is synced."""
+    mapped = rig.files.map("/log", 2 * PAGE)
+    mapped.store(0, b"data")
+    mapped.msync(0, PAGE)
+    return mapped
+
+
+def found_after(make_rig: Rig, profile: str, then: Callable[[Any, Any], None]) -> set[bytes]:
+    """Return what a crash leaves of the page, in many runs."""
+    found = set()
+    for seed in range(40):
+        rig = make_rig(seed=str(seed), image=LOG, faults=LIES)
+        then(rig, lie(rig))
+        found.add(rig.cut(profile).files["/log"].content[:4])
+    return found
+
+
+def leave_it(rig: Any, mapped: Any) -> None:
+    assert rig.fired["lying sync"] == 1
+
+
+@pytest.mark.parametrize("profile", ["process-kill", "os-crash", "nothing-lost"])
+def test_what_a_lying_sync_covers_survives_while_there_is_power(make_rig: Rig, profile: str) -> None:
+    assert found_after(make_rig, profile, leave_it) == {b"data"}
+
+
+@pytest.mark.parametrize("profile", ["strict-posix", "ext4-ordered", "xfs", "btrfs", "ext4-data"])
+def test_what_a_lying_sync_covers_may_go_with_the_power(make_rig: Rig, profile: str) -> None:
+    assert found_after(make_rig, profile, leave_it) == {b"data", bytes(4)}
+
+
+def test_an_honest_sync_of_anything_secures_what_the_drive_holds(make_rig: Rig) -> None:
+    def sync_another(rig: Any, mapped: Any) -> None:
+        with rig.disk.with_faults(lying_sync_chance=0.0):
+            rig.files.write("/other", b"x")
+            rig.files.sync("/other")
+        assert rig.disk.is_durable("/log", 0, 4)
+
+    assert found_after(make_rig, "strict-posix", sync_another) == {b"data"}
+
+
+def test_an_honest_sync_of_a_directory_does_too(make_rig: Rig) -> None:
+    def sync_directory(rig: Any, mapped: Any) -> None:
+        with rig.disk.with_faults(lying_sync_chance=0.0):
+            rig.files.sync_directory("/")
+
+    assert found_after(make_rig, "strict-posix", sync_directory) == {b"data"}
+
+
+def test_an_honest_sync_secures_nothing_that_was_written_after_the_lie(make_rig: Rig) -> None:
+    def write_again(rig: Any, mapped: Any) -> None:
+        mapped.store(0, b"late")
+        with rig.disk.with_faults(lying_sync_chance=0.0):
+            rig.files.sync_directory("/")
+
+    assert found_after(make_rig, "strict-posix", write_again) == {b"data", b"late"}
+
+
+def test_the_disk_tells_judges_the_truth(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=LIES)
+    lie(rig)
+
+    assert not rig.disk.is_durable("/log", 0, 4)
+    assert rig.disk.is_durable("/log", PAGE, 2 * PAGE)
+
+
+def test_a_clean_power_off_empties_the_drives_cache(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=LIES)
+    lie(rig)
+
+    assert rig.disk.settle().files["/log"].content[:4] == b"data"
+
+
+def test_a_sync_that_has_nothing_to_do_is_no_lie(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=LIES)
+    rig.files.map("/log", 2 * PAGE).msync(0, PAGE)
+    rig.files.sync("/log")
+    rig.files.sync_directory("/")
+
+    assert rig.fired["lying sync"] == 0
+
+
+@pytest.mark.parametrize(("profile", "survives"), [("os-crash", True), ("strict-posix", False)])
+def test_names_and_sizes_that_were_acknowledged_outlive_an_os_crash_and_not_a_power_cut(
+    make_rig: Rig, profile: str, survives: bool
+) -> None:
+    found = set()
+    exposed = 0
+    for seed in range(40):
+        rig = make_rig(seed=str(seed), faults=LIES)
+        rig.files.write("/a", b"new")
+        rig.files.sync("/a")
+        rig.files.sync_directory("/")
+        file = rig.cut(profile).files.get("/a")
+        found.add(None if file is None else file.content)
+        exposed += rig.fired["lie exposed"]
+    assert found == ({b"new"} if survives else {None, b"", bytes(3), b"new"})
+    assert (exposed == 0) == survives
+
+
+def test_a_lie_is_exposed_exactly_when_something_acknowledged_is_taken(make_rig: Rig) -> None:
+    for seed in range(80):
+        rig = make_rig(seed=str(seed), image=LOG, faults=LIES)
+        mapped = lie(rig)
+        mapped.store(PAGE, b"never synced")
+        content = rig.cut("strict-posix").files["/log"].content
+        assert rig.fired["lie exposed"] == (content[:4] != b"data")
+
+
+def test_writing_the_same_bytes_again_takes_nothing_away(make_rig: Rig) -> None:
+    for seed in range(40):
+        rig = make_rig(seed=str(seed), image=LOG, faults=LIES)
+        mapped = rig.files.map("/log", 2 * PAGE)
+        mapped.store(0, bytes(4))
+        mapped.msync(0, PAGE)
+        rig.cut("strict-posix")
+        assert rig.fired["lying sync"] == 1
+        assert rig.fired["lie exposed"] == 0
+
+
+def test_an_honest_drive_is_not_asked_whether_it_lies(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG)
+    lie(rig)
+
+    assert rig.choices.decisions() == []
+    assert rig.fired["lying sync"] == 0
+
+
+def test_a_lie_is_part_of_the_digest(make_rig: Rig) -> None:
+    honest, liar = make_rig(image=LOG), make_rig(image=LOG, faults=LIES)
+    lie(honest)
+    lie(liar)
+
+    assert honest.kernel.digest() != liar.kernel.digest()

@@ -1,0 +1,51 @@
+import os
+from pathlib import Path
+
+from tornlog.faults.disk.export import export, load
+from tornlog.faults.disk.image import FileImage, Image
+
+IMAGE = Image(
+    {
+        "/store/commitlog/00000000000000000000": FileImage(b"\1\2\3" + bytes(4093), 1_600_000_000_123),
+        "/store/abort": FileImage(b"", 1_600_000_001_000),
+        "/elsewhere/file": FileImage(b"not below the root", 0),
+    },
+    ("/store", "/store/commitlog", "/store/index", "/elsewhere"),
+)
+
+
+def test_what_lies_below_the_root_becomes_a_real_directory_with_its_times(tmp_path: Path) -> None:
+    export(IMAGE, "/store", tmp_path)
+
+    assert sorted(entry.relative_to(tmp_path).as_posix() for entry in tmp_path.rglob("*")) == [
+        "abort",
+        "commitlog",
+        "commitlog/00000000000000000000",
+        "index",
+    ]
+    log = tmp_path / "commitlog" / "00000000000000000000"
+    assert log.read_bytes() == b"\1\2\3" + bytes(4093)
+    assert os.stat(log).st_mtime_ns == 1_600_000_000_123 * 10**6
+
+
+def test_a_directory_that_was_written_is_read_as_the_same_image(tmp_path: Path) -> None:
+    export(IMAGE, "/store", tmp_path)
+    loaded = load(tmp_path, "/store")
+    below = {path: file for path, file in IMAGE.files.items() if path.startswith("/store/")}
+
+    assert loaded.files == below
+    assert loaded.digest() == Image(below, ("/store", "/store/commitlog", "/store/index")).digest()
+
+
+def test_a_directory_can_stand_anywhere_in_the_image(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+
+    assert load(tmp_path, "/").directories == ()
+    assert list(load(tmp_path, "/").files) == ["/file"]
+    deep = load(tmp_path, "/a/b/")
+    assert deep.directories == ("/a", "/a/b")
+    assert list(deep.files) == ["/a/b/file"]
+    again = tmp_path / "again"
+    again.mkdir()
+    export(deep, "/", again)
+    assert (again / "a" / "b" / "file").read_bytes() == b"x"

@@ -1,0 +1,255 @@
+"""Syncs that fail as the file systems of Linux have been seen to fail."""
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.plan import FAILING_SYNCS, FaultPlan
+
+Rig = Callable[..., Any]
+PAGE = 4096
+LOG = Image({"/log": FileImage(b"o" * 2 * PAGE, 0)}, ())
+AT_ONCE = ("ext4-ordered", "xfs", "btrfs")
+
+
+def failing(variant: str, **faults: float) -> FaultPlan:
+    return FaultPlan(failed_sync_chance=1.0, failing_sync=variant, **faults)
+
+
+def fail(rig: Any, attempt: Callable[[], Any]) -> None:
+    with pytest.raises(OSError, match="Input/output error") as failure:
+        attempt()
+    assert failure.value.errno == errno.EIO
+
+
+def write_and_fail(rig: Any) -> Any:
+    mapped = rig.files.map("/log", 2 * PAGE)
+    mapped.store(0, b"doomed")
+    fail(rig, lambda: mapped.msync(0, PAGE))
+    assert rig.fired["failed sync"] == 1
+    return mapped
+
+
+@pytest.mark.parametrize("variant", AT_ONCE)
+def test_the_error_is_told_once_and_the_data_is_gone_though_a_second_sync_succeeds(
+    make_rig: Rig, variant: str
+) -> None:
+    rig = make_rig(image=LOG, faults=failing(variant))
+    mapped = write_and_fail(rig)
+    with rig.disk.with_faults(failed_sync_chance=0.0):
+        mapped.msync(0, PAGE)
+
+    assert [one.kind for one in rig.disk.damage] == (["failed sync"] if variant == "btrfs" else [])
+    assert rig.disk.settle().files["/log"].content[:6] == b"oooooo"
+
+
+@pytest.mark.parametrize(
+    ("variant", "seen"), [("ext4-ordered", b"doomed"), ("xfs", b"doomed"), ("btrfs", b"oooooo")]
+)
+def test_readers_see_the_new_bytes_but_on_btrfs_the_old_ones_again(
+    make_rig: Rig, variant: str, seen: bytes
+) -> None:
+    rig = make_rig(image=LOG, faults=failing(variant))
+    mapped = write_and_fail(rig)
+
+    assert bytes(mapped.view(0, 6)) == rig.disk.content("/log")[:6] == seen
+    assert rig.disk.is_durable("/log", 0, 6) == (variant == "btrfs")
+    assert rig.cut("process-kill").files["/log"].content[:6] == seen
+
+
+def test_btrfs_gives_back_old_bytes_of_the_failed_pages_only(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=failing("btrfs"))
+    mapped = rig.files.map("/log", 2 * PAGE)
+    mapped.store(PAGE - 2, b"new!")
+    fail(rig, lambda: mapped.msync(0, 10))
+
+    assert bytes(mapped.view(PAGE - 2, PAGE + 2)) == b"oow!"
+    assert rig.disk.damage == [Damage("/log", 0, PAGE, "failed sync")]
+
+
+def test_btrfs_gives_back_zeros_where_the_platter_had_nothing(make_rig: Rig) -> None:
+    rig = make_rig(faults=failing("btrfs"))
+    mapped = rig.files.map("/log", 100)
+    mapped.store(0, b"doomed")
+    fail(rig, mapped.fdatasync)
+
+    assert bytes(mapped.view(0, 100)) == bytes(100)
+
+
+def journal(rig: Any) -> Any:
+    """Sync as ext4 does with data=journal: OK, and what went wrong is told later."""
+    mapped = rig.files.map("/log", 2 * PAGE)
+    mapped.store(0, b"doomed")
+    mapped.msync(0, PAGE)
+    assert not rig.fired
+    return mapped
+
+
+def test_with_a_data_journal_the_failure_is_told_by_the_next_sync_and_the_data_is_gone_then(
+    make_rig: Rig,
+) -> None:
+    rig = make_rig(image=LOG, faults=failing("ext4-data"))
+    mapped = journal(rig)
+    assert rig.disk.is_durable("/log", 0, 6)
+    fail(rig, lambda: mapped.msync(PAGE, 2 * PAGE))
+
+    assert not rig.disk.is_durable("/log", 0, 6)
+    assert rig.disk.damage == [Damage("/log", 0, PAGE, "late sync error")]
+    assert rig.fired == {"late sync error": 1, "failed sync": 1}
+    assert bytes(mapped.view(0, 6)) == b"doomed"
+    mapped.msync(0, PAGE)
+    assert rig.disk.settle().files["/log"].content[:6] == b"oooooo"
+
+
+def test_with_a_data_journal_a_power_cut_before_that_loses_nothing(make_rig: Rig) -> None:
+    for seed in range(20):
+        rig = make_rig(seed=str(seed), image=LOG, faults=failing("ext4-data"))
+        journal(rig)
+        assert rig.cut("strict-posix").files["/log"].content[:6] == b"doomed"
+
+
+def test_a_page_written_since_is_still_dirty_as_a_whole_when_its_journalled_bytes_are_lost(
+    make_rig: Rig,
+) -> None:
+    found = set()
+    for seed in range(60):
+        rig = make_rig(seed=str(seed), image=LOG, faults=failing("ext4-data"))
+        mapped = journal(rig)
+        mapped.store(100, b"later")
+        fail(rig, lambda mapped=mapped: mapped.msync(PAGE, 2 * PAGE))
+        assert bytes(mapped.view(0, 6)) == b"doomed"
+        content = rig.cut("ext4-data").files["/log"].content
+        found.add((content[:6], content[100:105]))
+    assert found == {(b"oooooo", b"ooooo"), (b"doomed", b"ooooo"), (b"doomed", b"later")}
+
+
+def test_a_later_sync_writes_such_a_page_anew(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=failing("ext4-data"))
+    mapped = journal(rig)
+    mapped.store(100, b"later")
+    fail(rig, lambda: mapped.msync(PAGE, 2 * PAGE))
+    mapped.msync(0, PAGE)
+
+    assert rig.disk.is_durable("/log", 0, 2 * PAGE)
+
+
+def test_two_syncs_that_only_reached_the_journal_are_taken_back_together(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=failing("ext4-data"))
+    other = rig.files.map("/other", PAGE)
+    mapped = rig.files.map("/log", 2 * PAGE)
+    mapped.store(0, b"first")
+    mapped.store(PAGE, b"second")
+    mapped.msync(0, 2 * PAGE)
+    other.store(0, b"x")
+    other.msync(0, PAGE)
+    fail(rig, lambda: mapped.msync(0, PAGE))
+
+    assert rig.fired == {"late sync error": 1, "failed sync": 1}
+    assert rig.disk.settle().files["/log"].content == LOG.files["/log"].content
+
+
+def test_a_sync_that_wrote_what_was_there_has_nothing_to_lose(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=failing("ext4-data"))
+    mapped = rig.files.map("/log", 2 * PAGE)
+    mapped.store(0, b"ooo")
+    mapped.msync(0, PAGE)
+    mapped.msync(0, PAGE)
+    mapped.msync(0, PAGE)
+
+    assert not rig.fired
+
+
+@pytest.mark.parametrize("variant", FAILING_SYNCS)
+def test_a_failed_sync_of_a_directory_leaves_its_names_unsure(make_rig: Rig, variant: str) -> None:
+    found = set()
+    for seed in range(30):
+        faults = FaultPlan(failed_directory_sync_chance=1.0, failing_sync=variant)
+        rig = make_rig(seed=str(seed), faults=faults)
+        rig.files.write("/a", b"")
+        fail(rig, lambda rig=rig: rig.files.sync_directory("/"))
+        assert rig.fired == {"failed directory sync": 1}
+        rig.files.write("/b", b"")  # the file system goes on
+        found.add("".join(rig.cut("strict-posix").files))
+    assert found == {"", "/a", "/b", "/a/b"}
+
+
+def change(rig: Any, mapped: Any) -> list[Callable[[], Any]]:
+    files = rig.files
+    return [
+        lambda: files.write("/new", b"x"),
+        lambda: files.map("/log", 3 * PAGE),
+        lambda: files.rename("/log", "/moved"),
+        lambda: files.unlink("/log"),
+        lambda: files.make_directories("/d"),
+        lambda: files.sync("/log"),
+        lambda: files.sync_directory("/"),
+        lambda: mapped.pwrite(0, b"x"),
+        mapped.fdatasync,
+    ]
+
+
+def look(rig: Any) -> list[Callable[[], Any]]:
+    files = rig.files
+    return [
+        lambda: files.read("/log"),
+        lambda: files.status("/log"),
+        lambda: files.list_directory("/"),
+        lambda: files.map("/log", 10),
+    ]
+
+
+@pytest.mark.parametrize("variant", AT_ONCE)
+def test_a_stopped_file_system_refuses_every_change_and_xfs_every_look_until_it_has_been_off(
+    make_rig: Rig, variant: str
+) -> None:
+    rig = make_rig(image=LOG, faults=failing(variant, stopped_file_system_chance=1.0))
+    assert not rig.disk.is_stopped
+    mapped = write_and_fail(rig)
+    assert rig.disk.is_stopped
+    assert rig.fired["stopped file system"] == 1
+
+    expected = errno.EIO if variant == "xfs" else errno.EROFS
+    for attempt in change(rig, mapped):
+        with pytest.raises(OSError, match=r"Read-only|Input/output") as failure:
+            attempt()
+        assert failure.value.errno == expected
+    for attempt in look(rig):
+        if variant == "xfs":
+            fail(rig, attempt)
+        else:
+            attempt()
+    again = make_rig(image=rig.cut("strict-posix"))
+    again.files.write("/new", b"x")
+    assert not again.disk.is_stopped
+
+
+@pytest.mark.parametrize("variant", FAILING_SYNCS)
+def test_a_directory_sync_that_fails_may_stop_the_file_system_too(make_rig: Rig, variant: str) -> None:
+    faults = FaultPlan(failed_directory_sync_chance=1.0, stopped_file_system_chance=1.0, failing_sync=variant)
+    rig = make_rig(image=LOG, faults=faults)
+    fail(rig, lambda: rig.files.sync_directory("/"))
+
+    assert rig.disk.is_stopped
+    assert rig.fired == {"failed directory sync": 1, "stopped file system": 1}
+
+
+def test_without_a_chance_no_sync_fails_and_nothing_is_drawn(make_rig: Rig) -> None:
+    for variant in FAILING_SYNCS:
+        rig = make_rig(image=LOG, faults=FaultPlan(failing_sync=variant))
+        mapped = rig.files.map("/log", 2 * PAGE)
+        for _ in range(5):
+            mapped.store(0, b"data")
+            mapped.msync(0, PAGE)
+            rig.files.sync_directory("/")
+        assert not rig.fired
+        assert rig.choices.decisions() == []
+        assert rig.disk.is_durable("/log", 0, 2 * PAGE)
+
+
+def test_a_variant_that_is_not_known_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"failing_sync: expected one of ext4-ordered, .*, found zfs"):
+        FaultPlan(failing_sync="zfs")

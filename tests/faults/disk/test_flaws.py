@@ -1,0 +1,206 @@
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.flaws import LATENT_SECTOR_ERROR
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.plan import FaultPlan
+from tornlog.sim.choices import Choices
+from tornlog.sim.errors import MachineDied
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+
+PAGE, SECTOR = 4096, 512
+IMAGE = Image({"/a": FileImage(b"a" * 3 * PAGE, 1), "/small": FileImage(b"s" * 100, 1)}, ())
+BAD = Damage("/a", PAGE + SECTOR, PAGE + 2 * SECTOR, LATENT_SECTOR_ERROR)
+
+
+class FlawedRig:
+    def __init__(
+        self, *bad: Damage, image: Image = IMAGE, sparse: bool = False, capacity: int | None = None
+    ) -> None:
+        choices = Choices("flaws")
+        self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
+        self.machine = self.kernel.machine("m")
+        self.disk = Disk(
+            self.kernel,
+            choices.stream("disk"),
+            image=image,
+            timing=SyncTiming(0, 0),
+            faults=FaultPlan(sparse=sparse),
+            capacity_bytes=capacity,
+            bad_sectors=bad,
+        )
+        self.files = self.disk.mount(self.machine)
+
+    def dies(self, body: Callable[[], Any]) -> bool:
+        try:
+            self.kernel.run(self.machine, body, time_limit_ns=10**9)
+        except MachineDied:
+            assert not self.machine.alive
+            return True
+        return False
+
+
+def test_reading_a_file_with_a_bad_sector_is_an_error_for_as_long_as_it_is_bad() -> None:
+    rig = FlawedRig(Damage("/small", 0, 100, LATENT_SECTOR_ERROR))
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output") as failure:
+            rig.files.read("/small")
+        assert (failure.value.errno, failure.value.filename) == (errno.EIO, "/small")
+    rig.files.write("/small", b"afresh")
+
+    assert rig.files.read("/small") == b"afresh"
+    assert rig.disk.fired == {LATENT_SECTOR_ERROR: 2}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "is_death"),
+    [
+        (0, PAGE, False),
+        (2 * PAGE, 3 * PAGE, False),
+        (PAGE + 600, PAGE + 601, True),
+        (PAGE, PAGE + 1, True),  # the page comes into memory whole or not at all
+        (2 * PAGE - 1, 2 * PAGE, True),
+        (PAGE, PAGE, False),
+        (0, 3 * PAGE, True),
+    ],
+)
+def test_looking_at_a_page_with_a_bad_sector_is_the_death_of_the_process(
+    start: int, end: int, is_death: bool
+) -> None:
+    rig = FlawedRig(BAD)
+
+    assert rig.dies(lambda: rig.files.map("/a", 3 * PAGE).view(start, end)) is is_death
+    assert rig.disk.fired[LATENT_SECTOR_ERROR] == is_death
+
+
+@pytest.mark.parametrize(("at", "is_death"), [(0, False), (PAGE - 10, True), (PAGE, True), (2 * PAGE, False)])
+def test_storing_into_such_a_page_is_too(at: int, is_death: bool) -> None:
+    rig = FlawedRig(BAD)
+
+    assert rig.dies(lambda: rig.files.map("/a", 3 * PAGE).store(at, b"x" * SECTOR)) is is_death
+    assert rig.disk.content("/a")[at : at + 1] == (b"a" if is_death else b"x")
+
+
+def test_a_write_that_covers_the_bad_sector_makes_it_good() -> None:
+    rig = FlawedRig(BAD)
+    mapped = rig.files.map("/a", 3 * PAGE)
+    assert rig.disk.bad_sectors == [BAD]
+    mapped.pwrite(BAD.start, b"x" * SECTOR)
+
+    assert rig.disk.bad_sectors == []
+    assert bytes(mapped.view(BAD.start, BAD.end)) == b"x" * SECTOR
+    assert not rig.disk.fired
+
+
+@pytest.mark.parametrize(
+    ("at", "size_bytes"), [(BAD.start, 100), (BAD.start + 1, SECTOR - 1), (BAD.start - 10, 20)]
+)
+def test_a_write_that_covers_it_in_part_would_have_to_read_it(at: int, size_bytes: int) -> None:
+    rig = FlawedRig(BAD)
+    mapped = rig.files.map("/a", 3 * PAGE)
+    with pytest.raises(OSError, match="Input/output"):
+        mapped.pwrite(at, b"x" * size_bytes)
+
+    assert rig.disk.bad_sectors == [BAD]
+    assert b"x" not in rig.disk.content("/a")
+
+
+def test_a_write_beside_the_bad_sector_leaves_it_bad() -> None:
+    rig = FlawedRig(BAD)
+    rig.files.map("/a", 3 * PAGE).pwrite(BAD.end, b"x" * 100)
+
+    assert rig.disk.bad_sectors == [BAD]
+
+
+def test_a_map_with_flaws_has_the_bounds_of_any_map() -> None:
+    rig = FlawedRig(BAD)
+    mapped = rig.files.map("/a", 3 * PAGE)
+    for use in (
+        lambda: mapped.view(0, 3 * PAGE + 1),
+        lambda: mapped.store(-1, b"x"),
+        lambda: mapped.pwrite(3 * PAGE, b"x"),
+    ):
+        with pytest.raises(ValueError, match="is not within"):
+            use()
+    mapped.close()
+    with pytest.raises(ValueError, match="the map is closed"):
+        mapped.store(PAGE, b"x")
+
+
+def test_bad_sectors_survive_a_crash_with_their_file_and_go_with_it() -> None:
+    rig = FlawedRig(BAD, Damage("/gone", 0, 10, LATENT_SECTOR_ERROR))
+    rig.files.rename("/a", "/b")
+    rig.files.sync_directory("/")
+    rig.kernel.kill(rig.machine)
+    bad = rig.disk.bad_sectors
+    image = rig.disk.crash(PROFILES["strict-posix"])
+
+    assert bad == [BAD._replace(path="/b")]
+    assert FlawedRig(*bad, image=image).disk.bad_sectors == bad
+
+
+def test_a_file_without_flaws_is_mapped_as_ever() -> None:
+    rig = FlawedRig(BAD)
+
+    assert type(rig.files.map("/small", 100)) is not type(rig.files.map("/a", 3 * PAGE))
+
+
+def test_the_first_store_into_a_hole_without_room_is_the_death_of_the_process() -> None:
+    rig = FlawedRig(sparse=True, capacity=4 * PAGE + 100)
+    mapped = rig.files.map("/new", 8 * PAGE)  # there is room for no block of it but one
+    mapped.store(0, b"x")
+    mapped.store(100, b"y")
+
+    assert bytes(mapped.view(5 * PAGE, 5 * PAGE + 3)) == b"\0\0\0"
+    assert rig.dies(lambda: mapped.store(PAGE - 1, b"zz"))
+    assert rig.disk.fired == {"hole without room": 1}
+    assert rig.disk.content("/new")[PAGE - 1 : PAGE + 1] == b"\0\0"
+
+
+def test_a_hole_is_filled_where_there_is_room_and_takes_its_page() -> None:
+    rig = FlawedRig(sparse=True, capacity=100 * PAGE)
+    before = rig.files.space("/").used_bytes
+    mapped = rig.files.map("/new", 2 * PAGE + 100)
+    assert rig.files.space("/").used_bytes == before
+    mapped.store(PAGE, b"x")
+    mapped.pwrite(2 * PAGE, b"y")
+
+    assert rig.files.space("/").used_bytes == before + PAGE + 100
+    assert not rig.disk.fired
+
+
+def test_a_write_through_a_descriptor_into_a_hole_without_room_is_an_error() -> None:
+    rig = FlawedRig(sparse=True, capacity=3 * PAGE + 200)
+    mapped = rig.files.map("/new", PAGE)
+    with pytest.raises(OSError, match="No space left") as failure:
+        mapped.pwrite(0, b"x")
+
+    assert failure.value.errno == errno.ENOSPC
+    assert rig.disk.fired == {"disk full": 1}
+    assert rig.disk.content("/new") == bytes(PAGE)
+
+
+def test_what_is_allocated_ahead_never_kills() -> None:
+    rig = FlawedRig(capacity=4 * PAGE)
+    mapped = rig.files.map("/new", PAGE - 100)
+    rig.disk.capacity_bytes = 0
+
+    assert not rig.dies(lambda: mapped.store(0, b"x" * (PAGE - 100)))
+
+
+def test_empty_pages_of_an_image_are_holes_again() -> None:
+    image = Image({"/a": FileImage(b"a" * PAGE + bytes(2 * PAGE), 1), "/b": FileImage(b"b", 1)}, ())
+    rig = FlawedRig(image=image, sparse=True, capacity=PAGE + 1)
+    mapped = rig.files.map("/a", 3 * PAGE)
+    mapped.store(0, b"x")
+
+    assert rig.files.space("/").used_bytes == PAGE + 1
+    assert rig.dies(lambda: mapped.store(2 * PAGE, b"x"))

@@ -1,0 +1,124 @@
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.plan import FaultPlan
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+
+
+def disk_with(faults: FaultPlan | None) -> tuple[Disk, Any]:
+    choices = Choices("map faults")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
+    disk = Disk(kernel, choices.stream("disk"), faults=faults)
+    return disk, disk.mount(kernel.machine("broker")).map("/a", 8192)
+
+
+def written_whole(mapped: Any, data: bytes) -> int:
+    """Write data the way POSIX asks for and return how many calls that took."""
+    at = calls = 0
+    while at < len(data):
+        at += mapped.pwrite(at, data[at:])
+        calls += 1
+    return calls
+
+
+def test_a_short_write_writes_some_first_bytes_and_says_how_many() -> None:
+    disk, mapped = disk_with(FaultPlan(short_write_chance=1.0))
+    written = mapped.pwrite(10, bytes(range(1, 101)))
+
+    assert 1 <= written <= 99
+    assert bytes(mapped.view(10, 110)) == bytes(range(1, written + 1)) + bytes(100 - written)
+    assert disk.fired["short write"] == 1
+    assert disk.operations == 3  # create, extend, pwrite
+
+
+def test_a_write_of_one_byte_or_none_is_never_short() -> None:
+    disk, mapped = disk_with(FaultPlan(short_write_chance=1.0))
+
+    assert mapped.pwrite(0, b"x") == 1
+    assert mapped.pwrite(0, b"") == 0
+    assert disk.fired["short write"] == 0
+
+
+def test_writes_that_go_on_where_a_short_one_ended_write_everything() -> None:
+    disk, mapped = disk_with(FaultPlan(short_write_chance=1.0))
+    data = bytes(range(256)) * 8
+
+    assert written_whole(mapped, data) == disk.fired["short write"] + 1
+    assert disk.fired["short write"] > 1
+    assert bytes(mapped.view(0, len(data))) == data
+
+
+def test_a_failed_write_changes_nothing_and_may_be_repeated() -> None:
+    disk, mapped = disk_with(FaultPlan(failed_write_chance=0.5))
+    outcomes = []
+    for _ in range(40):
+        before, operations = bytes(mapped.view(0, 1)), disk.operations
+        failure = None
+        try:
+            mapped.pwrite(0, bytes([len(outcomes) + 1]))
+        except OSError as error:
+            failure = error
+        outcomes.append(failure is None)
+        if failure is None:
+            assert bytes(mapped.view(0, 1)) == bytes([len(outcomes)])
+        else:
+            assert (failure.errno, failure.filename) == (errno.EIO, "/a")
+            assert (bytes(mapped.view(0, 1)), disk.operations) == (before, operations)
+
+    assert 0 < outcomes.count(False) == disk.fired["failed write"] < 40
+
+
+def test_a_refused_lock_says_so_and_the_file_is_as_good_as_before() -> None:
+    disk, mapped = disk_with(FaultPlan(refused_lock_chance=1.0))
+    with pytest.raises(OSError, match="Cannot allocate memory") as refusal:
+        mapped.mlock()
+    mapped.store(0, b"x")
+
+    assert refusal.value.errno == errno.ENOMEM
+    assert disk.fired["refused mlock"] == 1
+    assert bytes(mapped.view(0, 2)) == b"x\0"
+
+
+@pytest.mark.parametrize("faults", [None, FaultPlan()])
+def test_without_a_chance_nothing_fails_and_nothing_is_drawn(faults: FaultPlan | None) -> None:
+    choices = Choices("map faults")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
+    stream = choices.stream("disk")
+    disk = Disk(kernel, stream, faults=faults)
+    mapped = disk.mount(kernel.machine("broker")).map("/a", 8192)
+    for _ in range(100):
+        assert mapped.pwrite(0, bytes(100)) == 100
+        mapped.mlock()
+
+    assert sum(disk.fired[fault] for fault in ("short write", "failed write", "refused mlock")) == 0
+    assert stream.drawn == 0
+
+
+def test_a_crash_in_a_short_write_leaves_no_more_than_that_write_had(make_rig: Callable[..., Any]) -> None:
+    for seed in range(20):
+        rig = make_rig(str(seed))
+        rig.disk._plug.faults = FaultPlan(short_write_chance=1.0)
+
+        def body(rig: Any = rig) -> None:
+            mapped = rig.files.map("/a", 4096)
+            rig.disk.crash_at(rig.disk.operations, "during")
+            mapped.pwrite(0, b"x" * 100)
+
+        rig.run_until_death(body)
+        content = rig.cut("process-kill").files["/a"].content
+        assert content.count(b"x") < 100
+        assert content.rstrip(b"\0") == b"x" * content.count(b"x")
+
+
+def test_a_closed_map_is_neither_locked_nor_unlocked_nor_advised() -> None:
+    _, mapped = disk_with(None)
+    mapped.close()
+    for use in (mapped.mlock, mapped.munlock, mapped.advise_will_need, lambda: mapped.advise_dont_need(0, 1)):
+        with pytest.raises(ValueError, match="the map is closed"):
+            use()

@@ -1,0 +1,165 @@
+import pytest
+
+from tornlog.faults.disk.changes import Entries
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.disk.namespace import Namespace
+
+
+def names_after_losing(names: Namespace, *lost: int) -> Entries:
+    entries = names.durable.copy()
+    for change in names.journal:
+        if change.number in lost:
+            change.lose(entries)
+        else:
+            change.apply(entries)
+    entries.prune()
+    return entries
+
+
+def make_names(*paths: str) -> Namespace:
+    """A directory /d with durable files of these paths."""
+    files = {path: FileImage(path.encode(), 0) for path in paths}
+    return Namespace.load(Image(files, ("/d",)), 4096, 0)
+
+
+def test_a_file_whose_creation_is_lost_is_gone() -> None:
+    names = make_names()
+    names.create(1, "/d/a", 0)
+
+    assert sorted(names_after_losing(names).names) == ["/d/a"]
+    assert sorted(names_after_losing(names, 1).names) == []
+
+
+def test_a_lost_extension_leaves_the_durable_size() -> None:
+    names = make_names("/d/a")
+    inode = names.find("/d/a")
+    names.extend(1, "/d/a", inode, 100, by_write=False)
+    names.extend(2, "/d/a", inode, 200, by_write=False)
+
+    assert names_after_losing(names).sizes[inode.identity] == 200
+    assert names_after_losing(names, 2).sizes[inode.identity] == 100
+    assert names_after_losing(names, 1).sizes[inode.identity] == 200
+    assert names_after_losing(names, 1, 2).sizes[inode.identity] == 4
+
+
+def test_a_file_whose_removal_is_lost_is_back_unless_its_name_was_taken() -> None:
+    names = make_names("/d/a")
+    old = names.find("/d/a")
+    names.unlink(1, "/d/a")
+    new = names.create(2, "/d/a", 0)
+
+    assert names_after_losing(names, 1).inode("/d/a") is new
+    assert names_after_losing(names, 1, 2).inode("/d/a") is old
+    assert names_after_losing(names, 2).inode("/d/a") is None
+
+
+def test_a_lost_rename_leaves_the_old_name_and_what_the_new_one_had() -> None:
+    names = make_names("/d/a", "/d/b")
+    a, b = names.find("/d/a"), names.find("/d/b")
+    names.rename(1, "/d/a", "/d/b")
+
+    assert names.current.inode("/d/b") is a
+    assert names_after_losing(names, 1).inode("/d/a") is a
+    assert names_after_losing(names, 1).inode("/d/b") is b
+
+
+def test_a_rename_kept_without_the_creation_still_names_the_file() -> None:
+    names = make_names()
+    inode = names.create(1, "/d/tmp", 0)
+    names.rename(
+        2,
+        "/d/tmp",
+        "/d/final",
+    )
+
+    kept = names_after_losing(names, 1)
+    assert sorted(kept.names) == ["/d/final"]
+    assert kept.inode("/d/final") is inode
+
+
+def test_a_lost_emptying_brings_the_old_content_back_under_the_present_name() -> None:
+    names = make_names("/d/a")
+    old = names.find("/d/a")
+    new = names.empty(1, "/d/a", 0)
+    names.rename(2, "/d/a", "/d/b")
+
+    assert names_after_losing(names).inode("/d/b") is new
+    assert names_after_losing(names, 1).inode("/d/b") is old
+    assert names_after_losing(names, 1, 2).inode("/d/a") is old
+
+
+def test_what_lies_in_a_lost_directory_is_gone_and_a_removed_one_can_be_back() -> None:
+    names = make_names()
+    names.make_directory(1, "/d/e")
+    names.make_directory(2, "/d/e/f")
+    names.create(3, "/d/e/f/a", 0)
+
+    assert names_after_losing(names, 1).directories == {"/", "/d"}
+    assert sorted(names_after_losing(names, 2).names) == []
+
+    names.sync_directory("/d/e", 4)
+    names.sync_directory("/d/e/f", 4)
+
+    assert sorted(names_after_losing(names, 1).names) == []
+    names.sync_directory("/d", 4)
+    assert names.journal == []
+
+    names.unlink(5, "/d/e/f/a")
+    names.remove_directory(6, "/d/e/f")
+    assert names_after_losing(names, 6).directories == {"/", "/d", "/d/e", "/d/e/f"}
+
+
+def test_a_directory_sync_covers_the_names_directly_in_it_and_nothing_else() -> None:
+    names = make_names()
+    names.make_directory(1, "/d/e")
+    names.create(2, "/d/e/a", 0)
+    inode = names.create(3, "/d/b", 0)
+    names.extend(4, "/d/b", inode, 10, by_write=False)
+    names.create(6, "/d/late", 0)
+    names.sync_directory("/d", 5)
+
+    unsynced = [change.label for change in names.journal if not change.synced]
+    assert unsynced == ["create /d/e/a", "extend /d/b", "create /d/late"]
+    assert names.committed == 5
+
+
+def test_a_file_sync_covers_its_size_but_not_its_name() -> None:
+    names = make_names()
+    inode = names.create(1, "/d/a", 0)
+    names.extend(2, "/d/a", inode, 10, by_write=False)
+    names.extend(4, "/d/a", inode, 20, by_write=False)
+    names.sync_file(inode, 3)
+
+    assert [change.label for change in names.journal if change.synced] == ["extend /d/a"]
+    assert names_after_losing(names, 4).sizes[inode.identity] == 10
+
+    names.sync_file(inode, 5)
+    assert [change.label for change in names.journal if not change.synced] == ["create /d/a"]
+    names.sync_directory("/d", 6)
+    assert names.journal == []
+
+
+def test_the_directory_of_the_new_name_makes_a_rename_durable() -> None:
+    names = make_names("/d/a")
+    names.make_directory(1, "/d/e")
+    names.rename(2, "/d/a", "/d/e/a")
+    names.sync_directory("/d", 3)
+    assert [change.label for change in names.journal] == ["rename /d/a"]
+    names.sync_directory("/d/e", 4)
+    assert names.journal == []
+
+
+def test_children_follow_every_change() -> None:
+    names = make_names("/d/b", "/d/a")
+    names.make_directory(1, "/d/e")
+    names.create(2, "/d/e/x", 0)
+    names.rename(3, "/d/b", "/d/e/b")
+    names.unlink(4, "/d/e/x")
+
+    assert names.children("/d") == ["a", "e"]
+    assert names.children("/d/e") == ["b"]
+    assert names.children("/") == ["d"]
+    with pytest.raises(NotADirectoryError):
+        names.children("/d/a")
+    with pytest.raises(FileNotFoundError):
+        names.children("/nowhere")

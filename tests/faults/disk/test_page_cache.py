@@ -1,0 +1,229 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tornlog.faults.disk.image import FileImage
+from tornlog.faults.disk.page_cache import Inode
+
+PAGE = 16
+SIZE = 64
+
+
+def make_inode() -> Inode:
+    inode = Inode(0, PAGE, 0)
+    inode.thaw(SIZE)
+    return inode
+
+
+def test_a_write_is_visible_at_once_and_durable_only_after_a_sync() -> None:
+    inode = make_inode()
+    inode.write(1, 10, b"hello", 0)
+
+    assert inode.content()[10:15] == b"hello"
+    assert inode.platter(SIZE) == bytes(SIZE)
+
+    inode.make_durable(2, 0, SIZE)
+
+    assert inode.platter(SIZE) == inode.content()
+    assert inode.is_clean
+
+
+def test_a_sync_covers_only_what_was_written_before_it_was_submitted() -> None:
+    inode = make_inode()
+    inode.write(1, 0, b"early", 0)
+    inode.write(5, 0, b"late!", 0)
+    inode.make_durable(3, 0, SIZE)
+
+    assert inode.platter(SIZE)[:5] == b"early"
+    assert inode.pending == [(5, 0, b"late!")]
+
+
+def test_a_sync_of_a_range_takes_whole_pages_and_leaves_the_rest_of_a_straddling_write() -> None:
+    inode = make_inode()
+    inode.write(1, 10, b"a" * 30, 0)
+    inode.make_durable(2, 20, 21)
+
+    assert inode.platter(SIZE) == bytes(16) + b"a" * 16 + bytes(32)
+    assert inode.pending == [(1, 10, b"a" * 6), (1, 32, b"a" * 8)]
+    assert [page for page, _ in inode.dirty_pages(SIZE)] == [0, 2]
+
+
+def test_a_page_beyond_the_surviving_size_is_not_dirty() -> None:
+    inode = make_inode()
+    inode.write(1, 14, b"a" * 30, 0)
+
+    assert [page for page, _ in inode.dirty_pages(SIZE)] == [0, 1, 2]
+    assert [page for page, _ in inode.dirty_pages(17)] == [0, 1]
+    assert inode.dirty_pages(0) == []
+
+
+def test_a_dropped_page_is_clean_for_the_kernel_and_gone_for_the_platter() -> None:
+    inode = make_inode()
+    inode.write(1, 0, b"lost", 0)
+    inode.drop(2, 0, SIZE)
+    inode.make_durable(3, 0, SIZE)
+
+    assert inode.content()[:4] == b"lost"
+    assert inode.platter(SIZE) == bytes(SIZE)
+    assert not inode.is_clean
+
+
+def test_a_drop_outside_of_its_range_loses_nothing() -> None:
+    inode = make_inode()
+    inode.write(1, 10, b"a" * 12, 0)
+    inode.drop(2, 16, 32)
+    inode.make_durable(3, 0, SIZE)
+
+    assert inode.platter(SIZE) == bytes(10) + b"a" * 6 + bytes(48)
+
+
+def test_a_page_written_again_during_the_failing_sync_keeps_all_of_its_writes() -> None:
+    inode = make_inode()
+    inode.write(1, 0, b"first", 0)
+    inode.write(3, 5, b"second", 0)
+    inode.drop(2, 0, SIZE)
+    inode.make_durable(4, 0, SIZE)
+
+    assert inode.platter(SIZE)[:11] == b"firstsecond"
+
+
+def test_rewriting_any_byte_of_a_dropped_page_brings_the_whole_page_to_the_platter() -> None:
+    inode = make_inode()
+    inode.write(1, 0, b"lost", 0)
+    inode.drop(2, 0, SIZE)
+    inode.write(3, 9, b"x", 0)
+
+    assert inode.platter(SIZE) == bytes(SIZE)
+
+    inode.make_durable(4, 0, SIZE)
+
+    assert inode.platter(SIZE) == inode.content()
+    assert inode.is_clean
+
+
+def test_views_of_a_smaller_map_stay_readable_when_the_file_grows() -> None:
+    inode = make_inode()
+    inode.write(1, 0, b"old", 0)
+    view = inode.readable[0:3]
+    inode.thaw(SIZE * 2)
+    inode.write(2, 0, b"new", 0)
+
+    assert bytes(view) == b"old"
+    assert inode.content() == b"new" + bytes(SIZE * 2 - 3)
+
+
+def test_an_untouched_file_of_an_image_is_never_copied() -> None:
+    loaded = FileImage(b"x" * SIZE, 7)
+    inode = Inode(0, PAGE, 0, loaded)
+
+    assert inode.content() is loaded.content
+    assert inode.platter(SIZE) is loaded.content
+
+    inode.thaw(SIZE)
+
+    assert inode.content() is loaded.content
+
+    inode.write(1, 0, b"y", 0)
+
+    assert inode.content() == b"y" + b"x" * (SIZE - 1)
+    assert inode.platter(SIZE) is loaded.content
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> tuple[int, int]:
+    start = draw(st.integers(0, SIZE - 1))
+    return start, draw(st.integers(start + 1, SIZE))
+
+
+WRITE = st.tuples(st.just("write"), ranges(), st.integers(1, 255))
+SYNC = st.tuples(st.just("sync"), ranges(), st.integers(0, 5))
+DROP = st.tuples(st.just("drop"), ranges(), st.just(0))
+
+
+@given(st.lists(st.one_of(WRITE, WRITE, SYNC), max_size=30))
+def test_each_page_of_the_platter_is_the_state_at_its_last_sync_and_pending_leads_to_the_cache(
+    steps: list[tuple[str, tuple[int, int], int]],
+) -> None:
+    inode = make_inode()
+    history = [(0, bytes(SIZE))]  # (number, whole state), oldest first
+    synced = [bytes(PAGE)] * (SIZE // PAGE)
+    synced_upto = [0] * (SIZE // PAGE)
+    for number, (kind, (start, end), value) in enumerate(steps, 1):
+        if kind == "write":
+            data = bytes([value]) * (end - start)
+            inode.write(number, start, data, 0)
+            state = history[-1][1]
+            history.append((number, state[:start] + data + state[end:]))
+        else:
+            upto = number - value  # submitted a little earlier
+            inode.make_durable(upto, start, end)
+            for page in range(start // PAGE, (end - 1) // PAGE + 1):
+                if upto >= synced_upto[page]:
+                    state = max(entry for entry in history if entry[0] <= max(upto, 0))[1]
+                    synced[page], synced_upto[page] = state[page * PAGE : (page + 1) * PAGE], upto
+
+    durable = bytearray(inode.platter(SIZE))
+    assert durable == b"".join(synced)
+    for _, at, data in inode.pending:
+        durable[at : at + len(data)] = data
+    assert durable == inode.content() == history[-1][1]
+
+
+@given(st.lists(st.one_of(WRITE, WRITE, SYNC, DROP), max_size=30))
+def test_after_any_failures_only_stale_pages_differ_from_what_readers_see(
+    steps: list[tuple[str, tuple[int, int], int]],
+) -> None:
+    inode = make_inode()
+    for number, (kind, (start, end), value) in enumerate(steps, 1):
+        if kind == "write":
+            inode.write(number, start, bytes([value]) * (end - start), 0)
+        elif kind == "sync":
+            inode.make_durable(number - value, start, end)
+        else:
+            inode.drop(number, start, end)
+
+    durable = bytearray(inode.platter(SIZE))
+    for _, at, data in inode.pending:
+        durable[at : at + len(data)] = data
+    for page in range(SIZE // PAGE):
+        if page not in inode.stale:
+            assert durable[page * PAGE :][:PAGE] == inode.content()[page * PAGE :][:PAGE]
+
+
+def test_bytes_are_durable_if_no_unsynced_write_touches_them_and_the_platter_has_what_readers_see() -> None:
+    inode = make_inode()
+    inode.write(1, 0, b"dropped", 0)
+    inode.drop(2, 0, SIZE)
+    inode.write(3, 20, b"pending", 0)
+
+    assert not inode.has_durable(0, 1)
+    assert inode.has_durable(7, 17), "dropped with the page, but the platter had these bytes before"
+    assert inode.has_durable(16, 20)
+    assert not inode.has_durable(16, 21)
+    assert inode.has_durable(27, SIZE)
+
+    inode.make_durable(4, 0, SIZE)
+    assert inode.has_durable(16, SIZE)
+
+
+def test_writing_again_what_is_on_the_platter_leaves_it_durable_and_a_detour_does_not() -> None:
+    inode = make_inode()
+    inode.write(1, 0, b"synced", 0)
+    inode.make_durable(2, 0, SIZE)
+    inode.write(3, 0, b"synced", 0)
+    assert inode.has_durable(0, 6)
+
+    inode.write(4, 0, b"S", 0)
+    inode.write(5, 0, b"s", 0)
+    assert not inode.has_durable(0, 6)
+    assert inode.has_durable(1, 6)
+
+
+def test_the_pages_that_a_sync_would_write_are_those_written_before_it_in_its_range() -> None:
+    inode = Inode(0, 8, 0)
+    inode.write(1, 6, b"abcd", 0)
+    inode.write(2, 24, b"e", 0)
+    inode.write(5, 32, b"late", 0)
+
+    assert inode.covered_pages(4, 0, 40) == [0, 1, 3]
+    assert inode.covered_pages(4, 9, 10) == [1]
+    assert inode.covered_pages(0, 0, 40) == []

@@ -1,0 +1,105 @@
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.plan import FaultPlan
+
+IMAGE = Image({"/d/a": FileImage(b"abc", 1)}, ("/d",))
+ERRORS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+    "read": ("failed_read_chance", "failed read", lambda files: files.read("/d/a")),
+    "map": ("failed_map_chance", "failed map", lambda files: files.map("/d/a", 3)),
+    "list": ("failed_lookup_chance", "failed look-up", lambda files: files.list_directory("/d")),
+    "status": ("failed_lookup_chance", "failed look-up", lambda files: files.status("/d/a")),
+}
+
+
+@pytest.mark.parametrize("use", ERRORS)
+def test_what_fails_by_chance_is_an_input_output_error_and_works_the_next_time(
+    make_rig: Callable[..., Any], use: str
+) -> None:
+    field, fault, attempt = ERRORS[use]
+    rig = make_rig(image=IMAGE, faults=FaultPlan(**{field: 0.5}))
+    failures = []
+    for _ in range(100):
+        try:
+            attempt(rig.files)
+        except OSError as error:
+            failures.append((error.errno, error.filename))
+
+    assert 20 < len(failures) < 80
+    assert set(failures) == {(errno.EIO, "/d" if use == "list" else "/d/a")}
+    assert rig.fired == {fault: len(failures)}
+
+
+@pytest.mark.parametrize("use", ERRORS)
+def test_nothing_fails_and_nothing_is_drawn_without_a_chance(make_rig: Callable[..., Any], use: str) -> None:
+    rig = make_rig(image=IMAGE)
+    for _ in range(100):
+        ERRORS[use][2](rig.files)
+
+    assert not rig.fired
+    assert rig.choices.stream("disk").drawn == 0
+
+
+def test_a_map_that_fails_makes_no_file(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(faults=FaultPlan(failed_map_chance=1.0))
+    with pytest.raises(OSError, match="Input/output"):
+        rig.files.map("/new", 100)
+
+    assert rig.files.status("/new") is None
+    assert rig.disk.operations == 0
+
+
+def test_what_is_not_there_is_not_there_rather_than_unreadable(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(faults=FaultPlan(failed_read_chance=1.0))
+    with pytest.raises(FileNotFoundError):
+        rig.files.read("/none")
+
+    assert not rig.fired
+
+
+def test_a_file_that_cannot_grow_is_as_long_as_before(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(failed_extend_chance=1.0))
+    with pytest.raises(OSError, match="No space left") as failure:
+        rig.files.map("/d/a", 100)
+
+    assert failure.value.errno == errno.ENOSPC
+    assert rig.files.status("/d/a").size_bytes == 3
+    assert rig.files.map("/d/a", 3).size_bytes == 3  # one that is long enough needs no room
+    assert rig.fired == {"failed extend": 1}
+
+
+def test_a_small_file_whose_write_fails_is_left_empty(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(failed_write_chance=1.0))
+    with pytest.raises(OSError, match="Input/output"):
+        rig.files.write("/d/a", b"new")
+
+    assert rig.files.read("/d/a") == b""
+    assert rig.fired == {"failed write": 1}
+
+
+def test_a_small_file_is_written_whole_however_short_the_writes(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(short_write_chance=1.0))
+    data = bytes(range(256))
+    rig.files.write("/d/a", data)
+
+    assert rig.files.read("/d/a") == data
+    assert rig.fired["short write"] > 1
+    assert (
+        rig.disk.operations == 1 + rig.fired["short write"] + 1
+    )  # emptied, and one write more than were short
+
+
+def test_a_crash_between_two_short_writes_leaves_what_the_first_one_wrote(
+    make_rig: Callable[..., Any],
+) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(short_write_chance=1.0))
+    rig.disk.crash_at(2, "before")
+    rig.run_until_death(lambda: rig.files.write("/d/a", b"0123456789"))
+    left = rig.cut("process-kill").files["/d/a"].content
+
+    assert 0 < len(left) < 10
+    assert b"0123456789".startswith(left)

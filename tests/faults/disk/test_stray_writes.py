@@ -1,0 +1,173 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.plan import FaultPlan
+from tornlog.sim.choices import Choices, Decision
+
+PAGE = 4096
+IMAGE = Image({"/a": FileImage(b"a" * 2 * PAGE, 1), "/b": FileImage(b"b" * 100, 1)}, ())
+LOST = FaultPlan(lost_write_chance=1.0)
+MISDIRECTED = FaultPlan(misdirected_write_chance=1.0)
+
+
+def write_and_sync(rig: Any, at: int = 0, data: bytes = b"x") -> Any:
+    mapped = rig.files.map("/a", 2 * PAGE)
+    mapped.store(at, data)
+    mapped.msync(0, 2 * PAGE)
+    return mapped
+
+
+def landing(file: int, page: int) -> Choices:
+    """Return choices by which what is written to the first page of /a lands in that page of that file."""
+    label = "misdirected write /a#0"
+    drawn = [("file of a " + label, 2, file), ("page of a " + label, 2, page)]
+    return Choices.replaying(Decision("disk", name, 1, options, value) for name, options, value in drawn)
+
+
+def test_a_lost_write_shows_to_nobody_before_the_machine_has_been_off(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=LOST)
+    mapped = write_and_sync(rig, PAGE - 1, b"xx")
+
+    assert bytes(mapped.view(PAGE - 1, PAGE + 1)) == b"xx"
+    assert not rig.disk.is_durable("/a", 0, PAGE)
+    assert rig.fired == {"lost write": 2}
+    assert rig.disk.damage == [("/a", 0, PAGE, "lost write"), ("/a", PAGE, 2 * PAGE, "lost write")]
+    assert rig.cut("strict-posix").files["/a"].content == b"a" * 2 * PAGE
+
+
+def test_a_process_kill_does_not_show_it_either(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=LOST)
+    write_and_sync(rig)
+
+    assert rig.cut("process-kill").files["/a"].content[:2] == b"xa"
+
+
+def test_a_later_write_to_the_page_brings_all_of_it_to_the_platter(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=LOST)
+    write_and_sync(rig)
+    with rig.disk.with_faults(lost_write_chance=0.0):
+        write_and_sync(rig, 7, b"y")
+
+    assert rig.disk.is_durable("/a", 0, 2 * PAGE)
+    assert rig.cut("strict-posix").files["/a"].content[:9] == b"xaaaaaaya"
+
+
+def test_a_write_that_changes_nothing_is_not_missed(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=LOST)
+    write_and_sync(rig, 0, b"a")
+
+    assert not rig.fired
+    assert rig.disk.damage == []
+
+
+def test_what_is_written_while_the_sync_runs_is_as_unsure_as_ever(make_rig: Callable[..., Any]) -> None:
+    """The page is dirty again, and when it is written back the drive does its work."""
+    rig = make_rig(image=IMAGE, faults=LOST, timing=SyncTiming(1000, 1000))
+
+    def body() -> None:
+        mapped = rig.files.map("/a", 2 * PAGE)
+        mapped.store(0, b"x")
+        task = rig.machine.tasks.spawn("sync", lambda: mapped.msync(0, PAGE))
+        while rig.disk.operations < 2:
+            rig.machine.tasks.sleep(0)
+        mapped.store(1, b"y")
+        task.join(None)
+        with rig.disk.with_faults(lost_write_chance=0.0):
+            mapped.msync(0, PAGE)
+
+    rig.run(body)
+    assert rig.fired == {"lost write": 1}
+    assert rig.cut("strict-posix").files["/a"].content[:3] == b"xya"
+
+
+@pytest.mark.parametrize(
+    ("file", "page", "path", "start", "end", "found"),
+    [
+        (0, 1, "/a", PAGE, 2 * PAGE, b"a" * PAGE + b"x" + b"a" * (PAGE - 1)),
+        (1, 0, "/b", 0, 100, b"x" + b"a" * 99),
+    ],
+)
+def test_a_misdirected_write_hits_another_page_and_misses_its_own(
+    make_rig: Callable[..., Any], file: int, page: int, path: str, start: int, end: int, found: bytes
+) -> None:
+    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=landing(file, page))
+    before = rig.files.read(path)
+    write_and_sync(rig)
+
+    assert rig.files.read(path)[-99:] == before[-99:]
+    assert rig.fired == {"misdirected write": 1}
+    assert rig.disk.damage == [
+        ("/a", 0, PAGE, "misdirected write"),
+        (path, start, end, "misdirected write"),
+    ]
+    image = rig.cut("strict-posix")
+    assert image.files[path].content == found
+    assert image.files["/a"].content[:PAGE] == b"a" * PAGE
+
+
+def test_a_page_that_is_dirty_heals_when_it_is_written_back(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=landing(1, 0))
+    other = rig.files.map("/b", 100)
+    other.store(50, b"new")
+    write_and_sync(rig)
+    with rig.disk.with_faults(misdirected_write_chance=0.0):
+        other.msync(0, 100)
+
+    assert rig.disk.is_durable("/b", 0, 100)
+    assert rig.cut("strict-posix").files["/b"].content == b"b" * 50 + b"new" + b"b" * 47
+
+
+def test_a_page_hit_twice_while_dirty_is_still_what_readers_see(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=MISDIRECTED)
+    other = rig.files.map("/b", 100)
+    other.store(50, b"new")
+    for number in range(40):
+        write_and_sync(rig, number, b"x")
+    with rig.disk.with_faults(misdirected_write_chance=0.0):
+        other.msync(0, 100)
+
+    assert rig.files.read("/b") == b"b" * 50 + b"new" + b"b" * 47
+    assert rig.cut("strict-posix").files["/b"].content == rig.disk.content("/b")
+
+
+def test_a_write_that_lands_where_it_should_is_none(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=landing(0, 0))
+    write_and_sync(rig)
+
+    assert not rig.fired
+    assert rig.cut("strict-posix").files["/a"].content[:2] == b"xa"
+
+
+def test_a_file_without_a_name_loses_its_own_page_to_another_file_or_none(
+    make_rig: Callable[..., Any],
+) -> None:
+    rig = make_rig(faults=MISDIRECTED)
+    mapped = rig.files.map("/only", PAGE)
+    rig.files.unlink("/only")
+    mapped.store(0, b"x")
+    mapped.msync(0, PAGE)
+
+    assert not rig.fired
+
+
+def test_damage_is_found_under_the_name_that_a_file_got_later(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(faults=LOST)
+    rig.files.write("/tmp", b"side file")
+    rig.files.sync("/tmp")
+    rig.files.rename("/tmp", "/side")
+
+    assert rig.disk.damage == [("/tmp", 0, 9, "lost write"), ("/side", 0, 9, "lost write")]
+
+
+def test_syncs_draw_nothing_while_no_write_goes_astray(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE)
+    for number in range(50):
+        write_and_sync(rig, number)
+
+    assert rig.choices.stream("disk").drawn == 0
+    assert rig.disk.damage == []
+    assert rig.disk.is_durable("/a", 0, 2 * PAGE)

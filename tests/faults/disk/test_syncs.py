@@ -1,0 +1,230 @@
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.plan import FaultPlan
+from tornlog.sim.task import Waiting
+
+MS = 1_000_000
+WAIT = Waiting("half a sync")
+
+
+def durable(rig: Any, path: str = "/log") -> bytes:
+    """What no power cut can take: all pages at their oldest moment."""
+    found = rig.disk._names.find(path)
+    return bytes(found.platter(found.size_bytes))
+
+
+def prepare(rig: Any) -> Any:
+    mapped = rig.files.map("/log", 4096 * 3)
+    rig.files.sync_directory("/")
+    return mapped
+
+
+def test_a_sync_takes_its_time_and_others_run_meanwhile(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(timing=SyncTiming(5 * MS, 5 * MS))
+    seen = []
+
+    def body() -> None:
+        mapped = prepare(rig)
+        started_ns = rig.kernel.now_ns
+
+        def tick() -> None:
+            for _ in range(3):
+                rig.machine.tasks.sleep(1)
+                seen.append((rig.kernel.now_ns - started_ns) // MS)
+
+        task = rig.machine.tasks.spawn("ticker", tick)
+        mapped.msync(0, 4096)
+        seen.append((rig.kernel.now_ns - started_ns) // MS)
+        task.join(None)
+
+    rig.run(body)
+    assert seen == [1, 2, 3, 5]
+
+
+@pytest.mark.parametrize("how", ["msync", "fdatasync", "sync"])
+def test_a_sync_covers_what_was_written_before_it_was_submitted(
+    make_rig: Callable[..., Any], how: str
+) -> None:
+    rig = make_rig(timing=SyncTiming(MS, MS))
+
+    def body() -> None:
+        mapped = prepare(rig)
+        mapped.store(0, b"early")
+
+        def write_late() -> None:
+            rig.kernel.park(WAIT, rig.kernel.now_ns + MS // 2)
+            mapped.store(0, b"later")
+            mapped.store(100, b"later")
+
+        rig.machine.tasks.spawn("late", write_late)
+        if how == "msync":
+            mapped.msync(0, 4096 * 3)
+        elif how == "fdatasync":
+            mapped.fdatasync()
+        else:
+            rig.files.sync("/log")
+        assert bytes(mapped.view(0, 5)) == b"later"
+        assert durable(rig).rstrip(b"\0") == b"early"
+
+    rig.run(body)
+
+
+@pytest.mark.parametrize("moment", ["before", "during", "after"])
+def test_only_a_completed_sync_keeps_its_promise_through_a_power_cut(
+    make_rig: Callable[..., Any], moment: str
+) -> None:
+    outcomes = set()
+    for seed in range(40):
+        rig = make_rig(seed=str(seed), timing=SyncTiming(MS, 3 * MS))
+
+        def body(rig: Any = rig) -> None:
+            mapped = prepare(rig)
+            mapped.fdatasync()
+            mapped.store(0, b"data")
+            rig.disk.crash_at(rig.disk.operations, moment)
+            mapped.msync(0, 4096)
+
+        rig.run_until_death(body)
+        assert rig.fired[f"crash {moment} msync"] == 1
+        outcomes.add(rig.disk.crash(PROFILES["ext4-ordered"]).files["/log"].content[:4])
+    assert outcomes == ({b"data"} if moment == "after" else {b"data", bytes(4)})
+
+
+def test_a_crash_during_a_sync_comes_half_way_through_it(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(timing=SyncTiming(8 * MS, 8 * MS))
+
+    def body() -> None:
+        mapped = rig.files.map("/log", 10)
+        rig.disk.crash_at(rig.disk.operations, "during")
+        mapped.fdatasync()
+
+    rig.run_until_death(body)
+    assert rig.kernel.now_ns == 4 * MS
+
+
+def test_a_machine_killed_from_elsewhere_leaves_a_sync_in_flight_undone(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(timing=SyncTiming(8 * MS, 8 * MS))
+
+    def body() -> None:
+        mapped = rig.files.map("/log", 10)
+        mapped.store(0, b"data")
+
+        def pull() -> None:
+            rig.machine.tasks.sleep(3)
+            rig.kernel.kill(rig.machine)
+
+        rig.machine.tasks.spawn("plug", pull)
+        mapped.fdatasync()
+
+    rig.run_until_death(body)
+    assert durable(rig) == bytes(10)
+
+
+def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_platter(
+    make_rig: Callable[..., Any],
+) -> None:
+    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
+    mapped = prepare(rig)
+    mapped.store(0, b"doomed")
+    with pytest.raises(OSError, match="Input/output error") as failure:
+        mapped.msync(0, 4096)
+    assert failure.value.errno == errno.EIO
+    assert rig.fired["failed sync"] == 1
+
+    rig.disk._plug.faults = FaultPlan(failed_sync_chance=0.0)
+    mapped.msync(0, 4096)
+    mapped.store(5000, b"fine")
+    mapped.fdatasync()
+
+    assert bytes(mapped.view(0, 6)) == b"doomed"
+    assert durable(rig) == bytes(5000) + b"fine" + bytes(4096 * 3 - 5004)
+    image = rig.disk.settle()
+    assert image.files["/log"].content[:6] == bytes(6)
+
+
+def test_a_failed_sync_leaves_the_size_unsure(make_rig: Callable[..., Any]) -> None:
+    sizes = set()
+    for seed in range(30):
+        rig = make_rig(seed=str(seed), faults=FaultPlan(failed_sync_chance=1.0))
+        mapped = prepare(rig)
+        with pytest.raises(OSError, match="Input/output"):
+            mapped.fdatasync()
+        sizes.add(len(rig.cut("strict-posix").files["/log"].content))
+    assert {0, 4096 * 3} < sizes, "and some lengths in between"
+
+
+def test_data_rewritten_after_a_failed_sync_does_reach_the_platter(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
+    mapped = prepare(rig)
+    mapped.store(0, b"doomed")
+    with pytest.raises(OSError, match="Input/output"):
+        mapped.fdatasync()
+    rig.disk._plug.faults = FaultPlan(failed_sync_chance=0.0)
+    mapped.store(0, b"doomed")
+    mapped.fdatasync()
+
+    assert durable(rig)[:6] == b"doomed"
+    assert rig.cut("strict-posix").files["/log"].content[:6] == b"doomed"
+
+
+def test_a_page_cache_that_survives_still_shows_what_a_failed_sync_dropped(
+    make_rig: Callable[..., Any],
+) -> None:
+    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
+    mapped = prepare(rig)
+    mapped.store(0, b"doomed")
+    with pytest.raises(OSError, match="Input/output"):
+        mapped.fdatasync()
+    assert rig.cut("process-kill").files["/log"].content[:6] == b"doomed"
+
+
+def syncs(rig: Any, count: int) -> list[int]:
+    """Sync often; return each sync's ns."""
+    took = []
+
+    def body() -> None:
+        mapped = rig.files.map("/log", 10)
+        for _ in range(count):
+            before_ns = rig.kernel.now_ns
+            try:
+                mapped.fdatasync()
+            except OSError:
+                took.append(-1)
+            else:
+                took.append(rig.kernel.now_ns - before_ns)
+
+    rig.run(body)
+    return took
+
+
+def test_some_syncs_are_slow_if_asked_for_and_each_is_counted(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(timing=SyncTiming(MS, 2 * MS), faults=FaultPlan(slow_sync_chance=0.2))
+    took = syncs(rig, 100)
+
+    slow = [ns for ns in took if ns > 2 * MS]
+    assert 5 < len(slow) < 40
+    assert max(slow) > 1000 * MS
+    assert min(took) >= MS
+    assert rig.fired["slow sync"] >= len(slow)
+
+
+def test_no_sync_is_slow_or_fails_unless_asked_for(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(timing=SyncTiming(MS, 2 * MS))
+    took = syncs(rig, 100)
+
+    assert all(MS <= ns <= 2 * MS for ns in took)
+    assert rig.fired["slow sync"] == rig.fired["failed sync"] == 0
+
+
+def test_some_syncs_fail_if_asked_for_and_each_is_counted(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(faults=FaultPlan(failed_sync_chance=0.2))
+    failed = syncs(rig, 100).count(-1)
+
+    assert 5 < failed < 40
+    assert rig.fired["failed sync"] == failed

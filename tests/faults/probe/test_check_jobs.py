@@ -1,0 +1,150 @@
+"""Checks of states: what they say is passed on, whatever they do to their process."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.probe.check import CheckError
+from tornlog.faults.probe.check_jobs import Checkers
+from tornlog.faults.probe.verdict import BROKEN, DIED, HELD, RAISED, TIMED_OUT, Verdict
+
+CheckFile = Callable[[str], Path]
+JOBS = [0, 1, 3]
+
+
+def image(content: bytes) -> Image:
+    return Image({"/files/value": FileImage(content, 0)}, ("/files", "/tmp"))
+
+
+def verdicts(check: Path, jobs: int, *contents: bytes, seconds: float = 20.0) -> list[Verdict]:
+    with Checkers(check, jobs, seconds) as checkers:
+        found = checkers.verdicts([(image(content), [content.decode()]) for content in contents])
+        assert checkers.judged == len(contents)
+        return found
+
+
+@pytest.mark.parametrize("jobs", JOBS)
+def test_each_state_gets_its_own_verdict_in_order(check_file: CheckFile, jobs: int) -> None:
+    check = check_file(
+        """
+        def check(directory, acknowledged):
+            found = (directory / "value").read_text()
+            assert acknowledged == [found]
+            return [f"{found} {number}" for number in range(int(found))]
+        """
+    )
+    found = verdicts(check, jobs, b"0", b"1", b"2", b"0", b"1")
+
+    assert [verdict.outcome for verdict in found] == [HELD, BROKEN, BROKEN, HELD, BROKEN]
+    assert found[2].lines == ("2 0", "2 1")
+
+
+@pytest.mark.parametrize("jobs", JOBS)
+def test_a_state_is_a_fresh_directory_in_which_the_check_works(check_file: CheckFile, jobs: int) -> None:
+    check = check_file(
+        """
+        import os, tempfile
+        from pathlib import Path
+
+        def check(directory, acknowledged):
+            if Path.cwd() != directory or os.listdir() != ["value"]:
+                yield f"not there: {os.listdir()}"
+            Path("rubbish").touch()
+            if Path(tempfile.mkstemp()[1]).parent != directory.parent / "tmp":
+                yield "temporary files go elsewhere"
+            print("printed")
+        """
+    )
+    here = Path.cwd()
+
+    assert verdicts(check, jobs, b"a", b"b", b"c") == [Verdict(HELD)] * 3
+    assert Path.cwd() == here
+
+
+@pytest.mark.parametrize("jobs", JOBS)
+@pytest.mark.parametrize(
+    ("body", "outcome", "line"),
+    [
+        ("raise KeyError('x')", RAISED, "KeyError: 'x'"),
+        ("raise SystemExit('no')", RAISED, "SystemExit: no"),
+        ("while True: pass", TIMED_OUT, "no verdict within 2 s"),
+        ("yield from (str(number) for number in range(10**9))", BROKEN, "0"),
+        ("return 'a text'", BROKEN, "a text"),
+        ("open('none')", RAISED, "FileNotFoundError: [Errno 2] No such file or directory: 'none'"),
+    ],
+)
+def test_whatever_a_check_does_it_costs_its_state_only(
+    check_file: CheckFile, jobs: int, body: str, outcome: str, line: str
+) -> None:
+    check = check_file(
+        f"""
+        def check(directory, acknowledged):
+            return odd(directory) if acknowledged == ["odd"] else None
+
+        def odd(directory):
+            {body}
+        """
+    )
+    before, odd, after = verdicts(check, jobs, b"a", b"odd", b"b", seconds=2.0)
+
+    assert (before, after) == (Verdict(HELD), Verdict(HELD))
+    assert odd.outcome == outcome
+    assert odd.lines[0].startswith(line)
+    assert len(odd.lines) <= 20
+
+
+def test_what_was_raised_is_told_with_its_place(check_file: CheckFile) -> None:
+    check = check_file("def check(directory, acknowledged):\n    raise OSError(str(directory / 'value'))\n")
+    (verdict,) = verdicts(check, 1, b"a")
+
+    assert verdict.lines == ("OSError: /files/value", f"at {check}:2 in check")
+
+
+@pytest.mark.parametrize(
+    ("body", "line"), [("os._exit(7)", "exit code 7"), ("os.kill(os.getpid(), 9)", "SIGKILL")]
+)
+def test_a_check_that_ends_its_process_is_a_breach(check_file: CheckFile, body: str, line: str) -> None:
+    check = check_file(
+        f"""
+        import os
+        def check(directory, acknowledged):
+            if acknowledged == ["odd"]:
+                {body}
+        """
+    )
+    before, odd, after = verdicts(check, 1, b"a", b"odd", b"b")
+
+    assert (before, after) == (Verdict(HELD), Verdict(HELD))
+    assert odd == Verdict(DIED, (f"the check's process has ended: {line}",))
+
+
+def test_what_is_beside_a_check_can_be_imported(check_file: CheckFile, tmp_path: Path) -> None:
+    (tmp_path / "beside_the_check.py").write_text("def look(directory): return ['seen']\n")
+    check = check_file(
+        """
+        from beside_the_check import look
+        def check(directory, acknowledged): return look(directory)
+        """
+    )
+
+    assert verdicts(check, 1, b"a") == [Verdict(BROKEN, ("seen",))]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("x = 1", "expected a function check"),
+        ("import (", "SyntaxError"),
+        ("check = 7", "expected a function"),
+    ],
+)
+def test_a_file_without_a_check_is_refused(check_file: CheckFile, lines: str, message: str) -> None:
+    with pytest.raises(CheckError, match=message):
+        Checkers(check_file(lines), 1, 1.0)
+
+
+def test_a_check_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckError, match="expected a Python file"):
+        Checkers(tmp_path / "none.py", 1, 1.0)

@@ -1,0 +1,202 @@
+"""Probing a record: every state is checked once, breaches are summed up, and the smallest case is small."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.probe.check_jobs import Checkers
+from tornlog.faults.probe.failure import ProbeFailure
+from tornlog.faults.probe.probe import Case, Found, probe
+from tornlog.faults.probe.record import Record, RecordError, Step
+from tornlog.faults.probe.recording.run import EMPTY
+from tornlog.faults.probe.replay import DISK_STREAM, Replayer
+from tornlog.faults.probe.shrink import NotReproducedError, Scene, shrink
+from tornlog.faults.probe.story import described, story, told
+from tornlog.sim.choices import Choices
+
+CheckFile = Callable[[str], Path]
+LOST = "value '…' is lost: found '…'"
+GONE = "value '…' is lost: found None"
+
+
+def probed(record: Record, check: Path, *disks: str, jobs: int = 0, limit: int = 256) -> Found:
+    with Checkers(check, jobs, 10.0) as checkers:
+        return probe(record, EMPTY, checkers, disks=disks, limit=limit)
+
+
+def synced(record: Record) -> Record:
+    """Return a record with the two syncs that it lacks."""
+    steps: list[Step] = []
+    for step in record.steps:
+        if step.kind == "rename":
+            steps.append(Step("sync", file=sum(one.kind == "create" for one in steps) - 1))
+        steps.append(step)
+        if step.kind == "rename":
+            steps.append(Step("sync directory", "/files"))
+    return Record(record.program, tuple(steps), record.stacks)
+
+
+def test_a_value_that_is_not_synced_is_lost_and_one_that_is_is_not(
+    saved: Record, value_check: str, check_file: CheckFile
+) -> None:
+    check = check_file(value_check)
+
+    assert set(probed(saved, check, "strict-posix").breaches) == {LOST, GONE}
+    assert probed(synced(saved), check, "strict-posix", "ext4-ordered", "xfs", "btrfs").breaches == {}
+
+
+def test_a_process_kill_loses_nothing_that_was_written(
+    saved: Record, value_check: str, check_file: CheckFile
+) -> None:
+    found = probed(saved, check_file(value_check), "process-kill")
+
+    assert found.breaches == {}
+    assert found.points == 9
+    assert found.states == found.counts["process-kill"].exhausted == 9
+
+
+def test_figures_add_up(saved: Record, value_check: str, check_file: CheckFile) -> None:
+    found = probed(saved, check_file(value_check), "strict-posix", "ext4-ordered")
+
+    assert found.operations == 6
+    assert found.points == 9
+    assert found.states == sum(count.states for count in found.counts.values())
+    assert len(found.images) <= found.judged <= found.states
+    for disk, count in found.counts.items():
+        broken = sum(breach.disks.get(disk, 0) for breach in found.breaches.values())
+        assert (count.crashes, count.broken) == (9, broken)
+    for breach in found.breaches.values():
+        assert breach.states == sum(breach.disks.values())
+
+
+def test_a_limit_cuts_and_says_so(saved: Record, value_check: str, check_file: CheckFile) -> None:
+    found = probed(saved, check_file(value_check), "strict-posix", limit=3)
+    count = found.counts["strict-posix"]
+
+    assert count.states <= 3 * count.crashes
+    assert count.cut > 0
+    assert count.exhausted < count.crashes
+
+
+def test_a_state_is_checked_again_once_more_is_promised(
+    saved: Record, check_file: CheckFile, tmp_path: Path
+) -> None:
+    check = check_file(
+        f"""
+        def check(directory, acknowledged):
+            with open({str(tmp_path / "log")!r}, "a") as log:
+                files = {{path.name: path.read_bytes() for path in directory.iterdir()}}
+                print((sorted(files.items()), acknowledged), file=log)
+        """
+    )
+    found = probed(saved, check, "process-kill", "nothing-lost")
+    seen = (tmp_path / "log").read_text().splitlines()
+
+    assert len(seen) == found.judged == len(set(seen)) == 9
+    assert found.states == 18
+
+
+def test_two_runs_and_any_number_of_processes_find_the_same(
+    saved: Record, value_check: str, check_file: CheckFile
+) -> None:
+    check = check_file(value_check)
+    one, other = (probed(saved, check, "strict-posix", jobs=jobs, limit=12) for jobs in (0, 2))
+
+    assert one.in_order == other.in_order
+    assert (one.counts, one.images, one.judged) == (other.counts, other.images, other.judged)
+
+
+@pytest.mark.parametrize("signature", [LOST, GONE])
+def test_a_shrunk_case_has_one_loss_and_names_its_step(
+    saved: Record, value_check: str, check_file: CheckFile, signature: str
+) -> None:
+    with Checkers(check_file(value_check), 0, 10.0) as checkers:
+        found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
+        shown = shrink(saved, EMPTY, found.breaches[signature].smallest, checkers)
+
+    assert shown.case.verdict.signature == signature
+    assert len(shown.losses) == shown.case.losses == 1
+    assert shown.image.digest() == shown.case.digest
+    assert shown.case.point.acknowledged == 1
+
+
+def test_a_case_with_more_losses_than_it_needs_is_shrunk(
+    saved: Record, value_check: str, check_file: CheckFile
+) -> None:
+    with Checkers(check_file(value_check), 0, 10.0) as checkers:
+        found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
+        smallest = found.breaches[GONE].smallest
+        large = _with_more_losses(saved, smallest, checkers)
+        shown = shrink(saved, EMPTY, large, checkers)
+
+    assert large.losses > 1
+    assert shown.case.losses == 1
+
+
+def _with_more_losses(record: Record, case: Case, checkers: Checkers) -> Case:
+    """Return a case of the same breach at the same moment with as many losses as there are."""
+    replayer = Replayer(record, EMPTY)
+    replayer.upto(case.point)
+    states = replayer.disk.crash_states(PROFILES[case.disk], 1_000, Choices("1").stream("x"))
+    promised = record.acknowledged[: case.point.acknowledged]
+    found = []
+    for state in states:
+        (verdict,) = checkers.verdicts([(state.image, promised)])
+        if verdict.signature == case.verdict.signature:
+            found.append((state.losses, state, verdict))
+    losses, state, verdict = max(found, key=lambda one: one[0])
+    decisions = tuple(states.decisions(state, DISK_STREAM))
+    return replace(case, decisions=decisions, digest=state.digest, verdict=verdict, losses=losses)
+
+
+def test_a_failure_outlives_being_written_down_and_leads_to_its_state(
+    saved: Record, value_check: str, check_file: CheckFile
+) -> None:
+    check = check_file(value_check)
+    with Checkers(check, 0, 10.0) as checkers:
+        found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
+        shown = shrink(saved, EMPTY, found.breaches[LOST].smallest, checkers)
+    upto = saved.upto(shown.case.point.step + 1)
+    text = ProbeFailure(str(check), shown.case, EMPTY, upto).to_json(shown)
+    kept = ProbeFailure.from_json(text)
+
+    assert kept == ProbeFailure(str(check), shown.case, kept.start, upto)
+    assert kept.start.digest() == EMPTY.digest()
+    again = Scene(kept.record, kept.start, kept.case).shown(kept.case)
+    assert again.image.digest() == shown.image.digest()
+    assert again.losses == shown.losses
+    other = ProbeFailure.from_json(text.replace(shown.case.digest, "0" * 32))
+    scene = Scene(other.record, other.start, other.case)
+    with pytest.raises(NotReproducedError, match="expected digest 0"):
+        scene.shown(other.case)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("tornlog-probe-failure/1", "tornlog-run/1", "format: expected tornlog-probe-failure/1"),
+        ('"disk": "strict-posix"', '"disk": "floppy"', "disk: expected one of"),
+        ('"digest"', '"digits"', "KeyError: 'digest'"),
+        ("{", "[", "not JSON"),
+    ],
+)
+def test_a_document_that_is_no_failure_is_refused_by_name(
+    saved: Record, value_check: str, check_file: CheckFile, old: str, new: str, message: str
+) -> None:
+    with Checkers(check_file(value_check), 0, 10.0) as checkers:
+        found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
+        shown = shrink(saved, EMPTY, found.breaches[LOST].smallest, checkers)
+    text = ProbeFailure("check.py", shown.case, EMPTY, saved).to_json(shown)
+
+    with pytest.raises(RecordError, match=message):
+        ProbeFailure.from_json(text.replace(old, new))
+
+
+def test_a_story_tells_steps_with_the_lines_they_come_from(saved: Record) -> None:
+    assert told(saved, 2) == "   3 rename new -> value  save.py:3"
+    assert list(story(saved, 7))[-1] == "   8 acknowledge 'two'  save.py:9"
+    assert len(list(story(saved, 3))) == 4
+    assert described(saved, Step("write", file=1, at=4, data=b"ab")) == "write new [4, 6)"

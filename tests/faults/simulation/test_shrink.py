@@ -1,0 +1,149 @@
+import pytest
+
+from tornlog.faults.simulation.finding import Finding, Record
+from tornlog.faults.simulation.renumber import renumbered
+from tornlog.faults.simulation.shrink import shrink
+from tornlog.faults.simulation.simulation import Crash, PromiseBroken, Scenario, Simulation, SimWorld
+from tornlog.faults.simulation.trials import find, replay
+from tornlog.sim.choices import Decision
+from tornlog.sim.errors import ReplayDivergedError
+
+SYNCED = "a name that was synced is there"
+
+
+def numbered(run: Simulation) -> None:
+    """Write log after log, and forget to sync the directory; what counts is the last one."""
+    written = []
+
+    def write(world: SimWorld) -> None:
+        for _ in run.steps("logs", 8):
+            name = f"log-{len(written) + 1:04}"
+            world.files.write(f"/{name}", b"x")
+            world.files.sync(f"/{name}")
+            written.append(name)
+
+    def judge(world: SimWorld) -> None:
+        if written and written[-1] not in world.files.list_directory("/"):
+            raise PromiseBroken(SYNCED, written[-1])
+
+    run.live("first", write, crash_within=40, profiles=("os-crash", "strict-posix"))
+    run.live("second", judge)
+
+
+def torn(run: Simulation) -> None:
+    """Replace a file by writing it anew, twice, and demand that it is never empty."""
+
+    def write(world: SimWorld) -> None:
+        for _ in run.steps("writes", 8):
+            world.files.write("/file", b"x")
+            world.files.sync("/file")
+
+    def judge(world: SimWorld) -> None:
+        if world.files.status("/file") and not world.files.read("/file"):
+            raise PromiseBroken("the file is never empty", "it is")
+
+    run.live("first", write, crash_within=40)
+    run.live("second", judge)
+
+
+def racy(run: Simulation) -> None:
+    """Let tasks add to a cell in two steps, as often as there are steps, and demand the sum."""
+
+    def use(world: SimWorld) -> None:
+        cell = world.tasks.cell("sum")
+        done = []
+
+        def add(name: str) -> None:
+            for _ in run.steps(name, 4):
+                cell.set(cell.get() + 1)
+                done.append(name)
+
+        for task in [world.tasks.spawn(name, lambda name=name: add(name)) for name in "abc"]:  # type: ignore[misc]
+            task.join(None)
+        if cell.get() != len(done):
+            raise PromiseBroken("no addition is lost", f"{cell.get()} of {len(done)}")
+
+    run.live("only", use)
+
+
+def found_in(scenario: Scenario) -> Finding:
+    finding = find(scenario, range(300))
+    assert finding is not None
+    return finding
+
+
+def test_a_lost_name_shrinks_to_one_file_whatever_number_it_had() -> None:
+    finding = found_in(numbered)
+    assert len(finding.record.taken) > 1
+
+    smallest = shrink(numbered, finding)
+    (loss,) = [decision for decision in smallest.record.decisions if not decision.label.endswith("taken")]
+    assert len(smallest.record.taken) == 1
+    assert loss.label == "create /log-0001 lost"
+    assert smallest.record.crashes == (Crash("first", finding.record.crashes[0].profile, "after", ""),)
+    assert smallest.record.schedule == ()
+
+
+def test_a_crash_shrinks_to_the_kindest_at_the_earliest_operation() -> None:
+    smallest = shrink(torn, found_in(torn))
+
+    assert smallest.record.crashes == (Crash("first", "nothing-lost", "before", "write /file #1"),)
+    assert len(smallest.record.decisions) == len(smallest.record.taken) == 1
+
+
+def test_a_race_shrinks_to_two_steps_and_a_switch() -> None:
+    smallest = shrink(racy, found_in(racy))
+
+    assert len(smallest.record.taken) == 2
+    assert sum(switch.is_preemption for switch in smallest.record.schedule) == 1
+    assert len(smallest.record.schedule) <= 2
+
+
+@pytest.mark.parametrize("scenario", [numbered, torn, racy])
+def test_what_was_shrunk_replays_and_shrinks_no_further(scenario: Scenario) -> None:
+    smallest = shrink(scenario, found_in(scenario))
+
+    assert replay(scenario, smallest.record).is_same(smallest)
+    assert shrink(scenario, smallest) == smallest
+
+
+def test_shrinking_is_deterministic_and_tells_of_its_tries() -> None:
+    told: list[tuple[Record, bool]] = []
+    finding = found_in(racy)
+
+    smallest = shrink(racy, finding, on_try=lambda record, accepted: told.append((record, accepted)))
+    assert smallest == shrink(racy, finding)
+    assert {accepted for _, accepted in told} == {False, True}
+
+
+def test_no_more_tries_are_made_than_allowed() -> None:
+    told: list[Record] = []
+    finding = found_in(racy)
+
+    assert shrink(racy, finding, tries_max=0) == finding
+    shrink(racy, finding, tries_max=7, on_try=lambda record, accepted: told.append(record))
+    assert len(told) == 7
+
+
+def test_what_the_code_does_not_do_any_more_is_not_shrunk() -> None:
+    with pytest.raises(ReplayDivergedError):
+        shrink(lambda run: None, found_in(torn))
+
+
+def test_only_what_is_gone_is_renumbered_and_only_to_what_has_its_name() -> None:
+    loss = Decision("disk of first", "create /log-0009 lost", 1, 2, 1)
+    other = Decision("disk of first", "create /map-0009 lost", 1, 2, 1)
+    steps = tuple(Decision("logs", f"step {number} taken", 1, 2, 1) for number in (2, 5))
+    record = Record(
+        (loss, other, *steps), (), (Crash("first", "strict-posix", "before", "sync /log-0007 #3"),)
+    )
+
+    moved = renumbered(record, replay(numbered, record))
+    assert moved == Record(
+        (loss._replace(label="create /log-0002 lost"), other, *steps),
+        (),
+        (Crash("first", "strict-posix", "before", "sync /log-0002 #1"),),
+    )
+    followed = replay(numbered, Record(moved.decisions[:1] + steps, (), moved.crashes))
+    assert followed.gone == ()
+    assert renumbered(moved, followed) == moved

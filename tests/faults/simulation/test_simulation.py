@@ -1,0 +1,164 @@
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.plan import FaultPlan
+from tornlog.faults.simulation.simulation import CRASHES, Crash, PromiseBroken, Simulation, SimWorld
+from tornlog.sim.choices import Choices
+from tornlog.sim.errors import TaskFailedError
+from tornlog.sim.policies.replay import Replay
+
+
+def simulate(seed: str = "1", crashes: list[Crash] | None = None) -> Simulation:
+    return Simulation(Choices(seed), Replay(), crashes=crashes)
+
+
+def write(path: str, data: bytes) -> Callable[[SimWorld], None]:
+    return lambda world: world.files.write(path, data)
+
+
+def names(world: SimWorld) -> list[str]:
+    return world.files.list_directory("/")
+
+
+def test_a_life_finds_what_the_one_before_has_left() -> None:
+    with (run := simulate()).kernel:
+        run.live("first", write("/a", b"1"))
+
+        assert run.live("second", lambda world: world.files.read("/a")) == b"1"
+        assert run.crashes == []
+
+
+def test_a_life_that_dies_has_no_value_and_says_where_it_died() -> None:
+    crash = Crash("first", "process-kill", "before", "write /a #2")
+    with (run := simulate(crashes=[crash])).kernel:
+
+        def body(world: SimWorld) -> str:
+            world.files.write("/a", b"1")
+            world.files.write("/a", b"2")
+            return "done"
+
+        assert run.live("first", body, crash_within=10) is None
+        assert run.crashes == [crash]
+        assert run.live("second", lambda world: world.files.read("/a")) == b""
+
+
+def test_a_crash_whose_operation_does_not_come_is_at_the_end() -> None:
+    crash = Crash("first", "nothing-lost", "before", "write /b #1")
+    with (run := simulate(crashes=[crash])).kernel:
+        run.live("first", write("/a", b"1"), crash_within=10)
+
+        assert run.crashes == [crash._replace(point="")]
+        assert run.live("second", names) == ["a"]
+
+
+def test_a_life_without_a_planned_crash_loses_nothing() -> None:
+    with (run := simulate(crashes=[])).kernel:
+        run.live("first", write("/a", b"1"), crash_within=10)
+
+        assert run.crashes == [Crash("first", "nothing-lost", "after", "")]
+        assert run.live("second", names) == ["a"]
+
+
+def test_a_killed_process_leaves_its_page_cache_for_a_power_cut_to_take() -> None:
+    kept = Crash("first", "process-kill", "after", "")
+    found = set()
+    for seed in range(30):
+        with (run := simulate(str(seed), [kept, Crash("second", "strict-posix", "after", "")])).kernel:
+            run.live("first", write("/a", b"1"), crash_within=10)
+            assert run.live("second", names, crash_within=10) == ["a"]
+            found.add(tuple(run.live("third", names) or ()))
+            assert run.fired["crash process-kill"] == 1
+
+    assert found == {(), ("a",)}
+
+
+def test_crashes_are_drawn_at_any_operation_within_and_of_any_kind_given() -> None:
+    drawn = set()
+    for seed in range(60):
+        with (run := simulate(str(seed))).kernel:
+            run.live("first", write("/a", b"1"), crash_within=3, profiles=("os-crash", "xfs"))
+            (crash,) = run.crashes
+            drawn.add(crash[1:])
+
+    assert {profile for profile, _, _ in drawn} == {"os-crash", "xfs"}
+    assert {point for _, _, point in drawn} == {"create /a #1", "write /a #1", ""}
+    assert {moment for _, moment, _ in drawn} == {"before", "during", "after"}
+
+
+def test_every_kind_of_crash_that_loses_something_is_drawn_by_default() -> None:
+    drawn = set()
+    for seed in range(120):
+        with (run := simulate(str(seed))).kernel:
+            run.live("first", write("/a", b"1"), crash_within=3)
+            drawn.add(run.crashes[0].profile)
+
+    assert drawn == set(CRASHES)
+    assert "nothing-lost" not in drawn
+
+
+def test_operations_are_counted_for_each_life_that_is_to_crash() -> None:
+    with (run := simulate(crashes=[])).kernel:
+        run.live("first", write("/a", b"1"), crash_within=10)
+        run.live("second", write("/a", b"2"))
+
+    assert run.operations == {"first": {("create", "/a"): 1, ("write", "/a"): 1}}
+
+
+def test_all_steps_are_taken_each_with_draws_of_its_own() -> None:
+    run = simulate()
+    taken = [(number, draw.below(1000, "size")) for number, draw in run.steps("client", 3)]
+
+    assert [number for number, _ in taken] == [1, 2, 3]
+    labels = [decision.label for decision in run.choices.decisions()]
+    assert [label for label in labels if label.endswith("taken")] == [
+        f"step {number} taken" for number in (1, 2, 3)
+    ]
+    assert "step 2 size" in labels
+
+
+def test_a_step_that_a_record_leaves_out_shifts_no_other() -> None:
+    run = simulate()
+    whole = {number: draw.below(1000, "size") for number, draw in run.steps("client", 4)}
+    kept = [decision for decision in run.choices.decisions() if decision.label != "step 2 taken"]
+
+    again = Simulation(Choices.replaying(kept), Replay())
+    assert {number: draw.below(1000, "size") for number, draw in again.steps("client", 4)} == {
+        number: size for number, size in whole.items() if number != 2
+    }
+
+
+def test_faults_and_timing_are_those_of_the_disks_to_come() -> None:
+    def sync(world: SimWorld) -> int:
+        world.files.write("/a", b"1")
+        world.files.sync("/a")
+        return world.clock.monotonic_ns()
+
+    with (run := simulate()).kernel:
+        run.timing = SyncTiming(5_000_000, 5_000_000)
+        assert run.live("first", sync) == 5_000_000
+        run.faults = FaultPlan(failed_sync_chance=1.0)
+        with pytest.raises(TaskFailedError, match="Input/output error"):
+            run.live("second", sync)
+        assert run.fired["failed sync"] == 1
+
+
+def test_a_process_that_a_fault_kills_leaves_its_page_cache() -> None:
+    def use(world: SimWorld) -> None:
+        file = world.files.map("/a", 8192)
+        file.store(0, b"1")
+        file.store(4096, b"2")  # a page that there is no room for
+
+    with (run := simulate()).kernel:
+        run.faults, run.capacity_bytes = FaultPlan(sparse=True), 4096
+        assert run.live("first", use) is None
+        assert run.crashes == []
+        assert run.live("second", lambda world: world.files.read("/a")[:1]) == b"1"
+
+
+def test_a_broken_promise_tells_the_promise_and_what_was_found() -> None:
+    broken = PromiseBroken("puts are kept", "b'a' is gone")
+
+    assert (broken.promise, broken.found) == ("puts are kept", "b'a' is gone")
+    assert str(broken) == "puts are kept: b'a' is gone"

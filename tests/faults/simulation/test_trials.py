@@ -1,0 +1,181 @@
+import time
+
+import pytest
+
+from tornlog.faults.simulation.finding import Finding, Record
+from tornlog.faults.simulation.simulation import Crash, PromiseBroken, Scenario, Simulation, SimWorld
+from tornlog.faults.simulation.trials import (
+    Outcome,
+    find,
+    finding_of,
+    record_of,
+    replay,
+    replay_otherwise,
+    run_seed,
+)
+from tornlog.sim.choices import Choices, Decision
+from tornlog.sim.errors import LeakError, ReplayDivergedError
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.schedule import Switch
+from tornlog.sim.trace import Trace
+
+LOST = "what was written is there"
+
+
+def lossy(run: Simulation) -> None:
+    """Write a few files that nobody syncs, and demand that all are there."""
+    written = []
+
+    def write(world: SimWorld) -> None:
+        for number, draw in run.steps("files", 3):
+            world.files.write(f"/{number}", b"x" * draw.between(1, 9, "bytes"))
+            written.append(str(number))
+
+    def judge(world: SimWorld) -> None:
+        missing = set(written) - set(world.files.list_directory("/"))
+        if missing:
+            raise PromiseBroken(LOST, f"{sorted(missing)} missing")
+
+    run.live("first", write, crash_within=12)
+    run.live("second", judge)
+
+
+def racy(run: Simulation) -> None:
+    """Add to a cell in two steps by two tasks, and demand both."""
+
+    def use(world: SimWorld) -> None:
+        cell = world.tasks.cell("sum")
+
+        def add() -> None:
+            cell.set(cell.get() + 1)
+
+        for task in [world.tasks.spawn("adder", add) for _ in range(2)]:
+            task.join(None)
+        assert cell.get() == 2, "an addition was lost"
+
+    run.live("only", use)
+
+
+def found_in(scenario: Scenario) -> Finding:
+    finding = find(scenario, range(200))
+    assert finding is not None
+    return finding
+
+
+def test_a_seed_gives_the_same_run_each_time() -> None:
+    outcomes = [run_seed(lossy, seed) for seed in range(20)]
+
+    for seed, outcome in enumerate(outcomes):
+        again = run_seed(lossy, seed)
+        assert (again.digest, again.error, again.crashes) == (outcome.digest, outcome.error, outcome.crashes)
+    assert len({outcome.draws for outcome in outcomes}) > 10
+
+
+def test_the_first_seed_that_fails_is_found_and_every_run_told_of() -> None:
+    told: list[tuple[int, Outcome]] = []
+    finding = find(lossy, range(200), lambda seed, outcome: told.append((seed, outcome)))
+
+    assert finding is not None
+    assert [seed for seed, _ in told] == list(range(finding.seed + 1))
+    assert [bool(outcome.failure) for _, outcome in told] == [False] * finding.seed + [True]
+    assert finding.signature == LOST
+    assert finding.error.startswith(f"{LOST}: ['")
+    assert finding.story[-1].split()[2:4] == ["first/main:", "kill"] or finding.record.crashes[0].point == ""
+
+
+def test_nothing_is_found_where_nothing_fails() -> None:
+    assert find(lambda run: run.live("only", lambda world: None), range(10)) is None
+
+
+def test_a_finding_replays_draws_switches_crash_and_all() -> None:
+    for scenario in (lossy, racy):
+        finding = found_in(scenario)
+        replayed = replay(scenario, finding.record)
+
+        assert replayed.is_same(finding)
+        assert replayed.record == finding.record
+
+
+def test_an_error_of_a_task_is_what_the_task_raised() -> None:
+    finding = found_in(racy)
+
+    assert finding.signature == "AssertionError"
+    assert finding.error.startswith("AssertionError: an addition was lost")
+
+
+def test_an_error_outside_of_any_task_and_a_deadlock_are_failures_too() -> None:
+    def fails(run: Simulation) -> None:
+        raise KeyError("b")
+
+    def hangs(run: Simulation) -> None:
+        run.live("only", lambda world: world.tasks.signal("never").wait(None))
+
+    assert run_seed(fails, 1).signature == "KeyError"
+    assert run_seed(hangs, 1).signature == "DeadlockError"
+
+
+def test_a_replay_names_what_is_gone() -> None:
+    finding = found_in(lossy)
+    decision = Decision("disk of first", "page /gone#0 writes lost", 1, 2, 1)
+    switch = Switch("first/main", "msync", 7, "first/nobody")
+    crash = Crash("third", "xfs", "before", "create /a #1")
+    record = finding.record
+    more = Record((*record.decisions, decision), (*record.schedule, switch), (*record.crashes, crash))
+
+    replayed = replay(lossy, more)
+    assert set(replayed.gone) == {decision, switch, crash}
+    assert not replayed.is_same(finding)
+    with pytest.raises(ReplayDivergedError, match="page /gone"):
+        finding_of(lossy, 1, more)
+
+
+def test_what_does_not_fail_is_no_finding() -> None:
+    with pytest.raises(ReplayDivergedError, match="no failure"):
+        finding_of(lossy, 1, Record((), (), ()))
+
+
+def test_a_record_has_another_run_under_another_policy() -> None:
+    record = found_in(racy).record
+    outcomes = []
+    for seed in range(40):
+        outcome = replay_otherwise(racy, record, RandomWalk(Choices(str(seed)).stream("schedule"), 1))
+        outcomes.append(outcome.signature)
+        if outcome.failure is not None:
+            assert replay(racy, record_of(racy, outcome)).outcome.digest == outcome.digest
+
+    assert {"", "AssertionError"} == set(outcomes)
+
+
+def test_a_run_that_cannot_be_repeated_is_an_error_and_no_finding() -> None:
+    times = []
+
+    def moody(run: Simulation) -> None:
+        times.append(1)
+        run.live("only", lambda world: world.tasks.sleep(len(times)))
+        raise PromiseBroken("never", str(len(times)))
+
+    with pytest.raises(ReplayDivergedError):
+        find(moody, range(1))
+
+
+def test_a_scenario_that_reaches_past_its_world_is_refused() -> None:
+    with pytest.raises(LeakError, match=r"test_trials\.py"):
+        run_seed(lambda run: run.live("only", lambda world: time.sleep(0.001)), 1)
+
+
+def test_a_trace_is_filled_by_a_replay() -> None:
+    trace = Trace()
+    replay(lossy, found_in(lossy).record, trace)
+
+    assert any(event.kind == "create" for event in trace)
+
+
+def test_a_run_ends_at_its_step_limit() -> None:
+    def endless(run: Simulation) -> None:
+        def spin(world: SimWorld) -> None:
+            while True:
+                world.tasks.sleep(0)
+
+        run.live("only", spin)
+
+    assert replay(endless, Record((), (), ()), step_limit=100).outcome.signature == "NoProgressError"

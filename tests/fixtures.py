@@ -1,0 +1,217 @@
+"""Plans without surprises, and ways to run them; the command line."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.seeds import run_seed
+from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.oracle.evidence import Evidence
+from tornlog.scenarios.oracle.given import PLAIN
+from tornlog.scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, Detour, Ledger, PutEntry
+from tornlog.scenarios.oracle.reader import Record
+from tornlog.scenarios.oracle.recovered import FoundRecord, RecoveredStore
+from tornlog.scenarios.oracle.transactions import Behaviour, Decision, Transaction
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.scenarios.workload.traffic import Traffic
+from tornlog.sim.choices import Choices
+from tornlog.store.delivery.transaction_service import EndTransactionStatus
+from tornlog.store.formats.message import TRANSACTION_COMMIT
+from tornlog.store.put_result import PutMessageStatus
+
+QUIET = Ranges(
+    sync_flush=(True,),
+    endings=("stop",),
+    lives=(1,),
+    consumers=(0,),
+    messages_each=(6,),
+    producers=(2,),
+    body_bytes_max=(100,),
+    property_bytes_max=(0,),
+    batch_chance=(0.0,),
+    illegal_chance=(0.0,),
+    no_wait_chance=(0.0,),
+    pause_chance=(0.0,),
+    policy=("random-walk",),
+    heals=(True,),
+)
+"""Two producers, sync flush, one clean stop, and nothing that goes wrong."""
+
+
+@pytest.fixture(scope="session")
+def quiet() -> Ranges:
+    return QUIET
+
+
+@pytest.fixture(scope="session")
+def quiet_plan() -> Plan:
+    return draw_plan(Choices("quiet").stream("plan"), QUIET)
+
+
+@pytest.fixture(scope="session")
+def crash_plan(quiet_plan: Plan) -> Plan:
+    """The same with a power cut at rest in place of the stop."""
+    return replace(quiet_plan, lives=(Life("crash at rest", "strict-posix", -1, "after", 6),))
+
+
+@pytest.fixture(scope="session")
+def delayed_plan(quiet_plan: Plan) -> Plan:
+    """The same with every message delayed, and a second life after the stop."""
+    life = Life("stop", "nothing-lost", -1, "after", 6)
+    return replace(quiet_plan, delay_chance=1.0, thorough_interval_ms=2000, lives=(life, life))
+
+
+@pytest.fixture(scope="session")
+def execute() -> Callable[..., Outcome]:
+    """Run a plan with the choices of a seed."""
+
+    def execute(plan: Plan, seed: str = "1") -> Outcome:
+        return Run(plan, Choices(seed)).execute()
+
+    return execute
+
+
+@pytest.fixture(scope="session")
+def quiet_scenario() -> Scenario:
+    return Scenario("quiet", "nothing happens to a store that nothing happens to", QUIET)
+
+
+@pytest.fixture(scope="session")
+def broken_scenario() -> Scenario:
+    """A scenario that the harness itself fails on: there is nothing to draw the number of producers from."""
+    return Scenario("broken", "a harness that fails says so", replace(QUIET, producers=()))
+
+
+@pytest.fixture(scope="session")
+def failure(quiet_scenario: Scenario) -> Failure:
+    """What is left of a seed in which puts are answered before they are durable."""
+    assert "ack-before-flush" in MUTANTS
+    result = run_seed(quiet_scenario, 1, mutant="ack-before-flush")
+    assert result.failure is not None, result
+    return result.failure
+
+
+@pytest.fixture(scope="session")
+def make_put() -> Callable[..., PutEntry]:
+    """Make a ledger entry of 200 bytes or less, named and placed at will."""
+
+    def make(
+        name: str, *, at: int | None = None, status: PutMessageStatus | None = None, wait: bool = True
+    ) -> PutEntry:
+        properties = f"KEYS\1{name}".encode()
+        entry = PutEntry(name, "T", 0, "", b"body", properties, wait, 0, 0, status, at)
+        assert entry.record_bytes <= 200
+        return entry
+
+    return make
+
+
+@pytest.fixture
+def impatient_producers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what producers do depend on how many producers there have ever been."""
+    producers = count(1)
+    producer = Traffic._producer
+
+    def impatient(self: Traffic, number: int, messages_each: int) -> Callable[[], None]:
+        return producer(self, number, next(producers))
+
+    monkeypatch.setattr(Traffic, "_producer", impatient)
+
+
+class History:
+    """A store whose log holds what was done about transactions, and the ledger of it, record by record."""
+
+    def __init__(self) -> None:
+        self.evidence = Evidence(Ledger(), RecoveredStore(min_offset=0))
+        self._queue_ends: dict[str, int] = {}
+
+    def add(
+        self, topic: str, properties: bytes, body: bytes, sys_flag: int = 0, prepared: int = 0
+    ) -> FoundRecord:
+        """Append a record of 500 bytes; prepared: where the half message is, of a committed one."""
+        store = self.evidence.store
+        at, queue_offset = len(store.records) * 500, self._queue_ends.get(topic, 0)
+        head = PLAIN.head(body)._replace(prepared_transaction_offset=prepared)
+        record = Record(at, 500, topic, 0, queue_offset, sys_flag, 1000, properties, head)
+        store.records.append(FoundRecord(record, "/store/commitlog/0", at, body))
+        self._queue_ends[topic] = queue_offset + 1
+        return store.records[-1]
+
+    def prepare(self, name: str, *, immunity_s: int = 0) -> Transaction:
+        """Put a half message of a message to T0/0."""
+        behaviour = Behaviour(True, None, False, 0, 0, immunity_s)
+        properties = f"KEYS\1{name}\2PGROUP\1sellers\2TRAN_MSG\1true".encode()
+        put = PutEntry(name, "T0", 0, "", name.encode(), properties, True, 0)
+        put.status, put.detour = PutMessageStatus.PUT_OK, Detour((HALF_TOPIC, 0))
+        self.evidence.ledger.ask(put)
+        transaction = self.evidence.ledger.transactions.prepare(name, behaviour)
+        half = self.add(HALF_TOPIC, self._waiting(name), put.body)
+        put.physical_offset, put.queue_offset = half.record.physical_offset, half.record.queue_offset
+        return transaction
+
+    def _waiting(self, name: str, **added: object) -> bytes:
+        named = self.evidence.ledger.by_name[name].properties + b"\2REAL_TOPIC\1T0\2REAL_QID\0010"
+        return named + "".join(f"\2{key}\1{value}" for key, value in added.items()).encode()
+
+    def put_back(self, name: str, times: int, topic: str = HALF_TOPIC) -> FoundRecord:
+        """Put a half message back, or give it up, after so many questions."""
+        put = self.evidence.ledger.by_name[name]
+        added = {"TRAN_PREPARED_QUEUE_OFFSET": put.queue_offset, "TRANSACTION_CHECK_TIMES": times}
+        return self.add(topic, self._waiting(name, **added), put.body)
+
+    def copy(self, name: str) -> FoundRecord:
+        """Make what was committed visible."""
+        half = self.evidence.ledger.by_name[name].physical_offset
+        assert half is not None, name
+        return self.add("T0", self._waiting(name), name.encode(), TRANSACTION_COMMIT, half)
+
+    def op(self, half_offset: int | str) -> FoundRecord:
+        """Note that the half message at a queue offset is decided."""
+        return self.add(OP_TOPIC, b"TAGS\1d", str(half_offset).encode())
+
+    def decide(
+        self,
+        name: str,
+        *,
+        commits: bool = True,
+        status: EndTransactionStatus | None = EndTransactionStatus.DECIDED,
+    ) -> Decision:
+        """Note that its producer decided."""
+        transactions = self.evidence.ledger.transactions
+        decision = transactions.ask(transactions.by_name[name], commits=commits, now_ns=0)
+        decision.status = status
+        return decision
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
+@pytest.fixture(scope="session")
+def transaction_plan(quiet_plan: Plan) -> Plan:
+    """Transactions only, and three lives that end in stops."""
+    life = Life("stop", "nothing-lost", -1, "after", 6)
+    return replace(quiet_plan, transaction_chance=1.0, lives=(life, life, life))
+
+
+@pytest.fixture(scope="module")
+def tornlog() -> Callable[..., Result]:
+    """Run the command line, and let pass what is no exit."""
+    app, runner = application(), CliRunner()
+
+    def run(*arguments: object) -> Result:
+        result = runner.invoke(app, [str(argument) for argument in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run

@@ -1,0 +1,102 @@
+"""The store's own source as functions that can be changed, and changed functions as patches.
+
+A changed function is compiled under its file's name and in its module's own globals, so that it is the original in
+everything but the change. The defaults and decorators of the original are evaluated again, which for the plain ones
+that the store has gives the same; functions with other decorators than these are left alone.
+"""
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from tornlog.scenarios.mutants.mutant import Patch
+
+from .change import Change, Function
+
+_STORE = "tornlog.store"
+_PLAIN_DECORATORS = frozenset({"abstractmethod", "property", "staticmethod"})
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One function or method of the store."""
+
+    module: str
+    """Below `store`."""
+    owner: str
+    """The class, empty for a function of the module itself."""
+    tree: Function
+
+    @property
+    def name(self) -> str:
+        """Return module, class and function, without the folders: where a module lies is no part of its name."""
+        stem = self.module.rpartition(".")[2]
+        return ".".join(part for part in (stem, self.owner, self.tree.name) if part)
+
+
+@cache
+def syntax_of(module: str) -> ast.Module:
+    """Return the syntax tree of a module of the store."""
+    return ast.parse(inspect.getsource(_module(module)))
+
+
+def subjects_of(module: str) -> Iterator[Subject]:
+    """Yield the functions of a module and the methods of its classes, constructors left out.
+
+    What a constructor sets up wrongly is another kind of mistake: nothing has happened yet that could be lost.
+    """
+    for node in syntax_of(module).body:
+        if isinstance(node, ast.ClassDef):
+            for member in node.body:
+                if isinstance(member, ast.FunctionDef) and _is_changeable(member):
+                    yield Subject(module, node.name, member)
+        elif isinstance(node, ast.FunctionDef) and _is_changeable(node):
+            yield Subject(module, "", node)
+
+
+def _is_changeable(function: Function) -> bool:
+    plain = all(
+        isinstance(decorator, ast.Name) and decorator.id in _PLAIN_DECORATORS
+        for decorator in function.decorator_list
+    )
+    is_documentation = len(function.body) == 1 and ast.get_docstring(function) is not None
+    return plain and not is_documentation and function.name != "__init__"
+
+
+def patches_of(subject: Subject, change: Change) -> tuple[Patch, ...]:
+    """Return what puts a changed function in place of the original, wherever the store has it."""
+    module = _module(subject.module)
+    name = subject.tree.name
+    if subject.owner:
+        owner = vars(module)[subject.owner]
+        return (Patch(owner, name, _compiled(change.applied_to(subject.tree), module, owner)),)
+    original = vars(module)[name]
+    changed = _compiled(change.applied_to(subject.tree), module, None)
+    return tuple(Patch(holder, name, changed) for holder in _holders(name, original))
+
+
+def _holders(name: str, function: object) -> list[ModuleType]:
+    """Return the store's modules that know a function, the one that imported it by name among them."""
+    modules = sorted(key for key in sys.modules if key.startswith(f"{_STORE}."))
+    return [sys.modules[key] for key in modules if vars(sys.modules[key]).get(name) is function]
+
+
+def _compiled(function: Function, module: ModuleType, owner: type | None) -> Any:
+    """Return a function, or what its decorators make of it. `__class__` is there for a `super()` without arguments."""
+    cell = ast.arguments([], [ast.arg("__class__")], None, [], [], None, [])
+    answer = ast.Return(ast.Name(function.name, ast.Load()))
+    factory = ast.FunctionDef("factory", cell, [function, answer], [], None, None)
+    tree = ast.fix_missing_locations(ast.Module([ast.copy_location(factory, function)], []))
+    made: dict[str, Any] = {}
+    exec(compile(tree, str(module.__file__), "exec"), vars(module), made)
+    return made["factory"](owner)
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"{_STORE}.{name}")

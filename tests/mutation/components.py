@@ -1,0 +1,289 @@
+"""The parts of the store that are changed, and what each needs in a run to show what it does.
+
+A module is in one component. Not here: what only reads directories (tools, settings), what brokers filter with, bytes
+and their meanings (formats, which runs share with their judge), statistics, warm-up, and the extension of queues, which
+runs do not use.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tornlog.scenarios.claims.plan import Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Some modules of the store that do one thing together."""
+
+    name: str
+    modules: Sequence[str]
+    """Below `store`."""
+    needs: Mapping[str, Any]
+    """Fields of Ranges that are other than usual in its runs."""
+
+    def narrow(self, *more: Mapping[str, Any]) -> Callable[[Ranges], Ranges]:
+        """Return what turns ranges into those of the component's runs, and of more needs, which count first."""
+        fields: dict[str, Any] = dict(self.needs)
+        for needs in more:
+            for name, value in needs.items():
+                fields[name] = {**fields.get(name, {}), **value} if isinstance(value, Mapping) else value
+        return lambda ranges: replace(ranges, **fields)
+
+
+_PAUSES = {"paused_task_chance": (0.0, 0.5, 1.0)}
+_DISKS_THAT_KEEP = (
+    "strict-posix",
+    "strict-posix",
+    "ext4-ordered",
+    "ext4-data",
+    "xfs",
+    "process-kill",
+    "nothing-lost",
+)
+"""Where a page whose sync failed reads as it did. On btrfs it reads as before the writes, and the clean store errs."""
+_CRASHES = ("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop")
+
+COMPONENTS: dict[str, Component] = {
+    component.name: component
+    for component in (
+        Component(
+            "segments",
+            ("log.segment", "log.segment_queue", "log.directories"),
+            {
+                "commit_log_bytes": (1024, 2048, 4096),
+                "lives": (1, 2, 3),
+                "retention": (False, False, True),
+                "endings": (*_CRASHES, "stop and odd file"),
+            },
+        ),
+        Component(
+            "commit log",
+            ("log.commit_log",),
+            {
+                "commit_log_bytes": (1024, 2048, 8192),
+                "producers": (2, 3),
+                "illegal_chance": (0.0, 0.1),
+                "delay_chance": (0.0, 0.0, 0.3),
+                "light_chance": (0.0, 0.0, 0.5),
+            },
+        ),
+        Component(
+            "flush",
+            ("log.flush",),
+            {
+                "commit_log_bytes": (1024, 2048, 8192),
+                "producers": (2, 3),
+                "sync_flush": (True, True, False),
+                "disturbances": _PAUSES,
+                "endings": ("crash in traffic", "stop", "stop in traffic", "stop in traffic"),
+                "disk": _DISKS_THAT_KEEP,
+                "faults": {
+                    "failed_sync_chance": (0.0, 0.0, 0.1),
+                    "slow_sync_chance": (0.0, 0.0, 0.3),
+                },
+            },
+        ),
+        Component(
+            "commit",
+            ("log.commit", "log.buffered_segment", "log.buffered_queue", "log.transient_pool"),
+            {
+                "sync_flush": (False,),
+                "transient_pool": (True,),
+                "consumers": (0, 1, 2),
+                "commit_log_bytes": (1024, 2048, 8192),
+                "endings": (*_CRASHES, "stop in traffic"),
+                "faults": {"failed_write_chance": (0.0, 0.0, 0.1), "short_write_chance": (0.0, 0.2)},
+            },
+        ),
+        Component(
+            "consume queue",
+            ("queues.consume_queue", "queues.consume_queue_table", "queues.flush_queues"),
+            {
+                "consume_queue_bytes": (100, 200),
+                "commit_log_bytes": (1024, 2048, 8192),
+                "consumers": (0, 1),
+                "lives": (1, 2, 3),
+                "retention": (False, True),
+                "disk": _DISKS_THAT_KEEP,
+                "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
+            },
+        ),
+        Component(
+            "dispatch",
+            ("queues.dispatch",),
+            {
+                "consumers": (0, 1, 2),
+                "commit_log_bytes": (1024, 2048),
+                "delay_chance": (0.0, 0.0, 0.3),
+                "faults": {"failed_creation_chance": (0.0, 0.0, 0.2)},
+            },
+        ),
+        Component(
+            "index",
+            ("index.index_file", "index.index_files", "index.index_service"),
+            {
+                "index_slots": (3, 40),
+                "index_entries": (4, 9, 60),
+                "keys_chance": (0.5,),
+                "seekers": (0, 1, 2),
+                "equal_sizes": (False,),
+                "lives": (1, 2, 3),
+            },
+        ),
+        Component(
+            "checkpoint",
+            ("log.checkpoint",),
+            {
+                "recover_whole_log": (False,),
+                "commit_log_bytes": (1024, 2048),
+                "messages_each": (8, 16),
+                "pause_chance": (0.5,),
+                "pause_ms_max": (1000, 3000),
+                "thorough_interval_ms": (2000,),
+                "index_slots": (0, 5, 5),
+                "index_entries": (5, 12),
+                "keys_chance": (0.5,),
+                "disk": ("ext4-ordered", "strict-posix"),
+                "lives": (2, 3, 4),
+                "endings": ("crash in load", "crash in load", *_CRASHES),
+            },
+        ),
+        Component(
+            "recovery",
+            ("log.recovery", "queues.queue_replay", "index.index_recovery"),
+            {
+                "commit_log_bytes": (1024, 2048, 8192),
+                "index_slots": (0, 5),
+                "index_entries": (5, 12),
+                "keys_chance": (0.0, 0.5),
+                "pause_chance": (0.0, 0.5),
+                "thorough_interval_ms": (2000,),
+                "retention": (False, False, True),
+                "disk": _DISKS_THAT_KEEP,
+                "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
+                "lives": (2, 3, 4),
+                "endings": (*_CRASHES, "stop and damage"),
+            },
+        ),
+        Component(
+            "side files",
+            ("side_file", "queues.consumer_offsets"),
+            {
+                "offsets": (True,),
+                "delay_chance": (0.0, 0.4),
+                "consumers": (1, 2),
+                "pause_chance": (0.5,),
+                "pause_ms_max": (1000, 3000),
+                "lives": (2, 3, 4),
+                "endings": (*("crash in persist",) * 3, "stop and damaged progress", *_CRASHES),
+                "disk": _DISKS_THAT_KEEP,
+                "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
+            },
+        ),
+        Component(
+            "schedule",
+            ("delivery.schedule", "delivery.redirect"),
+            {
+                "delay_chance": (0.3, 0.8),
+                "consumers": (0, 1),
+                "lives": (1, 2, 3),
+                "endings": ("crash in persist", "stop and damage", *_CRASHES),
+            },
+        ),
+        Component(
+            "transactions",
+            (
+                "delivery.transaction_check",
+                "delivery.transaction_service",
+                "delivery.op_queue",
+                "delivery.decisions",
+                "delivery.pulling",
+            ),
+            {
+                "transaction_chance": (0.4, 1.0),
+                "disturbances": _PAUSES,
+                "transient_pool": (False, True),
+                "offsets": (False, True),
+                "messages_each": (2, 5, 10),
+                "pause_chance": (0.2, 0.5),
+                "pause_ms_max": (1, 30, 300),
+                "lives": (1, 2, 3),
+                "endings": ("stop", *_CRASHES),
+            },
+        ),
+        Component(
+            "light queues",
+            ("queues.light_queues", "queues.dispatch_light"),
+            {
+                "light_chance": (0.4, 0.9),
+                "producers": (2, 3),
+                "topics": (2,),
+                "queues_per_topic": (1, 2),
+                "lives": (1, 2, 3),
+            },
+        ),
+        Component(
+            "retention",
+            (
+                "retention.clean_commit_log",
+                "retention.clean_consume_queue",
+                "retention.service",
+                "retention.watermark",
+                "running_flags",
+            ),
+            {
+                "retention": (True,),
+                "commit_log_bytes": (1024, 2048),
+                "consume_queue_bytes": (100, 200),
+                "body_bytes_max": (300, 700),
+                "property_bytes_max": (0,),
+                "capacity_bytes": (0, 0, 16_000),
+                "disk": _DISKS_THAT_KEEP,
+                "faults": {
+                    "failed_sync_chance": (0.0, 0.0, 0.05),
+                    "failed_directory_sync_chance": (0.0, 0.0, 0.1),
+                },
+                "messages_each": (8, 16, 24),
+                "pause_chance": (0.2, 0.5),
+                "lives": (1, 2, 3),
+            },
+        ),
+        Component(
+            "allocate",
+            ("log.allocate",),
+            {
+                "capacity_bytes": (0, 0, 16_000),
+                "commit_log_bytes": (1024, 2048),
+                "body_bytes_max": (300, 700),
+                "property_bytes_max": (0,),
+                "faults": {"failed_creation_chance": (0.0, 0.0, 0.2)},
+                "lives": (1, 2, 3),
+            },
+        ),
+        Component(
+            "life of a store",
+            ("message_store",),
+            {
+                "commit_log_bytes": (1024, 2048, 8192),
+                "lives": (1, 2, 3),
+                "second_start": (False, False, True),
+                "transient_pool": (False, True),
+                "delay_chance": (0.0, 0.4),
+                "faults": {"stall_chance": (0.0, 0.0, 0.05)},
+            },
+        ),
+        Component(
+            "services",
+            ("service",),
+            {
+                "commit_log_bytes": (1024, 2048, 8192),
+                "transient_pool": (False, True),
+                "delay_chance": (0.0, 0.4),
+                "faults": {"failed_creation_chance": (0.0, 0.0, 0.2)},
+                "endings": (*_CRASHES, "stop in traffic"),
+            },
+        ),
+    )
+}
+"""By name."""

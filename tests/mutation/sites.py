@@ -1,0 +1,74 @@
+"""Every place where an operator can change the store, under a name that lasts.
+
+A site is named by operator, function and number: `drop-sync:flush.FlushCommitLogService.finish#1`. Numbers count within
+one function, so an edit elsewhere changes none of them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from tornlog.scenarios.mutants.mutant import Mutant
+
+from .change import Change
+from .code import Subject, patches_of, subjects_of, syntax_of
+from .components import COMPONENTS, Component
+from .operators import OPERATORS, Operator
+from .vocabulary import Vocabulary, vocabulary_of
+
+_MODULE = __name__.rpartition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One change that can be made, and not made yet."""
+
+    id: str
+    operator: Operator
+    component: Component
+    subject: Subject
+    change: Change
+
+    @property
+    def summary(self) -> str:
+        """Say where it is, and what becomes of the code there."""
+        file = f"{self.subject.module.replace('.', '/')}.py:{self.change.line}"
+        return f"{file} {self.subject.tree.name}: {self.change.old} → {self.change.new}"
+
+    def mutant(self) -> Mutant:
+        """Return the change as a mutant, to be hunted in what its component and its operator need."""
+        return Mutant(
+            f"{_MODULE}:{self.id}",
+            self.component.name,
+            self.summary,
+            patches_of(self.subject, self.change),
+            self.component.narrow(self.operator.needs),
+            (),
+        )
+
+
+@cache
+def all_sites() -> tuple[Site, ...]:
+    """Return every site there is: by component, function, operator and place."""
+    words = _vocabulary()
+    return tuple(
+        site
+        for component in COMPONENTS.values()
+        for module in component.modules
+        for subject in subjects_of(module)
+        for operator in OPERATORS.values()
+        for site in _sites_in(component, subject, operator, words)
+    )
+
+
+def _vocabulary() -> Vocabulary:
+    modules = [module for component in COMPONENTS.values() for module in component.modules]
+    return vocabulary_of(map(syntax_of, modules))
+
+
+def _sites_in(
+    component: Component, subject: Subject, operator: Operator, words: Vocabulary
+) -> Iterator[Site]:
+    changes = sorted(operator.sites(subject.tree, words), key=lambda change: change.line)
+    for number, change in enumerate(changes, 1):
+        yield Site(f"{operator.name}:{subject.name}#{number}", operator, component, subject, change)

@@ -1,0 +1,165 @@
+"""Systematic mutants that no seed finds, and why each of them lives; and those that none can, for no run comes there.
+
+`equivalent`: in a simulated world, the change breaks no promise that the store makes. `gap`: it breaks one, and no run
+sees it yet. A checkpoint or progress that lags costs time in the next recovery and breaks nothing; so does what is done
+later than it could be, or once more than it need be.
+"""
+
+_LATE_PUT = (
+    "gap: a put would have to be held up between log and group commit for as long as a whole stop takes"
+)
+
+SURVIVORS: dict[str, str] = {
+    "drop-lock:checkpoint.StoreCheckpoint.flush#1": (
+        "equivalent: of two writes that cross, the older may be the last, and the checkpoint then lags"
+    ),
+    "drop-lock:consume_queue_table.ConsumeQueueTable.make_durable#1": (
+        "gap: queues would have to be removed by hand in the moment in which their names are synced"
+    ),
+    "drop-lock:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
+    "drop-lock:index_files.IndexFiles.make_durable#1": (
+        "equivalent: called by recovery and as the store stops, when nobody removes files"
+    ),
+    "drop-lock:running_flags.RunningFlags.refuse_for_good#1": (
+        "gap: the disk would have to become too full in the moment of a failed sync"
+    ),
+    "drop-lock:segment_queue.SegmentQueue.add#1": (
+        "equivalent: no other task gets its turn between reading the row and replacing it"
+    ),
+    "drop-lock:transient_pool.TransientStorePool.give_back#1": (
+        "equivalent: adding to a list is one step, no other task gets its turn in it"
+    ),
+    "drop-notice:flush_queues.FlushConsumeQueueService.hurry#1": (
+        "equivalent: the queues are flushed at the end of the interval instead"
+    ),
+    "drop-notice:service.RetentionService.delete_manually#1": (
+        "equivalent: the next pass deletes, up to an interval later"
+    ),
+    "drop-step:allocate.AllocateMappedFileService.finish#1": (
+        "equivalent: a map that is not given back shows nowhere before its process ends"
+    ),
+    "drop-step:segment_queue.SegmentQueue.load#2": (
+        "equivalent: what expired in front of a gap takes room, and is passed over by every load"
+    ),
+    "drop-sync:flush_queues.FlushConsumeQueueService.step#3": (
+        "equivalent: the checkpoint is written by the next thorough flush, and lags until then"
+    ),
+    "drop-sync:segment.Segment.clear_from#1": (
+        "equivalent: recovery syncs the log's files after the cut, and puts queues right in every load"
+    ),
+    "drop-write:checkpoint.StoreCheckpoint.flush#1": (
+        "equivalent: a checkpoint that stays empty vouches for nothing, and recovery looks at everything"
+    ),
+    "drop-write:allocate.AllocateMappedFileService.make#2": (
+        "equivalent: the next attempt to make the segment removes the half made file first, and so does load"
+    ),
+    "forget-state:checkpoint.StoreCheckpoint.queues_are_durable_to#1": (
+        "equivalent: the checkpoint lags, and recovery scans more"
+    ),
+    "forget-state:commit_log.CommitLog._append_locked#2": (
+        "equivalent: flushes then know no newer store time, and the checkpoint lags"
+    ),
+    "forget-state:consume_queue_table.ConsumeQueueTable._make_durable#1": (
+        "equivalent: directories are synced again by every flush"
+    ),
+    "forget-state:consumer_offsets.ConsumerOffsetManager._try_to_persist#2": (
+        "equivalent: the error is only shown"
+    ),
+    "forget-state:dispatch.DispatchService._dispatch_segment#1": (
+        "equivalent: the checkpoint's queue time lags, and recovery scans more"
+    ),
+    "forget-state:recovery.Recovery._scan#3": (
+        "equivalent: a second scan comes upon the same damage; what is noted twice counts once"
+    ),
+    "forget-state:transient_pool.TransientStorePool.fill#1": (
+        "equivalent: segments do without a buffer, and puts are seen and durable no later"
+    ),
+    "ignore-error:dispatch.DispatchService.finish#1": (
+        "equivalent: the error is only shown; what was not dispatched keeps the stop from being clean"
+    ),
+    "ignore-error:schedule.ScheduleMessageService.try_to_persist#1": ("equivalent: the error is only shown"),
+    "ignore-error:side_file.SideFile.load#1": (
+        "equivalent: the version before is taken all the same; only what is told of the damage is missing"
+    ),
+    "ignore-error:pulling._decoded#1": (
+        "equivalent: the function ends behind the handler, and gives None as well"
+    ),
+    "negate-condition:flush.FlushRealTimeService.step#1": (
+        "equivalent: the log is flushed thoroughly at every interval but a few"
+    ),
+    "negate-condition:light_queues.LightPut.exceeds#1": (
+        "equivalent: the condition is a short cut; the count behind it comes to the same answer"
+    ),
+    "off-by-one:commit_log.CommitLog.record_bytes#1": (
+        "equivalent: no bytes are no record to whoever asked, as None is"
+    ),
+    "off-by-one:consumer_offsets.ConsumerOffsetManager.clamp#1": (
+        "equivalent: an offset at the end is replaced by the end"
+    ),
+    "off-by-one:flush.GroupCommitService.commit#1": (
+        "equivalent: a request that ends where the durable part does is asked about once more, with the same answer"
+    ),
+    "off-by-one:message_store.MessageStore.get_message#1": (
+        "equivalent: only a statistic tells a reader at the end from one just in front of it"
+    ),
+    "off-by-one:clean_consume_queue.CleanConsumeQueue.run#1": (
+        "equivalent: a pass over queues that have nothing to lose does nothing"
+    ),
+    "off-by-one:op_queue.OpQueue.read#1": (
+        "equivalent: ops are read twice, which changes nothing that is known of them"
+    ),
+    "short-by-one:index_file.IndexFile._publish#1": (
+        "equivalent: readers take the entry at the count for one that is there, and a full file is synced later"
+    ),
+    "stale-position:commit.CommitRealTimeService.commit#1": (
+        "equivalent: what was committed is announced with the next commit, an interval later"
+    ),
+    "stale-position:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
+    "stale-position:index_file.IndexFile.end_building#1": (
+        "equivalent: nobody else adds entries while recovery does"
+    ),
+    "stale-position:clean_commit_log.CleanCommitLog.run#1": (
+        "equivalent: an order to delete that comes while the disk is measured counts from the next pass on"
+    ),
+    "stale-position:segment_queue.SegmentQueue.truncate#1": (
+        "equivalent: recovery is alone, nobody moves the position while it cuts"
+    ),
+    "swap:checkpoint.StoreCheckpoint.flush#1": ("equivalent: as without the sync; the checkpoint lags"),
+    "swap:index_file.IndexFile.put_key#1": (
+        "equivalent: readers pass over a slot that leads to the count or beyond, and a crash's open file is built again"
+    ),
+    "swap:message_store.MessageStore.start#1": ("equivalent: puts are accepted only after both"),
+    "swap:schedule.ScheduleMessageService.persist_correction#1": (
+        "equivalent: if persisting fails the store does not start, and the flag goes with it"
+    ),
+    "swap:allocate.AllocateMappedFileService.make_durable#1": (
+        "equivalent: the segment is handed out only after both syncs"
+    ),
+    "swap:buffered_segment.BufferedSegment.commit#1": (
+        "gap: the flusher would have to read the store time in the one switch between the two"
+    ),
+    "swap:segment_queue.SegmentQueue.make_second_durable#1": (
+        "equivalent: the first segment is removed only after both syncs"
+    ),
+}
+"""By id."""
+
+_NO_SUCH_DELAY = "nobody delays a message to a topic that none can be delivered to"
+_NO_FOREIGN_NAME = "no foreign name is in a directory"
+_NO_REFUSAL = "no disk refuses to remove a file"
+
+UNREACHED: dict[str, str] = {
+    "forget-state:consumer_offsets.ConsumerOffsetManager.commit_offset#1": "no consumer group reads light queues only",
+    "ignore-error:commit_log.CommitLog._encode_delayed#1": _NO_SUCH_DELAY,
+    "ignore-error:light_queues.light_put#1": "nobody names a light queue that no directory can have",
+    "ignore-error:redirect.redirection#1": _NO_SUCH_DELAY,
+    "ignore-error:allocate.AllocateMappedFileService.finish#1": _NO_REFUSAL,
+    "ignore-error:segment_queue.SegmentQueue._base_of#1": _NO_FOREIGN_NAME,
+    "ignore-error:segment_queue.SegmentQueue._keep_one#1": "no log lies in several directories",
+    "ignore-error:service.TransactionalMessageService._put_op#1": "no put of an op raises an error",
+    "ignore-error:service.TransactionalMessageService.commit#1": "no put of a copy raises an error",
+    "negate-condition:clean_commit_log.CleanCommitLog._retry_stuck#2": _NO_REFUSAL,
+    "off-by-one:consume_queue.ConsumeQueue.put_extended#1": "no queue of a run has an extension",
+    "stale-position:consume_queue.ConsumeQueue.fill_blank#1": "no queue begins in its middle while the store runs",
+}
+"""By id: code that no run comes to, and what would have to happen. The next site in line is hunted in its place."""

@@ -1,0 +1,165 @@
+"""The population of systematic mutants, what of it is hunted, and how a changed function takes its original's place."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from tests.mutation import MUTANTS, SITES_EACH, all_sites, selected_sites
+from tests.mutation.code import patches_of, subjects_of
+from tests.mutation.components import COMPONENTS
+from tests.mutation.operators import OPERATORS
+from tests.mutation.survivors import SURVIVORS, UNREACHED
+from tornlog.scenarios.claims.plan import Ranges, draw_plan
+from tornlog.scenarios.mutants import MUTANTS as CATALOGUE
+from tornlog.scenarios.mutants.known import (
+    applied_mutant,
+    find_mutant,
+    mutant_named,
+    mutants_in,
+    survivors_in,
+)
+from tornlog.sim.choices import Choices
+from tornlog.store.log import segment, segment_queue
+from tornlog.store.log.flush import FlushRealTimeService
+from tornlog.store.log.segment import Segment
+
+
+def test_there_are_hundreds_of_sites_each_with_a_name_of_its_own() -> None:
+    ids = [site.id for site in all_sites()]
+    assert len(set(ids)) == len(ids) > 500
+
+
+def test_every_component_and_every_operator_has_sites() -> None:
+    assert {site.component.name for site in all_sites()} == set(COMPONENTS)
+    assert {site.operator.name for site in all_sites()} == set(OPERATORS)
+
+
+def test_a_module_is_in_one_component() -> None:
+    modules = Counter(module for component in COMPONENTS.values() for module in component.modules)
+    assert set(modules.values()) == {1}
+
+
+def test_every_site_can_be_put_in_and_taken_out_again() -> None:
+    for site in all_sites():
+        mutant = site.mutant()
+        before = [vars(patch.owner)[patch.name] for patch in mutant.patches]
+        with mutant.applied():
+            assert [vars(patch.owner)[patch.name] for patch in mutant.patches] != before, site.id
+        assert [vars(patch.owner)[patch.name] for patch in mutant.patches] == before, site.id
+
+
+def test_what_is_hunted_is_the_first_few_of_each_operator_in_each_component() -> None:
+    groups = Counter(
+        (site.component.name, site.operator.name) for site in all_sites() if site.id not in UNREACHED
+    )
+    hunted = Counter((site.component.name, site.operator.name) for site in selected_sites())
+    assert hunted == {group: min(count, SITES_EACH) for group, count in groups.items()}
+    assert len(selected_sites()) >= 60
+    assert list(MUTANTS) == sorted(site.id for site in selected_sites())
+
+
+def test_an_id_says_what_is_done_where_and_the_summary_shows_it() -> None:
+    (site,) = [site for site in all_sites() if site.id == "drop-sync:checkpoint.StoreCheckpoint.flush#1"]
+    assert site.summary.startswith("log/checkpoint.py:")
+    assert site.summary.endswith("flush: self._file.msync(0, CHECKPOINT_FILE_BYTES) → nothing")
+    mutant = site.mutant()
+    assert (mutant.id, mutant.component) == (f"tests.mutation:{site.id}", "checkpoint")
+    assert mutant.summary == site.summary
+    assert mutant.expected == ()
+
+
+@pytest.mark.parametrize("site", selected_sites(), ids=lambda site: site.id)
+def test_plans_can_be_drawn_from_what_a_mutant_needs(site: object) -> None:
+    mutant = MUTANTS[getattr(site, "id", "")]
+    assert mutant.narrow is not None
+    draw_plan(Choices(mutant.id).stream("plan"), mutant.narrow(Ranges()))
+
+
+def test_an_operators_needs_come_on_top_of_the_components() -> None:
+    narrow = COMPONENTS["commit"].narrow(
+        {"disk": ("strict-posix",), "faults": {"failed_sync_chance": (0.1,)}}
+    )
+    ranges = narrow(Ranges())
+    assert ranges.transient_pool == (True,)
+    assert ranges.disk == ("strict-posix",)
+    assert set(ranges.faults) == {"failed_write_chance", "short_write_chance", "failed_sync_chance"}
+
+
+def test_a_method_without_arguments_for_super_still_finds_its_class() -> None:
+    (subject,) = [one for one in subjects_of("log.flush") if one.name == "flush.FlushRealTimeService.start"]
+    (change,) = OPERATORS["forget-state"].sites(subject.tree, _vocabulary_with("_thorough_ns"))
+    (patch,) = patches_of(subject, change)
+    assert patch.owner is FlushRealTimeService
+    assert "__class__" in getattr(patch.replacement, "__code__").co_freevars  # noqa: B009
+
+
+def test_a_property_stays_a_property() -> None:
+    (subject,) = [one for one in subjects_of("log.segment_queue") if one.tree.name == "max_offset"]
+    change = next(iter(OPERATORS["negate-condition"].sites(subject.tree, _vocabulary_with())))
+    (patch,) = patches_of(subject, change)
+    assert isinstance(patch.replacement, property)
+
+
+def test_a_function_of_a_module_is_replaced_wherever_it_was_imported_by_name() -> None:
+    (subject,) = [one for one in subjects_of("log.segment") if one.tree.name == "first_nonzero"]
+    change = next(iter(OPERATORS["negate-condition"].sites(subject.tree, _vocabulary_with())))
+    owners = [patch.owner for patch in patches_of(subject, change)]
+    assert owners[0] is segment
+    assert segment_queue in owners
+
+
+def test_constructors_and_declarations_are_left_alone() -> None:
+    names = {
+        subject.tree.name
+        for module in ("delivery.transaction_check", "log.flush")
+        for subject in subjects_of(module)
+    }
+    assert "__init__" not in names
+    assert "wait_durable" in names
+    assert "query_offset" not in names  # only a protocol declares it there
+
+
+def _vocabulary_with(*state: str) -> object:
+    from dataclasses import replace
+
+    from tests.mutation.sites import _vocabulary
+
+    return replace(_vocabulary(), state=frozenset(state))
+
+
+def test_every_survivor_is_a_site_and_says_whether_it_is_equivalent_or_a_gap() -> None:
+    ids = {site.id for site in all_sites()}
+    assert set(SURVIVORS) <= {site.id for site in selected_sites()}
+    assert set(UNREACHED) <= ids
+    assert not UNREACHED.keys() & {site.id for site in selected_sites()}
+    assert list(SURVIVORS) == sorted(SURVIVORS)
+    assert all(verdict.split(": ")[0] in ("equivalent", "gap") for verdict in SURVIVORS.values())
+
+
+APPEND = "tests.mutation:skip-advance:segment.Segment.append#1"
+
+
+def test_mutants_are_known_by_name_in_the_catalogue_and_in_modules() -> None:
+    assert find_mutant(APPEND) is mutant_named(APPEND) is MUTANTS["skip-advance:segment.Segment.append#1"]
+    assert mutant_named(APPEND).id == APPEND
+    assert find_mutant("ack-before-flush") is CATALOGUE["ack-before-flush"]
+    for name in ("no-such-bug", "tests.mutation:no-such-site", "no.such.module:bug", "json:bug", ":", "a:"):
+        assert find_mutant(name) is None
+        with pytest.raises(KeyError, match=re.escape(name)):
+            mutant_named(name)
+    assert mutants_in(None) == list(CATALOGUE)
+    assert mutants_in("tests.mutation") == [f"tests.mutation:{site.id}" for site in selected_sites()]
+    assert survivors_in(None) == {}
+    assert survivors_in("tests.mutation").keys() == {f"tests.mutation:{name}" for name in SURVIVORS}
+    with pytest.raises(LookupError, match="no module json that has MUTANTS"):
+        mutants_in("json")
+
+
+def test_nothing_is_applied_without_a_name() -> None:
+    original = vars(Segment)["append"]
+    with applied_mutant(None):
+        assert vars(Segment)["append"] is original
+    with applied_mutant(APPEND):
+        assert vars(Segment)["append"] is not original
+    assert vars(Segment)["append"] is original

@@ -1,0 +1,40 @@
+"""Systematic mutants that are found at once, one or two of each operator: the harness can see what they break."""
+
+import pytest
+
+from tests.mutation import MUTANTS, selected_sites
+from tests.mutation.operators import OPERATORS
+from tornlog.scenarios.campaigns.hunt import hunt
+
+SEEDS_MAX = 40
+
+FOUND_AT_ONCE = [
+    "drop-lock:commit_log.CommitLog.append#1",
+    "drop-notice:flush.GroupCommitService.submit#1",
+    "drop-step:service.RetentionService.remove_expired_queues#1",
+    "drop-sync:flush.FlushRealTimeService.step#1",
+    "drop-sync:index_file.IndexFile.flush#1",
+    "drop-write:index_file.IndexFile.put_key#1",
+    "drop-write:message_store.MessageStore._mark_stopped#1",
+    "forget-state:service.Service.start#1",
+    "ignore-error:message_store.MessageStore._lock_directory#2",
+    "negate-condition:clean_consume_queue.CleanConsumeQueue.run#1",
+    "off-by-one:recovery.Recovery._scan_segment#1",
+    "short-by-one:message_store.MessageStore.recover#1",
+    "skip-advance:message_store.MessageStore.shutdown#2",
+    "swap:service.Service.shutdown#1",
+]
+
+
+@pytest.mark.parametrize("name", FOUND_AT_ONCE)
+def test_a_systematic_mutant_is_found_and_the_clean_store_holds_on_the_same_seeds(name: str) -> None:
+    hunted = hunt(MUTANTS[name], SEEDS_MAX)
+
+    assert hunted.found
+    assert hunted.clean_violation == ""
+
+
+def test_they_are_of_nearly_every_operator_and_all_of_them_are_hunted() -> None:
+    operators = {name.partition(":")[0] for name in FOUND_AT_ONCE}
+    assert operators == set(OPERATORS) - {"stale-position"}  # few of those are there, and none is easy
+    assert set(FOUND_AT_ONCE) <= {site.id for site in selected_sites()}

@@ -1,0 +1,604 @@
+"""The command line: what it takes, prints, leaves and exits with."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.kinds import FAULTS
+from tornlog.reports.bench import Figure, Settings
+from tornlog.reports.bench import command as bench_command
+from tornlog.reports.cli import campaign as run_command
+from tornlog.reports.cli import mutants as mutants_command
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.hunt import Hunted
+from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.scenario import POLICIES, Scenario
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.mutants.versions import VERSIONS
+from tornlog.scenarios.oracle.invariants import INVARIANTS
+from tornlog.scenarios.runs.marks import MARKS
+
+NAME = "sync-flush-survives-power-loss"
+OTHER = "clean-stop-loses-nothing"
+BUG = "ack-before-flush"
+
+Tornlog = Callable[..., Result]
+
+
+@pytest.fixture
+def broken_in_catalogue(broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)
+    return broken_scenario.name
+
+
+def document_of(result: Result) -> dict[str, Any]:
+    """Return the JSON on stdout, which holds nothing else."""
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def in_one_line(text: str) -> str:
+    """Return text as it was before boxes and line ends came into it."""
+    return " ".join(text.replace("│", " ").split())
+
+
+# run
+
+
+def test_a_run_that_holds_prints_what_it_did_and_exits_0(tornlog: Tornlog) -> None:
+    result = tornlog("run", NAME, OTHER, "--seeds", 3)
+    assert result.exit_code == 0
+    assert "6 seeds in" in result.stdout
+    assert "every promise held" in result.stdout
+    assert NAME in result.stdout
+    assert OTHER in result.stdout
+    assert "what fired" in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_run_of_everything_fits_80_columns(tornlog: Tornlog) -> None:
+    result = tornlog("run", "--seeds", 1)
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in SCENARIOS)
+    tables = [
+        line for line in result.stdout.splitlines() if " that never did: " not in line
+    ]  # prose may run on
+    assert all(len(line.rstrip()) <= 80 for line in tables)
+    assert "…" not in result.stdout
+
+
+def test_json_of_a_run_has_a_row_for_every_scenario(tornlog: Tornlog) -> None:
+    document = document_of(tornlog("run", NAME, OTHER, "--seeds", 3, "--json", "-"))
+    assert document["format"] == "tornlog-run/1"
+    assert document["failures"] == []
+    assert document["seconds"] > 0
+    assert [row["name"] for row in document["scenarios"]] == [NAME, OTHER]
+    first, second = document["scenarios"]
+    assert first["claim"] == SCENARIOS[NAME].claim
+    assert (first["seeds"], first["violations"], first["errors"], first["nondeterministic"]) == (3, 0, 0, 0)
+    assert first["crash_points"] > 0
+    assert sum(first["fired"].values()) > 0
+    assert list(first["fired"]) == sorted(first["fired"])
+    assert (second["crash_points"], second["fired"]) == (0, {})
+    assert len(first["digest"]) == 32
+    assert first["digest"] != second["digest"]
+
+
+def rows(result: Result) -> dict[str, dict[str, Any]]:
+    """Return the scenarios of a run by name, but for what the clock has a part in."""
+    found = {row["name"]: row for row in document_of(result)["scenarios"]}
+    for row in found.values():
+        del row["seconds"]
+    return found
+
+
+def test_jobs_and_the_order_of_names_change_no_digest(tornlog: Tornlog) -> None:
+    alone = rows(tornlog("run", NAME, OTHER, "--seeds", 4, "--json", "-"))
+    shared = rows(tornlog("run", OTHER, NAME, "--seeds", "0:4", "--jobs", 2, "--json", "-"))
+    assert alone == shared
+
+
+def test_seeds_are_a_number_or_a_range_or_one_alone(tornlog: Tornlog) -> None:
+    def digest(*arguments: object) -> tuple[int, str]:
+        row = rows(tornlog("run", NAME, *arguments, "--json", "-"))[NAME]
+        return row["seeds"], row["digest"]
+
+    assert digest("--seeds", 3) == digest("--seeds", "0:3") == digest("--seeds", ":3")
+    assert digest("--seed", 2) == digest("--seeds", "2:3")
+    assert digest("--seed", 2) != digest("--seed", 3)
+    assert digest("--seeds", "5:9")[0] == 4
+
+
+def test_a_scenario_named_twice_runs_once(tornlog: Tornlog) -> None:
+    assert rows(tornlog("run", NAME, NAME, "--seeds", 2, "--json", "-"))[NAME]["seeds"] == 2
+
+
+def test_time_ends_a_run_without_seeds(tornlog: Tornlog) -> None:
+    document = document_of(tornlog("run", OTHER, "--time", "0.05s", "--json", "-"))
+    assert document["scenarios"][0]["seeds"] > 0
+    assert document["seconds"] < 20
+
+
+def test_without_seeds_or_time_a_run_takes_30_seconds(
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked: list[object] = []
+
+    def run_nothing(batches: object, *, seconds: float | None, **_: object) -> dict[str, object]:
+        asked.append(seconds)
+        return {}
+
+    monkeypatch.setattr(run_command, "run_batches", run_nothing)
+    for arguments in ((), ("--time", "2m"), ("--seeds", "5"), ("--seeds", "5", "--time", "1.5")):
+        assert tornlog("run", *arguments).exit_code == 0
+    assert asked == [30.0, 120.0, None, 1.5]
+
+
+def test_a_run_without_any_options_leaves_its_report_in_out(
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_command, "run_batches", lambda batches, **_: {})
+    assert tornlog("run", "--jobs", 1).exit_code == 0
+    assert not Path("out").exists()
+    assert tornlog("run").stdout.endswith("\nout/report.html\n")
+    assert "Nothing was run" in Path("out", "report.html").read_text()
+
+
+def test_disk_and_policy_narrow_a_run(tornlog: Tornlog) -> None:
+    row = rows(tornlog("run", NAME, "--seeds", 6, "--disk", "process-kill", "--json", "-"))[NAME]
+    ends = {kind for kind in row["fired"] if kind.removeprefix("crash ") in PROFILES}
+    assert ends == {"crash process-kill"}
+    digests = {
+        rows(tornlog("run", NAME, "--seeds", 2, "--policy", policy, "--json", "-"))[NAME]["digest"]
+        for policy in POLICIES
+    }
+    assert len(digests) == len(POLICIES)
+
+
+def test_checking_determinism_changes_no_digest(tornlog: Tornlog) -> None:
+    once = rows(tornlog("run", NAME, "--seeds", 2, "--json", "-"))
+    assert rows(tornlog("run", NAME, "--seeds", 2, "--check-determinism", "--json", "-")) == once
+
+
+def test_json_goes_to_a_file_beside_the_table(tornlog: Tornlog, tmp_path: Path) -> None:
+    result = tornlog("run", NAME, "--seeds", 1, "--json", tmp_path / "run.json")
+    assert "1 seed in" in result.stdout
+    assert json.loads((tmp_path / "run.json").read_text())["format"] == "tornlog-run/1"
+
+
+# Runs that do not hold
+
+
+@pytest.fixture(scope="module")
+def left(tornlog: Tornlog, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """A run that broke and left its failures, and where."""
+    out = tmp_path_factory.mktemp("out") / "deep" / "er"
+    return tornlog("run", NAME, "--seeds", 3, "--mutant", BUG, "--out", out), out / "failures"
+
+
+def test_a_broken_promise_exits_1_and_is_told(left: tuple[Result, Path]) -> None:
+    result, _ = left
+    assert result.exit_code == 1
+    assert "3 seeds in" in result.stdout
+    assert "3 broken" in result.stdout
+    told = result.stdout
+    assert f"broken: {NAME}, seed 0" in told
+    assert f"claim: {SCENARIOS[NAME].claim}" in told
+    assert "STATUS: " in told
+    assert "expected: after the sync" in told
+    assert "found:    before it" in told
+    assert 0 < told.count(" ms  life-0/") <= 10
+    assert told.count("broken: ") == 1, "one failure a scenario is enough to read"
+
+
+def test_failures_are_left_by_signature(left: tuple[Result, Path]) -> None:
+    result, directory = left
+    (path,) = directory.iterdir()
+    failure = Failure.from_json(path.read_text())
+    assert path.name == f"{failure.signature}.json" == f"{NAME}-status-answer.json"
+    assert (failure.seed, failure.mutant) == (0, BUG)
+    assert f"again: tornlog replay {path}" in result.stdout
+
+
+def test_json_names_the_failures_that_were_left(tornlog: Tornlog, tmp_path: Path) -> None:
+    result = tornlog("run", NAME, "--seed", 0, "--mutant", BUG, "--out", tmp_path, "--json", "-")
+    document = document_of(result)
+    assert document["scenarios"][0]["violations"] == 1
+    assert document["failures"] == [str(tmp_path / "failures" / f"{NAME}-status-answer.json")]
+
+
+def test_a_failure_that_is_not_left_can_be_had_again_by_its_seed(tornlog: Tornlog) -> None:
+    result = tornlog("run", NAME, "--seed", 3, "--mutant", BUG, "--disk", "strict-posix", "--policy", "pct")
+    again = result.stdout.rpartition("again: tornlog ")[2].split()
+    assert again == [*f"run {NAME} --seed 3 --disk strict-posix --policy pct --mutant {BUG}".split()]
+    assert tornlog(*again).stdout.partition("broken: ")[2] == result.stdout.partition("broken: ")[2]
+
+
+def test_a_run_that_holds_leaves_a_report_and_no_failures(tornlog: Tornlog, tmp_path: Path) -> None:
+    tornlog("run", NAME, "--seeds", 1, "--out", tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
+
+
+def test_an_error_of_the_harness_exits_3(tornlog: Tornlog, broken_in_catalogue: str) -> None:
+    result = tornlog("run", broken_in_catalogue, NAME, "--seeds", 2)
+    assert result.exit_code == 3
+    assert "2 lost to errors of the harness" in result.stdout
+    assert f"{broken_in_catalogue} --seed 0: Traceback" in result.stderr
+    rows = document_of(tornlog("run", broken_in_catalogue, "--seeds", 2, "--json", "-"))["scenarios"]
+    assert (rows[0]["errors"], rows[0]["violations"]) == (2, 0)
+
+
+def test_nondeterminism_exits_4(tornlog: Tornlog, impatient_producers: None) -> None:
+    result = tornlog("run", OTHER, "--seeds", 2, "--check-determinism")
+    assert result.exit_code == 4
+    assert "not deterministic" in result.stdout
+    assert f"{OTHER} --seed 0: two runs of the same seed differ: digests" in result.stderr
+
+
+def test_an_error_of_the_harness_is_worse_than_a_broken_promise(
+    tornlog: Tornlog, broken_in_catalogue: str
+) -> None:
+    assert tornlog("run", broken_in_catalogue, NAME, "--seeds", 1, "--mutant", BUG).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "no-such-claim"), "no scenario no-such-claim"),
+        (("run", NAME, "--disk", "floppy"), "no disk floppy"),
+        (("run", NAME, "--policy", "fair"), "no policy fair"),
+        (("run", NAME, "--mutant", "no-such-bug"), "no mutant no-such-bug"),
+        (("run", NAME, "--seeds", "many"), "expected N or A:B, found many"),
+        (("run", NAME, "--seeds", "1:2:3"), "expected N or A:B, found 1:2:3"),
+        (("run", NAME, "--seeds", "0"), "expected at least one seed, found 0"),
+        (("run", NAME, "--seeds", "5:5"), "expected at least one seed, found 5:5"),
+        (("run", NAME, "--seeds", "1", "--seed", "1"), "found both"),
+        (("run", NAME, "--seed", "one"), "--seed"),
+        (("run", NAME, "--time", "soon"), "such as 30s or 5m, found soon"),
+        (("run", NAME, "--time", ""), "such as 30s or 5m"),
+        (("run", NAME, "--time", "0s"), "more than 0 and an end, found 0s"),
+        (("run", NAME, "--time", "-3s"), "more than 0 and an end, found -3s"),
+        (("run", NAME, "--time", "nan"), "more than 0 and an end, found nan"),
+        (("run", NAME, "--time", "infs"), "more than 0 and an end, found infs"),
+        (("run", NAME, "--jobs", "0"), "--jobs"),
+        (("run", NAME, "--out", __file__), "is a file"),
+        (("mutants", "no-such-bug"), "no mutant no-such-bug"),
+        (("mutants", "--seeds", "0"), "--seeds"),
+        (("replay", "/no/such/file.json"), "No such file or directory"),
+        (("bench", "--rounds", "0"), "--rounds"),
+        (("bench", "--only", "sheep"), "--only"),
+    ],
+)
+def test_a_wrong_command_line_exits_2_and_says_what_is_wrong(
+    tornlog: Tornlog, arguments: tuple[str, ...], message: str
+) -> None:
+    result = tornlog(*arguments)
+    assert result.exit_code == 2
+    assert message in in_one_line(result.stderr)
+    assert result.stdout == ""
+
+
+# list
+
+
+def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
+    document = document_of(tornlog("list", "--json", "-"))
+    assert {title: list(members) for title, members in document.items()} == {
+        "scenarios": list(SCENARIOS),
+        "invariants": list(INVARIANTS),
+        "faults": list(FAULTS),
+        "disks": list(REALITIES),
+        "promises": list(REALITIES),
+        "crashes": list(PROFILES),
+        "marks": list(MARKS),
+        "policies": list(POLICIES),
+        "mutants": list(MUTANTS),
+        "versions": list(VERSIONS),
+    }
+    assert all(text for members in document.values() for text in members.values())
+
+
+def test_list_prints_the_same_as_tables(tornlog: Tornlog) -> None:
+    result = tornlog("list")
+    assert result.exit_code == 0
+    for name in (
+        *SCENARIOS,
+        *INVARIANTS,
+        *FAULTS,
+        *REALITIES,
+        *PROFILES,
+        *MARKS,
+        *POLICIES,
+        *MUTANTS,
+        *VERSIONS,
+    ):
+        assert name in result.stdout
+    assert all(len(line.rstrip()) <= 80 for line in result.stdout.splitlines())
+
+
+# replay
+
+
+@pytest.fixture
+def stored(failure: Failure, tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "failure.json"
+    path.write_text(failure.to_json())
+    return path
+
+
+def test_a_failure_that_comes_back_exits_1(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
+    result = tornlog("replay", stored)
+    assert result.exit_code == 1
+    assert result.stdout.endswith(f"\nreplayed: digest {failure.original.digest}, the same violation\n")
+    assert f"broken: {failure.scenario}, seed {failure.seed}" in result.stdout
+    assert "again:" not in result.stdout
+    assert result.stderr == ""
+
+
+def test_json_of_a_replay_says_whether_it_was_the_same(
+    tornlog: Tornlog, stored: Path, failure: Failure
+) -> None:
+    result = tornlog("replay", stored, "--json", "-")
+    assert result.exit_code == 1
+    assert document_of(result) == {
+        "format": "tornlog-replay/1",
+        "scenario": failure.scenario,
+        "seed": failure.seed,
+        "same": True,
+        "digest": failure.original.digest,
+        "violations": [violation.to_json() for violation in failure.violations],
+        "gone": [],
+        "changed": [],
+    }
+    assert result.stderr == ""
+
+
+def doctor(path: Path, **fields: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def test_decisions_that_are_gone_are_named_and_the_rest_is_followed(tornlog: Tornlog, stored: Path) -> None:
+    document = json.loads(stored.read_text())
+    gone = ["life-0/main @ a label of yore #1 -> life-0/main"] * 30
+    doctor(stored, schedule=document["schedule"] + gone)
+    doctor(stored, decisions={**document["decisions"], "of yore": [["torn", 1, 3, 2]]})
+    result = tornlog("replay", stored)
+    assert result.exit_code == 1
+    assert "the same breach by another way" in result.stdout
+    assert "\ngone:\n  decision of yore: torn #1: 2 of 3\n" in result.stdout
+    assert f"  switch {gone[0]}\n" in result.stdout
+
+
+def test_a_failure_that_is_repaired_exits_0(tornlog: Tornlog, stored: Path) -> None:
+    doctor(stored, mutant=None)
+    result = tornlog("replay", stored)
+    assert result.exit_code == 0
+    assert "this time every promise held" in result.stdout
+
+
+def test_another_violation_is_told(tornlog: Tornlog, stored: Path) -> None:
+    document = json.loads(stored.read_text())
+    doctor(stored, violations=[{**document["violations"][0], "field": "another", "invariant": "DUR"}])
+    result = tornlog("replay", stored)
+    assert result.exit_code == 1
+    assert "something else broke this time: STATUS: " in result.stdout
+
+
+def test_a_run_that_differs_from_itself_exits_4(
+    tornlog: Tornlog, stored: Path, impatient_producers: None
+) -> None:
+    doctor(stored, mutant=None)
+    assert tornlog("replay", stored).exit_code == 4
+
+
+def test_a_failure_of_a_mutant_that_is_gone_exits_2(tornlog: Tornlog, stored: Path) -> None:
+    doctor(stored, mutant="no-such-bug")
+    result = tornlog("replay", stored)
+    assert result.exit_code == 2
+    assert "mutant: there is none named no-such-bug" in in_one_line(result.stderr)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[1]", b'{"format": "tornlog-run/1"}'])
+def test_a_file_that_is_no_failure_exits_2(tornlog: Tornlog, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "garbage.json"
+    path.write_bytes(content)
+    result = tornlog("replay", path)
+    assert result.exit_code == 2
+    assert "garbage.json" in in_one_line(result.stderr).replace(" ", "")
+
+
+# shrink
+
+
+def test_a_failure_becomes_small_beside_what_it_was(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
+    result = tornlog("shrink", stored)
+    assert result.exit_code == 1
+    assert in_one_line(result.stdout).startswith(tuple("123456789"))
+    assert re.search(r"messages +\d+ +1\n", result.stdout)
+    assert f"broken: {failure.scenario}, shrunk from seed {failure.seed}" in result.stdout
+    assert f"again: tornlog replay {stored}" in in_one_line(result.stdout)
+    small = Failure.from_json(stored.read_text())
+    assert small.original == failure.original
+    assert small.shrunk is not None
+    assert small.shrunk.size.messages == 1
+
+    replayed = tornlog("replay", stored)
+    assert replayed.exit_code == 1
+    assert f"digest {small.shrunk.digest}, the same violation" in replayed.stdout
+    original = tornlog("replay", stored, "--original")
+    assert f"digest {failure.original.digest}, the same violation" in original.stdout
+
+
+def test_what_is_small_can_be_left_in_another_file(tornlog: Tornlog, stored: Path, tmp_path: Path) -> None:
+    before, small = stored.read_text(), tmp_path / "small.json"
+    result = tornlog("shrink", stored, "-o", small, "--tries", 20, "--any-breach", "--json", "-")
+    assert result.exit_code == 1
+    document = document_of(result)
+    assert document["format"] == "tornlog-shrink/1"
+    assert document["tries"] <= 20
+    assert document["after"]["switches"] < document["before"]["switches"]
+    assert stored.read_text() == before
+    assert Failure.from_json(small.read_text()).shrunk is not None
+
+
+def test_a_failure_that_does_not_come_back_is_not_shrunk(tornlog: Tornlog, stored: Path) -> None:
+    doctor(stored, mutant=None)
+    result = tornlog("shrink", stored)
+    assert result.exit_code == 3
+    assert "not reproduced" in result.stderr
+
+
+# schedules
+
+
+def test_a_seed_runs_under_a_pasted_schedule(tornlog: Tornlog, tmp_path: Path) -> None:
+    file = tmp_path / "schedule.txt"
+    file.write_text("# a note\nlife-0/main @ ~start #1 -> life-0/nobody\n")
+    first = tornlog("run", NAME, "--seed", 3, "--schedule", file, "--json", "-")
+    assert first.exit_code == 0
+    assert first.stderr == "never happened: life-0/main @ ~start #1 -> life-0/nobody\n"
+    file.write_text("")
+    default, drawn = (
+        tornlog("run", NAME, "--seed", 3, "--schedule", file, "--json", "-"),
+        tornlog("run", NAME, "--seed", 3, "--json", "-"),
+    )
+    assert rows(first)[NAME]["digest"] == rows(default)[NAME]["digest"] != rows(drawn)[NAME]["digest"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(NAME, "--seeds", 3), (NAME, OTHER, "--seed", 3), (NAME, "--seed", 3, "--check-determinism")],
+)
+def test_a_schedule_is_for_one_run(tornlog: Tornlog, tmp_path: Path, arguments: tuple[object, ...]) -> None:
+    file = tmp_path / "schedule.txt"
+    file.write_text("")
+    result = tornlog("run", *arguments, "--schedule", file)
+    assert result.exit_code == 2
+    assert "expected one scenario and --seed" in in_one_line(result.stderr)
+
+
+def test_a_schedule_that_is_none_exits_2(tornlog: Tornlog, tmp_path: Path) -> None:
+    file = tmp_path / "schedule.txt"
+    file.write_text("first a, then b\n")
+    result = tornlog("run", NAME, "--seed", 3, "--schedule", file)
+    assert result.exit_code == 2
+    assert "line 1: expected TASK @ LABEL #N" in in_one_line(result.stderr)
+
+
+# mutants
+
+
+def test_a_mutant_that_is_found_exits_0(tornlog: Tornlog) -> None:
+    result = tornlog("mutants", BUG, "--seeds", 20)
+    assert result.exit_code == 0
+    assert "1 of 1 mutants found" in result.stdout
+    assert "STATUS" in result.stdout
+
+
+def test_what_finds_a_mutant_can_be_made_small_and_left(tornlog: Tornlog, tmp_path: Path) -> None:
+    result = tornlog("mutants", BUG, "--shrink", "--out", tmp_path, "--json", tmp_path / "mutants.json")
+    assert result.exit_code == 0
+    assert re.search(r"by +seeds +seconds +msg +pre +sec", result.stdout)
+    (row,) = json.loads((tmp_path / "mutants.json").read_text())
+    assert row["shrunk"]["messages"] == 1
+    assert row["shrunk"]["tries"] > 1
+    (left,) = (tmp_path / "failures").iterdir()
+    assert tornlog("replay", left).exit_code == 1
+
+
+def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
+    result = tornlog("mutants", BUG, BUG, "--json", "-")
+    (row,) = json.loads(result.stdout)
+    assert (row["id"], row["found"], row["invariant"], row["shrunk"]) == (BUG, True, "STATUS", None)
+    assert row["seeds"] >= 1
+    assert row["seconds"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("hunted", "told"),
+    [
+        (Hunted(BUG, False, "", 500, 1.0, ""), ""),
+        (Hunted(BUG, True, "DUR", 3, 1.0, "DUR: m1 is gone"), f"{BUG}: without it, too: DUR: m1 is gone"),
+    ],
+)
+def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, hunted: Hunted, told: str
+) -> None:
+    monkeypatch.setattr(mutants_command, "hunt_all", lambda names, seeds, **options: iter([hunted]))
+    result = tornlog("mutants", BUG)
+    assert result.exit_code == 1
+    assert result.stderr == ""
+    assert told in result.stdout
+
+
+# bench
+
+
+def test_bench_prints_medians_beside_floors(
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    figures = [Figure("sheep counted", "sheep/s", 100.0, (90.0, 1250.0, 120.0))]
+    asked: list[tuple[int, Settings, tuple[str, ...]]] = []
+
+    def run_bench(
+        rounds: int, on_begin: Callable[[str], None], settings: Settings, only: tuple[str, ...]
+    ) -> list[Figure]:
+        on_begin("round 1: sheep counted")
+        asked.append((rounds, settings, only))
+        return figures
+
+    monkeypatch.setattr(bench_command, "run_bench", run_bench)
+    result = tornlog("bench", "--rounds", 3)
+    assert result.exit_code == 0
+    (line,) = [line for line in result.stdout.splitlines() if "sheep counted" in line]
+    assert line.split() == ["sheep", "counted", "120", "90", "1,250", "100", "sheep/s"]
+    document = document_of(tornlog("bench", "--json", "-"))
+    assert document == {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]}
+    tornlog("bench", "--quick", "--only", "query", "--only", "get", "--dir", tmp_path, "--log-bytes", 5000)
+    assert asked == [
+        (3, Settings(), ()),
+        (5, Settings(), ()),
+        (1, Settings(str(tmp_path), log_bytes=5000).quick(), ("query", "get")),
+    ]
+
+
+def test_what_a_time_budget_leaves_out_is_named_wherever_results_are(
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run_one(batches: Iterable[Batch], **_: object) -> dict[str, Tally]:
+        return run_batches([batch for batch in batches if batch.scenario.name == NAME][:1])
+
+    monkeypatch.setattr(run_command, "run_batches", run_one)
+    files = [str(tmp_path / name) for name in ("run.json", "junit.xml", "summary.md")]
+    result = tornlog(
+        *("run", NAME, OTHER, "--seeds", 1, "--out", tmp_path / "out"),
+        *("--json", files[0], "--junit", files[1], "--summary", files[2]),
+    )
+    assert result.exit_code == 0
+    verdict = "1 of 2 scenarios not run, no promise broken"
+    assert verdict in result.stdout.splitlines()[0]
+    assert [line.split() for line in result.stdout.splitlines() if OTHER in line] == [
+        [OTHER, "not", "run", "-", "-", "-"]
+    ]
+    document = json.loads(Path(files[0]).read_text())
+    assert (document["not_run"], document["interrupted"]) == ([OTHER], False)
+    assert 'message="not run: the time was up"' in Path(files[1]).read_text()
+    summary = Path(files[2]).read_text()
+    assert verdict in summary.splitlines()[0]
+    assert f"| {OTHER} | not run |" in summary
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert '<div class="verdict unsure">' in page
+    assert verdict in page
+    required = tornlog("run", "--seeds", 1, "--require-coverage")
+    assert required.exit_code == 1
+    assert "scenarios that never did: " in required.stdout

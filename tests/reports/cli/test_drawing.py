@@ -1,0 +1,105 @@
+"""Runs that are drawn on request: by whom, of what, and where that is left."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from tornlog.reports.timeline import page as timeline_module
+from tornlog.reports.timeline import perfetto
+from tornlog.reports.timeline.recording.record import Chronicle
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.seeds import digest_of
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+
+Tornlog = Callable[..., Result]
+
+
+class Pen:
+    """Draws what it takes to see what it was given."""
+
+    def timeline(self, chronicle: Chronicle) -> str:
+        return f"{chronicle.subject.scenario} {chronicle.digest}"
+
+    def trace(self, chronicle: Chronicle) -> str:
+        return json.dumps(len(chronicle.moments))
+
+
+@pytest.fixture
+def pen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs be drawn by a Pen."""
+    monkeypatch.setattr(timeline_module, "timeline_page", Pen().timeline)
+    monkeypatch.setattr(perfetto, "trace_json", Pen().trace)
+
+
+@pytest.fixture
+def stored(failure: Failure, tmp_path: Path) -> Path:
+    file = tmp_path / "failure.json"
+    file.write_text(failure.to_json())
+    return file
+
+
+def test_a_replay_leaves_its_timeline_and_its_trace(
+    tornlog: Tornlog, pen: None, stored: Path, failure: Failure, tmp_path: Path
+) -> None:
+    page, trace = tmp_path / "new" / "page.html", tmp_path / "trace.json"
+    result = tornlog("replay", stored, "--timeline", page, "--trace", trace, "--json", "-")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert document["drawn"] == [str(page), str(trace)]
+    assert document["same"] is True
+    assert page.read_text() == f"{failure.scenario} {failure.original.digest}"
+    assert json.loads(trace.read_text()) > 50
+
+
+def test_a_replay_without_either_draws_nothing(tornlog: Tornlog, pen: None, stored: Path) -> None:
+    result = tornlog("replay", stored, "--json", "-")
+    assert "drawn" not in json.loads(result.stdout)
+
+
+def test_one_seed_of_one_scenario_can_be_drawn(tornlog: Tornlog, pen: None, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    result = tornlog("run", "clean-stop-loses-nothing", "--seed", 3, "--timeline", page, "--json", "-")
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert document["drawn"] == [str(page)]
+    name = "clean-stop-loses-nothing"
+    assert page.read_text() == f"{name} {digest_of(SCENARIOS[name], 3)}"
+
+
+def test_the_seed_is_drawn_with_its_mutant_and_its_schedule(
+    tornlog: Tornlog, pen: None, tmp_path: Path
+) -> None:
+    page, schedule = tmp_path / "page.html", tmp_path / "schedule"
+    schedule.write_text("life-0/main @ spawn #1 -> life-0/main\n")
+    more = ("--seed", 1, "--timeline", page, "--json", "-")
+    plain = tornlog("run", "sync-flush-survives-power-loss", *more)
+    first = page.read_text()
+    tornlog("run", "sync-flush-survives-power-loss", "--mutant", "ack-before-flush", *more)
+    assert page.read_text() != first
+    result = tornlog("run", "sync-flush-survives-power-loss", "--schedule", schedule, *more)
+    assert page.read_text() != first
+    assert (plain.exit_code, result.exit_code) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("clean-stop-loses-nothing", "--seeds", "2"), ("--seed", "1"), ("clean-stop-loses-nothing",)],
+)
+def test_many_runs_cannot_be_one_picture(
+    tornlog: Tornlog, pen: None, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    page = tmp_path / "page.html"
+    result = tornlog("run", *arguments, "--timeline", page)
+    assert result.exit_code == 2
+    assert "expected one scenario and --seed" in " ".join(result.stderr.replace("│", " ").split())
+    assert not page.exists()
+
+
+def test_pages_are_real_ones(tornlog: Tornlog, stored: Path, tmp_path: Path) -> None:
+    page, trace = tmp_path / "page.html", tmp_path / "trace.json"
+    assert tornlog("replay", stored, "--timeline", page, "--trace", trace).exit_code == 1
+    assert page.read_text().startswith("<!doctype html>")
+    assert json.loads(trace.read_text())["traceEvents"]

@@ -1,0 +1,106 @@
+"""`tornlog explore`: what it prints, writes, and ends with."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.reports.cli import explore as explore_commands
+from tornlog.sim.errors import ReplayDivergedError
+
+QUICK = ["--messages", "1", "--limit", "6", "--seed", "3"]
+SYNC = ["sync-flush-survives-power-loss", "--disk", "ext4-ordered"]
+BROKEN = ["rollover-at-a-crash", "--disk", "strict-posix", "--mutant", "no-dir-fsync-on-rollover"]
+BROKEN_QUICK = ["--messages", "2", "--limit", "6", "--seed", "1"]
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(application(), ["explore", *arguments], env={"COLUMNS": "100"})
+
+
+def test_a_clean_store_is_explored_and_told_of() -> None:
+    result = invoke(*SYNC, *QUICK)
+
+    assert result.exit_code == 0, result.output
+    assert "every promise held" in result.stdout
+    assert "sync directory" in result.stdout
+    assert "recovered and judged" in result.stdout
+    assert "ext4-ordered" in result.stdout
+
+
+def test_the_document_adds_up() -> None:
+    result = invoke(*SYNC, *QUICK, "--nest", "1", "--json", "-")
+    document = json.loads(result.stdout)
+
+    assert result.exit_code == 0
+    assert document["format"] == "tornlog-explore/1"
+    assert document["disk"] == "ext4-ordered"
+    kinds = document["kinds"]
+    for name in ("moments", "crashes", "states", "judged", "violations"):
+        assert document[name] == sum(kind[name] for kind in kinds)
+    assert document["violations"] == 0
+    assert document["images"] <= document["judgements"] == document["judged"] < document["states"]
+    assert {kind["depth"] for kind in kinds} == {0, 1}
+    assert document["depths"][0]["situations"] == 1
+    assert document["failures"] == []
+
+
+def test_nested_crashes_are_told_of_by_their_depth() -> None:
+    result = invoke(*SYNC, *QUICK, "--nest", "1")
+
+    assert "store, 1 deep" in result.stdout
+    assert "1 deep in recovery: " in result.stdout
+
+
+def test_a_failure_is_told_left_and_replayed(tmp_path: Path) -> None:
+    result = invoke(*BROKEN, *BROKEN_QUICK, "--out", str(tmp_path), "--json", str(tmp_path / "found.json"))
+
+    assert result.exit_code == 1, result.output
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert document["violations"] > 0
+    assert document["mutant"] == "no-dir-fsync-on-rollover"
+    assert "broken" in result.stdout
+    assert "tornlog replay" in result.stdout
+    for failure in document["failures"]:
+        again = CliRunner().invoke(application(), ["replay", failure["file"], "--json", "-"])
+        assert again.exit_code == 1
+        assert json.loads(again.stdout)["same"] is True
+
+
+def test_without_a_place_for_failures_it_is_said_how_to_get_them() -> None:
+    result = invoke(*BROKEN, *BROKEN_QUICK)
+
+    assert result.exit_code == 1
+    assert "--out DIR" in result.stdout
+
+
+def test_a_limit_that_is_too_small_is_told_of() -> None:
+    result = invoke("sync-flush-survives-power-loss", "--disk", "strict-posix", *QUICK)
+
+    assert "not all that should have been (--limit)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["no-such-scenario"],
+        [*SYNC[:1], "--disk", "floppy"],
+        [*SYNC, "--mutant", "none-such"],
+        [*SYNC, "--limit", "0"],
+    ],
+)
+def test_what_does_not_exist_is_a_usage_error(arguments: list[str]) -> None:
+    assert invoke(*arguments).exit_code == 2
+
+
+def test_a_run_that_does_not_repeat_is_the_harness_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def diverge(*_: object, **__: object) -> None:
+        raise ReplayDivergedError("moment", 0, "before", "nothing")
+
+    monkeypatch.setattr(explore_commands, "explore_seed", diverge)
+    result = invoke(*SYNC)
+
+    assert result.exit_code == 3
+    assert "not reproduced" in result.stderr

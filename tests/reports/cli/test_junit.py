@@ -1,0 +1,166 @@
+"""JUnit XML of runs and of hunts, as its readers take it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+import pytest
+from typer.testing import Result
+
+from tornlog.reports.cli.junit import hunts_document, runs_document, write_junit
+from tornlog.scenarios.campaigns.hunt import Hunted
+from tornlog.scenarios.campaigns.runner import Tally
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.scenario import Scenario
+
+Tornlog = Callable[..., Result]
+NAME, OTHER = "sync-flush-survives-power-loss", "clean-stop-loses-nothing"
+ALLOWED = {
+    "testsuites": ({"name", "tests", "failures", "errors", "time"}, {"testsuite"}),
+    "testsuite": (
+        {"name", "tests", "failures", "errors", "skipped", "time"},
+        {"properties", "testcase", "system-out", "system-err"},
+    ),
+    "properties": (set(), {"property"}),
+    "property": ({"name", "value"}, set()),
+    "testcase": ({"name", "classname", "time"}, {"failure", "error", "skipped", "system-out", "system-err"}),
+    "failure": ({"type", "message"}, set()),
+    "error": ({"type", "message"}, set()),
+    "skipped": ({"type", "message"}, set()),
+    "system-out": (set(), set()),
+}
+"""Of each element the attributes and the children that junit-10.xsd of Jenkins' xUnit plugin allows, as far as used."""
+REQUIRED = {
+    "testsuite": {"name", "tests", "failures", "errors"},
+    "testcase": {"name"},
+    "property": {"name", "value"},
+}
+
+
+def parsed(file: Path) -> Element:
+    """Return a document, every element of which is as the schema has it."""
+    root = ElementTree.parse(file).getroot()
+    assert root.tag == "testsuites"
+    for element in root.iter():
+        attributes, children = ALLOWED[element.tag]
+        assert set(element.attrib) <= attributes, element.tag
+        assert set(element.attrib) >= REQUIRED.get(element.tag, set()), element.tag
+        assert {child.tag for child in element} <= children, element.tag
+    for suite in root:
+        for tag, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+            cases = [case for case in suite.iter("testcase") if case.find(tag) is not None]
+            assert suite.get(attribute) == str(len(cases))
+    return root
+
+
+def cases(root: Element) -> dict[str, Element]:
+    return {str(case.get("name")): case for case in root.iter("testcase")}
+
+
+def test_scenarios_that_hold_are_test_cases_that_pass(tornlog: Tornlog, tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "junit.xml"
+
+    result = tornlog("run", NAME, OTHER, "--seeds", 3, "--junit", file)
+
+    assert result.exit_code == 0
+    root = parsed(file)
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("2", "0", "0")
+    assert list(cases(root)) == [NAME, OTHER]
+    properties = {one.get("name"): one.get("value") for one in root[0].iter("property")}
+    assert properties["seeds"] == "3"
+    assert int(properties["crash points"] or 0) > 0
+    assert len(properties["digest"] or "") == 32
+    assert any(str(name).startswith("fired: ") for name in properties)
+    assert SCENARIOS[NAME].claim in (cases(root)[NAME].findtext("system-out") or "")
+
+
+def test_a_broken_promise_is_a_failure_whose_text_has_the_story_and_the_command(
+    tornlog: Tornlog, tmp_path: Path
+) -> None:
+    file = tmp_path / "junit.xml"
+
+    result = tornlog(
+        "run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--junit", file
+    )
+
+    assert result.exit_code == 1
+    failure = cases(parsed(file))[NAME].find("failure")
+    assert failure is not None
+    assert failure.get("type") == "STATUS"
+    assert "of 4 seeds: STATUS: " in str(failure.get("message"))
+    text = failure.text or ""
+    assert "before it:" in text
+    assert f"again: tornlog replay {tmp_path}/failures/{NAME}-status-answer.json" in text.replace("\n", "")
+
+
+def test_a_seed_that_the_harness_fails_on_is_an_error(
+    tornlog: Tornlog, broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)
+    file = tmp_path / "junit.xml"
+
+    assert tornlog("run", broken_scenario.name, "--seeds", 1, "--junit", file).exit_code == 3
+
+    error = cases(parsed(file))[broken_scenario.name].find("error")
+    assert error is not None
+    assert "Traceback" in (error.text or "")
+
+
+def test_a_run_that_is_not_deterministic_is_an_error(tmp_path: Path, quiet_scenario: Scenario) -> None:
+    tally = Tally(quiet_scenario, seeds=1, nondeterministic=["quiet --seed 0: they part"])
+    file = tmp_path / "junit.xml"
+
+    write_junit(file, runs_document([tally], lambda failure: "again"))
+
+    error = cases(parsed(file))["quiet"].find("error")
+    assert error is not None
+    assert error.get("type") == "nondeterminism"
+
+
+def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path, quiet_scenario: Scenario) -> None:
+    tally = Tally(quiet_scenario, seeds=1, errors=["quiet --seed 0: \0\1 <&> \ud800 ü\n"])
+    file = tmp_path / "junit.xml"
+
+    write_junit(file, runs_document([tally], lambda failure: "again"))
+
+    error = cases(parsed(file))["quiet"].find("error")
+    assert error is not None
+    assert error.text == "quiet --seed 0: �� <&> � ü\n"
+
+
+def test_mutants_fail_when_they_live_and_when_the_clean_store_broke(tmp_path: Path) -> None:
+    survivor = "my.bugs:off-by-one"
+    hunts = [
+        Hunted("found", True, "DUR", 3, 0.5, ""),
+        Hunted("lives", False, "", 500, 9.0, ""),
+        Hunted("clean", True, "DUR", 3, 0.5, "DUR: gone"),
+        Hunted(survivor, False, "", 500, 9.0, ""),
+    ]
+    file = tmp_path / "junit.xml"
+
+    write_junit(file, hunts_document(hunts, {survivor: "gap: nobody looks"}))
+
+    root = parsed(file)
+    found = {name: [child.tag for child in case] for name, case in cases(root).items()}
+    assert found == {"found": [], "lives": ["failure"], "clean": ["failure"], survivor: ["skipped"]}
+    assert "tornlog mutants lives" in (cases(root)["lives"].findtext("failure") or "")
+    assert root.get("failures") == "2"
+
+
+def test_the_command_that_hunts_mutants_writes_it_too(tornlog: Tornlog, tmp_path: Path) -> None:
+    file = tmp_path / "junit.xml"
+
+    assert tornlog("mutants", "ack-before-flush", "--seeds", 20, "--junit", file).exit_code == 0
+
+    assert list(cases(parsed(file))) == ["ack-before-flush"]
+
+
+def test_the_schema_of_this_test_notices_what_it_does_not_allow(tmp_path: Path) -> None:
+    file = tmp_path / "junit.xml"
+    root = Element("testsuites")
+    ElementTree.SubElement(root, "testsuite", name="x", tests="1", failures="1", errors="0", skipped="0")
+    write_junit(file, root)
+
+    with pytest.raises(AssertionError):
+        parsed(file)

@@ -1,0 +1,126 @@
+"""How results read, in a pipe and on a terminal of 80 columns."""
+
+from collections import Counter
+from dataclasses import replace
+from io import StringIO
+
+from rich.console import Console
+
+from tornlog.faults.kinds import FAULTS
+from tornlog.reports.cli.present import hunts_table, runs_table, tell_fired
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.print_failure import tell_failure
+from tornlog.scenarios.campaigns.hunt import Hunted
+from tornlog.scenarios.campaigns.runner import Tally
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.runs.marks import MARKS
+
+
+def console(*, terminal: bool = False) -> tuple[Console, StringIO]:
+    """Return a console of 80 columns without colours, and what it has printed."""
+    printed = StringIO()
+    return Console(
+        file=printed, width=80, force_terminal=terminal, color_system=None, highlight=False
+    ), printed
+
+
+def lines(printed: StringIO) -> list[str]:
+    return [line.rstrip() for line in printed.getvalue().splitlines()]
+
+
+def test_large_numbers_and_long_names_fit(quiet_scenario: Scenario) -> None:
+    scenario = replace(quiet_scenario, name="consumers-never-see-what-can-vanish")
+    tally = Tally(scenario, seeds=1_000_000, crash_points=2_500_000, violations=3)
+    tally.fired["torn page"] = 1_234_567
+    out, printed = console()
+    out.print(runs_table([tally], 3600.0))
+    assert lines(printed)[0].startswith("1,000,000 seeds in 3600.0 s: 3 broken")
+    assert lines(printed)[-1].split() == [scenario.name, "1,000,000", "2,500,000", "1,234,567", "3"]
+
+
+def test_what_fired_is_summed_up_and_what_never_did_is_named(quiet_scenario: Scenario) -> None:
+    first = Counter({"torn page": 2, "crash before store": 3, "crash": 9, "crash strict-posix": 9})
+    second = Counter({"torn page": 5, "crash before sync directory": 1, "crash during store": 1})
+    out, printed = console()
+    tallies = [
+        Tally(quiet_scenario, fired=first, marks=Counter({"index rolls": 1})),
+        Tally(quiet_scenario, fired=second, marks=Counter({"index rolls": 1})),
+    ]
+    tell_fired(out, tallies)
+    text = [line.split() for line in lines(printed) if line]
+    assert text == [
+        ["what", "fired"],
+        ["torn", "page", "7"],
+        ["crash", "under", "strict-posix", "9"],
+        ["died", "before", "an", "operation", "4"],
+        ["died", "during", "an", "operation", "1"],
+        ["index", "rolls", "2"],
+        f"faults that never did: {', '.join(kind for kind in FAULTS if kind != 'torn page')}".split(),
+        f"marks that never did: {', '.join(mark for mark in MARKS if mark != 'index rolls')}".split(),
+    ]
+
+
+def told(failure: Failure, *, terminal: bool) -> list[str]:
+    out, printed = console(terminal=terminal)
+    tell_failure(out, failure, "tornlog replay failure.json")
+    return lines(printed)
+
+
+def test_a_terminal_gets_prose_wrapped_within_its_indent(failure: Failure) -> None:
+    wordy = replace(failure, claim="what is said is done, " * 10)
+    found = told(wordy, terminal=True)
+    assert all(len(line) <= 80 for line in found)
+    assert sum("what is said is done" in line for line in found) > 2
+    assert all(line.startswith("  ") for line in found[2:])
+
+
+def test_a_pipe_gets_a_line_for_each_thing_said(failure: Failure) -> None:
+    claim = "what is said is done, " * 10
+    assert f"  claim: {claim}".rstrip() in told(replace(failure, claim=claim), terminal=False)
+
+
+def breaking(failure: Failure, violations: list[Violation]) -> Failure:
+    return replace(failure, original=replace(failure.original, violations=violations))
+
+
+def test_a_violation_says_file_offset_field_expected_and_found(failure: Failure) -> None:
+    violation = Violation("DUR", "m1 is [gone]", "commitlog/0", 4096, "record", "m1", "KEYS\1m2\2TAGS\1a")
+    found = told(breaking(failure, [violation]), terminal=False)
+    at = found.index("  DUR: m1 is [gone]")
+    assert found[at + 1 : at + 5] == [
+        "    file:     commitlog/0 @ 4096",
+        "    field:    record",
+        "    expected: m1",
+        "    found:    KEYS·m2·TAGS·a",
+    ]
+
+
+def test_a_deadlock_has_a_line_for_every_task(failure: Failure) -> None:
+    violation = Violation("LIVE", "deadlock at 3 ms\n  a waits for b\n  b waits for a", field="progress")
+    found = told(breaking(failure, [violation]), terminal=False)
+    at = found.index("  LIVE: deadlock at 3 ms")
+    assert found[at + 1 : at + 4] == ["    a waits for b", "    b waits for a", "  before it:"]
+
+
+def test_many_violations_are_cut_short_and_counted(failure: Failure) -> None:
+    found = told(breaking(failure, failure.violations * 8), terminal=False)
+    assert sum(line.startswith("  STATUS: ") for line in found) == 3
+    assert "  and 5 more like it" in found
+
+
+def test_the_command_to_see_it_again_is_never_wrapped(failure: Failure) -> None:
+    out, printed = console(terminal=True)
+    again = f"tornlog replay {'very-' * 30}long.json"
+    tell_failure(out, failure, again)
+    assert f"  again: {again}" in printed.getvalue()
+
+
+def test_a_bug_that_was_not_found_stands_out() -> None:
+    printed = StringIO()
+    coloured = Console(file=printed, width=80, force_terminal=True, color_system="standard")
+    coloured.print(
+        hunts_table([Hunted("bug", False, "", 9, 1.0, ""), Hunted("ant", True, "DUR", 9, 1.0, "")])
+    )
+    red = [line for line in printed.getvalue().splitlines() if "\x1b[31m" in line]
+    assert ["bug" in line for line in red] == [True]

@@ -1,0 +1,76 @@
+"""What `run` and `mutants` leave in a directory, and what they say of it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from tornlog.reports.cli.common import command_line, was_given
+
+Tornlog = Callable[..., Result]
+NAME = "sync-flush-survives-power-loss"
+
+
+def test_json_of_a_run_has_disks_and_what_broke_there(tornlog: Tornlog, tmp_path: Path) -> None:
+    options = ("--seeds", 12, "--mutant", "ack-before-flush", "--out", tmp_path, "--json", "-")
+    document = json.loads(tornlog("run", NAME, *options).stdout)
+    (row,) = document["scenarios"]
+    assert sum(row["disks"].values()) == 12
+    assert sum(cell["seeds"] for cell in row["broken"]) == row["violations"] > 0
+    assert {cell["invariant"] for cell in row["broken"]} == {"STATUS"}
+    assert all(cell["seeds"] <= row["disks"][cell["disk"]] for cell in row["broken"])
+    assert document["report"] == str(tmp_path / "report.html")
+
+
+def test_without_a_place_for_it_there_is_no_report(
+    tornlog: Tornlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "report" not in json.loads(tornlog("run", NAME, "--seeds", 1, "--json", "-").stdout)
+    assert tornlog("mutants", "ack-before-flush", "--seeds", 5).exit_code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_line_is_where_the_report_is(tornlog: Tornlog, tmp_path: Path) -> None:
+    for arguments in (("run", NAME, "--seeds", 1), ("mutants", "ack-before-flush", "--seeds", 5)):
+        out = tmp_path / arguments[0]
+        assert tornlog(*arguments, "--out", out).stdout.endswith(f"\n{out / 'report.html'}\n")
+        assert (out / "report.html").is_file()
+
+
+def test_what_finds_a_mutant_is_drawn(tornlog: Tornlog, tmp_path: Path) -> None:
+    tornlog("mutants", "ack-before-flush", "--seeds", 5, "--out", tmp_path)
+    (timeline,) = (tmp_path / "timelines").iterdir()
+    (failure,) = (tmp_path / "failures").iterdir()
+    assert timeline.stem == failure.stem
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((), "tornlog run"),
+        (("--deep", "b", "-n", "3", "a b"), "tornlog run b 'a b' --number 3 --deep"),
+        (("--no-deep", "--one", "x", "--one", "y z"), "tornlog run --no-deep --one x --one 'y z'"),
+        (("--number", "7"), "tornlog run --number 7"),
+    ],
+)
+def test_a_command_line_is_what_was_given_and_no_more(arguments: tuple[str, ...], line: str) -> None:
+    app = typer.Typer()
+    told: list[Any] = []
+
+    @app.command()
+    def run(
+        context: typer.Context,
+        names: list[str] = typer.Argument(None),  # noqa: B008
+        number: int = typer.Option(7, "--number", "-n"),
+        deep: bool = False,
+        one: list[str] = typer.Option([]),  # noqa: B008
+    ) -> None:
+        told.append((command_line(context), was_given(context, "number")))
+
+    assert CliRunner().invoke(app, list(arguments), prog_name="run").exit_code == 0
+    assert told == [(line, "-n" in arguments or "--number" in arguments)]

@@ -1,0 +1,131 @@
+"""`tornlog search`: what it prints, writes, and ends with."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from tornlog.reports.cli import search as module
+
+NAME = "second-start-is-refused"
+BROKEN = ["sync-flush-survives-power-loss", "--seed", "1", "--mutant", "ack-before-flush", "--limit", "3"]
+
+Tornlog = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def whole(tornlog: Tornlog) -> dict[str, Any]:
+    """Return the document of a search that is complete."""
+    found: dict[str, Any] = json.loads(tornlog("search", NAME, "--json", "-").stdout)
+    return found
+
+
+def test_a_complete_search_says_that_its_count_is_all_there_are_and_exits_0(
+    tornlog: Tornlog, whole: dict[str, Any]
+) -> None:
+    result = tornlog("search", NAME)
+
+    assert result.exit_code == 0
+    assert whole["is_complete"]
+    assert whole["schedules_by_cost"] == [1, whole["schedules"] - 1]
+    assert result.stdout == f"all {whole['schedules']} schedules with ≤ 1 delays: every promise held\n"
+    assert result.stderr == ""
+
+
+def test_without_a_delay_there_is_one_schedule(tornlog: Tornlog) -> None:
+    result = tornlog("search", NAME, "--delays", 0)
+
+    assert result.stdout == "all 1 schedules with ≤ 0 delays: every promise held\n"
+
+
+def test_preemptions_bound_a_search_in_place_of_delays(tornlog: Tornlog) -> None:
+    result = tornlog("search", NAME, "--preemptions", 0, "--limit", 2)
+
+    assert result.stdout.startswith("first 2 of more schedules with ≤ 0 preemptions: every promise held\n")
+
+
+def test_a_limit_ends_a_search_and_it_is_said_where_to_go_on(tornlog: Tornlog, whole: dict[str, Any]) -> None:
+    begun = tornlog("search", NAME, "--limit", 5)
+    (after,) = re.findall(r"go on with --after '(.*)'\n", begun.stdout)
+    rest = tornlog("search", NAME, "--after", after)
+
+    assert begun.exit_code == rest.exit_code == 0
+    assert begun.stdout.startswith("first 5 of more schedules with ≤ 1 delays: every promise held\n")
+    assert rest.stdout == f"last {whole['schedules'] - 5} schedules with ≤ 1 delays: every promise held\n"
+
+
+def test_the_default_schedule_has_an_empty_name_to_go_on_after(tornlog: Tornlog) -> None:
+    begun = tornlog("search", NAME, "--limit", 1)
+    rest = json.loads(tornlog("search", NAME, "--after", "", "--limit", 3, "--json", "-").stdout)
+
+    assert "go on with --after ''" in begun.stdout
+    assert rest["schedules_by_cost"] == [0, 3]
+
+
+def test_json_has_the_documented_keys_and_nothing_else_is_on_stdout(tornlog: Tornlog) -> None:
+    document = json.loads(tornlog("search", NAME, "--seed", 2, "--limit", 3, "--json", "-").stdout)
+
+    documented = (module.__doc__ or "").partition('"format"')[2]
+    keys = re.findall(r'"(\w+)"', documented)
+    assert list(document) == ["format", *keys]
+    assert document["format"] == "tornlog-search/1"
+    assert (document["scenario"], document["seed"]) == (NAME, 2)
+    assert (document["kind"], document["bound"]) == ("delays", 1)
+    assert (document["schedules"], document["violated"], document["failures"]) == (3, 0, [])
+    assert not document["is_complete"]
+
+
+def test_a_broken_promise_exits_1_and_is_told_left_and_replayed(tornlog: Tornlog, tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    result = tornlog("search", *BROKEN, "--out", tmp_path, "--json", file)
+    document = json.loads(file.read_text())
+    (path,) = document["failures"]
+
+    assert result.exit_code == 1
+    assert "3 broken, the first after 1 ()" in result.stdout
+    assert (document["violated"], document["first_violated"], document["first_schedule"]) == (3, 1, "")
+    assert Path(path).parent == tmp_path / "failures"
+    assert f"tornlog replay {path}" in " ".join(result.stdout.split())
+    again = tornlog("replay", path, "--json", "-")
+    assert (again.exit_code, json.loads(again.stdout)["same"]) == (1, True)
+
+
+def test_a_search_stops_at_the_first_broken_promise_if_told_to(tornlog: Tornlog) -> None:
+    result = tornlog("search", *BROKEN, "--stop-at-first")
+
+    assert result.exit_code == 1
+    assert result.stdout.startswith("first 1 of more schedules with ≤ 1 delays: 1 broken")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("no-such-claim",), "no scenario no-such-claim"),
+        ((NAME, "--mutant", "no-such-bug"), "no mutant no-such-bug"),
+        ((NAME, "--delays", "1", "--preemptions", "1"), "expected --delays or --preemptions, found both"),
+        ((NAME, "--delays", "-1"), "--delays"),
+        ((NAME, "--limit", "0"), "--limit"),
+        ((NAME, "--after", "nonsense"), "found nonsense"),
+        ((NAME, "--out", __file__), "is a file"),
+        ((), "Missing argument"),
+    ],
+)
+def test_a_wrong_command_line_exits_2_and_says_what_is_wrong(
+    tornlog: Tornlog, arguments: tuple[str, ...], message: str
+) -> None:
+    result = tornlog("search", *arguments)
+
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+    assert result.stdout == ""
+
+
+def test_a_schedule_of_another_run_is_not_reproduced(tornlog: Tornlog) -> None:
+    result = tornlog("search", NAME, "--after", "999999:1")
+
+    assert result.exit_code == 3
+    assert "not reproduced" in result.stderr

@@ -1,0 +1,52 @@
+"""A session for a module's tests, and sweeps whose rows are made up, so that what they come to is known."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tornlog.reports.pipeline.spark.session import session
+from tornlog.reports.pipeline.sweep.request import Block, Request
+from tornlog.reports.pipeline.sweep.table import Table
+
+Row = dict[str, Any]
+SweepOf = Callable[..., str]
+
+_PLAIN: Row = {
+    "scenario": "a",
+    "seed": 0,
+    "mutant": None,
+    "disk": "xfs",
+    "policy": "pct",
+    "sync_flush": True,
+    "producers": 1,
+    "outcome": "held",
+    "digest": "of this run",
+    "fired": [],
+    "marks": [],
+    "put_latency": [],
+    "wall_seconds": 1.0,
+}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with session("local[2]") as running:
+        yield running
+
+
+@pytest.fixture
+def sweep_of(tmp_path: Path) -> SweepOf:
+    """Return what writes rows as a sweep, and returns its place; a row names only what matters."""
+
+    def make(*rows: Row, name: str = "sweep [1]") -> str:
+        place = str(tmp_path / name)
+        table = Table(place)
+        table.begin(Request(("a", "b"), 0, 100))
+        for number, row in enumerate(rows):  # a file each: nothing may rest upon their order
+            table.write(Block("a", number, 1), [{**_PLAIN, "seed": number, **row}])
+        return place
+
+    return make

@@ -1,0 +1,66 @@
+"""What a sweep sums up by itself is what Spark makes of the same rows."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tornlog.reports.pipeline.analysis.analysis import analysed
+from tornlog.reports.pipeline.analysis.source import rows_of, sweep_at
+from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.sweep.request import Request
+from tornlog.reports.pipeline.sweep.summed import detections, summed
+from tornlog.reports.pipeline.sweep.sweep import sweep
+from tornlog.reports.pipeline.sweep.table import Table
+
+NAMES = ("sync-flush-survives-power-loss", "anything-goes", "a-dying-disk-is-never-made-worse")
+
+
+@pytest.mark.parametrize("mutant", [None, "ack-before-flush"])
+def test_a_sweep_sums_up_to_what_spark_makes_of_it(
+    spark: SparkSession, tmp_path: Path, mutant: str | None
+) -> None:
+    table = Table(str(tmp_path / "sweep"))
+    sweep(Request(NAMES, 0, 20, mutant=mutant, block_seeds=7), table, InProcess())
+    by_spark = {
+        name: found.to_pylist() for name, found in analysed(rows_of(spark, [sweep_at(table.place)])).items()
+    }
+    sums = summed(table)
+    assert sums.pass_rates() == by_spark["pass_rates"]
+    assert sums.put_latency() == by_spark["put_latency"]
+    assert bool(by_spark["put_latency"]) == (mutant is None)
+    found = [] if mutant is None else detections(table, mutant)
+    assert sorted(found, key=lambda row: row["scenario"]) == by_spark["detections"]
+    times = {row["name"]: row["times"] for row in by_spark["coverage"] if row["times"]}
+    assert dict(sums.fired + sums.marks) == times
+    violated = sum(row["violated"] for row in by_spark["pass_rates"])
+    assert sums.broken.total() == sums.signatures.total() == violated
+    assert bool(violated) == (mutant is not None)
+    assert sums.judged.total() == 60
+
+
+def test_rows_of_seeds_that_did_not_survive_count_as_no_verdict(sweep_of: Any) -> None:
+    lost = {
+        "outcome": "crashed",
+        "disk": None,
+        "policy": None,
+        "sync_flush": None,
+        "fired": None,
+        "marks": None,
+    }
+    place = sweep_of({}, lost, {"put_latency": None})
+    sums = summed(Table(place))
+    assert sums.judged == {"xfs": 2}
+    first, second = sums.pass_rates()
+    assert (first["disk"], first["other"], first["pass_rate"]) == (None, 1, 0.0)
+    assert (second["disk"], second["held"]) == ("xfs", 2)
+    assert sums.put_latency() == []
+
+
+def test_a_mutant_that_nothing_finds_has_used_every_seed(sweep_of: Any) -> None:
+    place = sweep_of({"mutant": "m"}, {"mutant": "m"})
+    (row,) = detections(Table(place), "m")
+    assert row == {
+        "mutant": "m", "scenario": "a", "found": False, "invariant": None, "seeds": 2, "seconds": 2.0,
+    }  # fmt: skip

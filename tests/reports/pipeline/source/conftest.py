@@ -1,0 +1,77 @@
+"""Stores of a few small segments, written by threads and maps."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tornlog.reports.bench.workplace import real_world
+from tornlog.reports.pipeline.spark.session import session
+from tornlog.store.config import StoreConfig
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+
+SEGMENT_BYTES = 16 << 10
+HASH_SLOTS, INDEX_ENTRIES = 50, 40
+
+
+def config_at(root: Path) -> StoreConfig:
+    return StoreConfig(
+        str(root),
+        mapped_file_size_commit_log=SEGMENT_BYTES,
+        mapped_file_size_consume_queue=600,
+        max_hash_slot_num=HASH_SLOTS,
+        max_index_num=INDEX_ENTRIES,
+    )
+
+
+def put_numbers(store: MessageStore, numbers: range, body_bytes: int = 300) -> None:
+    """Put messages of two topics with two queues each, every third with a key."""
+    for number in numbers:
+        properties = {"keys": f"k{number}"} if number % 3 == 0 else {}
+        body = f"{number}|".encode() * (body_bytes // 4)
+        store.put_message(
+            Message.of(
+                f"T{number % 2}", body, queue_id=number // 2 % 2, tags=f"Tag{number % 5}", **properties
+            )
+        )
+
+
+@pytest.fixture
+def opened() -> Callable[[Path], MessageStore]:
+    """Return what opens a store, made anew if it is not there, and starts it."""
+
+    def open_store(root: Path) -> MessageStore:
+        store = MessageStore(real_world(), config_at(root))
+        store.load()
+        store.start()
+        return store
+
+    return open_store
+
+
+@pytest.fixture
+def put() -> Callable[..., None]:
+    """Return put_numbers."""
+    return put_numbers
+
+
+@pytest.fixture
+def written(tmp_path: Path, opened: Callable[[Path], MessageStore]) -> Callable[..., Path]:
+    """Return what writes a store of so many messages and stops it."""
+
+    def write(messages: int = 200, name: str = "store") -> Path:
+        root = tmp_path / name
+        store = opened(root)
+        put_numbers(store, range(messages))
+        store.shutdown()
+        return root
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with session("local[2]", config={"spark.sql.shuffle.partitions": "2"}) as made:
+        yield made

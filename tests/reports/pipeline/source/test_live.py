@@ -1,0 +1,159 @@
+"""Tables of a store that another process is writing: what is not there yet is no damage."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from tornlog.reports.pipeline.source import index_entries, queue_entries, records
+from tornlog.reports.pipeline.source.conditions import Conditions
+from tornlog.reports.pipeline.source.directory import StoreDirectory
+from tornlog.reports.pipeline.source.rocketmq import TABLES
+from tornlog.reports.pipeline.source.source_options import SourceOptions
+
+LOOKS = 15
+WRITER = """
+    import sys
+
+    from tornlog.reports.bench.workplace import real_world
+    from tornlog.store.config import StoreConfig
+    from tornlog.store.message import Message
+    from tornlog.store.message_store import MessageStore
+
+    config = StoreConfig(
+        sys.argv[1],
+        mapped_file_size_commit_log=256 << 10,
+        mapped_file_size_consume_queue=20_000,
+        max_hash_slot_num=50,
+        max_index_num=2_000,
+    )
+    store = MessageStore(real_world(), config)
+    store.load()
+    store.start()
+    for number in range(20_000):
+        store.put_message(Message.of("T", b"x" * (number % 4000), queue_id=number % 2, keys=f"k{number}"))
+        if number == 100:
+            print("begun", flush=True)
+"""
+
+
+@contextmanager
+def being_written(root: Path) -> Iterator[None]:
+    """Have another process write a store for as long as the block lasts."""
+    command = [sys.executable, "-c", dedent(WRITER), str(root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        try:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "begun\n"
+            yield
+        finally:
+            writer.kill()
+
+
+def damage_seen(root: Path, looks: int = LOOKS) -> Counter[str]:
+    """Return how many looks at each table show damage."""
+    seen: Counter[str] = Counter()
+    for _ in range(looks):
+        for name in ("messages", "queue_entries", "index_entries"):
+            options = SourceOptions.of({"path": str(root), "table": name, "hashslots": "50"})
+            table, directory = TABLES[name](options), StoreDirectory(str(root))
+            found = [
+                row
+                for part in table.partitions(directory, Conditions())
+                for batch in table.batches(directory, part, Conditions())
+                for row in batch.filter(batch["damage"].is_valid()).to_pylist()
+            ]
+            seen[name] += bool(found)
+            seen[f"rows of {name}"] += len(found)
+    return seen
+
+
+def test_a_store_that_is_being_written_shows_no_damage(tmp_path: Path) -> None:
+    with being_written(tmp_path / "store"):
+        assert damage_seen(tmp_path / "store").total() == 0
+
+
+@pytest.fixture
+def rows_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
+    """Return what reads a table of a store, in whose first pause a file's bytes become others."""
+
+    def read(root: Path, name: str, meanwhile: Callable[[], object]) -> list[dict[str, Any]]:
+        pauses = []
+
+        def pause() -> None:
+            if not pauses:
+                meanwhile()
+            pauses.append(None)
+
+        for module in (records, queue_entries, index_entries):
+            monkeypatch.setattr(module, "pause", pause)
+        options = SourceOptions.of({"path": str(root), "table": name, "hashslots": "50"})
+        table, directory = TABLES[name](options), StoreDirectory(str(root))
+        return [
+            row
+            for part in table.partitions(directory, Conditions())
+            for batch in table.batches(directory, part, Conditions())
+            for row in batch.to_pylist()
+        ]
+
+    return read
+
+
+def nothing() -> None:
+    """Leave all as it is: nobody writes."""
+
+
+def test_a_record_that_is_being_written_is_waited_for(
+    written: Callable[..., Path], rows_of: Callable[..., list[dict[str, Any]]]
+) -> None:
+    root = written()
+    whole = rows_of(root, "messages", nothing)
+    last = whole[-1]
+    path = Path(last["file"])
+    raw = path.read_bytes()
+    half = last["position"] + last["size"] // 2
+    torn = raw[:half] + bytes(last["size"] - last["size"] // 2) + raw[last["position"] + last["size"] :]
+    path.write_bytes(torn)
+
+    (odd,) = [row for row in rows_of(root, "messages", nothing) if row["damage"]]
+    assert last["position"] <= odd["position"] < last["position"] + last["size"]
+    assert rows_of(root, "messages", lambda: written_over(path, raw)) == whole
+
+
+def test_an_entry_of_a_queue_that_was_passed_before_it_was_written_is_no_hole(
+    written: Callable[..., Path], rows_of: Callable[..., list[dict[str, Any]]]
+) -> None:
+    root = written()
+    whole = rows_of(root, "queue_entries", nothing)
+    path = root / f"consumequeue/T0/1/{0:020}"
+    raw = path.read_bytes()
+    path.write_bytes(raw[:540] + bytes(20) + raw[560:])
+
+    assert [row["position"] for row in rows_of(root, "queue_entries", nothing) if row["damage"]] == [540]
+    assert rows_of(root, "queue_entries", lambda: written_over(path, raw)) == whole
+
+
+def test_slots_that_lead_to_entries_younger_than_the_header_are_no_damage(
+    written: Callable[..., Path], rows_of: Callable[..., list[dict[str, Any]]]
+) -> None:
+    root = written()
+    whole = rows_of(root, "index_entries", nothing)
+    path = sorted((root / "index").iterdir())[-1]
+    raw = path.read_bytes()
+    count = int.from_bytes(raw[36:40], "big")
+    path.write_bytes(raw[:36] + (count - 1).to_bytes(4, "big") + raw[40:])
+
+    assert [row for row in rows_of(root, "index_entries", nothing) if row["damage"]]
+    assert rows_of(root, "index_entries", lambda: written_over(path, raw)) == whole[:-1]
+
+
+def written_over(path: Path, raw: bytes) -> None:
+    """Write a file's bytes where they are, as into a map."""
+    with path.open("r+b") as file:
+        file.write(raw)

@@ -1,0 +1,228 @@
+"""The log as a table, ranges and damage included; no Spark needed."""
+
+import operator
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import fs
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual
+
+from tornlog.reports.pipeline.source import directory as directories
+from tornlog.reports.pipeline.source.conditions import Conditions, condition_of
+from tornlog.reports.pipeline.source.directory import StoreDirectory
+from tornlog.reports.pipeline.source.messages import Messages
+from tornlog.reports.pipeline.source.source_options import SourceOptions
+from tornlog.store.formats.message import BLANK_MAGIC, decode_record
+from tornlog.store.formats.properties import decode_properties
+from tornlog.store.message import Message
+
+DERIVED = "physical_offset,tags_code,key_hashes,light_places"
+
+
+def rows_of(root: Path, *filters: Filter, **options: str) -> list[dict[str, Any]]:
+    chosen = SourceOptions.of({"path": str(root), **options})
+    table, directory = Messages(chosen), StoreDirectory(chosen.path, chosen.commit_log)
+    found = [condition_of(one, table.pushed_columns) for one in filters]
+    conditions = Conditions(one for one in found if one is not None)
+    parts = table.partitions(directory, conditions)
+    return [
+        dict(row, properties=dict(row["properties"] or ())) if "properties" in row else row
+        for part in parts
+        for batch in table.batches(directory, part, conditions)
+        for row in batch.to_pylist()
+    ]
+
+
+def damaged(root: Path, position: int, raw: bytes, segment: int = 0) -> None:
+    with (root / "commitlog" / f"{segment:020}").open("r+b") as file:
+        file.seek(position)
+        file.write(raw)
+
+
+def test_every_field_is_what_a_record_decodes_to(written: Callable[..., Path]) -> None:
+    root = written()
+    rows = rows_of(root)
+    assert len(rows) == 200
+    for row in rows:
+        record = decode_record(Path(row["file"]).read_bytes(), row["position"], file=row["file"])
+        assert row == {
+            "file": row["file"],
+            "position": row["position"],
+            "physical_offset": record.physical_offset,
+            "size": record.size_bytes,
+            "topic": record.topic,
+            "queue_id": record.queue_id,
+            "queue_offset": record.queue_offset,
+            "sys_flag": record.sys_flag,
+            "flag": record.flag,
+            "born_timestamp_ms": record.born_timestamp_ms,
+            "born_host": str(record.born_host),
+            "store_timestamp_ms": record.store_timestamp_ms,
+            "store_host": str(record.store_host),
+            "reconsume_times": record.reconsume_times,
+            "prepared_transaction_offset": record.prepared_transaction_offset,
+            "body_crc": record.body_crc,
+            "properties": decode_properties(record.properties),
+            "body": record.body,
+            "is_proven": True,
+            "damage": None,
+        }
+
+
+@pytest.mark.parametrize("split_bytes", [0, 1, 999, 5_000])
+def test_ranges_of_any_size_hold_each_record_once(written: Callable[..., Path], split_bytes: int) -> None:
+    root = written()
+    assert rows_of(root, splitBytes=str(split_bytes)) == rows_of(root)
+
+
+def test_a_body_that_holds_a_record_of_its_own_place_starts_no_range(
+    tmp_path: Path, opened: Callable[[Path], Any], put: Callable[..., None]
+) -> None:
+    plain = opened(tmp_path / "plain")
+    put(plain, range(2))
+    plain.shutdown()
+    first = rows_of(tmp_path / "plain")[0]
+    raw = Path(first["file"]).read_bytes()[: first["size"]]
+    store = opened(tmp_path / "store")
+    for number in range(3):
+        at = store.max_phy_offset + 88  # where the body will lie
+        forged = raw[:28] + at.to_bytes(8, "big") + raw[36:]
+        assert store.put_message(Message.of("T", forged, tags=str(number))).status.name == "PUT_OK"
+    store.shutdown()
+    for split_bytes in (1, 100, 0):
+        rows = rows_of(tmp_path / "store", splitBytes=str(split_bytes))
+        assert [row["topic"] for row in rows] == ["T"] * 3
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        [EqualTo(("topic",), "T1")],
+        [EqualTo(("topic",), "T1"), EqualTo(("queue_id",), 0)],
+        [GreaterThan(("physical_offset",), 30_000)],
+        [LessThanOrEqual(("queue_offset",), 7), In(("topic",), ("T0", "nobody"))],
+        [EqualTo(("physical_offset",), 0)],
+        [In(("size",), ())],
+    ],
+)
+def test_conditions_leave_what_meets_them(written: Callable[..., Path], filters: list[Any]) -> None:
+    root = written()
+    compare = {EqualTo: operator.eq, GreaterThan: operator.gt, LessThanOrEqual: operator.le, In: _is_in}
+    wanted = [
+        row
+        for row in rows_of(root)
+        if all(compare[type(one)](row[one.attribute[0]], one.value) for one in filters)
+    ]
+    assert rows_of(root, *filters) == wanted
+
+
+def test_ranges_that_hold_nothing_asked_for_are_not_read(written: Callable[..., Path]) -> None:
+    root = written()
+    options = SourceOptions.of({"path": str(root)})
+    table, directory = Messages(options), StoreDirectory(str(root))
+    condition = condition_of(GreaterThan(("physical_offset",), 20_000), table.pushed_columns)
+    assert condition is not None
+    everything = table.partitions(directory, Conditions())
+    some = table.partitions(directory, Conditions([condition]))
+    assert list(some) == list(everything)[1:]
+
+
+def test_columns_are_those_asked_for_and_derived_ones_come_by_name(written: Callable[..., Path]) -> None:
+    root = written(7)
+    assert list(rows_of(root, columns="topic, body")[0]) == ["topic", "body"]
+    assert "body" not in rows_of(root, body="false")[0]
+    rows = rows_of(root, columns=DERIVED)
+    assert [len(row["key_hashes"]) for row in rows] == [1, 0, 0, 1, 0, 0, 1]
+    assert all(row["tags_code"] for row in rows)
+    assert all(row["light_places"] == [] for row in rows)
+    with pytest.raises(ValueError, match="no column bodies in messages; there are file"):
+        rows_of(root, columns="bodies")
+
+
+def test_a_body_that_is_not_what_its_checksum_says_is_a_record_with_damage(
+    written: Callable[..., Path],
+) -> None:
+    root = written()
+    before = rows_of(root)
+    damaged(root, before[5]["position"] + 100, b"\xff")
+    after = rows_of(root)
+    assert after[5]["damage"]["field"] == "bodyCRC"
+    assert (after[5]["topic"], after[5]["is_proven"]) == (before[5]["topic"], True)
+    assert after[:5] + after[6:] == before[:5] + before[6:]
+
+
+def test_behind_a_bad_header_records_are_found_again_and_not_called_proven(
+    written: Callable[..., Path],
+) -> None:
+    root = written()
+    before = rows_of(root)
+    damaged(root, before[5]["position"], b"\0\1")
+    for split_bytes in ("0", "1", "4000"):
+        after = rows_of(root, splitBytes=split_bytes)
+        (odd,) = [row for row in after if row["damage"]]
+        assert odd["position"] == before[5]["position"]
+        assert odd["damage"]["field"] == "totalSize"
+        assert odd["damage"]["expected"].startswith("91 to ")
+        sound = [row for row in after if not row["damage"]]
+        assert [row["physical_offset"] for row in sound] == [
+            row["physical_offset"] for row in before[:5] + before[6:]
+        ]
+        unproven = [row["physical_offset"] for row in after if row["is_proven"] is False]
+        in_segment = [row["physical_offset"] for row in before[6:] if row["file"] == before[5]["file"]]
+        assert unproven == in_segment
+
+
+def test_zeros_are_damage_where_the_log_goes_on_behind_them_and_none_at_its_end(
+    written: Callable[..., Path],
+) -> None:
+    root = written()
+    before = rows_of(root)
+    assert [row["damage"] for row in before] == [None] * 200
+    first = [row for row in before if row["file"] == before[0]["file"]]
+    damaged(root, first[-3]["position"], bytes(16_384 - first[-3]["position"]))
+    (odd,) = [row for row in rows_of(root) if row["damage"]]
+    assert (odd["position"], odd["damage"]) == (
+        first[-3]["position"],
+        {"field": "magicCode", "expected": "a record or a blank one", "found": "zeros"},
+    )
+
+
+def test_a_blank_record_that_does_not_take_all_that_is_left_hides_nothing(
+    written: Callable[..., Path],
+) -> None:
+    root = written()
+    before = rows_of(root)
+    damaged(root, before[5]["position"] + 4, BLANK_MAGIC.to_bytes(4, "big", signed=True))
+    for split_bytes in ("0", "1", "4000"):
+        after = rows_of(root, splitBytes=split_bytes)
+        (odd,) = [row for row in after if row["damage"]]
+        left = 16_384 - before[5]["position"]
+        expected, found = f"{left}, all that is left", str(before[5]["size"])
+        reason = {"field": "totalSize", "expected": expected, "found": found}
+        assert (odd["position"], odd["damage"]) == (before[5]["position"], reason)
+        sound = [row["physical_offset"] for row in after if not row["damage"]]
+        assert sound == [row["physical_offset"] for row in before[:5] + before[6:]]
+
+
+@pytest.mark.parametrize("window_bytes", [100, 4096, 10_000])
+def test_files_that_cannot_be_mapped_are_read_a_window_at_a_time(
+    written: Callable[..., Path], window_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = written()
+    before = rows_of(root)
+    damaged(root, before[30]["position"], b"\0\1")
+    damaged(root, before[40]["position"] + 100, b"\xff")
+    mapped = rows_of(root)
+    system = fs.SubTreeFileSystem("/", fs.LocalFileSystem())
+    monkeypatch.setattr(directories, "open_place", lambda place: (system, place))
+    for module in ("records", "ranges"):
+        monkeypatch.setattr(f"tornlog.reports.pipeline.source.{module}.WINDOW_BYTES", window_bytes)
+    for split_bytes in ("0", "3000"):
+        read = rows_of(root, splitBytes=split_bytes)
+        assert [row | {"file": ""} for row in read] == [row | {"file": ""} for row in mapped]
+
+
+def _is_in(value: Any, wanted: tuple[Any, ...]) -> bool:
+    return value in wanted

@@ -1,0 +1,156 @@
+"""The source as Spark has it: tables, options, filters, several tasks."""
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import DataFrame, SparkSession
+
+from tornlog.reports.pipeline.source.rocketmq import RocketMQSource
+from tornlog.reports.pipeline.source.source_options import SourceOptions
+
+SLOTS = 50
+ENTRIES_AT = 40 + 4 * SLOTS
+
+
+@pytest.fixture
+def table(spark: SparkSession) -> Callable[..., DataFrame]:
+    """Return what loads a table of a directory."""
+
+    def load(root: Path, name: str = "messages", **options: str) -> DataFrame:
+        return spark.read.format("rocketmq").options(table=name, **options).load(str(root))
+
+    return load
+
+
+def test_the_four_tables_of_a_store(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
+    root = written()
+    messages = table(root)
+    assert [tuple(row) for row in messages.groupBy("topic").count().orderBy("topic").collect()] == [
+        ("T0", 100),
+        ("T1", 100),
+    ]
+    raw = b"".join(path.read_bytes() for path in sorted((root / "consumequeue/T1/0").iterdir()))
+    entries = (
+        table(root, "queue_entries").where("topic = 'T1' and queue_id = 0").orderBy("queue_offset").collect()
+    )
+    assert [(row.physical_offset, row["size"], row.tags_code) for row in entries] == [
+        struct.unpack_from(">qiq", raw, 20 * number) for number in range(50)
+    ]
+    assert [row.queue_offset for row in entries] == list(range(50))
+    index = table(root, "index_entries").orderBy("file", "number").collect()
+    assert len(index) == 67
+    first = Path(index[0].file).read_bytes()
+    assert (index[0].key_hash, index[0].physical_offset, index[0].time_diff_s, index[0].previous) == (
+        struct.unpack_from(">iqii", first, ENTRIES_AT + 20)
+    )
+    (checkpoint,) = table(root, "checkpoint").collect()
+    times = struct.unpack_from(">qqq", (root / "checkpoint").read_bytes())
+    assert tuple(checkpoint)[1:] == (*times, None)
+
+
+def test_several_tasks_read_one_segment(
+    table: Callable[..., DataFrame], written: Callable[..., Path]
+) -> None:
+    split = table(written(30), splitBytes="2000")
+    assert split.rdd.getNumPartitions() > 3
+    assert split.count() == 30
+
+
+def test_conditions_are_seen_to_by_the_source(
+    table: Callable[..., DataFrame], written: Callable[..., Path]
+) -> None:
+    some = table(written()).where("topic = 'T1' and queue_offset >= 40 and body is not null")
+    plan = some._jdf.queryExecution().executedPlan().toString()
+    assert "topic#" in plan
+    assert "= T1" not in plan, "Spark compares it again"
+    assert some.count() == 20
+    assert [row.queue_offset for row in some.where("queue_id = 1").orderBy("queue_offset").collect()] == list(
+        range(40, 50)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"table": "letters"}, "no table letters; there are messages, queue_entries"),
+        ({"colums": "topic"}, "no option colums"),
+        ({"columns": "bodies"}, "no column bodies in messages"),
+        ({"splitBytes": "many"}, "splitbytes: expected a whole number from 0 on, found 'many'"),
+        ({"maxRows": "0"}, "maxrows: expected a whole number from 1 on"),
+        ({"upTo": "yesterday"}, "upto: expected whole or durable"),
+        ({"delayLevels": "soon"}, "soon"),
+    ],
+)
+def test_what_is_no_option_is_said_to_be_none(
+    spark: SparkSession, written: Callable[..., Path], options: dict[str, str], wanted: str
+) -> None:
+    root = written(1)
+    with pytest.raises((AnalysisException, PythonException), match=wanted):
+        spark.read.format("rocketmq").options(**options).load(str(root)).collect()
+    with pytest.raises(ValueError, match="no directory"):
+        SourceOptions.of({})
+
+
+def test_a_place_without_a_store_has_no_rows(table: Callable[..., DataFrame], tmp_path: Path) -> None:
+    for name in ("messages", "queue_entries", "index_entries", "checkpoint"):
+        assert table(tmp_path, name).count() == 0
+    with pytest.raises(AnalysisException, match="nowhere: no such directory"):
+        table(tmp_path / "nowhere").count()
+
+
+def test_damage_of_side_files_comes_as_rows(
+    table: Callable[..., DataFrame], written: Callable[..., Path]
+) -> None:
+    root = written()
+    (root / "checkpoint").write_bytes(bytes(7))
+    queue = root / f"consumequeue/T0/1/{0:020}"
+    raw = bytearray(queue.read_bytes())
+    raw[40:60] = bytes(20)
+    queue.write_bytes(raw + b"odd")
+    last = sorted((root / "index").iterdir())[-1]
+    index = bytearray(last.read_bytes())
+    index[ENTRIES_AT + 20 + 16 : ENTRIES_AT + 40] = (77).to_bytes(4, "big")
+    index[36:40] = (1 << 20).to_bytes(4, "big")
+    last.write_bytes(index)
+    (root / "index" / "20200101000000000").write_bytes(b"no index")
+    (row,) = table(root, "checkpoint").collect()
+    assert tuple(row.damage) == ("size", "at least 24 bytes", "7 bytes")
+    assert [field for _, field in _damage(table(root, "queue_entries"))] == [
+        "entry",
+        "size",
+    ]
+    found = _damage(table(root, "index_entries", hashSlots=str(SLOTS)))
+    assert {field for _, field in found} >= {"previous", "indexCount", "size"}
+
+
+def test_queue_entries_are_left_out_by_conditions_of_every_kind(
+    table: Callable[..., DataFrame], written: Callable[..., Path]
+) -> None:
+    root = written()
+    everything = [row.asDict() for row in table(root, "queue_entries").collect()]
+    for condition, test in (
+        ("queue_offset between 31 and 33", lambda row: 31 <= row["queue_offset"] <= 33),
+        ("physical_offset < 5000", lambda row: row["physical_offset"] < 5000),
+        ("tags_code in (2598902, 2598903)", lambda row: row["tags_code"] in (2598902, 2598903)),
+        ("topic in ('T0', 'x') and queue_id > 0", lambda row: row["topic"] == "T0" and row["queue_id"] > 0),
+    ):
+        found = [row.asDict() for row in table(root, "queue_entries").where(condition).collect()]
+        assert _sorted(found) == _sorted([row for row in everything if test(row)])
+        assert 0 < len(found) < len(everything)
+
+
+def test_sessions_have_the_source_and_its_name_is_rocketmq() -> None:
+    assert RocketMQSource.name() == "rocketmq"
+
+
+def _damage(rows: DataFrame) -> list[tuple[int, str]]:
+    found = rows.where("damage is not null").collect()
+    return [(row.position, row.damage.field) for row in found]
+
+
+def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (row["topic"], row["queue_id"], row["queue_offset"]))

@@ -1,0 +1,293 @@
+"""The log as a stream, against the log as a table."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from tornlog.reports.pipeline.source.source_options import SourceOptions
+from tornlog.reports.pipeline.source.stream import KNOWN_MAX, ExpiredError, LogCutError, LogStream, Part
+from tornlog.store.message_store import MessageStore
+
+SEGMENT_BYTES = 16 << 10
+_WRITER = """
+import runpy, time
+from pathlib import Path
+from tornlog.reports.bench.workplace import real_world
+from tornlog.store.message_store import MessageStore
+here = runpy.run_path({conftest!r})
+store = MessageStore(real_world(), here["config_at"](Path({root!r})))
+store.load()
+store.start()
+print("ready", flush=True)
+number = 0
+while True:
+    here["put_numbers"](store, range(number, number + 5))
+    number += 5
+    time.sleep(0.01)
+"""
+
+
+def stream_of(root: Path, **options: str) -> LogStream:
+    return LogStream(SourceOptions.of({"path": str(root), **options}))
+
+
+def rows_of(stream: LogStream, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
+    parts = stream.partitions(start, end)
+    return [row for part in parts for batch in stream.read(part) for row in batch.to_pylist()]
+
+
+def batches_of(stream: LogStream, start: dict[str, Any], rows: int | None = None) -> Iterator[Any]:
+    """Yield the rows of each batch and its offset, until there is nothing more."""
+    while True:
+        limit = ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+        end = stream.latestOffset(start, limit)
+        found = rows_of(stream, start, end)
+        if not found:
+            return
+        yield found, end
+        start = end
+
+
+def places(rows: list[dict[str, Any]]) -> list[int]:
+    return [row["physical_offset"] for row in rows]
+
+
+@pytest.mark.parametrize("rows", [None, 1, 7, 50])
+def test_batches_hold_each_record_once_over_the_ends_of_segments(
+    written: Callable[..., Path], rows: int | None
+) -> None:
+    root = written()
+    whole = places(rows_of(stream_of(root), {}, stream_of(root).latestOffset(_begin(), ReadAllAvailable())))
+    assert len(set(whole)) == len(whole) == 200
+    stream = stream_of(root)
+    found = list(batches_of(stream, stream.initialOffset(), rows))
+    assert [place for batch, _ in found for place in places(batch)] == whole
+    assert all(len(batch) <= (rows or 200) for batch, _ in found)
+    assert len(list((root / "commitlog").iterdir())) > 3
+
+
+def test_a_batch_is_read_again_by_its_offset_alone(written: Callable[..., Path]) -> None:
+    root = written()
+    stream = stream_of(root)
+    (first, end), (second, last), *_ = batches_of(stream, stream.initialOffset(), 60)
+    assert rows_of(stream_of(root), {}, end) == first
+    assert rows_of(stream_of(root), end, last) == second
+
+
+def test_maxRows_is_the_limit_of_a_batch(written: Callable[..., Path]) -> None:  # noqa: N802
+    root = written(20)
+    assert stream_of(root, maxRows="7").getDefaultReadLimit() == ReadMaxRows(7)
+    assert isinstance(stream_of(root).getDefaultReadLimit(), ReadAllAvailable)
+
+
+def test_a_record_that_is_not_there_yet_as_a_whole_is_left_for_later(written: Callable[..., Path]) -> None:
+    root = written(10)
+    stream = stream_of(root)
+    (rows, _), *_ = batches_of(stream, stream.initialOffset())
+    last = rows[-1]
+    segment = root / "commitlog" / f"{0:020}"
+    whole = segment.read_bytes()
+    for missing in (1, 20, last["size"] - 1):
+        torn = bytearray(whole)
+        end = last["position"] + last["size"]
+        torn[end - missing : end] = bytes(missing)
+        segment.write_bytes(torn)
+        assert (
+            places(rows_of(stream, {}, stream.latestOffset(_begin(), ReadAllAvailable())))
+            == places(rows)[:-1]
+        )
+    before = stream.latestOffset(_begin(), ReadAllAvailable())
+    segment.write_bytes(whole)
+    assert places(rows_of(stream, before, stream.latestOffset(before, ReadAllAvailable()))) == [
+        last["physical_offset"]
+    ]
+
+
+@pytest.mark.parametrize("cut", [1, 30])
+def test_what_recovery_cut_is_gone_and_what_was_put_instead_comes_once(
+    written: Callable[..., Path],
+    opened: Callable[[Path], MessageStore],
+    put: Callable[..., None],
+    cut: int,
+) -> None:
+    root = written(60)
+    stream = stream_of(root)
+    ((rows, end),) = batches_of(stream, stream.initialOffset())
+    _cut(root, rows[-cut])
+    recovered = opened(root)
+    put(recovered, range(100, 120), body_bytes=80)
+    recovered.shutdown()
+    later = [row for batch, _ in batches_of(stream_of(root), end) for row in batch]
+    table = rows_of(stream, {}, stream_of(root).latestOffset(_begin(), ReadAllAvailable()))
+    assert rows[:-cut] + later == table
+    assert len(later) == 20
+
+
+def test_a_log_that_is_cut_and_not_written_to_gives_nothing_more(written: Callable[..., Path]) -> None:
+    root = written(30)
+    stream = stream_of(root)
+    ((rows, end),) = batches_of(stream, stream.initialOffset())
+    _cut(root, rows[-3])
+    after = stream.latestOffset(end, ReadAllAvailable())
+    assert after["to"] == rows[-3]["physical_offset"]
+    assert rows_of(stream, end, after) == []
+    assert list(stream.read(Part(None))) == []
+
+
+def test_a_cut_in_front_of_all_that_the_offset_knows_ends_the_stream(written: Callable[..., Path]) -> None:
+    root = written(KNOWN_MAX + 100)
+    stream = stream_of(root)
+    ((rows, end),) = batches_of(stream, stream.initialOffset())
+    _cut(root, rows[20])
+    with pytest.raises(LogCutError, match="upTo=durable"):
+        stream.latestOffset(end, ReadAllAvailable())
+
+
+def test_what_was_removed_before_it_was_read_ends_the_stream(written: Callable[..., Path]) -> None:
+    root = written()
+    stream = stream_of(root)
+    begin = stream.initialOffset()
+    first_batch = stream.latestOffset(begin, ReadMaxRows(5))
+    (root / "commitlog" / f"{0:020}").unlink()
+    with pytest.raises(ExpiredError, match=f"begins at {SEGMENT_BYTES}"):
+        stream.latestOffset(first_batch, ReadAllAvailable())
+
+
+def test_up_to_durable_reads_what_the_checkpoint_vouches_for(written: Callable[..., Path]) -> None:
+    root = written(40)
+    everything = stream_of(root).latestOffset(_begin(), ReadAllAvailable())
+    rows = rows_of(stream_of(root), {}, everything)
+    assert stream_of(root, upTo="durable").latestOffset(_begin(), ReadAllAvailable()) == everything
+    (root / "abort").touch()  # now an unclean exit
+    vouched_ms = rows[-1]["store_timestamp_ms"]
+    checkpoint = bytearray((root / "checkpoint").read_bytes())
+    checkpoint[:8] = vouched_ms.to_bytes(8, "big")
+    (root / "checkpoint").write_bytes(checkpoint)
+    durable = stream_of(root, upTo="durable").latestOffset(_begin(), ReadAllAvailable())
+    wanted = [row["physical_offset"] for row in rows if row["store_timestamp_ms"] < vouched_ms]
+    assert places(rows_of(stream_of(root), {}, durable)) == wanted
+    (root / "checkpoint").unlink()
+    assert stream_of(root, upTo="durable").latestOffset(_begin(), ReadAllAvailable())["to"] == 0
+
+
+def test_damage_in_a_segment_that_is_full_comes_as_a_row_and_ends_nothing(
+    written: Callable[..., Path],
+) -> None:
+    root = written()
+    rows = rows_of(stream_of(root), {}, stream_of(root).latestOffset(_begin(), ReadAllAvailable()))
+    third = rows[2]
+    with (root / "commitlog" / f"{0:020}").open("r+b") as segment:
+        segment.seek(third["position"] + 4)
+        segment.write(b"\0\0\0\0")
+    stream = stream_of(root)
+    found = [row for batch, _ in batches_of(stream, stream.initialOffset()) for row in batch]
+    (odd,) = [row for row in found if row["damage"] is not None]
+    assert (odd["position"], odd["damage"]["field"]) == (third["position"] + 4, "magicCode")
+    assert places([row for row in found if row["damage"] is None]) == places(rows[:2] + rows[3:])
+
+
+def test_nothing_new_is_the_offset_that_was(written: Callable[..., Path]) -> None:
+    stream = stream_of(written(20))
+    ((_, end),) = batches_of(stream, stream.initialOffset())
+    assert stream.latestOffset(end, ReadAllAvailable()) is end
+
+
+def test_a_query_for_what_is_available_now_ends_there(
+    written: Callable[..., Path], opened: Callable[[Path], MessageStore], put: Callable[..., None]
+) -> None:
+    root = written(40)
+    stream = stream_of(root)
+    stream.prepareForTriggerAvailableNow()
+    store = opened(root)
+    put(store, range(100, 200))
+    store.shutdown()
+    found = [row for batch, _ in batches_of(stream, stream.initialOffset(), 15) for row in batch]
+    assert len(found) == 40
+    stream = stream_of(root)
+    stream.prepareForTriggerAvailableNow()
+    assert sum(len(batch) for batch, _ in batches_of(stream, stream.initialOffset(), 15)) == 140
+
+
+def test_only_messages_can_be_streamed() -> None:
+    with pytest.raises(ValueError, match="only messages"):
+        stream_of(Path("/nowhere"), table="checkpoint")
+
+
+def test_a_query_sees_each_surviving_message_once_though_it_and_the_writer_are_stopped_and_killed(
+    spark: SparkSession, tmp_path: Path, opened: Callable[[Path], MessageStore]
+) -> None:
+    root, sink, checkpoints = tmp_path / "store", str(tmp_path / "sink"), str(tmp_path / "checkpoints")
+    writer = _start_writer(root)
+    try:
+        for restart in range(6):
+            messages = spark.readStream.format("rocketmq").option("maxRows", 400).load(str(root))
+            query = (
+                messages.writeStream.format("parquet")
+                .option("checkpointLocation", checkpoints)
+                .trigger(processingTime="100 milliseconds")
+                .start(sink)
+            )
+            seen = _rows_done(query)
+            if restart == 3:
+                _kill(writer)
+                writer = _start_writer(root)
+            _wait_for_rows(query, seen + 100)
+            query.stop()
+    finally:
+        _kill(writer)
+    opened(root).shutdown()
+    messages = spark.readStream.format("rocketmq").load(str(root))
+    last = messages.writeStream.format("parquet").option("checkpointLocation", checkpoints)
+    last.trigger(availableNow=True).start(sink).awaitTermination()
+    table = spark.read.format("rocketmq").load(str(root))
+    columns = ["topic", "queue_id", "queue_offset", "physical_offset", "body"]
+    streamed = spark.read.parquet(sink).select(columns)
+    assert streamed.count() == table.count() > 600
+    assert streamed.exceptAll(table.select(columns)).count() == 0
+    assert len(list((root / "commitlog").iterdir())) > 5
+
+
+def _begin() -> dict[str, Any]:
+    return {"from": 0, "to": 0, "known": ""}
+
+
+def _cut(root: Path, row: dict[str, Any]) -> None:
+    """Cut the log in front of a record, as a power cut and a recovery may."""
+    for segment in sorted((root / "commitlog").iterdir()):
+        keep = max(row["physical_offset"] - int(segment.name), 0)
+        if keep == 0 and int(segment.name):
+            segment.unlink()
+        elif keep < SEGMENT_BYTES:
+            segment.write_bytes(segment.read_bytes()[:keep] + bytes(SEGMENT_BYTES - keep))
+
+
+def _start_writer(root: Path) -> "subprocess.Popen[str]":
+    code = _WRITER.format(conftest=str(Path(__file__).with_name("conftest.py")), root=str(root))
+    writer = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "ready\n"
+    return writer
+
+
+def _kill(writer: "subprocess.Popen[str]") -> None:
+    writer.kill()
+    writer.communicate()
+
+
+def _rows_done(query: Any) -> int:
+    return sum(progress["numInputRows"] for progress in query.recentProgress)
+
+
+def _wait_for_rows(query: Any, rows: int) -> None:
+    deadline = time.monotonic() + 60
+    while _rows_done(query) < rows:
+        assert query.exception() is None, query.exception()
+        assert time.monotonic() < deadline, query.lastProgress
+        time.sleep(0.1)

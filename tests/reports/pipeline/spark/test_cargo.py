@@ -1,0 +1,64 @@
+"""What can be shipped to executors, and how it reaches them."""
+
+from pathlib import Path
+
+import pytest
+
+from tornlog.reports.pipeline.spark.cargo import Cargo, CargoError
+from tornlog.reports.pipeline.spark.session import session
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> list[str]:
+    """Return a wheel, a module and an archive that are there, in this order."""
+    paths = [tmp_path / name for name in ("mine-1.0-py3-none-any.whl", "more.py", "environment.tar.gz")]
+    for path in paths:
+        path.write_bytes(path.name.encode())
+    return [str(path) for path in paths]
+
+
+def test_parts_are_sorted_by_what_executors_do_with_them(there: list[str]) -> None:
+    wheel, module, archive = there
+    cargo = Cargo.of([archive, wheel, "hdfs:///libraries/other.zip", f"{module}#data", module])
+
+    assert cargo.importable == (wheel, "hdfs:///libraries/other.zip", module)
+    assert cargo.archives == (archive, f"{module}#data")
+
+
+def test_the_python_is_that_of_the_first_archive(there: list[str]) -> None:
+    wheel, _, archive = there
+
+    assert Cargo.of([wheel]).python is None
+    assert Cargo.of([archive]).python == "./environment.tar.gz/bin/python"
+    assert Cargo.of([wheel, f"{archive}#environment", archive]).python == "./environment/bin/python"
+
+
+def test_a_wheel_is_handed_over_under_a_name_that_spark_imports_from(
+    there: list[str], tmp_path: Path
+) -> None:
+    wheel, module, _ = there
+    (tmp_path / "aside").mkdir()
+    named, as_it_is = Cargo.of([wheel, module]).as_spark_imports_it(tmp_path / "aside")
+
+    assert Path(named).name == "mine-1.0-py3-none-any.zip"
+    assert Path(named).read_bytes() == Path(wheel).read_bytes()
+    assert as_it_is == module
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("/no/such.whl", "/no/such.whl: no such file"),
+        ("/no/such.tar.gz#environment", "/no/such.tar.gz: no such file"),
+        ("hdfs:///libraries/odd.rar", "expected one of .whl"),
+        ("s3://bucket/mine-1.0-py3-none-any.whl", "a wheel has to be a local file"),
+    ],
+)
+def test_what_cannot_be_shipped_is_refused_before_anything_starts(part: str, message: str) -> None:
+    with pytest.raises(CargoError, match=message):
+        Cargo.of([part])
+
+
+def test_nothing_is_shipped_to_the_environment_that_is_here(there: list[str]) -> None:
+    with pytest.raises(CargoError, match="nothing to ship to"), session("local[2]", ship=there):
+        pass

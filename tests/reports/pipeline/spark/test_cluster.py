@@ -1,0 +1,238 @@
+"""A cluster of two workers that know nothing of tornlog: it comes to them as a wheel, and they do what is done here."""
+
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tornlog.reports.pipeline.audit.audit import audit
+from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
+from tornlog.reports.pipeline.spark.session import session
+from tornlog.reports.pipeline.sweep.request import Request
+from tornlog.reports.pipeline.sweep.sweep import Progress, sweep
+from tornlog.reports.pipeline.sweep.table import Table
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+
+NAME = "clean-stop-loses-nothing"
+SMALL = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+SECONDS_MAX = 120.0
+Done = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def environment(bare_python: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An archive with a Python in it, as --ship takes it."""
+    place = tmp_path_factory.mktemp("environment")
+    python = place / "python"
+    python.write_text(f'#!/bin/sh\nexec {bare_python} "$@"\n')
+    python.chmod(0o755)
+    with tarfile.open(place / "packed.tar.gz", "w:gz") as archive:
+        archive.add(python, "bin/python")
+    return f"{place}/packed.tar.gz#environment"
+
+
+@pytest.fixture(autouse=True)
+def idle(cluster: Any) -> Iterator[None]:
+    """Leave no session and no executor to the next test: a process has one session, and whoever asks is given it."""
+    assert SparkSession.getActiveSession() is None
+    yield
+    assert SparkSession.getActiveSession() is None
+    until(lambda: not cluster.executors())
+
+
+@contextmanager
+def session_of_two(master: str, config: Mapping[str, str], ship: list[str]) -> Iterator[SparkSession]:
+    """Yield a session as soon as both workers have an executor for it, and stop it."""
+    with session(master, config=config, ship=ship) as running:
+        until(lambda: len(tasks_done(running)) == 2)
+        yield running
+
+
+@pytest.fixture
+def spark(cluster: Any, wheel: Path, environment: str) -> Iterator[SparkSession]:
+    with session_of_two(cluster.master, SMALL, [str(wheel), environment]) as running:
+        yield running
+
+
+@pytest.fixture
+def invoke(cluster: Any, bare_python: Path, tmp_path: Path) -> Callable[..., Done]:
+    """Return what sweeps twenty seeds on the cluster, or on another master: in a process of its own, as users do."""
+
+    def call(*arguments: object, master: str = cluster.master) -> Done:
+        options = ["--seeds", 20, "--scenario", NAME, "--out", tmp_path / "out", "--master", master]
+        settings = {**SMALL, "spark.pyspark.python": bare_python}
+        for name, value in settings.items():
+            options += ["--conf", f"{name}={value}"]
+        return subprocess.run(
+            [sys.executable, "-m", "tornlog", "sweep", *map(str, (*options, *arguments))],
+            env={**os.environ, "COLUMNS": "400"},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=2 * SECONDS_MAX,
+        )
+
+    return call
+
+
+@pytest.fixture
+def other_wheel(wheel: Path, tmp_path: Path) -> Path:
+    """A wheel of the same version that has one line more in it."""
+    changed = tmp_path / wheel.name
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            line_more = b"# changed\n" if name == "tornlog/scenarios/run.py" else b""
+            new.writestr(name, old.read(name) + line_more)
+    return changed
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def rows_of(table: Table) -> Any:
+    return table.read().drop(["wall_seconds"])
+
+
+def tasks_done(spark: SparkSession) -> dict[str, int]:
+    """Return how many tasks each executor has done, by its number."""
+    jvm: Any = spark.sparkContext._jsc
+    executors = jvm.sc().statusStore().executorList(False)
+    found = [executors.apply(number) for number in range(executors.size())]
+    return {one.id(): one.completedTasks() for one in found if one.id() != "driver"}
+
+
+def test_the_workers_python_has_everything_but_tornlog(bare_python: Path, tmp_path: Path) -> None:
+    def tried(line: str) -> Done:
+        command = [bare_python, "-c", line]
+        return subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
+
+    assert tried("import greenlet, isal, pyarrow, rich, typer").returncode == 0
+    assert "No module named 'tornlog'" in tried("import tornlog").stderr
+
+
+def test_the_command_ships_what_it_is_told_to(
+    invoke: Callable[..., Done], wheel: Path, tmp_path: Path
+) -> None:
+    result = invoke("--ship", wheel)
+
+    assert result.returncode == 0, result.stdout
+    assert Table(str(tmp_path / "out")).read().num_rows == 20
+
+
+def test_without_shipping_the_command_says_what_executors_lack(invoke: Callable[..., Done]) -> None:
+    result = invoke()
+
+    assert result.returncode == 2, result.stdout
+    assert "No module named 'tornlog'" in result.stdout
+
+
+def test_a_wheel_of_other_code_is_refused(invoke: Callable[..., Done], other_wheel: Path) -> None:
+    result = invoke("--ship", other_wheel)
+
+    assert result.returncode == 2, result.stdout
+    assert "ship or install the driver's" in result.stdout
+
+
+def test_a_cluster_inside_the_driver_takes_what_is_shipped_as_well(
+    invoke: Callable[..., Done], wheel: Path, tmp_path: Path
+) -> None:
+    result = invoke("--ship", wheel, master="local-cluster[2,1,1024]")
+
+    assert result.returncode == 0, result.stdout
+    assert Table(str(tmp_path / "out")).read().num_rows == 20
+
+
+def test_two_workers_audit_a_store_with_the_wheel_that_was_shipped(
+    cluster: Any, bare_python: Path, wheel: Path, source: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(source / "tests/golden/02-multi-rollover/store.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    root = tmp_path / "before"
+    settings = {**SMALL, "spark.pyspark.python": str(bare_python)}
+    with session_of_two(cluster.master, settings, [str(wheel)]) as spark:
+        found = audit(spark, str(root))
+        assert (found.records, found.entries, found.index_entries) == (145, 145, 138)
+        assert found.first(10) == []
+        assert len(tasks_done(spark)) == 2
+
+        queue = min((root / "consumequeue").glob("*/*/*"))
+        raw = queue.read_bytes()
+        queue.write_bytes(raw[:7] + bytes([raw[7] ^ 1]) + raw[8:])
+        found.release()
+        rows = {row.promise: row for row in audit(spark, str(root)).first(10)}
+    assert set(rows) == {"CQ-VALID", "CQ-COMPLETE"}  # the entry, and the record that it no longer leads to
+    row = rows["CQ-VALID"]
+    assert (row.file, row.position, row.field) == (str(queue), 0, "phyOffset")
+
+
+def test_two_workers_run_a_sweep_with_the_wheel_that_was_shipped(
+    spark: SparkSession, wheel: Path, tmp_path: Path
+) -> None:
+    request = Request(tuple(SCENARIOS), 0, 6, block_seeds=3)
+    shipped, here = Table(str(tmp_path / "shipped")), Table(str(tmp_path / "here"))
+    assert sweep(request, shipped, OnSpark(spark.sparkContext)).is_complete
+    sweep(request, here, InProcess())
+
+    assert rows_of(shipped).num_rows == 6 * len(SCENARIOS)
+    assert rows_of(shipped).equals(rows_of(here))
+    blocks = tasks_done(spark)
+    assert len(blocks) == 2
+    assert min(blocks.values()) > 0
+    assert sum(blocks.values()) == 2 * len(SCENARIOS)
+
+    def origin(_: int) -> str:
+        from tornlog.scenarios.runs import store_run as run
+
+        return run.__file__
+
+    found = spark.sparkContext.parallelize(range(20), 20).map(origin).distinct().collect()
+    assert found == [f"./{wheel.stem}.zip/tornlog/scenarios/run.py"]
+
+
+def test_nothing_of_the_cluster_is_heard_beyond_loopback(
+    spark: SparkSession, cluster: Any, heard_elsewhere: Callable[[int], list[str]]
+) -> None:
+    spark.sparkContext.parallelize(range(2), 2).map(abs).collect()
+    jvm: Any = spark.sparkContext._jvm
+    driver = jvm.java.lang.ProcessHandle.current().pid()
+
+    assert len(cluster.executors()) == 2
+    for pid in (driver, *cluster.daemons, *cluster.executors()):
+        assert heard_elsewhere(pid) == []
+
+
+def test_an_executor_that_dies_costs_no_seed_its_row(
+    spark: SparkSession, cluster: Any, tmp_path: Path
+) -> None:
+    request = Request((NAME,), 0, 200, block_seeds=10)
+    victim, *_ = cluster.executors()
+
+    def at_the_third_block(progress: Progress) -> None:
+        if progress.done == 30:
+            os.kill(victim, signal.SIGKILL)
+
+    broken, here = Table(str(tmp_path / "broken")), Table(str(tmp_path / "here"))
+    assert sweep(request, broken, OnSpark(spark.sparkContext), on_progress=at_the_third_block).is_complete
+    sweep(request, here, InProcess())
+
+    assert victim not in cluster.executors()
+    assert rows_of(broken).equals(rows_of(here))

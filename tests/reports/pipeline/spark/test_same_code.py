@@ -1,0 +1,103 @@
+"""Whether a hash of sources tells code from other code, and what is made of Spark's long reports."""
+
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from tornlog import __version__
+from tornlog.reports.pipeline.spark import same_code
+from tornlog.reports.pipeline.spark.same_code import (
+    ExecutorError,
+    Guarded,
+    code_here,
+    raise_if_lacking,
+    require_same_code,
+)
+
+
+def code_of(package: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(same_code, "files", lambda name: package)
+    return code_here.__wrapped__()
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    for name in ("__init__.py", "store/__init__.py", "store/log.py", "tests/test_log.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"# {name}\n")
+    return tmp_path
+
+
+def test_code_is_another_once_a_module_is_changed_added_moved_or_gone(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = [code_of(package, monkeypatch)]
+    for change in (
+        lambda: (package / "store/log.py").write_text("# changed\n"),
+        lambda: (package / "store/more.py").write_text(""),
+        lambda: (package / "store/more.py").rename(package / "more.py"),
+        lambda: (package / "store/log.py").unlink(),
+    ):
+        change()
+        codes.append(code_of(package, monkeypatch))
+
+    assert len(set(codes)) == 5
+    assert all(code.startswith(f"tornlog {__version__} (") for code in codes)
+
+
+def test_what_a_wheel_does_not_hold_makes_no_difference(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = code_of(package, monkeypatch)
+    (package / "tests" / "test_log.py").write_text("# changed\n")
+    (package / "README.md").write_text("changed\n")
+
+    assert code_of(package, monkeypatch) == code
+
+
+def test_the_sources_are_those_of_all_of_tornlog() -> None:
+    sources = list(same_code._sources(files("tornlog")))
+
+    assert Path(same_code.__file__).read_bytes() in sources
+    assert {b"__main__.py", b"kernel.py", b"message_store.py"} <= set(sources)
+    assert Path(__file__).read_bytes() not in sources
+
+
+def test_a_function_is_not_called_where_the_code_is_another() -> None:
+    assert Guarded(abs, code_here())(-1) == (code_here(), 1)
+    assert Guarded(_must_not_be_called, "tornlog 0.0.9 (0)")(-1) == (code_here(), None)
+
+    require_same_code(code_here(), code_here())
+    with pytest.raises(ExecutorError, match=r"executors have tornlog 0\.0\.9 \(0\), the driver has tornlog"):
+        require_same_code(code_here(), "tornlog 0.0.9 (0)")
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (
+            ("job aborted", "ModuleNotFoundError: No module named 'tornlog'", "at x"),
+            "No module named 'tornlog'",
+        ),
+        (("[PYTHON_VERSION_MISMATCH] Python in worker is 3.9.", "at x"), "Python in worker is 3.9."),
+        (
+            ('java.io.IOException: Cannot run program "./environment/bin/python": error=2', "at x"),
+            'Cannot run program "./environment/bin/python": error=2',
+        ),
+    ],
+)
+def test_what_executors_lack_is_told_plainly(report: Iterable[str], said: str) -> None:
+    with pytest.raises(ExecutorError) as caught:
+        raise_if_lacking(RuntimeError("\n".join(report)))
+
+    assert str(caught.value).startswith(f"executors could not begin: {said}. What they need")
+
+
+def test_of_other_errors_nothing_is_made() -> None:
+    raise_if_lacking(RuntimeError("bad operand type"))
+
+
+def _must_not_be_called(item: int) -> int:
+    raise AssertionError(item)

@@ -1,0 +1,65 @@
+"""A session on this machine: what runs there, and what the world can see of it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
+from tornlog.reports.pipeline.spark.session import session
+from tornlog.reports.pipeline.sweep.request import Request
+from tornlog.reports.pipeline.sweep.sweep import sweep
+from tornlog.reports.pipeline.sweep.table import Table
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with session("local[2]") as running:
+        yield running
+
+
+def test_rows_are_the_same_on_spark_and_in_this_process(spark: SparkSession, tmp_path: Path) -> None:
+    request = Request(("clean-stop-loses-nothing", "rollover-at-a-crash"), 0, 12, block_seeds=5)
+    tables = []
+    for name, engine in (("spark", OnSpark(spark.sparkContext)), ("here", InProcess())):
+        table = Table(str(tmp_path / name))
+        assert sweep(request, table, engine).is_complete
+        tables.append(table.read().drop(["wall_seconds"]))
+
+    assert tables[0].num_rows == 24
+    assert tables[0].equals(tables[1])
+
+
+def test_results_come_as_they_are_made_and_an_error_ends_the_work(spark: SparkSession) -> None:
+    engine = OnSpark(spark.sparkContext)
+    assert sorted(engine.results(abs, [-3, 2, -1, 0])) == [0, 1, 2, 3]
+    assert list(engine.results(abs, [])) == []
+
+    with pytest.raises(Exception, match="bad operand type"):
+        list(engine.results(abs, [1, "one"]))
+
+
+def test_no_more_is_handed_out_once_nobody_asks(spark: SparkSession) -> None:
+    handed_out = []
+
+    def items() -> Iterator[int]:
+        for number in range(1000):
+            handed_out.append(number)
+            yield number
+
+    results = OnSpark(spark.sparkContext).results(abs, items())
+    next(results)
+    results.close()
+
+    assert len(handed_out) <= 8
+
+
+def test_a_local_session_listens_on_loopback_only_and_has_no_ui(
+    spark: SparkSession, heard_elsewhere: Callable[[int], list[str]]
+) -> None:
+    jvm: Any = spark.sparkContext._jvm
+
+    assert heard_elsewhere(jvm.java.lang.ProcessHandle.current().pid()) == []
+    assert spark.sparkContext.uiWebUrl is None

@@ -1,0 +1,27 @@
+"""Small sweeps."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.reports.pipeline.sweep.request import Request
+from tornlog.reports.pipeline.sweep.table import Table
+
+SCENARIOS = ("clean-stop-loses-nothing", "rollover-at-a-crash")
+
+
+@pytest.fixture
+def request_of() -> Callable[..., Request]:
+    """Return what makes a request for seeds of two scenarios, in blocks of four."""
+
+    def make(last: int = 10, **options: Any) -> Request:
+        return Request(SCENARIOS, 0, last, block_seeds=4, **options)
+
+    return make
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(str(tmp_path / "sweep"))

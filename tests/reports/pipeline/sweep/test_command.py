@@ -1,0 +1,143 @@
+"""`tornlog sweep`: what it prints, writes, ends with, and survives."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.sweep.request import Request
+from tornlog.reports.pipeline.sweep.sweep import sweep
+from tornlog.reports.pipeline.sweep.table import Table
+
+NAME = "clean-stop-loses-nothing"
+
+
+@pytest.fixture
+def invoke(tmp_path: Path) -> Any:
+    def call(*arguments: object, master: str = "in-process") -> Result:
+        out = ("--out", str(tmp_path / "out"), "--master", master)
+        return CliRunner().invoke(application(), ["sweep", *map(str, arguments), *out])
+
+    return call
+
+
+def test_a_sweep_that_holds_exits_0_and_says_what_came_of_it(invoke: Any) -> None:
+    result = invoke("--seeds", 30, "--scenario", NAME, "--json", "-")
+    document = json.loads(result.stdout)
+
+    assert result.exit_code == 0
+    assert document["format"] == "tornlog-sweep-result/1"
+    assert (document["seeds"], document["rows"], document["complete"]) == (30, 30, True)
+    assert (document["outcomes"], document["failures"]) == ({"held": 30}, [])
+    again = json.loads(invoke("--seeds", 30, "--scenario", NAME, "--json", "-").stdout)
+    assert (again["rows"], again["outcomes"]) == (30, {})
+
+
+def test_a_sweep_that_finds_something_exits_1_and_leaves_what_replays(invoke: Any) -> None:
+    result = invoke(
+        "--seeds", 40, "--scenario", NAME, "--mutant", "ack-before-flush", "--json", "-", "--shrink", "5s"
+    )
+    document = json.loads(result.stdout)
+
+    assert result.exit_code == 1
+    assert document["outcomes"]["violated"] == sum(document["signatures"].values()) > 0
+    assert len(document["failures"]) == len(document["signatures"])
+    for path in document["failures"]:
+        replayed = CliRunner().invoke(application(), ["replay", path, "--json", "-"])
+        assert replayed.exit_code == 1
+        assert json.loads(replayed.stdout)["same"]
+
+
+def test_the_sum_is_a_table_and_says_how_to_go_on(invoke: Any) -> None:
+    result = invoke(
+        "--seeds",
+        600,
+        "--scenario",
+        NAME,
+        "--mutant",
+        "ack-before-flush",
+        "--stop-after",
+        1,
+        "--shrink",
+        "1s",
+    )
+
+    assert "violated" in result.stdout
+    assert "100 seeds are left: the same call again goes on" in result.stdout
+
+
+def test_a_guided_sweep_has_as_many_seeds_and_leaves_what_replays(invoke: Any, tmp_path: Path) -> None:
+    options = ("--scenario", NAME, "--mutant", "ack-before-flush", "--shrink", "1s", "--json", "-")
+    result = invoke("--seeds", 60, "--guided", "--rounds", 3, *options)
+    document = json.loads(result.stdout)
+
+    assert result.exit_code == 1
+    assert (document["seeds"], document["rows"], document["complete"]) == (60, 60, True)
+    assert json.loads((tmp_path / "out" / "sweep.json").read_text())["rounds"] == 3
+    for path in document["failures"]:
+        assert CliRunner().invoke(application(), ["replay", path]).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--seeds", "x"),
+        ("--seeds", "5", "--rounds", "3"),
+        ("--seeds", "5", "--guided", "--rounds", "1"),
+        ("--seeds", "5", "--scenario", "no-such"),
+        ("--seeds", "5", "--disk", "no-such"),
+        ("--seeds", "5", "--mutant", "no-such"),
+        ("--seeds", "5", "--stop-after", "0"),
+        ("--seeds", "-1:3"),
+    ],
+)
+def test_what_cannot_be_meant_exits_2(invoke: Any, arguments: tuple[str, ...]) -> None:
+    assert invoke(*arguments).exit_code == 2
+
+
+def test_a_time_that_cannot_be_meant_is_told_by_its_own_option(invoke: Any) -> None:
+    result = invoke("--seeds", 3, "--shrink", "0s")
+
+    assert result.exit_code == 2
+    assert "--shrink" in result.output
+    assert "--time" not in result.output
+
+
+def test_a_place_that_holds_another_sweep_exits_2(invoke: Any) -> None:
+    assert invoke("--seeds", 3, "--scenario", NAME).exit_code == 0
+    other = invoke("--seeds", 4, "--scenario", NAME)
+
+    assert other.exit_code == 2
+    assert "other seeds" in other.output
+
+
+def test_a_sweep_on_spark_that_is_killed_twice_comes_to_the_table_of_one_that_is_not(tmp_path: Path) -> None:
+    seeds, out = 1500, tmp_path / "out"
+    command = [
+        *(sys.executable, "-m", "tornlog", "sweep", "--seeds", str(seeds), "--scenario", NAME),
+        *("--out", str(out), "--master", "local[2]"),
+    ]
+    for files in (1, 3):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+            deadline = time.monotonic() + 600
+            while len(list(out.glob("rows/*.parquet"))) < files and running.poll() is None:
+                assert time.monotonic() < deadline, "no block was done in ten minutes"
+                time.sleep(0.02)
+            os.kill(running.pid, signal.SIGKILL)
+    assert len(list(out.glob("rows/*.parquet"))) < 6, "it was killed too late"
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    whole = Table(str(tmp_path / "whole"))
+    sweep(Request((NAME,), 0, seeds), whole, InProcess())
+    rows = [table.read().drop(["wall_seconds"]) for table in (Table(str(out)), whole)]
+    assert rows[0].num_rows == seeds
+    assert rows[0].equals(rows[1])

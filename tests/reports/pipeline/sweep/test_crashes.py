@@ -1,0 +1,90 @@
+"""A sweep's table through crashes: its writer is probed, as users probe programs of their own."""
+
+import json
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tornlog.__main__ import application
+
+WRITER = """
+    import os
+    import sys
+
+    from tornlog.faults.probe import acknowledge
+    from tornlog.reports.pipeline.sweep.request import Request
+    from tornlog.reports.pipeline.sweep.rows import row_of
+    from tornlog.reports.pipeline.sweep.table import Table
+    from tornlog.scenarios.campaigns.seeds import SeedResult
+
+    left_out = sys.argv[1:]
+    real = os.fsync
+
+    def fsync(descriptor):
+        what = "directory" if os.path.isdir(f"/proc/self/fd/{descriptor}") else "file"
+        if what not in left_out:
+            real(descriptor)
+
+    os.fsync = fsync
+    request = Request(("a",), 0, 4, block_seeds=2)
+    table = Table(os.getcwd() + "/sweep")
+    table.begin(request)
+    acknowledge("begun")
+    for block in request.blocks():
+        seeds = range(block.first, block.first + block.count)
+        table.write(block, [row_of(SeedResult("a", seed, "held"), None) for seed in seeds])
+        acknowledge(block.file_name)
+"""
+CHECK = """
+    from tornlog.reports.pipeline.sweep.request import Request
+    from tornlog.reports.pipeline.sweep.table import Table
+
+    def check(directory, acknowledged):
+        table = Table(str(directory / "sweep"))
+        begun = table.begun()
+        if acknowledged and begun is None:
+            yield "the description is lost"
+        files = table.files(every_page=True)
+        for name in files.damaged:
+            yield f"{name} is not whole"
+        for name in acknowledged[1:]:
+            if name not in files.whole:
+                yield f"{name} is lost"
+        seeds = sorted(table.read(["seed"])["seed"].to_pylist())
+        if seeds != [seed for block in Request(("a",), 0, 4, block_seeds=2).blocks() if block.file_name in files.whole
+                     for seed in range(block.first, block.first + 2)]:
+            yield f"the rows are those of seeds {seeds}"
+"""
+
+
+def probed(directory: Path, *arguments: str) -> dict[str, Any]:
+    """Return what a probe of the writer found on the disk that takes most."""
+    (directory / "writer.py").write_text(dedent(WRITER))
+    (directory / "check.py").write_text(dedent(CHECK))
+    command = ["probe", "--disk", "strict-posix", "--json", str(directory / "found.json"), "--jobs", "0"]
+    command += ["--check", str(directory / "check.py"), "--", str(directory / "writer.py"), *arguments]
+    CliRunner().invoke(application(), command)
+    found: dict[str, Any] = json.loads((directory / "found.json").read_text())
+    assert not found["refused"], found["refused"]
+    return found
+
+
+def test_a_block_that_is_done_survives_every_crash_and_no_file_is_torn(tmp_path: Path) -> None:
+    found = probed(tmp_path)
+    assert found["breaches"] == []
+    assert found["acknowledged"] == 3
+    assert found["judged"] > 20
+
+
+@pytest.mark.parametrize(
+    ("left_out", "breach"), [("file", "is not whole"), ("directory", "is lost")], ids=["file", "directory"]
+)
+def test_without_one_of_its_syncs_a_crash_is_seen_to_break_it(
+    tmp_path: Path, left_out: str, breach: str
+) -> None:
+    found = probed(tmp_path, left_out)
+    said = [line for one in found["breaches"] for line in one["violations"]]
+    assert any(breach in line for line in said), said

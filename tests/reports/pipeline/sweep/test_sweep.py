@@ -1,0 +1,314 @@
+"""Every seed gets its row once, however often a sweep is begun, and failures end up small."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.spark.same_code import code_here
+from tornlog.reports.pipeline.sweep.rarity import COLUMNS
+from tornlog.reports.pipeline.sweep.request import Begun, Request, SweepFileError
+from tornlog.reports.pipeline.sweep.rounds import rounds_of
+from tornlog.reports.pipeline.sweep.rows import SCHEMA
+from tornlog.reports.pipeline.sweep.sweep import Progress, shrunk_failures, smallest_failures, sweep
+from tornlog.reports.pipeline.sweep.table import Files, Table
+from tornlog.reports.pipeline.sweep.work import do_block
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.replay import replay
+from tornlog.scenarios.mutants.known import applied_mutant
+
+RequestOf = Callable[..., Request]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class DiesAfter:
+    """An engine whose process ends before it has all of its results."""
+
+    def __init__(self, results: int) -> None:
+        self._results = results
+
+    def results(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        for number, item in enumerate(items):
+            if number == self._results:
+                raise Killed
+            yield function(item)
+
+
+def rows(table: Table) -> Any:
+    return table.read().drop(["wall_seconds"])
+
+
+def test_every_seed_of_every_scenario_gets_a_row(table: Table, request_of: RequestOf) -> None:
+    progress = sweep(request_of(), table, InProcess())
+
+    found = table.read()
+    assert found.schema.equals(SCHEMA)
+    places = list(zip(found["scenario"].to_pylist(), found["seed"].to_pylist(), strict=True))
+    assert places == [(name, seed) for name in sorted(request_of().scenarios) for seed in range(10)]
+    assert (progress.is_complete, progress.done, progress.outcomes) == (True, 20, {"held": 20})
+    assert set(found["outcome"].to_pylist()) == {"held"}
+    assert all(found["digest"].to_pylist())
+
+
+def test_a_sweep_that_was_killed_goes_on_and_comes_to_the_same_table(
+    tmp_path: Path, table: Table, request_of: RequestOf
+) -> None:
+    for results in (1, 3):
+        with pytest.raises(Killed):
+            sweep(request_of(), table, DiesAfter(results))
+    seen: list[tuple[int, int]] = []
+    sweep(
+        request_of(),
+        table,
+        InProcess(),
+        on_progress=lambda progress: seen.append((progress.done_before, progress.done)),
+    )
+    whole = Table(str(tmp_path / "whole"))
+    sweep(request_of(), whole, InProcess())
+
+    assert rows(table).equals(rows(whole))
+    assert seen[0] == (16, 0)
+    assert seen[-1] == (16, 4)
+
+
+def test_a_block_that_is_written_twice_is_there_once(table: Table, request_of: RequestOf) -> None:
+    sweep(request_of(), table, InProcess())
+    before = rows(table)
+    for block in request_of().blocks():
+        table.write(block, table.read().filter(_of(block)).to_pylist())
+
+    assert rows(table).equals(before)
+
+
+def _of(block: Any) -> Any:
+    field = pc.field
+    return (
+        (field("scenario") == block.scenario)
+        & (field("seed") >= block.first)
+        & (field("seed") < block.first + block.count)
+    )
+
+
+def test_a_guided_sweep_that_was_killed_goes_on_and_comes_to_the_same_table(
+    tmp_path: Path, table: Table, request_of: RequestOf
+) -> None:
+    request = request_of(40, rounds=4)
+    for results in (1, 4, 6):
+        with pytest.raises(Killed):
+            sweep(request, table, DiesAfter(results))
+    progress = sweep(request, table, InProcess())
+    whole = Table(str(tmp_path / "whole"))
+    sweep(request, whole, InProcess())
+
+    assert progress.is_complete
+    assert 0 < progress.done_before < progress.done_before + progress.done == 80
+    assert rows(table).equals(rows(whole))
+    assert table.files() == whole.files()
+    places = list(zip(*(rows(table)[name].to_pylist() for name in ("scenario", "seed")), strict=True))
+    assert len(set(places)) == len(places) == 80
+
+
+def test_a_failure_that_was_steered_to_replays_without_knowing_of_that(
+    table: Table, request_of: RequestOf
+) -> None:
+    request = request_of(60, rounds=3, mutant="ack-before-flush")
+    table.begin(request)
+    steered = {}
+    for blocks in rounds_of(request, partial(table.rows_of, columns=COLUMNS)):
+        for block in blocks:
+            do_block(table.place, block)
+            if block.disk is not None:
+                steered |= {(block.scenario, block.first + number): block for number in range(block.count)}
+    broken = [row for row in table.read().to_pylist() if row["outcome"] == "violated"]
+    found = [row for row in broken if (row["scenario"], row["seed"]) in steered]
+
+    assert found
+    for row in found:
+        block = steered[row["scenario"], row["seed"]]
+        assert (row["disk"], row["policy"]) == (block.disk, block.policy)
+    failure = Failure.from_json(found[0]["failure"])
+    with applied_mutant(failure.mutant):
+        assert replay(failure.original.record).is_same(failure.original)
+
+
+def test_only_a_guided_sweep_speaks_of_rounds(request_of: RequestOf) -> None:
+    assert "rounds" not in Begun(request_of()).to_json()
+    guided = request_of(rounds=3)
+    assert Begun.from_json(Begun(guided).to_json()).request == guided != request_of()
+
+
+def test_a_file_that_was_not_finished_counts_for_nothing_and_goes(
+    table: Table, request_of: RequestOf
+) -> None:
+    table.begin(request_of())
+    rows_at = Path(table.place) / "rows"
+    orphan = rows_at / f".rollover-at-a-crash-0000000000-4.parquet.{'0' * 32}"
+    orphan.write_bytes(b"PAR1")
+
+    assert table.files() == Files()
+    sweep(request_of(), table, InProcess())
+    assert table.read().num_rows == 20
+    assert not orphan.exists()
+    assert len(list(rows_at.iterdir())) == 6
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flipped(path: Path) -> None:
+    column = pq.read_metadata(path).row_group(0).column(0)
+    raw = bytearray(path.read_bytes())
+    raw[column.dictionary_page_offset + column.total_compressed_size - 1] ^= 1
+    path.write_bytes(raw)
+
+
+def of_fewer_seeds(path: Path) -> None:
+    pq.write_table(pq.read_table(path).slice(1), path)
+
+
+def of_other_columns(path: Path) -> None:
+    pq.write_table(pq.read_table(path).drop(["digest"]), path)
+
+
+@pytest.mark.parametrize("damage", [cut, emptied, flipped, of_fewer_seeds, of_other_columns])
+def test_a_damaged_file_of_rows_is_named_and_made_again(
+    table: Table, request_of: RequestOf, damage: Callable[[Path], None]
+) -> None:
+    sweep(request_of(), table, InProcess())
+    before, whole = rows(table), table.files()
+    damaged = Path(table.place) / "rows" / sorted(whole.whole)[1]
+    damage(damaged)
+
+    found = table.files(every_page=True)
+    assert (set(found.damaged), found.whole) == ({damaged.name}, whole.whole - {damaged.name})
+    assert found.damaged[damaged.name]
+    progress = sweep(request_of(), table, InProcess())
+    assert (progress.done_before, progress.done) == (16, 4)
+    assert rows(table).equals(before)
+
+
+def test_a_file_that_is_no_blocks_is_damage_and_is_not_read(table: Table, request_of: RequestOf) -> None:
+    sweep(request_of(), table, InProcess())
+    (Path(table.place) / "rows" / "notes.txt").write_text("seen by hand")
+
+    assert set(table.files().damaged) == {"notes.txt"}
+    assert table.read().num_rows == 20
+
+
+def test_a_sweep_that_other_code_of_this_version_began_is_refused(
+    table: Table, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep(request_of(4), table, InProcess())
+    described = Path(table.place) / "sweep.json"
+    text = described.read_text()
+    described.write_text(text.replace(code_here(), "tornlog 0.1.0 (0123456789abcdef)"))
+
+    with pytest.raises(
+        SweepFileError, match=r"begun by tornlog 0\.1\.0 \(0123456789abcdef\), this is tornlog"
+    ):
+        sweep(request_of(4), table, InProcess())
+    described.write_text(text.replace(f'"code": "{code_here()}",', ""))
+    with pytest.raises(SweepFileError, match="code that nobody noted"):
+        sweep(request_of(4), table, InProcess())
+
+
+def test_rows_without_a_description_are_nobodys(table: Table, request_of: RequestOf) -> None:
+    sweep(request_of(4), table, InProcess())
+    (Path(table.place) / "sweep.json").unlink()
+
+    with pytest.raises(SweepFileError, match=r"sweep\.json is gone"):
+        sweep(request_of(4), table, InProcess())
+
+
+def test_a_place_where_a_sweep_is_at_work_is_left_alone(table: Table, request_of: RequestOf) -> None:
+    sweep(request_of(4), table, InProcess())
+    lines = """
+        import sys
+        from tornlog.reports.pipeline.sweep.table import Files, Table
+
+        with Table(sys.argv[1]).held():
+            print("held", flush=True)
+            sys.stdin.read()
+    """
+    command = [sys.executable, "-c", dedent(lines), table.place]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(SweepFileError, match=f"another sweep is at work there, process {other.pid}"):
+            sweep(request_of(4), table, InProcess())
+        other.kill()
+    assert sweep(request_of(4), table, InProcess()).done_before == 8, "a death gives the place back"
+
+
+def test_a_place_with_another_sweep_is_left_alone(table: Table, request_of: RequestOf) -> None:
+    sweep(request_of(4), table, InProcess())
+    with pytest.raises(SweepFileError, match="of other seeds or with other options"):
+        sweep(request_of(5), table, InProcess())
+    with pytest.raises(SweepFileError, match="of other seeds or with other options"):
+        sweep(request_of(4, disk="xfs"), table, InProcess())
+
+    assert table.read().num_rows == 8
+
+
+def test_a_sweep_ends_after_so_many_failures_and_keeps_the_smallest_of_each_kind(
+    table: Table, request_of: RequestOf
+) -> None:
+    request = request_of(40, mutant="ack-before-flush")
+    progress = sweep(request, table, InProcess(), stop_after=2)
+
+    assert 2 <= progress.failures <= 6
+    assert not progress.is_complete
+    failures = smallest_failures(table)
+    broken = [row for row in table.read().to_pylist() if row["signature"] is not None]
+    assert {failure.signature for failure in failures} == {row["signature"] for row in broken}
+    for failure in failures:
+        sizes = [row["size"] for row in broken if row["signature"] == failure.signature]
+        assert failure.original.size.messages == min(size["messages"] for size in sizes)
+    small = list(shrunk_failures(failures, InProcess(), seconds=5.0))
+    assert all(failure.shrunk is not None for failure in small)
+    assert [failure.signature for failure in small] == [failure.signature for failure in failures]
+
+
+def test_progress_sums_what_blocks_came_to() -> None:
+    progress = Progress(seeds=8, done_before=4)
+    assert not progress.is_complete
+    progress.done = 4
+    progress.outcomes["violated"] = 3
+    assert (progress.is_complete, progress.failures) == (True, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not the description of a sweep"),
+        ("[]", "not the description of a sweep"),
+        ('{"format": "tornlog-sweep/0"}', "format: expected tornlog-sweep/1"),
+        ('{"format": "tornlog-sweep/1"}', "not the description of a sweep"),
+    ],
+)
+def test_what_is_no_description_of_a_sweep_is_refused(text: str, message: str) -> None:
+    with pytest.raises(SweepFileError, match=message):
+        Begun.from_json(text)
+
+
+def test_a_sweep_that_another_version_began_is_refused(request_of: RequestOf) -> None:
+    text = Begun(request_of()).to_json()
+    assert Begun.from_json(text).request == request_of()
+    with pytest.raises(SweepFileError, match=r"the sweep was begun by 0\.0\.9"):
+        Begun.from_json(text.replace('"tornlog": "0.1.0"', '"tornlog": "0.0.9"'))

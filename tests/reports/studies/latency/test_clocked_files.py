@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pytest
+
+from tornlog.reports.studies.latency.clocked_files import ClockedFiles
+
+
+def test_syncs_that_sleep_say_how_long_those_of_the_log_did(tmp_path: Path) -> None:
+    files = ClockedFiles(0.002)
+    files.make_directories(str(tmp_path / "commitlog"))
+    log, other = files.map(str(tmp_path / "commitlog" / "0"), 4096), files.map(str(tmp_path / "queue"), 4096)
+    log.msync(0, 4096)
+    log.fdatasync()
+    other.msync(0, 4096)
+    files.sync(str(tmp_path / "queue"))
+    files.sync_directory(str(tmp_path))
+
+    assert len(files.log_syncs_ns) == 2
+    assert min(files.log_syncs_ns) >= 2_000_000
+
+
+def test_all_else_is_real(tmp_path: Path) -> None:
+    mapped = ClockedFiles(0.0).map(str(tmp_path / "a"), 4096)
+    mapped.store(3, b"abc")
+    mapped.pwrite(8, b"def")
+
+    assert bytes(mapped.view(3, 11)) == b"abc\0\0def"
+    assert (tmp_path / "a").read_bytes()[3:11] == b"abc\0\0def"
+    assert (mapped.path, mapped.size_bytes) == (str(tmp_path / "a"), 4096)
+    mapped.close()
+    with pytest.raises(ValueError, match="released"):
+        mapped.view(0, 1)
+
+
+def test_syncs_that_do_not_sleep_sync_and_are_timed_too(tmp_path: Path) -> None:
+    files = ClockedFiles()
+    files.make_directories(str(tmp_path / "commitlog"))
+    log = files.map(str(tmp_path / "commitlog" / "0"), 4096)
+    log.store(0, b"abc")
+    log.msync(0, 4096)
+    files.sync(str(tmp_path / "commitlog" / "0"))
+    files.sync_directory(str(tmp_path))
+
+    assert len(files.log_syncs_ns) == 1
+    assert files.log_syncs_ns[0] > 0

@@ -1,0 +1,100 @@
+"""`tornlog plot latency`: what it prints, leaves and refuses."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.reports.studies import latency
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(application(), ["plot", "latency", *map(str, arguments)])
+
+
+def rows_in(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_pictures_are_left_beside_their_data(tmp_path: Path) -> None:
+    result = invoke(
+        "--disk", "nvme-ssd", "--producers", 1, "--producers", 4, "--puts", 200, "--out", tmp_path
+    )
+    names = {path.name for path in tmp_path.iterdir()}
+    rows = rows_in(tmp_path / "latency.csv")
+
+    assert result.exit_code == 0, result.output
+    assert names == {
+        *(f"latency.{kind}" for kind in ("png", "svg", "csv")),
+        *(f"latency-effects.{kind}" for kind in ("png", "svg", "csv")),
+        "latency-curves.csv",
+        "group-commit.csv",
+    }
+    assert [(row["flush"], row["producers"]) for row in rows] == [
+        (flush, producers) for flush in ("sync", "async", "pool") for producers in ("1", "4")
+    ]
+    assert {row["source"] for row in rows} == {"simulated"}
+    assert all(0 < float(row["p50_us"]) <= float(row["p99_us"]) <= float(row["max_us"]) for row in rows)
+    assert float(rows[0]["p50_us"]) > float(rows[2]["p50_us"])  # who waits for the disk waits longer
+    assert {row["effect"] for row in rows_in(tmp_path / "latency-effects.csv")} == {"rollover", "slow syncs"}
+    assert "nvme-ssd" in result.output
+    assert str(tmp_path / "latency.png") in result.output.replace("\n", "")
+
+
+def test_the_same_seed_leaves_the_same_bytes(tmp_path: Path) -> None:
+    options = ("--disk", "hdd", "--producers", 2, "--puts", 150, "--seed", 3)
+    for name in ("one", "other"):
+        assert invoke(*options, "--out", tmp_path / name).exit_code == 0
+
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes(), path.name
+
+
+def test_this_machine_and_its_simulation_stand_side_by_side(tmp_path: Path) -> None:
+    document = tmp_path / "here.json"
+    result = invoke(
+        *("--disk", "here", "--producers", 2, "--turns", 1),
+        *("--dir", tmp_path, "--out", tmp_path / "out", "--json", document),
+    )
+    found = json.loads(document.read_text())
+
+    assert result.exit_code == 0, result.output
+    assert found["format"] == "tornlog-latency/1"
+    assert [(row["source"], row["flush"]) for row in found["rows"]] == [
+        (source, flush) for flush in ("sync", "async", "pool") for source in ("real", "simulated")
+    ]
+    assert [row["p50_us"] for row in found["rows"]] == [
+        float(row["p50_us"]) for row in rows_in(tmp_path / "out" / "latency-here.csv")
+    ]
+    for ratios, real, simulated in zip(found["ratios"], found["rows"][::2], found["rows"][1::2], strict=True):
+        assert ratios["p50"] == pytest.approx(simulated["p50_us"] / real["p50_us"], rel=0.01)
+    assert {Path(path).name for path in found["files"]} == {
+        "latency-here.png",
+        "latency-here.svg",
+        "latency-here.csv",
+        "latency-here-curves.csv",
+    }
+    assert {path.name for path in tmp_path.iterdir()} == {"here.json", "out"}  # the stores are gone
+
+
+def test_an_unknown_disk_is_a_wrong_command_line(tmp_path: Path) -> None:
+    result = invoke("--disk", "floppy", "--out", tmp_path)
+
+    assert result.exit_code == 2
+    assert "no disk floppy" in result.output
+
+
+def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("pictures", "grid_figure", "effects_figure", "here_figure"):
+        monkeypatch.delitem(sys.modules, f"{latency.__name__}.{name}", raising=False)
+        monkeypatch.delattr(latency, name, raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = invoke("--disk", "hdd", "--out", tmp_path)
+
+    assert result.exit_code == 2
+    assert ".[plot]" in result.output

@@ -1,0 +1,92 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tornlog.faults.devices.models import MODELS
+from tornlog.faults.devices.spread import Spread
+from tornlog.faults.devices.storage import Run
+from tornlog.reports.studies.latency.grid import ALL_AT_ONCE
+from tornlog.reports.studies.latency.host import REFERENCE, Host
+from tornlog.reports.studies.latency.quantiles import percentiles_us
+from tornlog.reports.studies.latency.setup import Setup
+from tornlog.reports.studies.latency.simulated import simulate
+from tornlog.sim.choices import Stream
+
+US = 1_000
+FREE = Host(Spread([0]), 0, Spread([0]), 0, 0, 0)
+"""A host on which nothing takes time."""
+
+
+class Steady:
+    """A storage whose syncs take 500 us each."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._placed = 0
+        self._idle_ns = 0
+
+    def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
+        self._idle_ns = max(now_ns, self._idle_ns) + 500 * US
+        return self._idle_ns
+
+    def place(self, blocks: int) -> int:
+        self._placed += blocks
+        return self._placed - blocks
+
+
+def test_a_put_under_sync_flush_takes_its_computing_its_handover_and_its_sync() -> None:
+    host = replace(FREE, put=Spread([20 * US]), put_work_ns=20 * US, handover=Spread([80 * US]))
+    series = simulate(Setup("sync", 1, 100.0, 50), host, Steady)
+
+    assert percentiles_us(series.latencies_ns, [0.5]) == [20 + 80 + 500]
+    assert series.syncs == 50
+
+
+def test_a_put_under_async_flush_takes_its_computing_only() -> None:
+    host = replace(FREE, put=Spread([20 * US]), put_work_ns=20 * US)
+    for flush in ("async", "pool"):
+        series = simulate(Setup(flush, 1, 100.0, 50), host, Steady)
+        assert set(series.latencies_ns) == {20 * US}
+
+
+def test_producers_share_the_processor_and_the_syncs() -> None:
+    host = replace(FREE, put=Spread([50 * US]), put_work_ns=50 * US)
+    alone = simulate(Setup("async", 1, ALL_AT_ONCE, 200), host, Steady)
+    together = simulate(Setup("async", 8, ALL_AT_ONCE, 200), host, Steady)
+    assert together.rate == pytest.approx(alone.rate, rel=0.01)
+
+    alone = simulate(Setup("sync", 1, ALL_AT_ONCE, 200), FREE, Steady)
+    together = simulate(Setup("sync", 8, ALL_AT_ONCE, 200), FREE, Steady)
+    assert alone.rate == pytest.approx(2_000, rel=0.02)
+    assert together.rate > 3 * alone.rate
+    assert together.syncs < alone.syncs / 3
+
+
+def test_the_first_store_to_a_page_costs_a_fault_unless_it_was_warmed() -> None:
+    host = replace(FREE, touch_ns=30 * US)
+    setup = Setup("async", 1, 100.0, 400, body_bytes=1_000, segment_bytes=1 << 20)
+    faulting = sum(took_ns > 0 for took_ns in simulate(setup, host, Steady).latencies_ns)
+    warmed = sum(took_ns > 0 for took_ns in simulate(replace(setup, warm=True), host, Steady).latencies_ns)
+
+    assert faulting == pytest.approx(400 * 1_100 / 4096, rel=0.1)
+    assert warmed == 0
+
+
+def test_the_same_arguments_give_the_same_series_on_every_disk() -> None:
+    for model in MODELS.values():
+        setup = Setup("sync", 4, 200.0, 60, seed=5)
+        one, other = (simulate(setup, REFERENCE, model.make) for _ in range(2))
+        assert one == other
+        assert one != simulate(replace(setup, seed=6), REFERENCE, model.make)
+
+
+def test_slow_syncs_are_felt_under_sync_flush_and_not_under_async_flush() -> None:
+    def slowest_us(flush: str, chance: float) -> float:
+        series = simulate(
+            Setup(flush, 2, 100.0, 300), FREE, Steady, slow_sync_chance=chance, slow_sync_ms_max=200
+        )
+        return max(series.latencies_ns) / US
+
+    assert slowest_us("sync", 0.0) < 5_000
+    assert slowest_us("sync", 0.05) > 20_000
+    assert slowest_us("async", 0.05) == 0

@@ -1,0 +1,49 @@
+from dataclasses import replace
+
+from tornlog.faults.devices.measured import MeasuredStorage
+from tornlog.faults.devices.spread import Spread
+from tornlog.reports.studies.latency.host import REFERENCE
+from tornlog.reports.studies.latency.setup import Setup
+from tornlog.reports.studies.latency.simulated import simulate
+from tornlog.reports.studies.latency.stalls import STALL_NS_MIN, FileStalls, Stalls
+
+US = 1_000
+HOST = replace(REFERENCE, put=Spread([20 * US]), put_work_ns=20 * US, dispatch_ns=0, touch_ns=0)
+
+
+def test_only_what_takes_long_is_a_stall() -> None:
+    stalls = Stalls()
+    for took_ns in (10, STALL_NS_MIN, STALL_NS_MIN - 1):
+        stalls.note(took_ns)
+
+    assert (stalls.stores, stalls.took_ns) == (3, {1: STALL_NS_MIN})
+
+
+def test_stalls_are_met_again_in_their_order() -> None:
+    stalls = FileStalls()
+    stalls.of("/s/commitlog/0").note(10)
+    stalls.of("/s/commitlog/0").note(5 * STALL_NS_MIN)
+    stalls.of("/s/consumequeue/T/0/0").note(3 * STALL_NS_MIN)
+    again = stalls.again()
+
+    assert [again.log.next_ns() for _ in range(3)] == [0, 5 * STALL_NS_MIN, 0]
+    assert [again.others.next_ns() for _ in range(2)] == [3 * STALL_NS_MIN, 0]
+
+
+def test_a_put_that_stalls_takes_longer_by_that_and_so_do_those_behind_it() -> None:
+    stalls = FileStalls()
+    stalls.log.took_ns[10] = 5_000 * US
+    series = simulate(Setup("async", 1, 2_000.0, 40), HOST, lambda _: MeasuredStorage([US]), stalls=stalls)
+    slow = [took for took in series.latencies_ns if took > 20 * US]
+
+    assert max(slow) == 5_020 * US
+    assert len(slow) > 3
+    assert set(series.latencies_ns) - set(slow) == {20 * US}
+
+
+def test_a_stall_of_dispatch_holds_up_puts() -> None:
+    stalls = FileStalls()
+    stalls.others.took_ns[10] = 5_000 * US
+    series = simulate(Setup("async", 1, 2_000.0, 40), HOST, lambda _: MeasuredStorage([US]), stalls=stalls)
+
+    assert 4_000 * US < max(series.latencies_ns) <= 5_020 * US

@@ -1,0 +1,63 @@
+"""`tornlog plot recovery`: what it prints and leaves."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.reports.studies import recovery as recovery_time
+from tornlog.reports.studies.recovery.tables import HEADER
+
+MIB = 1 << 20
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(application(), ["plot", "recovery", *map(str, arguments)])
+
+
+def test_pictures_are_left_beside_their_data(tmp_path: Path) -> None:
+    document = tmp_path / "found.json"
+    result = invoke(
+        *("--log-bytes", 16 * MIB, "--log-bytes", 48 * MIB, "--turns", 1),
+        *("--dir", tmp_path, "--out", tmp_path / "out", "--json", document),
+    )
+    assert result.exit_code == 0, result.output
+    with (tmp_path / "out" / "recovery.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    found = json.loads(document.read_text())
+
+    assert {path.name for path in tmp_path.iterdir()} == {"found.json", "out"}  # the stores are gone
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        f"recovery.{kind}" for kind in ("png", "svg", "csv")
+    }
+    assert tuple(rows[0]) == HEADER
+    assert [(row["exit"], row["recover_whole_log"]) for row in rows[:4]] == [
+        ("crash", "True"),
+        ("crash", "False"),
+        ("clean", "True"),
+        ("clean", "False"),
+    ]
+    for row in rows:
+        assert float(row["total_s"]) > 0
+        assert 0 < int(row["scanned_bytes"]) <= int(row["log_bytes"])
+        assert float(row["cold_read_hdd_s"]) > float(row["cold_read_nvme_ssd_s"]) > 0
+        if row["recover_whole_log"] == "True":
+            assert row["scanned_bytes"] == row["log_bytes"]
+    assert found["format"] == "tornlog-recovery/1"
+    assert [row["total_s"] for row in found["rows"]] == [float(row["total_s"]) for row in rows]
+    assert "crash" in result.output
+
+
+def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("pictures", "figure"):
+        monkeypatch.delitem(sys.modules, f"{recovery_time.__name__}.{name}", raising=False)
+        monkeypatch.delattr(recovery_time, name, raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = invoke("--log-bytes", 16 * MIB, "--out", tmp_path)
+
+    assert result.exit_code == 2
+    assert ".[plot]" in result.output

@@ -1,0 +1,139 @@
+"""`tornlog plot topics`: what it prints, leaves and refuses."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.reports.studies import topics
+from tornlog.reports.studies.topics import here
+from tornlog.reports.studies.topics.tables import CHECKED_HEADER, HEADER
+
+SMALL = ("--puts", 1_000, "--dirty-mib", 1)
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(application(), ["plot", "topics", *map(str, arguments)])
+
+
+def rows_in(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    out = tmp_path_factory.mktemp("topics")
+    result = invoke(
+        *SMALL, "--disk", "hdd", "--topics", 1, "--topics", 8, "--out", out, "--json", out / "found.json"
+    )
+    return out, result
+
+
+def test_pictures_are_left_beside_their_data(left: tuple[Path, Result]) -> None:
+    out, result = left
+    rows = rows_in(out / "topics.csv")
+
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in out.iterdir()} == {
+        *(f"topics.{kind}" for kind in ("png", "svg", "csv")),
+        *(f"topics-consumers.{kind}" for kind in ("png", "svg")),
+        *(f"topics-assumptions.{kind}" for kind in ("png", "svg", "csv")),
+        "found.json",
+    }
+    assert tuple(rows[0]) == HEADER
+    assert [(row["flush"], row["layout"], row["topics"]) for row in rows] == [
+        (flush, layout, number)
+        for flush in ("sync", "async")
+        for layout in ("shared", "partitioned", "packed")
+        for number in ("1", "8")
+    ]
+    assert {row["source"] for row in rows} == {"simulated"}
+    assert all(float(row["puts_per_s"]) > 0 for row in rows)
+    assert all((row["few_lag_records_per_s"] == "") == (row["flush"] == "sync") for row in rows)
+    assert tuple(rows_in(out / "topics-assumptions.csv")[0]) == CHECKED_HEADER
+    assert "one log" not in result.output
+    assert "hdd" in result.output
+    assert str(out / "topics.png") in result.output.replace("\n", "")
+
+
+def test_the_json_says_what_the_tables_say(left: tuple[Path, Result]) -> None:
+    out, _ = left
+    found = json.loads((out / "found.json").read_text())
+    rows = rows_in(out / "topics.csv")
+
+    assert found["format"] == "tornlog-topics/1"
+    assert [row["puts_per_s"] for row in found["rows"]] == [float(row["puts_per_s"]) for row in rows]
+    assert [row["few_lag_records_per_s"] is None for row in found["rows"]] == [
+        row["few_lag_records_per_s"] == "" for row in rows
+    ]
+    assert len(found["assumptions"]) == len(rows_in(out / "topics-assumptions.csv"))
+    assert {Path(path).name for path in found["files"]} | {"found.json"} == {
+        path.name for path in out.iterdir()
+    }
+
+
+def test_the_same_seed_leaves_the_same_bytes(left: tuple[Path, Result], tmp_path: Path) -> None:
+    out, _ = left
+    result = invoke(*SMALL, "--disk", "hdd", "--topics", 1, "--topics", 8, "--out", tmp_path)
+
+    assert result.exit_code == 0
+    for path in tmp_path.iterdir():
+        assert path.read_bytes() == (out / path.name).read_bytes(), path.name
+
+
+def test_this_machine_is_measured_and_left_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_TURN_SECONDS", "_RATE_SECONDS", "_PULL_SECONDS"):
+        monkeypatch.setattr(here, name, 0.05)
+    document = tmp_path / "here.json"
+    result = invoke(
+        *("--disk", "here", "--topics", 2, "--topics", 4),
+        *("--dir", tmp_path, "--out", tmp_path / "out", "--json", document),
+    )
+    found = json.loads(document.read_text())
+
+    assert result.exit_code == 0, result.output
+    assert [(row["source"], row["disk"], row["flush"], row["layout"]) for row in found["rows"]] == [
+        ("real", "here", flush, layout) for flush in ("sync", "async") for layout in ("shared", "partitioned")
+    ] * 2
+    assert all(row["put_cpu_us"] > 0 for row in found["rows"])
+    assert found["assumptions"] == []
+    assert {Path(path).name for path in found["files"]} == {
+        f"topics-here.{kind}" for kind in ("png", "svg", "csv")
+    }
+    assert {path.name for path in tmp_path.iterdir()} == {"here.json", "out"}
+
+
+def test_json_on_stdout_is_all_there_is(tmp_path: Path) -> None:
+    result = invoke(*SMALL, "--disk", "nvme-ssd", "--topics", 2, "--out", tmp_path, "--json", "-")
+
+    assert json.loads(result.stdout)["format"] == "tornlog-topics/1"
+
+
+def test_an_unknown_disk_is_a_wrong_command_line(tmp_path: Path) -> None:
+    result = invoke("--disk", "floppy", "--out", tmp_path)
+
+    assert result.exit_code == 2
+    assert "no disk floppy" in result.output
+
+
+def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (
+        "pictures",
+        "axes",
+        "grid_figure",
+        "consumers_figure",
+        "assumptions_figure",
+        "here_figure",
+    ):
+        monkeypatch.delitem(sys.modules, f"{topics.__name__}.{name}", raising=False)
+        monkeypatch.delattr(topics, name, raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = invoke("--disk", "hdd", "--out", tmp_path)
+
+    assert result.exit_code == 2
+    assert ".[plot]" in result.output

@@ -1,0 +1,89 @@
+"""Chronicles of small worlds, of runs that hold, and of runs that break."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.timing import SyncTiming
+from tornlog.reports.timeline.recording.record import Chronicle, Subject
+from tornlog.reports.timeline.recording.record_run import chronicle_of_seed
+from tornlog.reports.timeline.recording.recorder import Recorder
+from tornlog.scenarios.campaigns.hunt import hunting_ground
+from tornlog.scenarios.claims.machine import world_of
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.mutants.known import mutant_named
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.sim.choices import Choices
+from tornlog.sim.errors import MachineDied
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.round_robin import RoundRobin
+
+SUBJECT = Subject("small", "small worlds are told as they were", 1, None)
+
+
+class Workshop:
+    """A kernel with a recorder, and disks for machines that live one after another."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.recorder = Recorder()
+        self.kernel = Kernel(RoundRobin(3), trace=self.recorder)
+        self._choices = Choices("1")
+        self._disks = 0
+
+    def disk(self, image: Any = None, **settings: Any) -> Disk:
+        """Make a disk whose syncs take 1 ms unless told otherwise."""
+        self._disks += 1
+        settings.setdefault("timing", SyncTiming(1_000_000, 1_000_000))
+        return Disk(self.kernel, self._choices.stream(f"disk-{self._disks}"), image=image, **settings)
+
+    def live(
+        self, name: str, disk: Disk, body: Callable[[Any], Any], *, cut: str = "", killed: bool = False
+    ) -> Any:
+        """Let a machine live on a disk; return what its body does.
+
+        killed: it is killed in the end. With a cut it is, too, and what that leaves is returned.
+        """
+        machine = self.kernel.machine(name)
+
+        def live() -> Any:
+            done = body(world_of(machine, disk))
+            if cut or killed:
+                self.kernel.kill(machine)
+                raise MachineDied(name)
+            return done
+
+        if not (cut or killed):
+            return self.kernel.run(machine, live, time_limit_ns=10**12)
+        with pytest.raises(MachineDied):
+            self.kernel.run(machine, live, time_limit_ns=10**12)
+        return disk.crash(PROFILES[cut]) if cut else None
+
+    def chronicle(self) -> Chronicle:
+        """Return what was recorded."""
+        outcome = Outcome(self.plan)
+        outcome.digest = self.kernel.digest()
+        self.kernel.close()
+        return self.recorder.chronicle(SUBJECT, outcome)
+
+
+@pytest.fixture
+def workshop(quiet_plan: Plan) -> Workshop:
+    return Workshop(quiet_plan)
+
+
+@pytest.fixture(scope="session")
+def broken_by() -> Callable[[str], Chronicle]:
+    """Return the chronicle of the first seed that a mutant breaks."""
+
+    @cache
+    def broken_by(mutant: str) -> Chronicle:
+        ground = hunting_ground(mutant_named(mutant))
+        runs = (chronicle_of_seed(ground, seed, mutant=mutant) for seed in range(200))
+        return next(run for run in runs if run.broken)
+
+    return broken_by

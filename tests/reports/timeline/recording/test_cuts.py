@@ -1,0 +1,169 @@
+"""What cuts take, file by file and sector by sector."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tornlog.faults.plan import FaultPlan
+from tornlog.reports.timeline.recording.record import Chronicle, FileMap
+from tornlog.reports.timeline.recording.record_run import chronicle_of_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+
+SECTOR = 512
+
+
+def file_in(run: Chronicle, path: str, cut: int = 0) -> FileMap:
+    return next(file for file in run.cuts[cut].files if file.path == path)
+
+
+def write_some(world: Any) -> None:
+    """Leave a file with two durable sectors, one that was not synced behind them, and an empty rest."""
+    file = world.files.map("/log", 4096)
+    file.store(0, b"d" * 2 * SECTOR)
+    file.msync(0, 4096)
+    world.files.sync_directory("/")
+    file.store(2 * SECTOR, b"w" * SECTOR)
+
+
+def look(world: Any) -> Any:
+    return world.files.read("/log")
+
+
+def test_sectors_before_a_cut_are_durable_dirty_or_empty(workshop: Any) -> None:
+    image = workshop.live("one", workshop.disk(), write_some, cut="strict-posix")
+    found = workshop.live("two", workshop.disk(image), look)
+    run = workshop.chronicle()
+    (cut,) = run.cuts
+    assert (cut.machine, cut.how, cut.following, cut.operation) == ("one", "strict-posix", "two", "")
+    file = file_in(run, "/log")
+    assert file.before == "ddweeeee"
+    kept = found[2 * SECTOR : 3 * SECTOR] == b"w" * SECTOR
+    assert file.after == ("ddkeeeee" if kept else "ddleeeee")
+    assert (file.bytes_before, file.bytes_after, file.name_is_durable) == (4096, 4096, True)
+
+
+def test_what_is_kept_and_what_is_lost_is_what_the_next_machine_reads(workshop: Any) -> None:
+    fates = set()
+    for number in range(24):
+        image = workshop.live(f"one-{number}", workshop.disk(), write_some, cut="strict-posix")
+        found = workshop.live(f"two-{number}", workshop.disk(image), look)
+        fates.add((found[2 * SECTOR] == ord("w"), number))
+    run = workshop.chronicle()
+    assert {kept for kept, _ in fates} == {True, False}
+    cuts = [cut for cut in run.cuts if cut.machine.startswith("one-")]
+    for kept, number in sorted(fates, key=lambda fate: fate[1]):
+        file = next(file for file in cuts[number].files if file.path == "/log")
+        assert file.after[2] == ("k" if kept else "l")
+
+
+def test_a_torn_page_is_marked(workshop: Any) -> None:
+    def write(world: Any) -> None:
+        file = world.files.map("/log", 8192)
+        file.msync(0, 8192)
+        world.files.sync_directory("/")
+        file.store(4096, b"t" * 4096)
+
+    torn = 0
+    for number in range(30):
+        image = workshop.live(f"one-{number}", workshop.disk(), write, cut="strict-posix")
+        found = workshop.live(f"two-{number}", workshop.disk(image), look)
+        sectors = {found[at] for at in range(4096, 8192, SECTOR)}
+        torn += len(sectors) > 1
+    run = workshop.chronicle()
+    marked = [file for cut in run.cuts for file in cut.files if file.path == "/log" and file.torn]
+    assert len(marked) == torn > 0
+    for file in marked:
+        assert file.torn == (1,)
+        assert set(file.after[8:]) == {"k", "l"}
+        assert file.after[:8] == "e" * 8
+
+
+def test_a_file_without_a_durable_name_is_gone_with_it(workshop: Any) -> None:
+    def write(world: Any) -> None:
+        file = world.files.map("/log", 4096)
+        file.store(0, b"d" * SECTOR)
+        file.msync(0, 4096)
+
+    lost = 0
+    for number in range(12):
+        image = workshop.live(f"one-{number}", workshop.disk(), write, cut="strict-posix")
+        workshop.live(f"two-{number}", workshop.disk(image), lambda world: None)
+        lost += "/log" not in image.files
+    run = workshop.chronicle()
+    cuts = [cut for cut in run.cuts if cut.machine.startswith("one-")]
+    gone = [cut for cut in cuts for file in cut.files if file.path == "/log" and file.bytes_after < 0]
+    assert len(gone) == lost > 0
+    assert all("name lost: create /log" in cut.lost for cut in gone)
+    file = next(file for file in gone[0].files if file.path == "/log")
+    assert not file.name_is_durable
+    assert (file.before, file.after) == ("deeeeeee", "--------")
+
+
+def test_what_a_failed_sync_dropped_is_told_from_what_is_dirty(workshop: Any) -> None:
+    disk = workshop.disk(faults=FaultPlan(failed_sync_chance=1.0))
+
+    def write(world: Any) -> None:
+        file = world.files.map("/log", 8192)
+        file.store(0, b"x" * SECTOR)
+        try:
+            file.msync(0, 4096)
+        except OSError:
+            file.store(4096, b"w" * SECTOR)
+
+    image = workshop.live("one", disk, write, cut="strict-posix")
+    workshop.live("two", workshop.disk(image), lambda world: None)
+    before = file_in(workshop.chronicle(), "/log").before
+    assert (before[0], before[8]) == ("x", "w")
+
+
+def test_a_process_that_is_killed_leaves_its_page_cache(workshop: Any) -> None:
+    disk = workshop.disk()
+    workshop.live("one", disk, write_some, killed=True)
+    workshop.live("two", disk, look)
+    run = workshop.chronicle()
+    assert run.cuts[0].how == "process-kill"
+    assert file_in(run, "/log").after == "ddkeeeee"
+
+
+def test_what_changes_while_a_machine_is_off_is_told(workshop: Any) -> None:
+    disk = workshop.disk()
+    workshop.live("one", disk, write_some)
+    image = disk.settle()
+    rotten = image.files["/log"].content[:SECTOR] + b"!" * SECTOR + image.files["/log"].content[2 * SECTOR :]
+    changed = type(image)(
+        {"/log": type(image.files["/log"])(rotten, image.files["/log"].mtime_ms)}, image.directories
+    )
+    workshop.live("two", workshop.disk(changed), look)
+    run = workshop.chronicle()
+    (cut,) = run.cuts
+    assert (cut.how, cut.machine, cut.following) == ("changed while off", "one", "two")
+    assert file_in(run, "/log").after == "dodeeeee"
+
+
+def test_a_stop_that_nothing_follows_from_is_no_cut(workshop: Any) -> None:
+    disk = workshop.disk()
+    workshop.live("one", disk, write_some)
+    workshop.live("two", workshop.disk(disk.settle()), look)
+    assert workshop.chronicle().cuts == []
+
+
+def test_a_run_that_ends_at_its_crash_shows_what_was_not_durable(
+    broken_by: Callable[[str], Chronicle],
+) -> None:
+    run = broken_by("fsync-retry-acks")
+    cut = run.cuts[-1]
+    assert cut.following == ""
+    assert run.broken[0].violation.invariant == "POS"
+    dropped = [file.path for file in cut.files if "x" in file.before]
+    assert run.broken[0].violation.file in dropped
+    assert all(file.after == "" for file in cut.files)
+
+
+def test_damage_between_lives_is_told() -> None:
+    scenario = SCENARIOS["lost-tail-is-cut-with-its-entries"]
+    for seed in range(20):
+        run = chronicle_of_seed(scenario, seed)
+        if run.fired.get("lost sector"):
+            off = [cut for cut in run.cuts if cut.how == "changed while off"]
+            assert any("o" in file.after for cut in off for file in cut.files if "/commitlog/" in file.path)
+            return
+    raise AssertionError("no seed has lost a sector")

@@ -1,0 +1,129 @@
+"""A run that is recorded is the run that it is without."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.reports.timeline.recording.record import Chronicle, Subject
+from tornlog.reports.timeline.recording.record_run import chronicle_of_seed, replay_with_chronicle
+from tornlog.reports.timeline.recording.recorder import Recorder
+from tornlog.reports.timeline.recording.watched_world import WatchedLock, WatchedTasks
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.machine import world_of
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.mutants.known import applied_mutant
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.round_robin import RoundRobin
+
+
+def execute(scenario: Scenario, seed: int, recorder: Recorder | None) -> Outcome:
+    choices, plan = draw(scenario, seed)
+    ledger = None if recorder is None else recorder.ledger
+    return Run(plan, choices, None, recorder, ledger=ledger).execute()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_recording_changes_nothing(name: str) -> None:
+    for seed in range(2):
+        assert execute(SCENARIOS[name], seed, Recorder()) == execute(SCENARIOS[name], seed, None)
+
+
+def test_a_recorder_that_acts_is_noticed(monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario) -> None:
+    took = Recorder.took
+
+    def took_and_paused(self: Recorder, lock: WatchedLock) -> None:
+        took(self, lock)
+        self._moments.kernel.point("a point that the run does not have")
+
+    monkeypatch.setattr(Recorder, "took", took_and_paused)
+    assert execute(quiet_scenario, 1, Recorder()) != execute(quiet_scenario, 1, None)
+
+
+def test_without_a_recorder_nothing_stands_at_the_door() -> None:
+    kernel = Kernel(RoundRobin(1))
+    machine = kernel.machine("m")
+    disk = Disk(kernel, Choices("1").stream("disk"))
+    world = world_of(machine, disk)
+    assert world.tasks is machine.tasks
+    assert not isinstance(world.tasks, WatchedTasks)
+
+
+def test_a_replay_is_the_same_with_its_chronicle(failure: Failure) -> None:
+    subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
+    with applied_mutant(failure.mutant):
+        replayed, chronicle = replay_with_chronicle(subject, failure.original.record)
+    assert replayed.is_same(failure.original)
+    assert chronicle.digest == failure.original.digest
+    assert [broken.violation for broken in chronicle.broken] == failure.violations
+    assert chronicle.subject == subject
+
+
+def test_a_run_is_told_alike_every_time(quiet_scenario: Scenario) -> None:
+    assert chronicle_of_seed(quiet_scenario, 2) == chronicle_of_seed(quiet_scenario, 2)
+
+
+def test_everything_has_a_moment_that_there_is(broken_by: Callable[[str], Chronicle]) -> None:
+    run = broken_by("stale-tail-after-truncate")
+    count = len(run.moments)
+    assert run.moments == sorted(run.moments)
+    lasting: list[Any] = [*run.machines, *run.tasks, *run.spans, *run.holds, *run.operations]
+    assert len(lasting) > 100
+    assert all(0 <= one.begin <= one.end < count for one in lasting)
+    assert all(0 <= one.at < count for one in [*run.positions, *run.cuts, *run.broken, *run.faults])
+
+
+def test_machines_follow_one_another_and_say_how_they_ended(
+    crash_plan: Plan, execute: Callable[..., Outcome]
+) -> None:
+    assert execute(crash_plan).violations == []
+    recorder = Recorder()
+    outcome = Run(crash_plan, Choices("1"), None, recorder, ledger=recorder.ledger).execute()
+    run = recorder.chronicle(Subject("crash", "", 1, None), outcome)
+    assert [(machine.name, machine.ending) for machine in run.machines] == [
+        ("life-0", "killed"),
+        ("heal", "stopped"),
+        ("healed", "stopped"),
+        ("after", "stopped"),
+    ]
+    for before, behind in pairwise(run.machines):
+        assert before.begin < before.end <= behind.begin
+
+
+def test_disturbances_and_faults_are_told_once_for_each_that_is_counted() -> None:
+    scenario = SCENARIOS["failed-sync-is-never-acknowledged"]
+    told = counted = 0
+    for seed in range(12):
+        run = chronicle_of_seed(scenario, seed)
+        told += sum(fault.kind == "failed sync" for fault in run.faults)
+        counted += run.fired.get("failed sync", 0)
+        assert all(fault.about for fault in run.faults if fault.kind == "failed sync")
+    assert told == counted > 0
+    scenario = SCENARIOS["pauses-and-clock-steps-change-no-answer"]
+    runs = [chronicle_of_seed(scenario, seed) for seed in range(6)]
+    for kind in ("paused task", "clock step"):
+        told = sum(fault.kind == kind for run in runs for fault in run.faults)
+        assert told == sum(run.fired.get(kind, 0) for run in runs)
+    assert any(run.faults for run in runs)
+
+
+def test_after_a_violation_nothing_more_is_told(quiet_plan: Plan) -> None:
+    plan = replace(quiet_plan, consumers=1)
+    recorder = Recorder()
+    with applied_mutant("ack-before-flush"):
+        outcome = Run(plan, Choices("1"), None, recorder, ledger=recorder.ledger).execute()
+    run = recorder.chronicle(Subject("broken", "", 1, None), outcome)
+    assert run.broken[0].at == len(run.moments) - 1
+    who = run.tasks[run.broken[0].task].name
+    assert who in {f"life-0/producer-{number}" for number in range(plan.producers)}
+    assert run.machines[-1].end == run.broken[0].at
+    assert run.machines[-1].ending == ""

@@ -1,0 +1,85 @@
+"""`tornlog determinism` says what differs, and its exit code says what that is."""
+
+import json
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tornlog.__main__ import application
+from tornlog.reports.cli import determinism as command
+from tornlog.scenarios.campaigns.determinism import Comparison, Difference, Witness, WitnessError
+from tornlog.scenarios.campaigns.determinism_witness import Statement
+from tornlog.scenarios.campaigns.interpreters import InterpreterError
+
+NAME = "crash-in-recovery"
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(application(), ["determinism", *arguments])
+
+
+def compare_to(found: Comparison) -> Any:
+    return lambda scenarios, seeds, witnesses, **_: found
+
+
+def test_equal_digests_are_success_and_json_has_one_for_each_scenario(tmp_path: Path) -> None:
+    result = invoke(NAME, "--seeds", "2", "--json", str(tmp_path / "out.json"))
+    assert result.exit_code == 0, result.output
+    assert "2 runs, again with another process: the same digests" in result.output
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["format"] == "tornlog-determinism/1"
+    assert (document["runs"], document["differences"], document["errors"]) == (2, [], [])
+    assert list(document["digests"]) == [NAME]
+
+
+def test_a_difference_is_exit_code_4_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = (Statement(NAME, 7, "held", digest, "") for digest in ("aa", "bb"))
+    found = Comparison(1, {}, [Difference("another process", here, there, "they part")])
+    monkeypatch.setattr(command, "compare", compare_to(found))
+    result = invoke(NAME)
+    assert result.exit_code == 4
+    assert "1 differ" in result.output
+    assert f"{NAME} --seed 7: held aa here, held bb with another process; they part" in result.output
+
+
+def test_an_error_of_the_harness_is_exit_code_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "compare", compare_to(Comparison(1, {}, [], ["a sheep fell over"])))
+    result = invoke(NAME)
+    assert (result.exit_code, "a sheep fell over" in result.output) == (3, True)
+
+
+@pytest.mark.parametrize("error", [InterpreterError("no such python"), WitnessError("it died")])
+def test_a_witness_that_cannot_be_heard_is_exit_code_3(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(command, "compare", fail)
+    result = invoke(NAME)
+    assert (result.exit_code, str(error) in result.output) == (3, True)
+
+
+def test_other_pythons_become_witnesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sequence[str]] = []
+
+    @contextmanager
+    def furnished(pythons: Sequence[str]) -> Any:
+        asked.append(pythons)
+        yield [Witness(f"Python {path}") for path in pythons]
+
+    monkeypatch.setattr(command, "furnished", furnished)
+    monkeypatch.setattr(command, "installed", lambda: ["/a", "/b"])
+    monkeypatch.setattr(command, "compare", compare_to(Comparison(5, {})))
+    result = invoke(NAME, "--python", "/c", "--python", "all")
+    assert asked == [["/c", "/a", "/b"]]
+    assert "5 runs, again with another process, Python /c, Python /a, Python /b: the same" in result.output
+
+
+@pytest.mark.parametrize("arguments", [("no-such-scenario",), (NAME, "--seeds", "x"), (NAME, "--jobs", "0")])
+def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...]) -> None:
+    assert invoke(*arguments).exit_code == 2

@@ -1,0 +1,117 @@
+"""Stored failures outlive the code they were found in: they come back, or it is said which decision is gone.
+
+What lies in `failures/` was left by `tornlog mutants ID… --shrink --out DIR`. Digests change with the code; these tests
+ask for the breach.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tornlog.scenarios.campaigns.failures.breach import Breach
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.replay import Replayed, replay
+from tornlog.scenarios.mutants.known import applied_mutant
+from tornlog.store.log.flush import GroupCommitService
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageResult
+from tornlog.store.queues.dispatch import DispatchService
+from tornlog.store.service import Service
+
+FILES = sorted(Path(__file__).parent.joinpath("failures").glob("*.json"))
+
+
+def failures() -> Iterator[tuple[str, Failure, Breach]]:
+    for file in FILES:
+        failure = Failure.from_json(file.read_text())
+        yield f"{file.stem}, as it was found", failure, failure.original
+        yield f"{file.stem}, shrunk", failure, failure.smallest
+
+
+def replay_all(
+    change: Callable[[Breach], Breach] = lambda breach: breach,
+) -> dict[str, tuple[Breach, Replayed]]:
+    """Replay every stored failure, and each as it was found, each with its bug."""
+    found = {}
+    for name, failure, breach in failures():
+        with applied_mutant(failure.mutant):
+            found[name] = (breach, replay(change(breach).record))
+    return found
+
+
+def comes_back(breach: Breach, replayed: Replayed) -> bool:
+    violations = replayed.outcome.violations
+    return bool(violations) and violations[0].signature == breach.violations[0].signature
+
+
+def those_lost(found: dict[str, tuple[Breach, Replayed]]) -> list[str]:
+    """Return the failures that do not come back; each of them has to say what is gone, or is not what it was."""
+    lost = [name for name, (breach, replayed) in found.items() if not comes_back(breach, replayed)]
+    assert [name for name in lost if not (found[name][1].gone or found[name][1].changed)] == []
+    return lost
+
+
+def shrunk_ones(names: list[str]) -> list[str]:
+    return [name for name in names if name.endswith(", shrunk")]
+
+
+def test_there_are_failures_of_each_kind() -> None:
+    breaches = [breach for _, _, breach in failures()]
+    assert len(FILES) >= 5
+    assert any(breach.size.sectors for breach in breaches)
+    assert any(breach.size.preemptions for breach in breaches)
+    assert any(life.crash_point for breach in breaches for life in breach.record.plan.lives)
+
+
+def test_stored_failures_come_back() -> None:
+    assert those_lost(replay_all()) == []
+
+
+def test_they_outlive_a_world_call_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    put = MessageStore.put_message
+
+    def look_and_put(self: MessageStore, message: Message) -> PutMessageResult:
+        self.world.tasks.cell("probe").get()
+        return put(self, message)
+
+    monkeypatch.setattr(MessageStore, "put_message", look_and_put)
+    found = replay_all()
+    assert shrunk_ones(those_lost(found)) == []
+    steps = {name: breach.steps for name, (breach, _) in found.items()}
+    assert any(replayed.outcome.steps > steps[name] for name, (_, replayed) in found.items())
+
+
+@pytest.mark.parametrize("service", [DispatchService, GroupCommitService])
+def test_they_outlive_a_task_of_another_name_or_say_which_switches_knew_the_old_one(
+    monkeypatch: pytest.MonkeyPatch, service: type[Service]
+) -> None:
+    old = service.name
+    monkeypatch.setattr(service, "name", "renamed")
+    found = replay_all()
+    assert len(those_lost(found)) <= 1  # a race with the task itself
+    knew_it = 0
+    for breach, replayed in found.values():
+        knew = [one for one in breach.record.schedule if f"/{old}" in one.task + one.chosen]
+        assert set(knew).isdisjoint(replayed.record.schedule)
+        assert bool(knew) <= bool(replayed.gone)
+        knew_it += bool(knew)
+    assert knew_it >= 1
+
+
+def test_they_outlive_a_producer_more() -> None:
+    def with_a_producer_more(breach: Breach) -> Breach:
+        plan = breach.record.plan
+        plan = replace(plan, producers=plan.producers + 1)
+        return replace(breach, record=replace(breach.record, plan=plan))
+
+    found = replay_all(with_a_producer_more)
+    assert len(those_lost(found)) <= len(found) // 4
+    assert any(replayed.outcome.messages > breach.size.messages for breach, replayed in found.values())
+
+
+def test_without_their_bug_none_comes_back() -> None:
+    for _, _, breach in failures():
+        assert replay(breach.record).outcome.violations == []

@@ -1,0 +1,187 @@
+"""A record is followed as far as the code allows, and what is gone is named."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.campaigns.failures.breach import Breach
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.replay import Replayed, breach_of, breach_of_seed, replay
+from tornlog.scenarios.campaigns.failures.story import STORY_LINES
+from tornlog.scenarios.campaigns.hunt import hunting_ground
+from tornlog.scenarios.campaigns.seeds import draw, run_seed
+from tornlog.scenarios.claims.plan import Ranges
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.mutants.known import applied_mutant, mutant_named
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.sim.choices import Decision
+from tornlog.sim.errors import ReplayDivergedError
+from tornlog.sim.schedule import Switch
+from tornlog.sim.trace import Trace
+from tornlog.store.log.recovery import Recovery
+
+
+def replay_with_its_mutant(failure: Failure) -> Replayed:
+    with applied_mutant(failure.mutant):
+        return replay(failure.original.record)
+
+
+@pytest.fixture(scope="module")
+def hunted() -> Callable[[str], Failure]:
+    """Hunt a mutant and return what was left of the first seed that saw it."""
+
+    def hunt(mutant: str) -> Failure:
+        scenario = hunting_ground(mutant_named(mutant))
+        results = (run_seed(scenario, seed, mutant=mutant) for seed in range(500))
+        return next(result.failure for result in results if result.failure is not None)
+
+    return hunt
+
+
+def test_a_replay_gives_the_same_digest_and_violations_every_time(failure: Failure) -> None:
+    stored = Failure.from_json(failure.to_json())
+    for _ in range(3):
+        replayed = replay_with_its_mutant(stored)
+        assert replayed.is_same(failure.original)
+        assert replayed.record == failure.original.record
+
+
+@pytest.mark.parametrize(
+    "mutant", ["stale-tail-after-truncate", "group-commit-lost-wakeup", "props-outside-crc"]
+)
+def test_failures_with_crashes_pauses_and_switches_replay_too(
+    hunted: Callable[[str], Failure], mutant: str
+) -> None:
+    failure = Failure.from_json(hunted(mutant).to_json())
+    assert replay_with_its_mutant(failure).is_same(failure.original)
+
+
+def test_no_life_ends_in_an_operation_by_number(hunted: Callable[[str], Failure]) -> None:
+    lives = hunted("no-dir-fsync-on-rollover").original.record.plan.lives
+    assert {life.operation for life in lives} == {-1}
+    assert any(life.crash_point for life in lives)
+
+
+# The story
+
+
+def test_the_story_ends_at_what_broke(failure: Failure) -> None:
+    story = failure.original.story
+    assert 0 < len(story) <= STORY_LINES
+    times = [float(line.split(" ms", 1)[0]) for line in story if " ms  " in line]
+    assert times == sorted(times)
+    assert any("store commitlog/00000000000000000000" in line for line in story[-3:])
+    assert not any("switch" in line for line in story)
+
+
+def test_the_story_of_a_crash_tells_of_the_crash_and_of_the_recovery_after_it(
+    monkeypatch: pytest.MonkeyPatch, quiet: Ranges
+) -> None:
+    monkeypatch.setattr(Recovery, "finish_queues", lambda self: None)
+    ranges = replace(quiet, endings=("crash at rest",), disk=("strict-posix",), producers=(1,))
+    ranges = replace(ranges, index_slots=(0,))  # what the recovery of an index stores would fill the story
+    failure = run_seed(Scenario("crash", "a crash takes nothing", ranges), 1).failure
+    assert failure is not None
+    story = failure.original.story
+    killed = [number for number, line in enumerate(story) if "life-0/main: kill life-0" in line]
+    assert len(killed) == 1
+    assert all("heal/main: " in line for line in story[killed[0] + 1 :])
+
+
+# Records and code that do not fit
+
+
+def doctored(failure: Failure, *more: Decision | Switch) -> Failure:
+    record = failure.original.record
+    record = replace(
+        record,
+        decisions=record.decisions + tuple(part for part in more if isinstance(part, Decision)),
+        schedule=record.schedule + tuple(part for part in more if isinstance(part, Switch)),
+    )
+    return replace(failure, original=replace(failure.original, record=record))
+
+
+@pytest.mark.parametrize(
+    ("part", "line"),
+    [
+        (
+            Decision("life-0/producer-0", "m0.0.0 of yore", 1, 3, 2),
+            "decision life-0/producer-0: m0.0.0 of yore #1: 2 of 3",
+        ),
+        (Decision("disk-99", "msync /a ns", 4, 9, 8), "decision disk-99: msync /a ns #4: 8 of 9"),
+        (
+            Switch("life-0/nobody", "store", 1, "life-0/main"),
+            "switch life-0/nobody @ store #1 -> life-0/main",
+        ),
+        (
+            Switch("life-0/main", "spawn", 99, "life-0/main"),
+            "switch life-0/main @ spawn #99 -> life-0/main",
+        ),
+    ],
+)
+def test_a_decision_that_is_gone_is_named_and_the_rest_is_followed(
+    failure: Failure, part: Decision | Switch, line: str
+) -> None:
+    replayed = replay_with_its_mutant(doctored(failure, part))
+    assert replayed.gone == [line]
+    assert not replayed.is_same(failure.original)
+    assert replayed.outcome.digest == failure.original.digest
+    assert replayed.record == failure.original.record
+
+
+def test_another_plan_is_another_run(failure: Failure) -> None:
+    record = failure.original.record
+    with applied_mutant(failure.mutant):
+        replayed = replay(replace(record, plan=replace(record.plan, producers=1)))
+    assert any("life-0/producer-1" in line for line in replayed.gone)
+    assert not replayed.is_same(failure.original)
+
+
+def test_without_its_mutant_a_failure_does_not_come_back(failure: Failure) -> None:
+    replayed = replay(failure.original.record)
+    assert replayed.outcome.violations == []
+    assert not replayed.is_same(failure.original)
+
+
+def test_a_trace_of_a_replay_changes_nothing(failure: Failure) -> None:
+    trace = Trace()
+    with applied_mutant(failure.mutant):
+        assert replay(failure.original.record, trace).is_same(failure.original)
+    assert len(trace) > len(failure.original.story)
+
+
+# Breaches are proven before they are told
+
+
+def test_what_does_not_break_is_no_breach(failure: Failure) -> None:
+    with pytest.raises(ReplayDivergedError):
+        breach_of(failure.original.record)
+    with applied_mutant(failure.mutant):
+        again = breach_of(failure.original.record)
+    assert isinstance(again, Breach)
+    assert again == failure.original
+
+
+def test_a_run_that_cannot_be_repeated_is_no_breach(quiet_scenario: Scenario) -> None:
+    choices, plan = draw(quiet_scenario, 1)
+    outcome = Run(plan, choices).execute()
+    breach_of_seed(plan, choices.decisions(), outcome)
+    outcome.digest = "another"
+    with pytest.raises(ReplayDivergedError, match="recorded another"):
+        breach_of_seed(plan, choices.decisions(), outcome)
+
+
+# Sizes
+
+
+def test_the_size_counts_what_there_is_to_read(hunted: Callable[[str], Failure]) -> None:
+    torn = hunted("props-outside-crc").original
+    size, schedule = torn.size, torn.record.schedule
+    assert size.messages > 0
+    assert size.switches == len(schedule)
+    assert size.preemptions == sum(not switch.label.startswith("~") for switch in schedule)
+    assert 0 < size.sectors <= len([one for one in torn.record.decisions if one.label.startswith("page ")])
+    assert size.lives == len(torn.record.plan.lives)
+    failing = hunted("flush-advance-on-io-error").original
+    assert failing.size.faults >= 1

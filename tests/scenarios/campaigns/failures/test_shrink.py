@@ -1,0 +1,150 @@
+"""Failures become small enough to read, and stay the same failures."""
+
+from dataclasses import replace
+from statistics import median
+
+import pytest
+
+from tornlog.scenarios.campaigns.failures.breach import Record, Size
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.replay import replay
+from tornlog.scenarios.campaigns.failures.shrink import shrink_failure, shrunk_json
+from tornlog.scenarios.campaigns.hunt import hunting_ground
+from tornlog.scenarios.campaigns.seeds import run_seed
+from tornlog.scenarios.mutants.known import applied_mutant, mutant_named
+from tornlog.sim.errors import ReplayDivergedError
+
+SAMPLE = (
+    "ack-before-flush",
+    "blank-marker-offset-check",
+    "clean-exit-with-backlog",
+    "config-rename-without-sync",
+    "cq-redispatch-duplicates",
+    "flush-advance-on-io-error",
+    "group-commit-lost-wakeup",
+    "group-commit-swap-race",
+    "lmq-offset-lock-split",
+    "op-queue-overflow-one",
+    "props-outside-crc",
+)
+TRIES_MAX = 500
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Failure]:
+    """Each mutant of the sample with the first failure that shows it."""
+    failures = {}
+    for name in SAMPLE:
+        scenario = hunting_ground(mutant_named(name))
+        results = (run_seed(scenario, seed, mutant=name).failure for seed in range(200))
+        failures[name] = next(failure for failure in results if failure is not None)
+    return failures
+
+
+@pytest.fixture(scope="module")
+def shrunk(found: dict[str, Failure]) -> dict[str, Failure]:
+    return {name: shrink_failure(failure, tries_max=TRIES_MAX).failure for name, failure in found.items()}
+
+
+def sizes(shrunk: dict[str, Failure]) -> list[Size]:
+    return [failure.smallest.size for failure in shrunk.values()]
+
+
+def test_a_sample_of_the_catalogue_becomes_small_enough_to_read(shrunk: dict[str, Failure]) -> None:
+    assert median(size.messages for size in sizes(shrunk)) <= 6
+    assert median(size.preemptions for size in sizes(shrunk)) <= 3
+    assert median(size.sectors for size in sizes(shrunk)) <= 2
+    assert max(size.preemptions for size in sizes(shrunk)) <= 6
+    assert max(size.faults for size in sizes(shrunk)) <= 1
+
+
+def test_what_is_shrunk_is_no_larger_in_anything_that_counts(shrunk: dict[str, Failure]) -> None:
+    for failure in shrunk.values():
+        before, after = failure.original.size, failure.smallest.size
+        assert after.messages <= before.messages
+        assert after.switches <= before.switches
+        assert after.lives <= before.lives
+
+
+def test_what_is_shrunk_breaks_the_same_promise_and_only_with_the_bug(shrunk: dict[str, Failure]) -> None:
+    for name, failure in shrunk.items():
+        small = Failure.from_json(failure.to_json()).smallest
+        assert small.violations[0].signature == failure.violations[0].signature
+        with applied_mutant(name):
+            assert replay(small.record).is_same(small)
+        assert replay(small.record).outcome.violations == []
+
+
+def test_an_interleaving_keeps_the_switch_it_takes_and_a_fault_the_fault(shrunk: dict[str, Failure]) -> None:
+    race = shrunk["group-commit-swap-race"].smallest
+    assert race.size.switches >= 1
+    assert race.size.faults == race.size.sectors == 0
+    failed_sync = shrunk["flush-advance-on-io-error"].smallest
+    assert any(decision.label.startswith("failed sync ") for decision in failed_sync.record.decisions)
+    assert failed_sync.size.faults == 1
+
+
+def test_a_torn_record_keeps_the_one_loss_that_tears_it(shrunk: dict[str, Failure]) -> None:
+    torn = shrunk["props-outside-crc"].smallest
+    lost = [decision.label for decision in torn.record.decisions if decision.stream.startswith("disk-")]
+    assert len(lost) == 1
+    assert lost[0].startswith("bytes not written /store/commitlog/")  # by a crash in a store: no page's loss
+    assert torn.size.sectors == torn.size.faults == 0
+
+    ground = hunting_ground(mutant_named("props-outside-crc"))
+    at_rest = replace(ground, ranges=replace(ground.ranges, endings=("crash at rest",)))
+    results = (run_seed(at_rest, seed, mutant="props-outside-crc").failure for seed in range(200))
+    failure = next(failure for failure in results if failure is not None)
+    by_power_cut = shrink_failure(failure, tries_max=TRIES_MAX).failure.smallest
+    assert by_power_cut.size.sectors == 1
+    assert by_power_cut.size.faults == 0
+
+
+def test_the_same_tries_lead_to_the_same_small_failure(found: dict[str, Failure]) -> None:
+    ways = []
+    for _ in range(2):
+        way: list[tuple[Record, bool]] = []
+        small = shrink_failure(
+            found["props-outside-crc"],
+            tries_max=60,
+            on_try=lambda record, accepted, way=way: way.append((record, accepted)),  # type: ignore[misc]
+        )
+        ways.append((small, way))
+    assert ways[0] == ways[1]
+    assert len(ways[0][1]) == ways[0][0].tries == 60
+
+
+def test_shrinking_goes_on_from_where_it_ended(found: dict[str, Failure]) -> None:
+    first = shrink_failure(found["props-outside-crc"], tries_max=10)
+    second = shrink_failure(first.failure, tries_max=400)
+    assert second.failure.original == found["props-outside-crc"].original
+    assert second.failure.smallest.size.switches <= first.failure.smallest.size.switches
+    assert second.failure.smallest.size.messages < found["props-outside-crc"].original.size.messages
+
+
+def test_a_failure_that_is_over_at_once_stays_as_it_was(found: dict[str, Failure]) -> None:
+    failure = found["props-outside-crc"]
+    stopped = shrink_failure(failure, stop=lambda: True)
+    assert stopped.tries == 0
+    assert stopped.failure.shrunk == failure.original
+
+
+def test_what_does_not_reproduce_is_not_shrunk(found: dict[str, Failure]) -> None:
+    repaired = Failure("hunt", "a bug that is gone", 0, None, found["ack-before-flush"].original)
+    with pytest.raises(ReplayDivergedError):
+        shrink_failure(repaired, tries_max=50)
+
+
+def test_the_same_promise_broken_otherwise_may_be_enough(found: dict[str, Failure]) -> None:
+    failure = found["props-outside-crc"]
+    small = shrink_failure(failure, tries_max=200, same="invariant").failure.smallest
+    assert small.violations[0].invariant == failure.violations[0].invariant
+
+
+def test_json_of_a_shrunk_failure_has_both_sizes(found: dict[str, Failure]) -> None:
+    shrunk = shrink_failure(found["ack-before-flush"], tries_max=50)
+    document = shrunk_json(shrunk, 1.23456)
+    assert document["before"]["messages"] >= document["after"]["messages"] == 1
+    assert document["tries"] == shrunk.tries
+    assert document["seconds"] == 1.235
+    assert document["digest"] == shrunk.failure.smallest.digest

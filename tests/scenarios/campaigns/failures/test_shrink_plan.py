@@ -1,0 +1,139 @@
+"""What edits do to a plan and the record that goes with it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tornlog.scenarios.campaigns.failures.breach import Record
+from tornlog.scenarios.campaigns.failures.shrink_plan import shrink_crashes, shrink_workload, without_life
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.sim.choices import Decision
+from tornlog.sim.schedule import Switch
+from tornlog.sim.shrink import Search
+
+LIVES = tuple(Life("crash at rest", "strict-posix", -1, "after", count) for count in (1, 2, 3))
+
+
+def smallest(
+    plan: Plan,
+    still_fails: Callable[[Plan], bool],
+    shrink: Callable[[Search[Record]], None] = shrink_workload,
+) -> Plan:
+    """Shrink a record of a plan alone that fails under plans of some kind, until nothing more comes of it."""
+    best, before = Record((), (), plan), None
+    while best != before:
+        before = best
+        search = Search(best, lambda record: record if still_fails(record.plan) else None, tries_max=1000)
+        shrink(search)
+        best = search.best
+    return best.plan
+
+
+def test_without_a_life_the_later_ones_have_the_numbers_before_theirs(quiet_plan: Plan) -> None:
+    decisions = (
+        Decision("disk-0", "msync /store/disk-2/a ns", 1, 9, 1),
+        Decision("disk-1", "torn", 1, 9, 1),
+        Decision("disk-2", "torn", 1, 9, 1),
+        Decision("life-2/producer-1", "m2.1.0 topic", 1, 2, 1),
+        Decision("life-3/producer-group", "m0.1.0 comes back", 1, 2, 1),
+        Decision("life-3/producer-group", "m1.1.0 comes back", 1, 2, 1),
+        Decision("healed", "msync /store/commitlog/1 ns", 1, 9, 1),
+    )
+    schedule = (
+        Switch("life-0/main", "store", 1, "life-0/flush"),
+        Switch("life-1/main", "store", 1, "life-1/flush"),
+        Switch("life-2/main", "~join life-2/producer-0", 1, "life-2/flush#2"),
+        Switch("heal/main", "store", 1, "healed/flush"),
+    )
+    plan = replace(quiet_plan, lives=LIVES, left_out=("m0.1.0", "m1.0.0", "m2.0.1", "m3.0.0"))
+    found = without_life(Record(decisions, schedule, plan), 1)
+
+    assert [life.messages_each for life in found.plan.lives] == [1, 3]
+    assert found.plan.left_out == ("m0.1.0", "m1.0.1", "m2.0.0")
+    assert [str(one) for one in found.schedule] == [
+        "life-0/main @ store #1 -> life-0/flush",
+        "life-1/main @ ~join life-1/producer-0 #1 -> life-1/flush#2",
+        "heal/main @ store #1 -> healed/flush",
+    ]
+    assert [(one.stream, one.label) for one in found.decisions][1:] == [
+        ("disk-1", "torn"),
+        ("life-1/producer-1", "m1.1.0 topic"),
+        ("life-2/producer-group", "m0.1.0 comes back"),
+        ("healed", "msync /store/commitlog/1 ns"),
+    ]
+
+
+def test_a_plan_that_needs_nothing_loses_everything(quiet_plan: Plan) -> None:
+    plan = replace(
+        quiet_plan, lives=LIVES, consumers=2, producers=3, index_slots=5, delay_chance=0.5, filtered=True
+    )
+    plan = replace(plan, faults=replace(plan.faults, failed_sync_chance=0.5, slow_sync_chance=0.1))
+    found = smallest(plan, lambda plan: True)
+
+    assert len(found.lives) == 1
+    assert found.lives[0].messages_each == 0
+    assert (found.producers, found.consumers, found.index_slots, found.delay_chance) == (1, 0, 0, 0.0)
+    assert not found.filtered
+    assert (found.faults.failed_sync_chance, found.faults.slow_sync_chance) == (0.0, 0.0)
+
+
+def test_a_plan_keeps_what_it_needs(quiet_plan: Plan) -> None:
+    plan = replace(quiet_plan, lives=LIVES, consumers=2, index_slots=5, producers=3, body_bytes_max=900)
+    plan = replace(plan, faults=replace(plan.faults, failed_sync_chance=0.5, slow_sync_chance=0.1))
+
+    def still_fails(plan: Plan) -> bool:
+        names = [life.messages_each for life in plan.lives]
+        return (
+            plan.faults.slow_sync_chance > 0
+            and plan.index_slots > 0
+            and plan.producers >= 2
+            and plan.body_bytes_max >= 137
+            and names[-1] >= 2
+            and not any(name.startswith(f"m{len(names) - 1}.1.1") for name in plan.left_out)
+        )
+
+    found = smallest(plan, still_fails)
+    assert (found.producers, found.consumers, found.index_slots) == (2, 0, 5)
+    assert (found.faults.failed_sync_chance, found.faults.slow_sync_chance) == (0.0, 0.1)
+    assert found.body_bytes_max == 137
+    assert [life.messages_each for life in found.lives] == [2]
+    assert found.left_out == ("m0.0.0", "m0.0.1", "m0.1.0")
+    assert not found.heals
+
+
+def test_files_are_filled_by_fewer_larger_messages(quiet_plan: Plan) -> None:
+    """Here it takes 1500 bytes of bodies, whoever puts them."""
+
+    def still_fails(plan: Plan) -> bool:
+        puts = plan.producers * plan.lives[0].messages_each - sum(
+            name.startswith("m0.") for name in plan.left_out
+        )
+        return plan.equal_sizes >= (plan.body_bytes_max > 100) and puts * plan.body_bytes_max >= 1500
+
+    plan = replace(quiet_plan, lives=LIVES[:1], producers=2, equal_sizes=False, body_bytes_max=100)
+    plan = replace(plan, lives=(replace(plan.lives[0], messages_each=16),))
+    found = smallest(plan, still_fails)
+    puts = found.producers * found.lives[0].messages_each - sum(
+        name.startswith("m0.") for name in found.left_out
+    )
+    assert puts <= 2
+    assert found.equal_sizes
+
+
+def test_a_life_ends_as_kindly_as_it_can(quiet_plan: Plan) -> None:
+    life = Life("crash in load", "strict-posix", -1, "during", 3, "store /store/a #40")
+    plan = replace(quiet_plan, lives=(life,))
+
+    assert smallest(plan, lambda plan: True, shrink_crashes).lives[0].ending == "stop"
+
+    def dies_in_an_operation(plan: Plan) -> bool:
+        (life,) = plan.lives
+        return life.crash_point.startswith("store /store/a") and int(life.crash_point.split("#")[1]) >= 7
+
+    (found,) = smallest(plan, dies_in_an_operation, shrink_crashes).lives
+    assert found == Life("crash in traffic", "nothing-lost", -1, "before", 3, "store /store/a #7")
+
+    def loses_pages(plan: Plan) -> bool:
+        return plan.lives[0].ending != "stop" and plan.lives[0].profile in ("ext4-ordered", "strict-posix")
+
+    (found,) = smallest(plan, loses_pages, shrink_crashes).lives
+    assert (found.ending, found.profile, found.crash_point) == ("crash at rest", "ext4-ordered", "")

@@ -1,0 +1,88 @@
+"""The story of a failure: what concerns it, however much else there was."""
+
+from tornlog.scenarios.campaigns.failures.story import STORY_LINES, story_of
+from tornlog.scenarios.campaigns.hunt import hunt
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.sim.trace import TraceEvent
+
+LOG = "/store/commitlog/00000000000000000000"
+NEXT = "/store/commitlog/00000000000000004096"
+
+
+def event(number: int, task: str, kind: str, text: str) -> TraceEvent:
+    """Make the event of a millisecond."""
+    return TraceEvent(number * 1_000_000, number, task, kind, text)
+
+
+def drowned(*told: TraceEvent) -> list[TraceEvent]:
+    """Return events, all early, with hundreds of others behind them."""
+    others = [event(1000 + number, "life-0/index", "store", "/store/index/1 [0, 4)") for number in range(500)]
+    return [*told, *others]
+
+
+def test_what_touched_the_bytes_of_a_violation_is_told_however_much_came_after_it() -> None:
+    wrote = event(1, "life-0/producer-0", "store", f"{LOG} [100, 300)")
+    other = event(2, "life-0/producer-0", "store", f"{LOG} [300, 500)")
+    story = story_of(drowned(wrote, other), [Violation("PREFIX", "a record that nobody put", LOG, 150)])
+
+    assert len(story) <= STORY_LINES
+    assert story[0].startswith("493 of 502 events are left out, these concern commitlog/")
+    assert "store commitlog/00000000000000000000 [100, 300)" in story[1]
+    assert "[300, 500)" in story[2]
+
+
+def test_a_message_that_is_named_is_found_by_its_place_in_the_log() -> None:
+    ledger = Ledger()
+    put = PutEntry("m0.1.7", "T0", 0, "", b"body", b"KEYS\1m0.1.7", True, 0)
+    put.physical_offset, put.queue_offset = 4_200, 3
+    ledger.ask(put)
+    wrote = event(1, "life-0/somebody", "store", f"{NEXT} [104, 210)")
+    entry = event(2, "life-0/dispatch", "store", "/store/consumequeue/T0/0/00000000000000000000 [60, 80)")
+    entries = [
+        event(3 + n, "life-0/dispatch", "store", "/store/consumequeue/T0/0/00000000000000000000 [80, 100)")
+        for n in range(40)
+    ]
+    violation = Violation("DUR", "m0.1.7 was promised and is gone", "commitlog", 4_200)
+    story = story_of(drowned(wrote, entry, *entries), [violation], ledger)
+
+    assert len(story) == STORY_LINES
+    assert "[104, 210)" in story[1]
+    assert "[60, 80)" in story[2]
+    assert "m0.1.7" in story[0]
+
+
+def test_who_was_late_is_told_of_and_machines_that_died() -> None:
+    died = event(1, "life-0/main", "kill", "life-0")
+    read = event(2, "life-1/dispatch", "map", LOG)
+    story = story_of(drowned(died, read), [Violation("LIVE", "dispatch does not catch up", field="behind")])
+
+    assert [" kill life-0" in story[1], "life-1/dispatch" in story[2]] == [True, True]
+
+
+def test_a_file_that_an_error_names_is_told_of() -> None:
+    made = event(1, "life-0/allocate", "create", NEXT)
+    summary = f"the store cannot be opened: CorruptFileError: {NEXT} @ 0: size: expected 4096, found 7"
+    story = story_of(drowned(made), [Violation("START", summary, field="load")])
+
+    assert "create commitlog/00000000000000004096" in story[1]
+
+
+def test_a_short_run_is_told_whole() -> None:
+    events = [event(number, "life-0/main", "create", LOG) for number in range(STORY_LINES)]
+    violation = Violation("DUR", "m0.0.0 was promised and is gone")
+
+    assert len(story_of(events, [violation])) == STORY_LINES
+    assert "left out" in story_of([*events, events[-1]], [violation])[0]
+
+
+def test_the_story_of_a_run_has_the_write_of_the_message_that_is_gone() -> None:
+    failure = hunt(MUTANTS["no-dir-fsync-on-rollover"], 120).failure
+    assert failure is not None
+    breach = failure.original
+    assert len(breach.story) <= STORY_LINES
+    assert breach.story[0].partition(" events are left out")[1]
+    offset, name = breach.violations[0].offset, breach.violations[0].summary.split()[0]
+    assert (breach.violations[0].invariant, offset >= 0, name[0]) == ("DUR", True, "m")
+    assert any(": store commitlog/" in line for line in breach.story)

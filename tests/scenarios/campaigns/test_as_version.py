@@ -1,0 +1,145 @@
+"""`tornlog run --as VERSION`: which promises a real version breaks, why, and how to see each again."""
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import Result
+
+from tornlog.reports.cli.present_version import tell_version
+from tornlog.scenarios.campaigns.blame import BrokenPromise
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.mutants.versions import VERSIONS
+
+VERSION = "rocketmq-4.9.8"
+NAME = "sync-flush-survives-power-loss"
+OTHER = "second-start-is-refused"
+
+Tornlog = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("left")
+
+
+@pytest.fixture(scope="module")
+def result(tornlog: Tornlog, left: Path) -> Result:
+    return tornlog(
+        "run", NAME, OTHER, "--as", VERSION, "--seeds", 12, "--out", left, "--json", left / "run.json"
+    )
+
+
+@pytest.fixture(scope="module")
+def document(result: Result, left: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((left / "run.json").read_text())
+    return found
+
+
+def test_a_version_that_breaks_promises_exits_1_and_names_them(result: Result) -> None:
+    assert result.exit_code == 1
+    assert f"promises that {VERSION} breaks" in result.stdout
+    assert "16 of the 70 bugs of the catalogue" in result.stdout
+    assert "left out, ha-ack-beyond-master: nothing is replicated here yet" in result.stdout
+    assert "not certain, final-drain-stops-early" in result.stdout
+    assert "second-instance-recovers-before-lock" in result.stdout
+    assert result.stderr == ""
+
+
+def test_the_json_of_a_version_has_a_row_for_each_broken_promise(document: dict[str, Any]) -> None:
+    version = document["version"]
+    assert version["id"] == VERSION
+    assert len(version["bugs"]) == 70
+    assert list(version["deviations"]) == [mutant.id for mutant in VERSIONS[VERSION].deviations]
+    assert sum(row["times"] for row in version["broken"]) == sum(
+        scenario["violations"] for scenario in document["scenarios"]
+    )
+    (second,) = [row for row in version["broken"] if row["promise"] == "ISO"]
+    assert second["scenarios"] == {OTHER: second["times"]}
+    assert second["causes"][0]["id"] == "second-instance-recovers-before-lock"
+    assert second["causes"][0]["mended"] == second["causes"][0]["tries"]
+
+
+def test_every_broken_promise_has_a_failure_that_replays(
+    tornlog: Tornlog, document: dict[str, Any], left: Path
+) -> None:
+    broken = document["version"]["broken"]
+    assert broken
+    for row in broken:
+        program, command, path = row["again"].split()
+        assert (program, command) == ("tornlog", "replay")
+        assert path in document["failures"]
+        assert Failure.from_json(Path(path).read_text()).mutant == VERSION
+        again = tornlog("replay", path, "--json", left / "again.json")
+        replayed = json.loads((left / "again.json").read_text())
+        assert again.exit_code == 1
+        assert (replayed["same"], replayed["gone"], replayed["seed"]) == (True, [], row["seed"])
+        assert replayed["violations"][0]["invariant"] == row["promise"]
+
+
+def test_without_a_place_for_failures_the_seed_is_run_again_as_that_version(tornlog: Tornlog) -> None:
+    found = json.loads(tornlog("run", OTHER, "--as", VERSION, "--seeds", 3, "--json", "-").stdout)
+    row = found["version"]["broken"][0]
+    assert row["again"] == f"tornlog run {row['scenario']} --seed {row['seed']} --as {VERSION}"
+
+    again = json.loads(tornlog(*row["again"].split()[1:], "--json", "-").stdout)["version"]["broken"]
+    assert [(one["promise"], one["kind"], one["times"]) for one in again] == [
+        (row["promise"], row["kind"], 1)
+    ]
+
+
+def test_a_version_that_nobody_knows_is_refused(tornlog: Tornlog) -> None:
+    result = tornlog("run", NAME, "--as", "rocketmq-1.0", "--seeds", 1)
+    assert result.exit_code == 2
+    assert "no version rocketmq-1.0" in result.stderr
+
+
+def test_a_version_and_a_mutant_at_once_are_refused(tornlog: Tornlog) -> None:
+    result = tornlog("run", NAME, "--as", VERSION, "--mutant", "ack-before-flush", "--seeds", 1)
+    assert result.exit_code == 2
+    assert "found both" in result.stderr
+
+
+# what is printed
+
+
+@pytest.fixture
+def told() -> Callable[..., str]:
+    """Print the report of one broken promise as a terminal of 80 columns gets it."""
+
+    def tell(*rows: BrokenPromise) -> str:
+        page = StringIO()
+        console = Console(file=page, width=80, force_terminal=True, color_system=None, highlight=False)
+        tell_version(console, VERSIONS[VERSION], rows, lambda row: f"again {row.first.seed}")
+        return page.getvalue()
+
+    return tell
+
+
+def test_a_version_that_keeps_every_promise_says_so(told: Callable[..., str]) -> None:
+    assert "every promise held" in told()
+
+
+def test_a_promise_without_a_single_cause_is_told_all_the_same(
+    told: Callable[..., str], failure: Failure
+) -> None:
+    text = told(BrokenPromise("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
+    assert "only several together" in text
+    assert f"again {failure.seed}" in text
+
+
+def test_a_promise_that_the_store_breaks_by_itself_is_laid_to_no_bug(
+    told: Callable[..., str], failure: Failure
+) -> None:
+    text = told(BrokenPromise("STATUS", "answer", 1, {"quiet": 1}, (failure,), (), 1))
+    assert "none: it breaks without them, too" in text
+    assert "without any of them, too: 1 of those that were tried" in text
+
+
+def test_a_report_fits_80_columns(told: Callable[..., str], failure: Failure) -> None:
+    text = told(BrokenPromise("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
+    assert all(len(line.rstrip()) <= 80 for line in text.splitlines())

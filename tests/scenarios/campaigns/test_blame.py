@@ -1,0 +1,172 @@
+"""Where several bugs are in, a broken promise is laid to the one that broke it, and to none that did not."""
+
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.campaigns import blame
+from tornlog.scenarios.campaigns.blame import (
+    FAILURES_TRIED,
+    BrokenPromise,
+    Cause,
+    broken_promises,
+    explained,
+    with_causes,
+)
+from tornlog.scenarios.campaigns.failures.breach import Record
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.hunt import hunting_ground
+from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
+from tornlog.scenarios.campaigns.seeds import run_seed
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.mutants.composite import composed
+from tornlog.scenarios.mutants.mutant import Mutant
+from tornlog.scenarios.mutants.versions import VERSIONS
+from tornlog.sim.alarm import NoEndInSight
+
+EARLY, UNSYNCED = MUTANTS["ack-before-flush"], MUTANTS["config-rename-without-sync"]
+TWO = (EARLY, UNSYNCED)
+"""Bugs of parts that have nothing to do with each other."""
+VERSION = "rocketmq-4.9.8"
+
+
+def tallies_of(scenarios: list[Scenario], seeds: int) -> list[Tally]:
+    """Run with both bugs in."""
+    tallies = [Tally(scenario) for scenario in scenarios]
+    with composed("two", "", TWO).applied():
+        for tally in tallies:
+            for seed in range(seeds):
+                tally.add(run_seed(tally.scenario, seed))
+    return tallies
+
+
+@pytest.fixture(scope="module")
+def rows(quiet_scenario: Scenario) -> dict[str, BrokenPromise]:
+    """What two planted bugs break, where each of them shows."""
+    tallies = tallies_of([quiet_scenario, hunting_ground(UNSYNCED)], 12)
+    found = [with_causes(row, TWO) for row in broken_promises(tallies)]
+    return {row.promise: row for row in found}
+
+
+def test_of_two_planted_bugs_each_is_found_to_be_the_cause_of_what_it_breaks(
+    rows: dict[str, BrokenPromise],
+) -> None:
+    assert {"STATUS", "META"} <= set(rows)
+    for promise, bug in (("STATUS", EARLY), ("META", UNSYNCED)):
+        tries = min(len(rows[promise].failures), FAILURES_TRIED)
+        assert rows[promise].causes == (Cause(bug.id, tries, tries, tries),)
+        assert [cause.id for cause in rows[promise].likeliest] == [bug.id]
+        assert rows[promise].clean == 0
+
+
+def test_rows_count_what_broke_and_where_the_most_frequent_first(quiet_scenario: Scenario) -> None:
+    tallies = tallies_of([quiet_scenario, hunting_ground(UNSYNCED)], 12)
+    found = broken_promises(tallies)
+
+    assert [row.times for row in found] == sorted((row.times for row in found), reverse=True)
+    assert sum(row.times for row in found) == sum(tally.violations for tally in tallies)
+    for row in found:
+        assert sum(row.scenarios.values()) == row.times
+        assert row.first.seed == min(failure.seed for failure in row.failures)
+        assert all(failure.violations[0].invariant == row.promise for failure in row.failures)
+    assert sum(row.scenarios.get("quiet", 0) for row in found) == tallies[0].violations == 12
+
+
+def test_failures_of_several_scenarios_take_turns(failure: Failure) -> None:
+    def of(scenario: str, seed: int) -> Failure:
+        return Failure(scenario, "", seed, None, failure.original)
+
+    order = blame._in_turn([of("b", 3), of("a", 9), of("b", 1), of("a", 2), of("b", 8)])
+    assert [(one.scenario, one.seed) for one in order] == [("b", 1), ("a", 2), ("b", 3), ("a", 9), ("b", 8)]
+
+
+def test_a_tally_keeps_the_first_failure_of_each_signature_however_many_there_are(
+    quiet_scenario: Scenario,
+) -> None:
+    tally = run_batches([Batch(quiet_scenario, 0, 30, mutant="ack-before-flush")])["quiet"]
+    assert sum(tally.signatures.values()) == tally.violations == 30
+    assert set(tally.signatures) == {failure.violations[0].signature for failure in tally.failures}
+
+
+# causes that are not one bug
+
+
+def bug(name: str) -> Mutant:
+    return Mutant(name, "", "", (), None, ())
+
+
+MEMBERS = (bug("a"), bug("b"), bug("c"))
+
+
+@pytest.fixture
+def row(failure: Failure) -> BrokenPromise:
+    return BrokenPromise("STATUS", "answer", 1, {"quiet": 1}, (failure,))
+
+
+@pytest.fixture
+def breaks(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    """Say what breaks the promise: by the bug that is in alone, or `all but` the one that is not."""
+    answers: dict[str, bool] = {}
+
+    def answer(record: Record, mutant: Mutant, signature: str) -> bool:
+        return answers[mutant.id]
+
+    monkeypatch.setattr(blame, "_breaks", answer)
+    return answers
+
+
+def test_what_takes_two_bugs_is_laid_to_both(row: BrokenPromise, breaks: dict[str, bool]) -> None:
+    breaks |= {"none": False, "a": False, "b": False, "c": False}
+    breaks |= {"all but a": False, "all but b": False, "all but c": True}
+    assert with_causes(row, MEMBERS).causes == (Cause("a", 1, 1, 0), Cause("b", 1, 1, 0))
+
+
+def test_what_either_of_two_bugs_breaks_is_laid_to_both(row: BrokenPromise, breaks: dict[str, bool]) -> None:
+    breaks |= {"none": False, "a": True, "b": False, "c": True, "all but a": True, "all but c": True}
+    found = with_causes(row, MEMBERS)
+    assert found.causes == found.likeliest == (Cause("a", 1, 0, 1), Cause("c", 1, 0, 1))
+
+
+def test_the_likeliest_cause_comes_first(row: BrokenPromise, breaks: dict[str, bool]) -> None:
+    breaks |= {"none": False, "a": True, "b": False, "c": True, "all but a": True, "all but c": False}
+    found = with_causes(row, MEMBERS)
+    assert found.causes == (Cause("c", 1, 1, 1), Cause("a", 1, 0, 1))
+    assert [cause.id for cause in found.likeliest] == ["c"]
+
+
+def test_what_the_store_breaks_without_any_bug_is_laid_to_none(
+    row: BrokenPromise, breaks: dict[str, bool]
+) -> None:
+    breaks |= {"none": True}
+    found = with_causes(row, MEMBERS)
+    assert (found.clean, found.causes, found.likeliest) == (1, (), ())
+    assert found.to_json("again")["clean"] == 1
+
+
+def test_what_takes_more_than_one_bug_less_is_laid_to_none(
+    row: BrokenPromise, breaks: dict[str, bool]
+) -> None:
+    breaks |= {"none": False} | {member.id: False for member in MEMBERS}
+    breaks |= {f"all but {member.id}": True for member in MEMBERS}
+    assert with_causes(row, MEMBERS).likeliest == ()
+
+
+def test_a_run_without_an_end_speaks_for_no_bugs_innocence(
+    row: BrokenPromise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_end(record: Record) -> Any:
+        raise NoEndInSight
+
+    monkeypatch.setattr(blame, "replay", no_end)
+    assert blame._breaks(row.first.original.record, MEMBERS[0], "status-answer")
+
+
+def test_causes_are_the_same_in_processes_of_their_own(quiet_scenario: Scenario) -> None:
+    scenario = hunting_ground(MUTANTS["zero-length-trailing-file"])
+    tallies = run_batches([Batch(scenario, 0, 12, mutant=VERSION)]).values()
+    found = broken_promises(tallies)[:2]
+    here = list(explained(found, VERSION))
+    assert here
+    assert list(explained(found, VERSION, jobs=2)) == here
+    assert {cause.id for row in here for cause in row.causes} <= set(VERSIONS[VERSION].members)

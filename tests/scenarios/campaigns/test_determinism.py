@@ -1,0 +1,106 @@
+"""Digests are compared between processes, and a difference names the seed and the first event that differs."""
+
+from pathlib import Path
+
+import pytest
+
+from tornlog.scenarios.campaigns import determinism as module
+from tornlog.scenarios.campaigns.determinism import Difference, Witness, WitnessError, compare, dealt
+from tornlog.scenarios.campaigns.determinism_witness import Job, Runs, Statement
+from tornlog.sim.trace import Recording
+
+NAMES = ["crash-in-recovery", "sync-flush-survives-power-loss"]
+
+
+class OtherWitness(Witness):
+    """Tells of some seed something else than it saw."""
+
+    other_seed = -1
+    tells_other_events = False
+
+    def answer(self, job: Job) -> list[Statement] | Recording:
+        seen = super().answer(job)
+        if isinstance(seen, Recording):
+            is_other = self.tells_other_events
+            return Recording(seen.events[:40], seen.words_before[:40], seen.words) if is_other else seen
+        return [one._replace(digest="another") if one.seed == self.other_seed else one for one in seen]
+
+
+def test_another_process_with_other_hashes_in_another_order_has_the_same_digests() -> None:
+    progress: list[int] = []
+    witnesses = [Witness("one", hash_seed=1), Witness("two", hash_seed=2)]
+    found = compare(NAMES, range(3), witnesses, jobs=2, on_progress=progress.append)
+    assert (found.runs, sum(progress)) == (6, 6)
+    assert (found.differences, found.errors) == ([], [])
+    assert list(found.digests) == NAMES
+    assert len(set(found.digests.values())) == 2
+
+
+@pytest.mark.parametrize("tells_other_events", [True, False])
+def test_a_difference_names_seed_digests_and_where_the_runs_part(
+    monkeypatch: pytest.MonkeyPatch, tells_other_events: bool
+) -> None:
+    monkeypatch.setattr(OtherWitness, "other_seed", 1)
+    monkeypatch.setattr(OtherWitness, "tells_other_events", tells_other_events)
+    found = compare(NAMES, range(3), [OtherWitness("a liar")])
+    assert [(one.here.scenario, one.here.seed) for one in found.differences] == [(name, 1) for name in NAMES]
+    text = str(found.differences[0])
+    assert text.startswith(
+        f"{NAMES[0]} --seed 1: held {found.differences[0].here.digest} here, held another with a liar;"
+    )
+    if tells_other_events:
+        assert "they part right after event 40 [" in text
+        assert text.endswith("in the one, nothing more in the other")
+    else:
+        assert text.endswith("run again, it was the same: it does not always show")
+
+
+def test_only_the_first_differences_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OtherWitness, "other_seed", 0)
+    monkeypatch.setattr(module, "TRACED_MAX", 1)
+    found = compare(NAMES, range(1), [OtherWitness("a liar")])
+    assert [bool(one.where) for one in found.differences] == [True, False]
+
+
+def test_a_second_look_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OtherWitness, "other_seed", 0)
+    monkeypatch.setattr(module, "tell", lambda job: 1 / 0)
+    found = compare(NAMES[:1], range(1), [OtherWitness("a liar")])
+    assert (
+        found.differences[0].where
+        == "run again with a trace, it ends with ZeroDivisionError: division by zero"
+    )
+
+
+def test_a_run_that_breaks_the_harness_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(job: Runs) -> list[Statement]:
+        return [Statement(name, seed, "harness-error", "", "a sheep fell over") for name, seed in job.seeds]
+
+    monkeypatch.setattr(module, "attest", broken)
+    found = compare(NAMES[:1], range(1), [OtherWitness("a liar")])
+    assert found.errors == [f"{NAMES[0]} --seed 0: a sheep fell over"]
+    assert str(found.differences[0]).startswith(
+        f"{NAMES[0]} --seed 0: harness-error a sheep fell over here, held "
+    )
+
+
+def test_a_witness_that_dies_is_no_silent_agreement(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho no sheep left >&2\nexit 1\n")
+    python.chmod(0o755)
+    with pytest.raises(WitnessError, match="a bad one: no sheep left"):
+        Witness("a bad one", python=str(python)).answer(Runs([], 1))
+
+
+def test_runs_are_shuffled_and_dealt_so_that_each_is_there_once() -> None:
+    runs = [("a", seed) for seed in range(20)]
+    hands = dealt(runs, 3)
+    assert sorted(run for hand in hands for run in hand) == runs
+    assert [run for hand in hands for run in hand] != runs
+    assert dealt(runs, 3) == hands
+    assert dealt(runs[:1], 3) == [runs[:1]]
+
+
+def test_a_difference_is_one_line() -> None:
+    here, there = Statement("a", 1, "held", "0011", ""), Statement("a", 1, "violated", "2233", "")
+    assert str(Difference("w", here, there)) == "a --seed 1: held 0011 here, violated 2233 with w"

@@ -1,0 +1,41 @@
+"""A witness is told seeds, and tells what came of them."""
+
+import io
+import pickle
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from tornlog.scenarios.campaigns.determinism_witness import OneRun, Runs, attest, main, tell
+from tornlog.scenarios.campaigns.seeds import digest_of, run_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+
+NAME = "crash-in-recovery"
+
+
+def test_seeds_are_run_in_the_order_told_whatever_the_batches() -> None:
+    seeds = [(NAME, 2), (NAME, 0), (NAME, 1)]
+    told = list(attest(Runs(seeds, 2)))
+    assert [(one.scenario, one.seed) for one in told] == seeds
+    assert told == list(attest(Runs(seeds, 1)))
+    assert [one.digest for one in told] == [run_seed(SCENARIOS[NAME], seed).digest for _, seed in seeds]
+
+
+def test_one_run_is_told_event_by_event() -> None:
+    recording = tell(OneRun(NAME, 1))
+    assert recording.events
+    assert recording == tell(OneRun(NAME, 1))
+    assert digest_of(SCENARIOS[NAME], 1) == run_seed(SCENARIOS[NAME], 1).digest
+
+
+@pytest.mark.parametrize("job", [Runs([(NAME, 0)], 1), OneRun(NAME, 0)])
+def test_a_job_on_the_standard_input_is_answered_on_the_standard_output(
+    job: Runs | OneRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(pickle.dumps(job))))
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=answer))
+    main()
+    found = pickle.loads(answer.getvalue())
+    assert found == (tell(job) if isinstance(job, OneRun) else list(attest(job)))

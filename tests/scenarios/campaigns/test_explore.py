@@ -1,0 +1,326 @@
+"""Exploring one run: everything is tried, nothing is judged twice, and what is broken is found and can be replayed."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.aim import CrashPoint
+from tornlog.scenarios.campaigns import explore as explore_module
+from tornlog.scenarios.campaigns.explore import (
+    NEST_SAMPLES,
+    Explorer,
+    Found,
+    Moment,
+    Sample,
+    Settings,
+    Situation,
+    first_life,
+    nested,
+    record,
+)
+from tornlog.scenarios.campaigns.explore_jobs import Exploration, explore_seed
+from tornlog.scenarios.campaigns.explore_runs import DyingRun, RecoveringRun
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.replay import replay
+from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.mutants.known import applied_mutant
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.sim.errors import ReplayDivergedError
+from tornlog.store.log.recovery import RecoveryReport
+from tornlog.store.message_store import MessageStore
+
+
+def scenario(name: str, disk: str) -> Scenario:
+    return SCENARIOS[name].narrowed(disk=disk)
+
+
+def recorded(wanted: Scenario, seed: int, messages_each: int) -> Situation:
+    situation = record(first_life(wanted, seed, messages_each), draw(wanted, seed)[0])
+    assert situation is not None
+    return situation
+
+
+SYNC = scenario("sync-flush-survives-power-loss", "ext4-ordered")
+SMALL = Settings(limit=24, messages_each=1)
+
+
+@pytest.fixture(scope="module")
+def clean() -> Exploration:
+    return explore_seed(SYNC, 3, SMALL)
+
+
+def test_the_store_as_it_is_keeps_every_promise_in_every_state(clean: Exploration) -> None:
+    total = clean.found.total
+    assert clean.failures == []
+    assert total.violations == 0
+    assert total.judged > 100
+    assert clean.states_per_second > 0
+
+
+def test_every_operation_of_the_life_is_died_before_after_and_within(clean: Exploration) -> None:
+    situation = recorded(SYNC, 3, 1)
+    kinds = {kind for _, kind in clean.found.counts}
+    assert kinds == {point.kind for point in situation.points}
+    assert {"store", "msync", "sync", "sync directory", "create", "extend", "unlink"} <= kinds
+    assert len(set(situation.points)) == len(situation.points)
+    for (_, kind), count in clean.found.counts.items():
+        times = sum(point.kind == kind for point in situation.points)
+        least = 2 * times if kind in ("create", "extend", "unlink", "rename", "make directory") else 3 * times
+        assert count.moments >= least, kind
+        assert count.crashes == 2 * count.moments, "a power cut and a process kill"
+        assert count.exhausted + count.cut <= 2 * count.crashes
+
+
+def test_what_is_judged_is_what_differs(clean: Exploration) -> None:
+    found = clean.found
+    assert len(found.judged) == found.total.judged < found.total.states
+    assert len(found.images) <= len(found.judged)
+    assert {image for image, _ in found.judged} == found.images
+    assert len({standing for _, standing in found.judged}) > 2
+
+
+def test_the_same_seed_is_explored_alike_in_one_process_and_in_two(clean: Exploration) -> None:
+    for jobs in (1, 2):
+        again = explore_seed(SYNC, 3, SMALL, jobs=jobs)
+        assert again.found.images == clean.found.images
+        assert again.found.judged == clean.found.judged
+        assert again.found.total.states == clean.found.total.states
+        assert again.depths == clean.depths
+
+
+def test_progress_is_told_until_all_operations_are_done() -> None:
+    told: list[tuple[int, int]] = []
+    settings = replace(SMALL, limit=2)
+    done = explore_seed(SYNC, 3, settings, on_progress=lambda found, some, all_: told.append((some, all_)))
+
+    assert told[-1] == (done.depths[0].operations, done.depths[0].operations)
+    assert [some for some, _ in told] == sorted(some for some, _ in told)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "name", "disk", "invariants"),
+    [
+        ("no-dir-fsync-on-rollover", "rollover-at-a-crash", "strict-posix", {"DUR", "START"}),
+        ("checkpoint-before-data", "rollover-at-a-crash", "ext4-ordered", {"CKPT"}),
+        ("ack-before-flush", "sync-flush-survives-power-loss", "ext4-ordered", {"STATUS"}),
+        ("props-outside-crc", "torn-records-are-dropped", "strict-posix", {"PREFIX", "DUR", "READ"}),
+    ],
+)
+def test_a_mutant_is_found_within_one_seed_and_each_failure_can_be_replayed(
+    mutant: str, name: str, disk: str, invariants: set[str]
+) -> None:
+    found = explore_seed(scenario(name, disk), 1, Settings(limit=32, messages_each=2), mutant=mutant)
+
+    assert found.failures
+    assert {failure.violations[0].invariant for failure in found.failures} & invariants
+    for failure in found.failures:
+        stored = Failure.from_json(failure.to_json())
+        assert stored.mutant == mutant
+        with applied_mutant(mutant):
+            assert replay(stored.original.record).is_same(stored.original)
+
+
+def test_the_failure_of_a_state_says_what_was_lost_and_where() -> None:
+    found = explore_seed(
+        scenario("rollover-at-a-crash", "strict-posix"),
+        1,
+        Settings(limit=16, messages_each=2),
+        mutant="no-dir-fsync-on-rollover",
+    )
+    lost = [failure for failure in found.failures if failure.violations[0].invariant in ("DUR", "START")]
+
+    assert lost
+    for failure in lost:
+        (life,) = failure.original.record.plan.lives
+        assert str(CrashPoint.parse(life.crash_point)) == life.crash_point
+        labels = [one.label for one in failure.original.record.decisions if one.stream == "disk-0"]
+        assert any(label.startswith("create /store/commitlog/") for label in labels), labels
+
+
+class Forgetful(set[Any]):
+    """A set that never says that it has something."""
+
+    def __contains__(self, _: object) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("mutant", [None, "no-dir-fsync-on-rollover"])
+def test_an_image_under_the_same_promises_is_always_judged_the_same(
+    mutant: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: dict[tuple[str, str], list[Violation]] = {}
+
+    class Watched(RecoveringRun):
+        def __init__(self, plan: Any, promised: Any, image: Any) -> None:
+            super().__init__(plan, promised, image)
+            self.key = (image.digest(), promised.standing)
+
+        def violations(self, *, heal: bool) -> list[Violation]:
+            found = super().violations(heal=heal)
+            assert judged.setdefault(self.key, found) == found
+            return found
+
+    monkeypatch.setattr(explore_module, "RecoveringRun", Watched)
+    settings = Settings(limit=12, messages_each=1)
+    with applied_mutant(mutant):
+        situation = recorded(scenario("rollover-at-a-crash", "strict-posix"), 1, 1)
+        pruned, whole = Found(), Found(judged=Forgetful())
+        explorers = [Explorer(situation, settings, found) for found in (pruned, whole)]
+        for number in range(0, len(situation.points), 2):
+            for explorer in explorers:
+                explorer.explore(number)
+
+    assert whole.total.judged == whole.total.states == pruned.total.states > pruned.total.judged
+    assert set(whole.judged) == pruned.judged
+    assert whole.images == pruned.images
+    assert set(whole.breaches) == set(pruned.breaches)
+    assert bool(pruned.breaches) is (mutant is not None)
+
+
+def test_what_a_run_with_that_crash_leaves_is_among_the_images() -> None:
+    plan = first_life(SYNC, 3, 1)
+    situation = recorded(SYNC, 3, 1)
+    for number in range(0, len(situation.points), 7):
+        point = situation.points[number]
+        for profile in ("process-kill", "ext4-ordered"):
+            life = replace(plan.lives[0], profile=profile, crash_point=str(point), moment="before")
+            found = Found()
+            Explorer(situation, Settings(limit=4096, messages_each=1), found).explore(number)
+            images: list[str] = []
+            run = Run(replace(plan, lives=(life,)), draw(SYNC, 3)[0])
+            run.lasting.on_image = lambda image, images=images: images.append(image.digest())  # type: ignore[misc]
+            run.execute()
+            if profile == "process-kill" or found.total.exhausted == found.total.crashes:
+                assert images[0] in found.images
+
+
+def test_crashes_nest_three_deep_in_recovery_and_every_promise_holds() -> None:
+    found = explore_seed(SYNC, 3, Settings(limit=6, messages_each=1, nest=3))
+
+    assert found.failures == []
+    assert len(found.depths) == 4
+    for depth in (1, 2, 3):
+        assert 0 < found.depths[depth].situations <= NEST_SAMPLES
+        states = [count.states for (deep, _), count in found.found.counts.items() if deep == depth]
+        assert sum(states) > 100
+
+
+def test_a_recovery_that_cannot_be_cut_short_is_found_by_dying_in_it_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recover = MessageStore.recover
+
+    def rewrites(store: MessageStore, *, clean_exit: bool) -> RecoveryReport:
+        for segment in store.log.segments:
+            content = bytes(segment.file.view(0, segment.size_bytes))
+            segment.file.store(0, bytes(segment.size_bytes))
+            segment.file.store(0, content)
+        return recover(store, clean_exit=clean_exit)
+
+    monkeypatch.setattr(MessageStore, "recover", rewrites)
+    wanted, settings = scenario("crash-in-recovery", "ext4-ordered"), Settings(limit=6, messages_each=2)
+    plain = explore_seed(wanted, 2, settings)
+    deeper = explore_seed(wanted, 2, replace(settings, nest=1))
+
+    assert plain.failures == []
+    assert deeper.failures
+    for failure in deeper.failures:
+        assert len(failure.original.record.plan.lives) == 2
+        assert replay(failure.original.record).is_same(failure.original)
+
+
+def test_a_nested_situation_has_the_operations_of_a_load_and_no_others() -> None:
+    situation = recorded(SYNC, 3, 1)
+    found = Found()
+    Explorer(situation, Settings(limit=6, messages_each=1, nest=1), found).explore(40)
+    for sample in found.samples:
+        inner = nested(sample)
+        assert inner.depth == 1
+        assert inner.points
+        kinds = [point.kind for point in inner.points]
+        assert kinds[0] in ("create", "write", "empty", "make directory")
+        assert not any(point.path.endswith("/abort") and point.kind == "create" for point in inner.points)
+
+
+def test_samples_are_those_with_the_least_digests_whatever_order_they_come_in() -> None:
+    plan = first_life(SYNC, 3, 1)
+    digests = [f"{(number * 7) % 11:02}" for number in range(11)]
+    for order in (digests, digests[::-1]):
+        found = Found()
+        for digest in [*order, *order]:
+            if found.would_sample(digest):
+                found.sample(Sample(digest, plan, (), ()))
+        assert [one.digest for one in found.samples] == sorted(digests)[:NEST_SAMPLES]
+
+
+def test_a_bug_that_shows_in_using_the_store_again_is_found_if_that_is_asked_for() -> None:
+    settings, mutant = Settings(limit=6, messages_each=2), "cq-redispatch-duplicates"
+    wanted = scenario("crash-in-recovery", "ext4-ordered")
+    plain = explore_seed(wanted, 2, settings, mutant=mutant)
+    healed = explore_seed(wanted, 2, replace(settings, heal=True), mutant=mutant)
+
+    assert plain.failures == []
+    assert [failure.violations[0].invariant for failure in healed.failures] == ["CKPT"]
+    assert plain.found.judged == healed.found.judged
+
+
+def test_a_moment_says_where_it_is() -> None:
+    point = CrashPoint("store", "/store/checkpoint", 2)
+    assert str(Moment(point, "before")) == "before store /store/checkpoint #2"
+    assert str(Moment(point, "during", 3)) == "during store /store/checkpoint #2, 3 bytes missing"
+
+
+def test_what_was_found_elsewhere_is_taken_in_and_the_first_breach_of_a_kind_stays() -> None:
+    first, second = (
+        explore_seed(
+            scenario("rollover-at-a-crash", "strict-posix"),
+            seed,
+            Settings(limit=3, messages_each=2, nest=1),
+            mutant="no-dir-fsync-on-rollover",
+        ).found
+        for seed in (1, 2)
+    )
+    plan = first_life(SYNC, 3, 1)
+    second.samples = [Sample("00", plan, (), ())]
+    breaches, judged, states = dict(first.breaches), set(first.judged), first.total.states
+    first.add(second)
+
+    assert first.breaches == {**second.breaches, **breaches}
+    assert first.judged == judged | second.judged
+    assert first.images == {image for image, _ in first.judged}
+    assert first.total.states == states + second.total.states
+    assert first.samples[0].digest == "00"
+
+
+def test_a_moment_that_the_run_does_not_come_to_is_the_harness_s_fault() -> None:
+    situation = replace(recorded(SYNC, 3, 1), points=(CrashPoint("store", "/store/nothing", 1),))
+
+    with pytest.raises(ReplayDivergedError):
+        Explorer(situation, SMALL, Found()).explore(0)
+
+
+def test_a_violation_that_a_replay_does_not_show_is_the_harness_s_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Suspicious(RecoveringRun):
+        def violations(self, *, heal: bool) -> list[Violation]:
+            return [Violation("DUR", "a mere suspicion")]
+
+    monkeypatch.setattr(explore_module, "RecoveringRun", Suspicious)
+    with pytest.raises(ReplayDivergedError):
+        Explorer(recorded(SYNC, 3, 1), SMALL, Found()).explore(0)
+
+
+def test_a_run_that_is_another_one_when_it_is_repeated_is_not_explored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    schedules = iter([[[1, "store", "life-0/flush"]]])
+    honest = DyingRun.schedule.fget
+    assert honest is not None
+    monkeypatch.setattr(DyingRun, "schedule", property(lambda run: next(schedules, None) or honest(run)))
+    with pytest.raises(ReplayDivergedError):
+        record(first_life(SYNC, 3, 1), draw(SYNC, 3)[0])

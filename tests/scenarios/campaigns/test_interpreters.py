@@ -1,0 +1,88 @@
+"""Other Pythons are found, and given what they need to run this very code."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tornlog.scenarios.campaigns import interpreters as module
+from tornlog.scenarios.campaigns.interpreters import InterpreterError, ask, furnished, installed, requirements
+
+
+def script(path: Path, *lines: str) -> str:
+    path.write_text("\n".join(("#!/bin/sh", *lines)))
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_an_interpreter_tells_its_version_and_where_it_is() -> None:
+    version, executable = ask(sys.executable)
+    assert version == ".".join(map(str, sys.version_info[:3]))
+    assert Path(executable).exists()
+
+
+def test_what_is_no_python_for_us_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InterpreterError, match="No such file"):
+        ask(str(tmp_path / "none"))
+    with pytest.raises(InterpreterError, match="exit status 3"):
+        ask(script(tmp_path / "broken", "exit 3"))
+    with pytest.raises(InterpreterError, match=r"expected CPython 3\.11 or newer, found CPython 3\.9\.1"):
+        ask(script(tmp_path / "old", "echo 3 9 1 CPython /old"))
+    with pytest.raises(InterpreterError, match=r"found PyPy 3\.11\.1"):
+        ask(script(tmp_path / "other", "echo 3 11 1 PyPy /other"))
+
+
+def test_all_pythons_on_the_path_and_in_pyenv_are_found_once_a_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    script(tmp_path / "bin" / "python3.13", "echo 3 13 0 CPython /a")
+    script(tmp_path / "bin" / "python3.12", "exit 127")
+    inside = tmp_path / "pyenv" / "versions" / "x" / "bin"
+    inside.mkdir(parents=True)
+    script(inside / "python3", "echo 3 12 11 CPython /b")
+    other = tmp_path / "pyenv" / "versions" / "y" / "bin"
+    other.mkdir(parents=True)
+    script(other / "python3", "echo 3 13 0 CPython /c")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH'] and ''}")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    assert installed() == ["/b", "/a"]
+
+
+def test_a_furnished_python_runs_this_very_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "requirements", list)  # nothing to fetch: only the link is looked at
+    commands: list[list[str]] = []
+    monkeypatch.setattr(module.subprocess, "run", lambda command, **_: commands.append(command))
+    monkeypatch.setattr(module, "ask", lambda python: ("3.99.0", python))
+    with furnished(["/some/python"]) as (witness,):
+        assert witness.name == "Python 3.99.0"
+        assert witness.path is not None
+        assert Path(witness.path, "tornlog", "scenarios", "determinism").samefile(
+            Path(module.__file__).parent
+        )
+        assert commands[0][:3] == ["/some/python", "-m", "venv"]
+        assert commands[1][0] == witness.python
+        assert commands[1][1:4] == ["-m", "pip", "install"]
+    assert not Path(witness.path).exists()
+
+
+def test_no_other_pythons_need_nothing() -> None:
+    with furnished([]) as witnesses:
+        assert witnesses == []
+
+
+def test_an_environment_that_cannot_be_made_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = script(
+        tmp_path / "python", 'case "$1" in -c) echo 3 13 0 CPython "$0";; *) echo no venv >&2; exit 1;; esac'
+    )
+    with pytest.raises(InterpreterError, match=r"-m venv .*: no venv"), furnished([python]):
+        raise AssertionError("not reached")
+
+
+def test_requirements_are_those_of_the_package_without_its_extras() -> None:
+    names = [line.partition(">")[0] for line in requirements()]
+    assert {"greenlet", "isal"} <= set(names)
+    assert not any("extra" in line for line in requirements())

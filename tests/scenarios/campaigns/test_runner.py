@@ -1,0 +1,207 @@
+"""Many seeds: none is lost, none is counted twice, and how they are cut up leaves no trace."""
+
+import os
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+
+from tornlog.scenarios.campaigns.runner import (
+    BATCH_SEEDS,
+    FAILURES_KEPT_MAX,
+    Batch,
+    Tally,
+    batches_of,
+    run_batches,
+)
+from tornlog.scenarios.campaigns.seeds import SeedResult
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.scenario import Scenario
+
+TWO = [SCENARIOS["sync-flush-survives-power-loss"], SCENARIOS["clean-stop-loses-nothing"]]
+
+
+def seeds_of(batches: Sequence[Batch], scenario: Scenario) -> list[int]:
+    return [
+        seed
+        for batch in batches
+        if batch.scenario is scenario
+        for seed in range(batch.first, batch.first + batch.count)
+    ]
+
+
+def sums(tallies: dict[str, Tally]) -> dict[str, tuple[object, ...]]:
+    """Return all of each tally that the clock has no part in."""
+    return {
+        name: (
+            tally.seeds,
+            tally.crash_points,
+            tally.messages,
+            tally.steps,
+            tally.fired,
+            tally.judged,
+            tally.broken,
+            tally.digest,
+        )
+        for name, tally in tallies.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(1), range(BATCH_SEEDS), range(BATCH_SEEDS + 1), range(7, 7 + 3 * BATCH_SEEDS), range(-5, 5)],
+)
+def test_batches_cover_exactly_the_seeds_that_were_asked_for(seeds: range) -> None:
+    batches = list(batches_of(TWO, seeds))
+    for scenario in TWO:
+        assert seeds_of(batches, scenario) == list(seeds)
+    assert all(0 < batch.count <= BATCH_SEEDS for batch in batches)
+
+
+def test_without_seeds_batches_go_on_and_scenarios_take_turns() -> None:
+    batches = [batch for batch, _ in zip(batches_of(TWO, None), range(6), strict=False)]
+    assert [batch.scenario for batch in batches[::2]] == [batches[0].scenario] * 3
+    assert {batch.scenario.name for batch in batches[:2]} == {scenario.name for scenario in TWO}
+    assert seeds_of(batches, TWO[1]) == list(range(4))
+
+
+def test_the_first_rounds_are_small_and_later_ones_are_not() -> None:
+    batches = [batch for batch, _ in zip(batches_of(TWO[:1], None), range(9), strict=False)]
+    assert [batch.count for batch in batches] == [1, 1, 2, 4, 8, 16, BATCH_SEEDS, BATCH_SEEDS, BATCH_SEEDS]
+    assert [batch.count for batch in batches_of(TWO[:1], range(5, 14))] == [1, 1, 2, 4, 1]
+
+
+def test_a_round_begins_with_what_few_scenarios_draw() -> None:
+    order = [batch.scenario.name for batch in batches_of(list(SCENARIOS.values()), range(1))]
+    assert sorted(order) == sorted(SCENARIOS)
+    first = order[: len(order) // 2]
+    for rare in (
+        "second-start-is-refused",
+        "a-lying-disk-leaves-one-store",
+        "a-dying-disk-is-never-made-worse",
+    ):
+        assert rare in first
+    assert "clean-stop-loses-nothing" not in first
+
+
+def test_every_batch_carries_what_its_seeds_are_run_with() -> None:
+    batches = list(batches_of(TWO, range(60), mutant="ack-before-flush", check_determinism=True))
+    assert all(batch.mutant == "ack-before-flush" and batch.check_determinism for batch in batches)
+
+
+def test_how_a_batch_is_cut_up_changes_neither_sums_nor_digest() -> None:
+    def run(*sizes: int) -> dict[str, tuple[object, ...]]:
+        batches, first = [], 40
+        for size in sizes:
+            batches += [Batch(scenario, first, size) for scenario in TWO]
+            first += size
+        return sums(run_batches(batches))
+
+    whole = run(5)
+    assert run(1, 3, 1) == whole
+    assert run(3, 2) == whole
+    assert run(2, 2) != whole
+
+
+def test_two_processes_give_what_one_gives() -> None:
+    def batches() -> list[Batch]:
+        return [Batch(scenario, first, 3) for first in range(0, 6, 3) for scenario in TWO]
+
+    assert sums(run_batches(batches(), jobs=2)) == sums(run_batches(batches(), jobs=1))
+
+
+def test_the_digest_of_a_tally_depends_on_the_order_of_its_seeds(quiet_scenario: Scenario) -> None:
+    results = [SeedResult("quiet", seed, "held", digest=f"{seed:032x}") for seed in range(2)]
+    there, back = Tally(quiet_scenario), Tally(quiet_scenario)
+    for result in results:
+        there.add(result)
+    for result in reversed(results):
+        back.add(result)
+    assert there.digest != back.digest
+    assert there.digest == there.digest
+
+
+def test_a_digest_ends_at_the_first_seed_that_is_missing(quiet_scenario: Scenario) -> None:
+    whole, holed = Tally(quiet_scenario), Tally(quiet_scenario)
+    results = [SeedResult("quiet", seed, "held", digest=f"{seed:032x}") for seed in range(4)]
+    for result in results[:2]:
+        whole.add(result)
+        holed.add(result)
+    holed.add(results[3])
+    assert holed.seeds == 3
+    assert holed.digest == whole.digest
+
+
+def test_a_deadline_ends_a_run_that_has_no_end_of_its_own(quiet_scenario: Scenario) -> None:
+    tallies = run_batches(batches_of([quiet_scenario], None), seconds=0.05)
+    seeds = tallies["quiet"].seeds
+    assert seeds > 0
+    assert seeds in (1, 2, 4, 8, 16) or seeds % BATCH_SEEDS == 32 % BATCH_SEEDS, "what is begun is finished"
+
+
+def test_progress_is_told_batch_by_batch(quiet_scenario: Scenario) -> None:
+    told: list[tuple[int, int]] = []
+    run_batches(
+        batches_of([quiet_scenario], range(BATCH_SEEDS + 2)),
+        on_progress=lambda tally, more: told.append((tally.seeds, more)),
+    )
+    assert told == [(1, 1), (2, 1), (4, 2), (8, 4), (16, 8), (BATCH_SEEDS + 2, 11)]
+
+
+def test_verdicts_are_counted_by_disk_and_what_broke_by_disk_and_invariant() -> None:
+    tally = run_batches([Batch(TWO[0], 0, 20, mutant="ack-before-flush")])[TWO[0].name]
+    assert tally.judged.total() == 20
+    assert set(tally.judged) <= set(TWO[0].ranges.disk)
+    assert tally.broken.total() == tally.violations > 0
+    for (invariant, disk), seeds in tally.broken.items():
+        of_disk = [one for one in tally.failures if one.original.record.plan.disk == disk]
+        assert invariant == "STATUS"
+        assert seeds == len(of_disk) <= tally.judged[disk]
+
+
+def test_a_seed_without_a_verdict_is_judged_on_no_disk(broken_scenario: Scenario) -> None:
+    tally = run_batches([Batch(broken_scenario, 0, 3)])["broken"]
+    assert (tally.seeds, tally.judged, tally.broken) == (3, {}, {})
+
+
+def test_an_error_of_the_harness_is_counted_and_named(
+    broken_scenario: Scenario, quiet_scenario: Scenario
+) -> None:
+    tallies = run_batches([Batch(broken_scenario, 5, 3), Batch(quiet_scenario, 5, 3)])
+    broken = tallies["broken"]
+    assert broken.seeds == 3
+    assert [error.partition(":")[0] for error in broken.errors] == [
+        f"broken --seed {seed}" for seed in (5, 6, 7)
+    ]
+    assert tallies["quiet"].errors == []
+
+
+def test_nondeterminism_is_counted_and_named(impatient_producers: None, quiet_scenario: Scenario) -> None:
+    tally = run_batches([Batch(quiet_scenario, 1, 2, check_determinism=True)])["quiet"]
+    assert [text.partition(":")[0] for text in tally.nondeterministic] == ["quiet --seed 1", "quiet --seed 2"]
+    assert tally.violations == 0
+
+
+def test_failures_are_all_counted_and_some_are_kept(quiet_scenario: Scenario) -> None:
+    seeds = FAILURES_KEPT_MAX + 5
+    tally = run_batches([Batch(quiet_scenario, 0, seeds, mutant="ack-before-flush")])["quiet"]
+    assert tally.violations == seeds
+    assert [failure.seed for failure in tally.failures] == list(range(FAILURES_KEPT_MAX))
+
+
+class EndsItsWorker:
+    """Stands for a seed that takes its process down, as a bug in a C library would."""
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return os._exit, (1,)
+
+
+def test_a_worker_that_dies_costs_its_batches_and_not_the_run() -> None:
+    good, deadly = Batch(TWO[0], 0, 2), Batch(TWO[1], 0, 3, mutant=cast(str, EndsItsWorker()))
+
+    tallies = run_batches([good, deadly], jobs=2)
+
+    lost = [error for tally in tallies.values() for error in tally.errors]
+    assert sum(tally.seeds for tally in tallies.values()) == 5, "a seed without a result was dropped"
+    assert len(tallies[TWO[1].name].errors) == 3
+    assert all("worker process died" in error for error in lost)

@@ -1,0 +1,156 @@
+"""One seed, and that its digest depends on nothing but itself."""
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.campaigns.seeds import draw, run_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.sim.policies.replay import Replay
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageResult
+
+
+def test_a_seed_that_holds_says_what_it_did(quiet_scenario: Scenario) -> None:
+    result = run_seed(quiet_scenario, 7)
+    assert (result.scenario, result.seed, result.outcome) == ("quiet", 7, "held")
+    assert result.messages == 2 * 6 + 2 * 2
+    assert result.steps > 0
+    assert result.virtual_ns > 0
+    assert result.wall_seconds > 0.0
+    assert len(result.digest) == 32
+    assert result.failure is None
+    assert result.error == ""
+
+
+def without_crash_points(plan: Plan) -> Plan:
+    """Return a plan without the operations its lives end in, be they numbers or names."""
+    return replace(plan, lives=tuple(replace(life, operation=-1, crash_point="") for life in plan.lives))
+
+
+def test_a_seed_can_be_run_under_another_schedule(quiet_scenario: Scenario) -> None:
+    default = run_seed(quiet_scenario, 7, policy=Replay())
+    assert default.outcome == "held"
+    assert default.digest == run_seed(quiet_scenario, 7, policy=Replay()).digest
+    assert default.digest != run_seed(quiet_scenario, 7).digest
+
+
+def test_a_seed_that_breaks_a_promise_leaves_a_failure() -> None:
+    scenario = SCENARIOS["sync-flush-survives-power-loss"]
+    result = run_seed(scenario, 0, mutant="ack-before-flush")
+    assert result.outcome == "violated"
+    failure = result.failure
+    assert failure is not None
+    assert (failure.scenario, failure.claim) == (scenario.name, scenario.claim)
+    assert (failure.seed, failure.mutant) == (0, "ack-before-flush")
+    assert without_crash_points(failure.original.record.plan) == without_crash_points(draw(scenario, 0)[1])
+    assert failure.original.digest == result.digest
+    assert failure.violations[0].invariant in MUTANTS["ack-before-flush"].expected
+    assert failure.original.story
+    assert failure.shrunk is None
+
+
+def test_a_mutant_is_out_again_after_its_seed(quiet_scenario: Scenario) -> None:
+    before = run_seed(quiet_scenario, 1)
+    assert run_seed(quiet_scenario, 1, mutant="ack-before-flush").outcome == "violated"
+    after = run_seed(quiet_scenario, 1)
+    assert (after.outcome, after.digest) == ("held", before.digest)
+
+
+def test_seeds_scenarios_and_ranges_each_make_another_run() -> None:
+    scenario = SCENARIOS["crash-in-recovery"]
+    digests = [
+        run_seed(scenario, 1).digest,
+        run_seed(scenario, 2).digest,
+        run_seed(scenario.narrowed(disk="process-kill"), 1).digest,
+        run_seed(SCENARIOS["rollover-at-a-crash"], 1).digest,
+    ]
+    assert len(set(digests)) == 4
+
+
+def test_a_seed_run_twice_is_compared_with_itself(quiet_scenario: Scenario) -> None:
+    once = run_seed(quiet_scenario, 3)
+    twice = run_seed(quiet_scenario, 3, check_determinism=True)
+    assert (twice.outcome, twice.digest, twice.error) == ("held", once.digest, "")
+
+
+def test_a_run_that_depends_on_what_went_before_it_is_nondeterministic(
+    impatient_producers: None, quiet_scenario: Scenario
+) -> None:
+    result = run_seed(quiet_scenario, 3, check_determinism=True)
+    assert result.outcome == "nondeterministic"
+    assert result.digest in result.error
+    assert result.failure is None
+
+
+def test_an_error_of_the_harness_is_a_result(broken_scenario: Scenario) -> None:
+    result = run_seed(broken_scenario, 1)
+    assert result.outcome == "harness-error"
+    assert "draw_plan" in result.error, "the traceback"
+    assert result.digest == ""
+
+
+def test_an_unknown_mutant_is_an_error_of_the_harness(quiet_scenario: Scenario) -> None:
+    assert "KeyError: 'no-such-bug'" in run_seed(quiet_scenario, 1, mutant="no-such-bug").error
+
+
+def test_a_leak_past_the_world_is_an_error_of_the_harness(
+    monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario
+) -> None:
+    put_message = MessageStore.put_message
+
+    def put_and_look_at_the_clock(self: MessageStore, message: Message) -> PutMessageResult:
+        time.time()
+        return put_message(self, message)
+
+    monkeypatch.setattr(MessageStore, "put_message", put_and_look_at_the_clock)
+    result = run_seed(quiet_scenario, 1)
+    assert result.outcome == "harness-error"
+    assert "simulated code called time.time" in result.error
+
+
+DIGESTS = """
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.campaigns.seeds import run_seed
+for scenario in SCENARIOS.values():
+    result = run_seed(scenario, 11)
+    print(scenario.name, result.outcome, result.digest)
+"""
+
+
+def test_digests_are_the_same_in_every_process_whatever_its_hash_seed() -> None:
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", DIGESTS],
+            env={"PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "4242")
+    ]
+    here = "".join(
+        f"{scenario.name} held {run_seed(scenario, 11).digest}\n" for scenario in SCENARIOS.values()
+    )
+    assert printed == [here, here]
+
+
+def test_a_run_that_ends_early_tried_nothing_of_what_it_never_got_to() -> None:
+    scenario = SCENARIOS["sync-flush-survives-power-loss"]
+    result = run_seed(scenario, 0, mutant="ack-before-flush")
+    assert result.outcome == "violated"
+    assert result.tried == ("STATUS",)
+    assert {"DUR", "PREFIX", "CQ-VALID", "IDEMPOTENT"} <= set(run_seed(scenario, 0).tried)
+
+
+def test_an_invariant_is_tried_only_where_there_is_something_to_break() -> None:
+    tried = set(run_seed(SCENARIOS["sync-flush-survives-power-loss"], 0).tried)
+    assert tried.isdisjoint({"TX", "SCHED", "REDEL", "REP", "ONCE", "CLEAN", "ISO"})
+    assert "TX" in run_seed(SCENARIOS["transactions-are-decided-once-and-never-lost"], 0).tried

@@ -1,0 +1,159 @@
+"""The scenarios themselves: well named, silent on a good store, and hard enough on it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import import_module
+from pkgutil import iter_modules
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.kinds import FAULTS
+from tornlog.scenarios.campaigns.runner import Tally, batches_of, run_batches
+from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.claims import catalogue
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.plan import MOMENTS, STOPS
+from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.scenario import POLICIES
+
+SEEDS = 30
+
+
+@pytest.fixture(scope="module")
+def tallies() -> dict[str, Tally]:
+    return run_batches(batches_of(list(SCENARIOS.values()), range(SEEDS)))
+
+
+@pytest.fixture(scope="module")
+def fired(tallies: dict[str, Tally]) -> Counter[str]:
+    return sum((tally.fired for tally in tallies.values()), Counter())
+
+
+@pytest.fixture(scope="module")
+def fired_in_cuts() -> Counter[str]:
+    """What fires where recovery removes segments and is cut short: an unlink that is undone is rare elsewhere."""
+    scenario = SCENARIOS["crash-in-recovery"]
+    ranges = replace(scenario.ranges, sync_flush=(False,), disk=("strict-posix", "ext4-ordered"))
+    ranges = replace(ranges, commit_log_bytes=(1024, 2048), body_bytes_max=(300, 700))
+    tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(4 * SEEDS)))[scenario.name]
+    assert tally.violations == 0
+    return tally.fired
+
+
+@pytest.fixture(scope="module")
+def fired_on_bad_disks() -> Counter[str]:
+    """What fires where disks are full or dying, in segments of several pages."""
+    fired: Counter[str] = Counter()
+    for name, disk in (("a-dying-disk-is-never-made-worse", "dying-disk"), ("anything-goes", "full-disk")):
+        scenario = SCENARIOS[name].narrowed(disk=disk)
+        ranges = replace(scenario.ranges, commit_log_bytes=(8192, 16384))
+        tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(4 * SEEDS)))[name]
+        assert tally.violations == 0
+        fired += tally.fired
+    return fired
+
+
+@pytest.fixture(scope="module")
+def fired_in_removals() -> Counter[str]:
+    """What fires where segments expire and whole queues are removed, and the disk takes some of that back."""
+    scenario = SCENARIOS["retention-takes-only-the-oldest"]
+    ranges = replace(scenario.ranges, disk=("strict-posix",), endings=("crash at rest",), consumers=(0,))
+    ranges = replace(ranges, topics=(2,), queues_per_topic=(2,), messages_each=(8,))
+    tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(2 * SEEDS)))[scenario.name]
+    assert tally.violations == 0
+    return tally.fired
+
+
+def modules() -> Iterator[str]:
+    return (module.name for module in iter_modules(catalogue.__path__))
+
+
+def test_every_file_holds_the_scenario_it_is_named_after() -> None:
+    names = {module: import_module(f"{catalogue.__name__}.{module}").SCENARIO.name for module in modules()}
+    assert names == {module: module.replace("_", "-") for module in names}
+    assert sorted(names.values()) == sorted(SCENARIOS)
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", name) for name in SCENARIOS)
+    assert all(name == scenario.name for name, scenario in SCENARIOS.items())
+
+
+def test_a_claim_is_a_sentence_of_its_own_without_a_full_stop() -> None:
+    claims = [scenario.claim for scenario in SCENARIOS.values()]
+    assert len(set(claims)) == len(claims)
+    for claim in claims:
+        assert claim == claim.strip()
+        assert claim[0].islower() or claim.split()[0].isupper(), claim
+        assert claim[-1].isalnum(), claim
+        assert len(claim.split()) >= 6, claim
+
+
+def test_every_scenario_says_what_happens_in_it() -> None:
+    for module in modules():
+        assert import_module(f"{catalogue.__name__}.{module}").__doc__, module
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_is_silent_on_the_store(name: str, tallies: dict[str, Tally]) -> None:
+    tally = tallies[name]
+    assert tally.seeds == SEEDS
+    assert [str(failure.violations[0]) for failure in tally.failures] == []
+    assert (tally.violations, tally.errors, tally.nondeterministic) == (0, [], [])
+    assert tally.messages > SEEDS
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_stays_within_its_ranges(name: str) -> None:
+    ranges = SCENARIOS[name].ranges
+    for seed in range(SEEDS):
+        _, plan = draw(SCENARIOS[name], seed)
+        assert plan.sync_flush in ranges.sync_flush
+        assert plan.disk in ranges.disk
+        assert all(life.profile in REALITIES[plan.disk].crashes for life in plan.lives)
+        assert all(life.ending in (*ranges.endings, "crash in traffic") for life in plan.lives)
+
+
+def test_scenarios_that_can_crash_do(tallies: dict[str, Tally]) -> None:
+    for name, scenario in SCENARIOS.items():
+        can_crash = not set(scenario.ranges.endings) <= set(STOPS)
+        assert (tallies[name].crash_points > 0) == can_crash, name
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_every_kind_of_fault_fires_somewhere(
+    kind: str,
+    fired: Counter[str],
+    fired_in_cuts: Counter[str],
+    fired_in_removals: Counter[str],
+    fired_on_bad_disks: Counter[str],
+) -> None:
+    assert (fired + fired_in_cuts + fired_in_removals + fired_on_bad_disks)[kind] > 0
+
+
+@pytest.mark.parametrize("profile", [name for name in PROFILES if name != "torn-sectors"])
+def test_every_profile_is_met_but_the_one_whose_tears_realities_have_as_a_chance_of_their_own(
+    profile: str, fired: Counter[str]
+) -> None:
+    assert fired[f"crash {profile}"] > 0
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_operations_are_hit_at_every_moment(moment: str, fired: Counter[str]) -> None:
+    hit = {kind.removeprefix(f"crash {moment} ") for kind in fired if kind.startswith(f"crash {moment} ")}
+    assert {"store", "msync", "create", "sync directory"} <= hit
+
+
+def test_what_fired_is_a_kind_that_is_listed(fired: Counter[str]) -> None:
+    faults = {kind for kind in fired if kind.partition(" ")[0] != "crash"}
+    assert faults <= set(FAULTS)
+
+
+def test_every_crash_is_counted_under_its_profile(tallies: dict[str, Tally], fired: Counter[str]) -> None:
+    crashes = sum(tally.crash_points for tally in tallies.values())
+    assert sum(fired[f"crash {profile}"] for profile in PROFILES) == crashes
+
+
+def test_every_policy_is_drawn() -> None:
+    drawn = {draw(scenario, seed)[1].policy for scenario in SCENARIOS.values() for seed in range(5)}
+    assert drawn == set(POLICIES)

@@ -1,0 +1,33 @@
+from dataclasses import fields
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.plan import FaultPlan
+from tornlog.scenarios.claims.plan import Ranges, draw_plan
+from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.sim.choices import Choices
+
+
+@pytest.mark.parametrize("name", REALITIES)
+def test_a_disk_names_only_crashes_and_faults_that_there_are(name: str) -> None:
+    reality = REALITIES[name]
+    assert reality.name == name
+    assert set(reality.crashes) <= set(PROFILES)
+    assert set(reality.faults) <= {field.name for field in fields(FaultPlan)}
+
+
+@pytest.mark.parametrize("name", REALITIES)
+def test_a_plan_has_the_faults_the_crashes_and_the_room_of_its_disk(name: str) -> None:
+    reality = REALITIES[name]
+    plans = [draw_plan(Choices(str(seed)).stream("plan"), Ranges(disk=(name,))) for seed in range(300)]
+    assert {life.profile for plan in plans for life in plan.lives} == set(reality.crashes)
+    for fault, options in reality.faults.items():
+        assert {getattr(plan.faults, fault) for plan in plans} == set(options)
+    assert {plan.capacity_bytes for plan in plans} == set(reality.capacity_bytes or (0,))
+
+
+def test_what_a_range_asks_for_goes_before_what_the_disk_has_of_its_own() -> None:
+    ranges = Ranges(disk=("lying-disk",)).with_faults(lying_sync_chance=(0.25,))
+    plan = draw_plan(Choices("1").stream("plan"), ranges)
+    assert plan.faults.lying_sync_chance == 0.25

@@ -1,0 +1,40 @@
+"""Scenarios narrowed from the command line."""
+
+import pytest
+
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.scenario import POLICIES, Scenario
+
+
+def test_a_scenario_can_be_narrowed_to_one_disk_and_one_policy(quiet_scenario: Scenario) -> None:
+    narrowed = quiet_scenario.narrowed(disk="ext4-ordered", policy="pct")
+    assert narrowed.ranges.disk == ("ext4-ordered",)
+    assert narrowed.ranges.policy == ("pct",)
+    assert (narrowed.name, narrowed.claim) == (quiet_scenario.name, quiet_scenario.claim)
+    assert quiet_scenario.narrowed() == quiet_scenario
+
+
+def test_every_disk_and_policy_there_is_can_be_asked_for(quiet_scenario: Scenario) -> None:
+    for disk in REALITIES:
+        assert quiet_scenario.narrowed(disk=disk).ranges.disk == (disk,)
+    for policy in POLICIES:
+        assert quiet_scenario.narrowed(policy=policy).ranges.policy == (policy,)
+
+
+def test_a_disk_or_policy_that_there_is_not_is_refused_with_those_there_are(quiet_scenario: Scenario) -> None:
+    with pytest.raises(ValueError, match=r"disk: expected one of nothing-lost, .*, found floppy"):
+        quiet_scenario.narrowed(disk="floppy")
+    with pytest.raises(ValueError, match=r"policy: expected one of random-walk, .*, found fair"):
+        quiet_scenario.narrowed(policy="fair")
+
+
+@pytest.mark.parametrize("disk", ["full-disk", "lying-disk", "dying-disk"])
+def test_scenarios_of_several_machines_are_not_judged_on_a_disk_that_is_not_sound(disk: str) -> None:
+    scenario = SCENARIOS["a-replica-is-a-prefix-of-its-master"]
+
+    assert not scenario.admits(disk)
+    assert scenario.admits("xfs")
+    assert SCENARIOS["anything-goes"].admits(disk)
+    with pytest.raises(ValueError, match=f"not judged on a {disk}"):
+        scenario.narrowed(disk=disk)

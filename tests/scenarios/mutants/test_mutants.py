@@ -1,0 +1,182 @@
+"""Every mutant is found from a fixed small number of seeds, and the store without it holds on the same ones."""
+
+import inspect
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.campaigns.hunt import hunt, hunting_ground
+from tornlog.scenarios.claims.plan import Ranges
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.mutants.mutant import Mutant, Patch
+from tornlog.scenarios.oracle.invariants import INVARIANTS
+from tornlog.store.log.segment import Segment
+
+SEEDS_MAX = 120
+
+CATALOGUE = {
+    "flush-advance-on-io-error",
+    "fsync-retry-acks",
+    "flush-hold-failed-fakes-progress",
+    "reput-past-flushed",
+    "group-commit-stale-result",
+    "group-commit-swap-race",
+    "flush-stuck-nonzero-base",
+    "transient-fake-commit",
+    "transient-read-wrote-position",
+    "normal-recovery-keeps-dirty-cq",
+    "stale-tail-after-truncate",
+    "foreign-offset-record-accepted",
+    "blank-marker-offset-check",
+    "props-outside-crc",
+    "abort-marker-unsynced",
+    "clean-exit-with-backlog",
+    "reput-starts-at-log-end",
+    "reput-dies-on-error",
+    "reput-never-retries",
+    "queue-removed-beside-a-put",
+    "service-dies-silently",
+    "slave-dispatch-unbounded",
+    "zero-length-trailing-file",
+    "load-stops-on-odd-file",
+    "second-instance-recovers-before-lock",
+    "truncate-forgets-undeleted-file",
+    "failed-put-burns-queue-offset",
+    "lmq-offset-lock-split",
+    "offset-table-rebuilt-early",
+    "cq-redispatch-duplicates",
+    "cq-empty-tail-file",
+    "index-file-dropped-on-crash",
+    "index-roll-publishes-cq-checkpoint",
+    "config-rename-without-sync",
+    "config-inplace-bak-pollution",
+    "delay-offset-not-clamped",
+    "delay-retry-skips-message",
+    "half-msg-immunity-double-clock",
+    "op-queue-overflow-one",
+    "ha-ack-beyond-master",
+    "ack-before-flush",
+    "no-dir-fsync-on-rollover",
+    "checkpoint-before-data",
+    "crc-skipped-on-recovery",
+    "group-commit-lost-wakeup",
+    "flush-jumps-to-new-file",
+    "bad-length-trusted",
+    "append-advances-before-write",
+    "index-header-ahead-of-entries",
+    "final-drain-stops-early",
+    "hole-hides-segment",
+    "numbering-gap-refused",
+    "wrong-number-blanks-entry",
+    "damage-ends-segment",
+    "full-disk-ends-commits",
+    "batch-shares-first-flag",
+    "born-time-in-seconds",
+    "delayed-copy-born-anew",
+    "hosts-swapped",
+    "index-first-key-only",
+    "ipv6-host-cut-short",
+    "put-back-forgets-reconsume-times",
+    "reconsume-times-zeroed",
+    "record-flag-dropped",
+    "scan-ends-at-empty-body",
+    "tag-code-by-code-point",
+    "tag-code-trims",
+    "partial-queue-file-refused",
+    "strays-refused",
+    "damaged-checkpoint-refused",
+}
+
+
+def attributes() -> dict[tuple[str, str], object]:
+    """Return what every patch of every mutant is about to replace."""
+    return {
+        (patch.owner.__name__, patch.name): vars(patch.owner)[patch.name]
+        for mutant in MUTANTS.values()
+        for patch in mutant.patches
+    }
+
+
+ORIGINAL = attributes()
+
+
+def parameters(attribute: Any) -> list[str]:
+    """Return the names of what a function or a property's getter takes."""
+    function = attribute.fget if isinstance(attribute, property) else attribute
+    return list(inspect.signature(function).parameters)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
+def test_a_mutant_is_found_within_few_seeds_and_the_store_without_it_holds_on_them(mutant: Mutant) -> None:
+    hunted = hunt(mutant, SEEDS_MAX)
+
+    assert hunted.found, f"not within {SEEDS_MAX} seeds"
+    assert hunted.invariant in mutant.expected
+    assert hunted.clean_violation == ""
+    assert attributes() == ORIGINAL
+
+
+def test_every_id_is_the_catalogues_and_several_components_are_covered() -> None:
+    assert set(MUTANTS) <= CATALOGUE
+    assert list(MUTANTS) == sorted(MUTANTS)
+    assert all(mutant.id == name for name, mutant in MUTANTS.items())
+    assert len(MUTANTS) >= 22
+    assert len({mutant.component for mutant in MUTANTS.values()}) >= 7
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
+def test_a_replacement_takes_what_the_original_takes(mutant: Mutant) -> None:
+    for patch in mutant.patches:
+        original = vars(patch.owner)[patch.name]
+        assert parameters(patch.replacement) == parameters(original), patch
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
+def test_a_mutant_expects_known_invariants_and_narrows_ranges_only(mutant: Mutant) -> None:
+    assert set(mutant.expected) <= set(INVARIANTS)
+    ranges = hunting_ground(mutant).ranges
+    assert isinstance(ranges, Ranges)
+    assert (ranges == Ranges()) == (mutant.narrow is None)
+
+
+def test_a_mutant_is_in_for_as_long_as_the_block_lasts() -> None:
+    mutant = MUTANTS["ack-before-flush"]
+    (patch,) = mutant.patches
+    with mutant.applied():
+        assert vars(patch.owner)[patch.name] is patch.replacement
+
+    assert attributes() == ORIGINAL
+
+
+def test_a_mutant_is_taken_out_when_the_block_fails() -> None:
+    with pytest.raises(ZeroDivisionError), MUTANTS["cq-redispatch-duplicates"].applied():
+        raise ZeroDivisionError
+
+    assert attributes() == ORIGINAL
+
+
+def test_a_second_mutant_is_refused_and_the_first_one_stays() -> None:
+    first, second = MUTANTS["ack-before-flush"], MUTANTS["fsync-retry-acks"]
+    (patch,) = first.patches
+    with first.applied():
+        with pytest.raises(RuntimeError, match="ack-before-flush is applied already"), second.applied():
+            pytest.fail("two mutants at once")
+        assert vars(patch.owner)[patch.name] is patch.replacement
+
+    with second.applied():
+        assert vars(patch.owner)[patch.name] is not patch.replacement
+
+
+def test_a_method_that_has_moved_is_missed_before_anything_is_replaced() -> None:
+    gone = Patch(Segment, "a_method_of_the_past", lambda self: None)
+    known = Patch(Segment, "flush", lambda self, least_pages: 0)
+    mutant = Mutant(
+        "of-old", "mapped file", "a bug of a method that is no more", (known, gone), None, ("POS",)
+    )
+
+    with pytest.raises(AssertionError, match="Segment has no a_method_of_the_past"), mutant.applied():
+        pytest.fail("applied")
+
+    assert attributes() == ORIGINAL
+    with MUTANTS["ack-before-flush"].applied():
+        pass

@@ -1,0 +1,299 @@
+"""CLEAN: each thing that retention must not do, done to evidence by hand or to a living store."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.oracle.evidence import Evidence, Violation
+from tornlog.scenarios.oracle.invariants import clean, dur, prefix, qoff, read, vis
+from tornlog.scenarios.oracle.ledger import Ledger, Pull, PutEntry, Seen
+from tornlog.store.index.query import QueryMessageResult
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.retention.clean_commit_log import SEGMENTS_PER_PASS
+
+HOUR_MS = 3_600_000
+
+
+def expire(evidence: Evidence, count: int = 1) -> int:
+    """Let the first records be gone as retention takes them; return where the log then begins."""
+    for _ in range(count):
+        first = evidence.store.records.pop(0)
+        del evidence.store.by_offset[first.record.physical_offset]
+        evidence.store.min_offset = first.record.physical_offset + first.record.size_bytes
+    evidence.ledger.expired_to = evidence.store.min_offset
+    evidence.store.queues["T0", 0].min_offset = count
+    return evidence.store.min_offset
+
+
+# -- after a recovery ------------------------------------------------------------------------------
+
+
+def test_a_store_that_lost_what_retention_took_holds_under_every_checker(evidence: Evidence) -> None:
+    puts = list(evidence.ledger.puts)
+    evidence.ledger.stable = [Seen("T0", 0, number, put) for number, put in enumerate(puts)]
+    expire(evidence, 2)
+    for checker in (clean, dur, prefix, qoff, vis):
+        assert list(checker.check(evidence)) == [], checker
+
+
+def test_a_store_that_has_back_what_retention_took_holds_too(evidence: Evidence) -> None:
+    evidence.ledger.expired_to = evidence.store.records[2].record.physical_offset
+    for checker in (clean, dur, prefix, qoff, vis):
+        assert list(checker.check(evidence)) == [], checker
+
+
+@pytest.mark.parametrize("asked_for", [0, 50])
+def test_a_log_that_begins_behind_what_retention_took_is_found(evidence: Evidence, asked_for: int) -> None:
+    begins = expire(evidence)
+    evidence.ledger.expired_to = asked_for
+    (violation,) = clean.check(evidence)
+    assert violation.invariant == "CLEAN"
+    assert (violation.expected, violation.found) == (f"<= {asked_for}", str(begins))
+
+
+def test_a_log_whose_first_segment_was_never_made_has_lost_nothing(evidence: Evidence) -> None:
+    begins = expire(evidence, 3)
+    evidence.ledger.expired_to = 0
+    for put in evidence.ledger.puts:
+        put.physical_offset = None
+    assert evidence.store.min_offset == begins
+    assert list(clean.check(evidence)) == []
+
+
+def test_a_log_that_retention_emptied_is_found(evidence: Evidence) -> None:
+    expire(evidence, 3)
+    evidence.store.min_offset = -1
+    assert [violation.found for violation in clean.check(evidence)] == ["-1"]
+
+
+def test_a_queue_that_hides_a_record_is_found(evidence: Evidence) -> None:
+    expire(evidence)
+    evidence.store.queues["T0", 0].min_offset = 2
+    (violation,) = clean.check(evidence)
+    assert violation.summary == "a queue begins behind a record that is there"
+    assert (violation.expected, violation.found) == ("<= 1", "2")
+
+
+def test_no_more_than_what_retention_took_is_excused(evidence: Evidence) -> None:
+    m1 = evidence.ledger.puts[1]
+    evidence.ledger.stable = [Seen("T0", 0, 1, m1)]
+    expire(evidence, 2)
+    evidence.ledger.expired_to = m1.physical_offset or 0
+    assert [violation.expected for violation in dur.check(evidence)] == ["m1"]
+    assert [violation.expected for violation in vis.check(evidence)] == ["m1"]
+
+
+def test_a_record_that_was_cut_may_not_come_back_behind_what_retention_took(evidence: Evidence) -> None:
+    evidence.ledger.expired_to = evidence.store.records[1].record.physical_offset
+    evidence.ledger.gone = {put.name: put for put in evidence.ledger.puts}
+    assert [violation.found for violation in prefix.check(evidence)] == ["m1", "m2"]
+
+
+def test_a_queue_that_counts_anew_behind_what_expired_is_found(evidence: Evidence) -> None:
+    expire(evidence, 2)
+    (last,) = evidence.store.records
+    last.record = last.record._replace(queue_offset=1)
+    evidence.ledger.puts[2].queue_offset = 1
+    (violation,) = qoff.check(evidence)
+    assert (violation.expected, violation.found) == ("2", "1")
+
+
+def test_a_queue_that_was_removed_as_a_whole_may_count_anew(evidence: Evidence) -> None:
+    expire(evidence, 2)
+    (last,) = evidence.store.records
+    last.record = last.record._replace(queue_offset=0)
+    evidence.ledger.puts[2].queue_offset = 0
+    assert [violation.expected for violation in qoff.check(evidence)] == ["2"]
+    evidence.ledger.ended_queues.add(("T0", 0))
+    assert list(qoff.check(evidence)) == []
+
+
+@pytest.mark.parametrize("given", [(0, 1, 2), (1, 2), (2,)])
+def test_a_consumer_may_have_been_given_what_expired_or_not(
+    evidence: Evidence, given: tuple[int, ...]
+) -> None:
+    puts = evidence.ledger.puts
+    expire(evidence, 2)
+    evidence.ledger.pulls = [Pull("T0", 0, None, [puts[number] for number in given], 0, 3)]
+    assert list(read.check(evidence.ledger, evidence.store)) == []
+
+
+def test_a_consumer_that_missed_what_is_there_is_found_whatever_expired(evidence: Evidence) -> None:
+    expire(evidence)
+    evidence.ledger.pulls = [Pull("T0", 0, None, [evidence.ledger.puts[1]], 0, 3)]
+    assert [found.expected for found in read.check(evidence.ledger, evidence.store)] == ["m1, m2"]
+
+
+# -- as files go -----------------------------------------------------------------------------------
+
+
+def filled(store: MessageStore, count: int = 12) -> None:
+    """Put messages of which a segment holds three and a queue's file ten; wait until all are visible and durable."""
+    for number in range(count):
+        message = Message.of("T0", b"b" * 500, keys=f"k{number}")
+        assert store.put_message(message).status is PutMessageStatus.PUT_OK
+    while store.dispatch.behind_bytes:
+        store.world.tasks.sleep(10)
+    store.flush_queues.hurry()
+    store.world.tasks.sleep(100)
+
+
+def summaries(violations: object) -> list[str]:
+    return [violation.summary for violation in violations]
+
+
+def test_the_removal_of_the_first_segment_of_a_durable_log_is_right(
+    on_a_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        filled(store)
+        return summaries(clean.check_removal(store, disk, 0, asked=True))
+
+    assert on_a_store(body) == []
+
+
+def test_a_removal_that_nobody_asked_for_is_found(on_a_store: Callable[..., object]) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        filled(store)
+        return summaries(clean.check_removal(store, disk, 0, asked=False))
+
+    assert on_a_store(body) == ["a segment goes that nobody asked for"]
+
+
+def test_a_removal_before_an_older_one_is_found(on_a_store: Callable[..., object]) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        filled(store)
+        return summaries(clean.check_removal(store, disk, 2048, asked=True))
+
+    assert on_a_store(body) == ["a segment goes before an older one"]
+
+
+def test_the_removal_of_the_last_segment_which_is_neither_durable_nor_dispatched_is_found(
+    on_a_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        filled(store, 1)
+        store.log.segments[0].file.store(1000, b"not synced")
+        return summaries(clean.check_removal(store, disk, 0, asked=True))
+
+    assert on_a_store(body) == [
+        "the last segment goes",
+        "a segment goes before it is durable",
+        "a segment goes before it is dispatched",
+    ]
+
+
+def test_the_removal_of_a_queues_file_that_leads_to_a_record_is_found(
+    on_a_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        filled(store)
+        (queue,) = store.queues.all()
+        return summaries(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path))
+
+    assert on_a_store(body) == ["a queue's file goes that leads to a record"]
+
+
+def removed(store: MessageStore) -> None:
+    """Let the first two segments go as retention lets them go."""
+    long_ago_ms = store.world.clock.now_ms() - 100 * HOUR_MS
+    for segment in store.log.segments[:2]:
+        store.world.files.set_mtime_ms(segment.file.path, long_ago_ms)
+    store.execute_delete_files_manually()
+    store.world.tasks.sleep(1_000)
+    assert store.log.min_offset == 2 * 2048
+
+
+def test_a_queues_file_of_which_all_is_gone_may_go(on_a_store: Callable[..., object]) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        filled(store, 30)
+        (queue,) = store.queues.all()
+        first = queue.queue.segments[0].file.path
+        store.log.segments = store.log.segments[5:]
+        return summaries(clean.check_queue_removal(store, disk, first))
+
+    assert on_a_store(body) == []
+
+
+def test_the_longer_the_log_the_more_passes_may_it_take_until_all_that_expired_is_gone(
+    on_a_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[int]:
+        filled(store, 30)
+        segments = store.log.segments
+        assert len(segments) >= SEGMENTS_PER_PASS
+        limits_ms = []
+        for count in (0, SEGMENTS_PER_PASS - 1, SEGMENTS_PER_PASS):
+            store.log.segments = segments[:count]
+            limits_ms.append(clean.passes_ms_max(store))
+        store.log.segments = segments[:1] * (3 * SEGMENTS_PER_PASS)
+        limits_ms.append(clean.passes_ms_max(store))
+        store.log.segments = segments
+        return limits_ms
+
+    assert on_a_store(body) == [100_000, 100_000, 112_000, 136_000]
+
+
+# -- when nobody puts any more ---------------------------------------------------------------------
+
+
+def asked(store: MessageStore, count: int) -> Ledger:
+    """Return a ledger that knows the messages `filled` has put, a segment of them at each of its places."""
+    ledger = Ledger()
+    for number in range(count):
+        put = PutEntry(f"k{number}", "T0", 0, "", b"", b"%d" % number, True, 0)
+        put.physical_offset = number // 3 * 2048
+        ledger.ask(put)
+    return ledger
+
+
+def test_a_store_that_tells_what_is_gone_holds(on_a_store: Callable[..., object]) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[Violation]:
+        filled(store)
+        removed(store)
+        assert store.get_min_offset_in_queue("T0", 0) == 6
+        return [*clean.check_queues(store), *clean.check_answers(store, asked(store, 12))]
+
+    assert on_a_store(body) == []
+
+
+def test_a_queue_that_still_leads_to_what_is_gone_is_found(on_a_store: Callable[..., object]) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        filled(store)
+        removed(store)
+        (queue,) = store.queues.all()
+        queue.min_logic_offset = 0
+        return summaries(clean.check_queues(store))
+
+    assert on_a_store(body) == ["a queue leads to what was removed"]
+
+
+def test_answers_that_lead_to_what_is_gone_are_found(
+    on_a_store: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get_message = MessageStore.get_message
+
+    def get_on(self: MessageStore, *arguments: object) -> object:
+        result = get_message(self, *arguments)
+        return replace(result, next_begin_offset=0)
+
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        filled(store)
+        removed(store)
+        monkeypatch.setattr(MessageStore, "get_message", get_on)
+        monkeypatch.setattr(MessageStore, "look_message_by_offset", lambda self, offset: object())
+        found = QueryMessageResult(physical_offsets=[0])
+        monkeypatch.setattr(MessageStore, "query_message", lambda self, *arguments: found)
+        return summaries(clean.check_answers(store, asked(store, 4)))
+
+    first, *others = on_a_store(body)
+    assert first == "a pull of what was removed is not turned to what is there"
+    assert set(others) == {
+        f"k{number} was removed and {how}"
+        for number in range(4)
+        for how in ("can be looked up", "is found by its key")
+    }

@@ -1,0 +1,39 @@
+from tornlog.scenarios.oracle.evidence import Evidence
+from tornlog.scenarios.oracle.invariants import dur
+
+
+def test_a_store_with_all_that_was_promised_holds(evidence: Evidence) -> None:
+    assert list(dur.check(evidence)) == []
+
+
+def test_a_promised_put_that_is_gone_is_found_with_its_place(evidence: Evidence) -> None:
+    lost = evidence.store.records.pop()
+    del evidence.store.by_offset[lost.record.physical_offset]
+    evidence.store.max_offset = lost.record.physical_offset
+
+    (violation,) = dur.check(evidence)
+
+    assert (violation.invariant, violation.expected, violation.found) == ("DUR", "m2", "nothing")
+    assert violation.offset == lost.record.physical_offset
+
+
+def test_every_lost_put_is_found_not_only_the_first(evidence: Evidence) -> None:
+    evidence.store.by_offset.clear()
+
+    assert [violation.expected for violation in dur.check(evidence)] == ["m0", "m1", "m2"]
+
+
+def test_a_promised_put_with_another_body_is_found(evidence: Evidence) -> None:
+    evidence.store.records[1].body = b"not what was put"
+
+    (violation,) = dur.check(evidence)
+
+    assert violation.summary == "m1 was promised and is not what was put"
+
+
+def test_a_put_that_is_lost_with_the_front_of_the_log_is_found(evidence: Evidence) -> None:
+    first = evidence.store.records.pop(0)
+    del evidence.store.by_offset[0]
+    evidence.store.min_offset = first.record.size_bytes
+
+    assert [violation.expected for violation in dur.check(evidence)] == ["m0"]

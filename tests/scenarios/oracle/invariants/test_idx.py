@@ -1,0 +1,200 @@
+"""IDX on a sound index with one thing wrong at a time, and on a living store that is asked, and answers wrongly."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from struct import pack_into
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.oracle.evidence import Evidence
+from tornlog.scenarios.oracle.found_index import FoundIndex, read_index
+from tornlog.scenarios.oracle.index_model import file_content
+from tornlog.scenarios.oracle.invariants import idx
+from tornlog.store.formats.index import IndexHeader
+from tornlog.store.formats.index_key import key_hash
+from tornlog.store.message_store import MessageStore
+
+SLOTS, ENTRIES_MAX = 2, 3
+FIRST, SECOND = "/store/index/1", "/store/index/2"
+
+
+def file_of(found: list[Any], front_end_ms: int = 0) -> bytes:
+    """Return the bytes of a file that leads to records by their names."""
+    first_ms, last = found[0].record.store_timestamp_ms, found[-1].record
+    entries = []
+    for one in found:
+        name = one.record.properties.split(b"\2")[0][5:]
+        counted_from_ms = first_ms if entries else front_end_ms
+        stored_ms = one.record.store_timestamp_ms
+        diff_s = (stored_ms - counted_from_ms) // 1000 if counted_from_ms else 0
+        entries.append((key_hash("T0", name), one.record.physical_offset, diff_s))
+    header = IndexHeader(first_ms, last.store_timestamp_ms, entries[0][1], last.physical_offset, 0, 0)
+    return file_content(header, entries, SLOTS, ENTRIES_MAX)
+
+
+@pytest.fixture
+def indexed(evidence: Evidence) -> Evidence:
+    """Return three messages, stored five seconds apart, and an index of two files: m0 and m1, then m2."""
+    for number, found in enumerate(evidence.store.records):
+        found.record = found.record._replace(store_timestamp_ms=10_000 + 5_000 * number)
+    m0, m1, m2 = evidence.store.records
+    files = [(FIRST, file_of([m0, m1])), (SECOND, file_of([m2], front_end_ms=15_000))]
+    evidence.store.index = FoundIndex(SLOTS, ENTRIES_MAX, files)
+    return evidence
+
+
+def judge(evidence: Evidence) -> list[tuple[str, str]]:
+    return [(violation.file, violation.field) for violation in idx.check(evidence)]
+
+
+def with_field(content: bytes, form: str, at: int, value: int) -> bytes:
+    changed = bytearray(content)
+    pack_into(form, changed, at, value)
+    return bytes(changed)
+
+
+def test_an_index_that_is_what_the_log_says_holds(indexed: Evidence) -> None:
+    assert judge(indexed) == []
+
+
+def test_a_store_without_an_index_is_not_judged(evidence: Evidence) -> None:
+    assert judge(evidence) == []
+
+
+def test_a_log_without_keys_needs_no_file(indexed: Evidence) -> None:
+    indexed.store.records.clear()
+    indexed.store.index = FoundIndex(SLOTS, ENTRIES_MAX, [])
+    assert judge(indexed) == []
+
+
+def test_a_key_without_an_entry_is_found_by_its_name(indexed: Evidence) -> None:
+    assert indexed.store.index is not None
+    del indexed.store.index.files[1]
+
+    (violation,) = idx.check(indexed)
+
+    assert violation.summary == "a key that the index does not lead to"
+    assert violation.expected.startswith("m2 of the record at ")
+
+
+def test_an_entry_that_is_there_twice_is_found(indexed: Evidence) -> None:
+    assert indexed.store.index is not None
+    m2 = indexed.store.records[2]
+    twice = file_of([m2, m2], front_end_ms=15_000)
+    indexed.store.index.files[1] = (SECOND, twice)
+
+    assert [violation.summary for violation in idx.check(indexed)] == ["an entry that is there twice"]
+
+
+def test_an_entry_of_a_record_that_is_not_there_is_found(indexed: Evidence) -> None:
+    m2 = indexed.store.records.pop()
+
+    (violation, *_) = idx.check(indexed)
+
+    assert violation.summary == "an entry that leads to no such key"
+    assert violation.found.startswith(f"{m2.record.physical_offset}, with hash ")
+
+
+def test_entries_that_are_not_in_the_logs_order_are_found(indexed: Evidence) -> None:
+    assert indexed.store.index is not None
+    m0, m1, _ = indexed.store.records
+    indexed.store.index.files[0] = (FIRST, file_of([m1, m0]))
+
+    summaries = [violation.summary for violation in idx.check(indexed)]
+
+    assert summaries[0] == "entries that are not in the log's order"
+
+
+def test_a_file_in_front_of_the_last_that_is_not_full_is_found(indexed: Evidence) -> None:
+    assert indexed.store.index is not None
+    m0, m1, m2 = indexed.store.records
+    files = [(FIRST, file_of([m0])), (SECOND, file_of([m1, m2], front_end_ms=10_000))]
+    indexed.store.index.files[:] = files
+
+    assert judge(indexed) == [(FIRST, "indexCount")]
+
+
+def test_a_last_file_without_entries_is_found(indexed: Evidence) -> None:
+    assert indexed.store.index is not None
+    indexed.store.records.pop()
+    indexed.store.index.files[1] = (SECOND, bytes(len(indexed.store.index.files[0][1])))
+
+    assert judge(indexed) == [(SECOND, "indexCount")]
+
+
+@pytest.mark.parametrize(
+    ("form", "at", "field"),
+    [
+        (">q", 0, "beginTimestamp"),
+        (">q", 8, "endTimestamp"),
+        (">q", 16, "beginPhyOffset"),
+        (">q", 24, "endPhyOffset"),
+        (">i", 32, "hashSlotCount"),
+        (">i", 40, "slot"),
+        (">i", 44, "slot"),
+        (">i", 48, "keyHash"),  # of entry 0, which nobody uses
+        (">i", 48 + 20 + 12, "timeDiff"),
+        (">i", 48 + 40 + 16, "previous"),
+    ],
+)
+def test_every_field_that_is_at_odds_with_the_log_is_found(
+    indexed: Evidence, form: str, at: int, field: str
+) -> None:
+    assert indexed.store.index is not None
+    (path, content), _ = indexed.store.index.files
+    indexed.store.index.files[0] = (path, with_field(content, form, at, 77))
+
+    assert judge(indexed) == [(FIRST, field)]
+
+
+def test_a_header_that_counts_more_than_there_can_be_ends_the_look_at_the_last_entry(
+    indexed: Evidence,
+) -> None:
+    assert indexed.store.index is not None
+    (path, content), _ = indexed.store.index.files
+    indexed.store.index.files[0] = (path, with_field(content, ">i", 36, 1000))
+
+    assert judge(indexed) == [(FIRST, "indexCount")]
+
+
+def test_entries_of_what_retention_has_removed_are_taken_as_they_are(indexed: Evidence) -> None:
+    assert indexed.store.index is not None
+    del indexed.store.records[0]
+    indexed.store.min_offset = 1
+    assert judge(indexed) == []
+
+    (path, content), _ = indexed.store.index.files
+    indexed.store.index.files[0] = (path, with_field(content, ">i", 48 + 40 + 12, 77))
+    assert judge(indexed) == [(FIRST, "timeDiff")], "that of a record that is still there is not"
+
+
+def test_a_first_entry_behind_a_file_that_is_gone_may_have_any_time(indexed: Evidence) -> None:
+    assert indexed.store.index is not None
+    del indexed.store.index.files[0]
+    del indexed.store.records[:2]
+    indexed.store.min_offset = indexed.store.records[0].record.physical_offset
+
+    assert judge(indexed) == []
+
+
+def test_a_clean_stop_leaves_an_index_that_is_durable_and_another_does_not(
+    on_an_indexed_store: Callable[..., Any],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
+        before = [violation.field for violation in idx.check_stopped(store, disk)]
+        store.shutdown()
+        return before, [violation.field for violation in idx.check_stopped(store, disk)]
+
+    assert on_an_indexed_store(body) == (["file"], [])
+
+
+def test_the_index_of_a_living_store_is_read_as_it_is(on_an_indexed_store: Callable[..., Any]) -> None:
+    def body(store: MessageStore, disk: Disk) -> tuple[FoundIndex | None, bytes]:
+        assert store.index is not None
+        return read_index(store), bytes(store.index.table.files[0].view)
+
+    found, content = on_an_indexed_store(body)
+    assert [file for _, file in found.files] == [content]
+    assert replace(found, files=[]) == FoundIndex(5, 12, [])

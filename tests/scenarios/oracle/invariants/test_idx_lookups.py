@@ -1,0 +1,162 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.oracle.invariants import idx_lookups
+from tornlog.scenarios.oracle.invariants.idx_lookups import ALWAYS_MS
+from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.scenarios.oracle.recovered import read_store
+from tornlog.store.index.index_file import IndexFile
+from tornlog.store.index.query import QueryMessageResult
+from tornlog.store.message_store import MessageStore
+
+OnAStore = Callable[..., Any]
+
+
+def test_look_ups_that_find_every_key_hold(on_an_indexed_store: OnAStore) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[Any]:
+        return list(idx_lookups.check_lookups(store, read_store(store)))
+
+    assert on_an_indexed_store(body) == []
+
+
+def test_a_store_without_an_index_is_not_asked(on_a_store: OnAStore) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[Any]:
+        return list(idx_lookups.check_lookups(store, read_store(store)))
+
+    assert on_a_store(body) == []
+
+
+def test_a_key_that_is_not_found_is_named(
+    on_an_indexed_store: OnAStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(IndexFile, "may_hold", lambda file, begin_ms, end_ms: False)
+
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        return [violation.summary for violation in idx_lookups.check_lookups(store, read_store(store))]
+
+    summaries = on_an_indexed_store(body)
+    assert summaries == [f"a look-up of m{number} in T0" for number in range(3) for _ in range(2)]
+
+
+def answer(
+    store: MessageStore,
+    unasked: Callable[[int], PutEntry],
+    doctor: Callable[[QueryMessageResult], QueryMessageResult] = lambda result: result,
+    window_ms: tuple[int, int] = ALWAYS_MS,
+    forget: bool = False,
+) -> list[str]:
+    """Look m1 up, and judge the answer once it is doctored."""
+    ledger = Ledger()
+    places = [found.record.physical_offset for found in read_store(store).records]
+    for number, place in enumerate(places):
+        put = unasked(number)
+        put.physical_offset = place
+        if not forget:
+            ledger.ask(put)
+    result = store.query_message("T0", "m1", idx_lookups.ANSWERS_MAX, *ALWAYS_MS)
+    assert result.physical_offsets == [places[1]]
+    dispatched_to = store.dispatch.reput_from.get()
+    found = idx_lookups.check_answer(store, ledger, ("T0", "m1"), window_ms, doctor(result), dispatched_to)
+    return [violation.summary for violation in found]
+
+
+def twice(result: QueryMessageResult) -> QueryMessageResult:
+    return QueryMessageResult(result.records * 2, result.physical_offsets * 2)
+
+
+def nothing(result: QueryMessageResult) -> QueryMessageResult:
+    return QueryMessageResult()
+
+
+def garbage(result: QueryMessageResult) -> QueryMessageResult:
+    return replace(result, records=[bytes(200)])
+
+
+def foreign(result: QueryMessageResult) -> QueryMessageResult:
+    return replace(result, records=[result.records[0].replace(b"KEYS\1m1", b"KEYS\1m7")])
+
+
+@pytest.mark.parametrize(
+    ("doctor", "summaries"),
+    [
+        (lambda result: result, []),
+        (twice, ["a look-up of m1 in T0"]),
+        (nothing, ["a look-up of m1 in T0"]),
+        (garbage, ["an answer without the key"]),
+        (foreign, ["an answer without the key"]),
+    ],
+)
+def test_an_answer_is_judged_by_what_was_put(
+    on_an_indexed_store: OnAStore,
+    unasked: Callable[[int], PutEntry],
+    doctor: Callable[[QueryMessageResult], QueryMessageResult],
+    summaries: list[str],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        return answer(store, unasked, doctor)
+
+    assert on_an_indexed_store(body) == summaries
+
+
+def test_an_answer_from_another_time_is_found(
+    on_an_indexed_store: OnAStore, unasked: Callable[[int], PutEntry]
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        return answer(store, unasked, window_ms=(0, 1))
+
+    assert on_an_indexed_store(body) == ["an answer from another time"]
+
+
+def test_an_answer_that_nobody_put_is_found(
+    on_an_indexed_store: OnAStore, unasked: Callable[[int], PutEntry]
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        return answer(store, unasked, forget=True)
+
+    assert on_an_indexed_store(body) == ["an answer that nobody put"]
+
+
+def test_an_answer_with_another_body_is_found(
+    on_an_indexed_store: OnAStore, unasked: Callable[[int], PutEntry]
+) -> None:
+    def other(number: int) -> PutEntry:
+        put = unasked(number)
+        put.body = put.body.upper()
+        return put
+
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        return answer(store, other)
+
+    assert on_an_indexed_store(body) == ["an answer with another body"]
+
+
+def test_a_full_answer_need_not_have_what_is_older_than_all_of_it(
+    on_an_indexed_store: OnAStore, unasked: Callable[[int], PutEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def same_key(number: int) -> PutEntry:
+        put = unasked(number)
+        put.properties = put.properties.replace(b"KEYS\1m0", b"KEYS\1m1")
+        return put
+
+    monkeypatch.setattr(idx_lookups, "ANSWERS_MAX", 1)
+
+    def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
+        ledger = Ledger()
+        for number, place in enumerate((0, 5)):
+            put = same_key(0 if number == 0 else 2)
+            put.properties += b"\2n\1%d" % number
+            put.physical_offset = place
+            ledger.ask(put)
+        store.dispatch.reput_from.set(10_000)
+        result = store.query_message("T0", "m1", 1, *ALWAYS_MS)
+        empty = QueryMessageResult()
+        asked = ("T0", "m1")
+        judged = idx_lookups.check_answer(store, ledger, asked, ALWAYS_MS, result, 10_000)
+        missed = idx_lookups.check_answer(store, ledger, asked, ALWAYS_MS, empty, 10_000)
+        return [one.summary for one in judged if "look-up" in one.summary], [one.found for one in missed]
+
+    assert on_an_indexed_store(body) == ([], ["[]"])

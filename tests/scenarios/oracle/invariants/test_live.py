@@ -1,0 +1,135 @@
+from dataclasses import replace
+
+import pytest
+
+from tornlog.faults.plan import FaultPlan
+from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
+from tornlog.scenarios.oracle.evidence import Evidence
+from tornlog.scenarios.oracle.invariants import live
+from tornlog.scenarios.oracle.ledger import PutEntry
+from tornlog.sim.choices import Choices
+from tornlog.sim.disturbances import DisturbancePlan
+
+
+@pytest.fixture
+def plan() -> Plan:
+    ranges = replace(Ranges(), producers=(2,), sync_ms_max=(10,))
+    return draw_plan(Choices("live").stream("plan"), ranges)
+
+
+def test_a_put_answered_within_a_few_syncs_holds(plan: Plan, evidence: Evidence) -> None:
+    put = evidence.ledger.puts[0]
+    put.answered_ns = 260 * 1_000_000
+
+    assert list(live.check_answer(live.answer_ms_max(plan), put)) == []
+
+
+def test_a_put_that_waited_longer_than_a_few_syncs_is_found(plan: Plan, evidence: Evidence) -> None:
+    put = evidence.ledger.puts[0]
+    put.answered_ns = 261 * 1_000_000
+
+    (violation,) = live.check_answer(live.answer_ms_max(plan), put)
+
+    assert (violation.expected, violation.found) == ("<= 260 ms", "261 ms")
+
+
+@pytest.mark.parametrize("fault", ["slow_sync_chance", "failed_sync_chance", "failed_creation_chance"])
+def test_a_disk_that_is_slow_or_fails_sets_no_limit(plan: Plan, evidence: Evidence, fault: str) -> None:
+    put = evidence.ledger.puts[0]
+    put.answered_ns = 10**12
+
+    assert (
+        list(live.check_answer(live.answer_ms_max(replace(plan, faults=FaultPlan(**{fault: 0.1}))), put))
+        == []
+    )
+
+
+def test_a_put_without_an_answer_is_not_judged(plan: Plan, evidence: Evidence) -> None:
+    put = evidence.ledger.puts[0]
+    put.answered_ns = None
+
+    assert list(live.check_answer(live.answer_ms_max(plan), put)) == []
+
+
+def test_dispatch_has_longer_on_a_slow_disk(plan: Plan) -> None:
+    assert live.dispatch_ms_max(plan) == live.DISPATCH_MS_MAX
+    slow = replace(plan, faults=FaultPlan(slow_sync_chance=0.1, slow_sync_ms_max=3000))
+    assert live.dispatch_ms_max(slow) == live.DISPATCH_MS_MAX + 5000 + 3000
+
+
+def test_each_put_that_overtakes_another_may_cost_it_a_segment(plan: Plan, evidence: Evidence) -> None:
+    put, _, last = evidence.ledger.puts
+    overtaken_ms = live.overtaken_ms_max(plan)
+    assert overtaken_ms == 40
+    last.answered_ns = None  # it waits too
+
+    def judge(took_ms: int) -> list[str]:
+        put.answered_ns = took_ms * 1_000_000
+        found = live.check_answer(live.answer_ms_max(plan), put, evidence.ledger.puts, overtaken_ms)
+        return [violation.expected for violation in found]
+
+    assert judge(260 + 40) == []
+    assert judge(260 + 41) == ["<= 300 ms"]
+
+
+def test_a_put_is_not_overtaken_by_those_in_front_of_it(plan: Plan, evidence: Evidence) -> None:
+    last = evidence.ledger.puts[-1]
+    last.answered_ns = 261 * 1_000_000
+
+    (violation,) = live.check_answer(live.answer_ms_max(plan), last, evidence.ledger.puts, 40)
+
+    assert violation.expected == "<= 260 ms"
+
+
+# -- what a stop leaves behind ---------------------------------------------------------------------
+
+STOPPED_MS = 40
+
+
+def left_over(plan: Plan, put: PutEntry, answered_ms: int | None) -> list[tuple[str, str]]:
+    """Return what is said of a put that was asked at 0 if its store had stopped at STOPPED_MS."""
+    put.answered_ns = None if answered_ms is None else answered_ms * 1_000_000
+    found = live.check_left_over(plan, put, STOPPED_MS * 1_000_000)
+    return [(violation.expected, violation.found) for violation in found]
+
+
+def test_a_put_that_a_stop_left_waiting_is_given_a_few_syncs_from_when_the_store_had_stopped(
+    plan: Plan, evidence: Evidence
+) -> None:
+    put = evidence.ledger.puts[0]
+
+    assert left_over(plan, put, None) == []
+    assert left_over(plan, put, STOPPED_MS - 1) == []
+    assert left_over(plan, put, STOPPED_MS + 260) == []
+    assert left_over(plan, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]
+
+
+def test_a_put_that_was_asked_of_a_store_that_had_stopped_was_not_left_behind(
+    plan: Plan, evidence: Evidence
+) -> None:
+    put = evidence.ledger.puts[0]
+
+    put.asked_ns = STOPPED_MS * 1_000_000
+    assert left_over(plan, put, 10_000) == []
+    put.asked_ns -= 1
+    assert left_over(plan, put, 10_000) == [("<= 260 ms", f"{10_000 - STOPPED_MS} ms")]
+
+
+def test_a_slow_disk_may_keep_what_a_stop_left_waiting(plan: Plan, evidence: Evidence) -> None:
+    slow = replace(plan, faults=FaultPlan(slow_sync_chance=0.1))
+    harmless = replace(plan, faults=FaultPlan(short_write_chance=0.1))
+
+    assert left_over(slow, evidence.ledger.puts[0], 10**6) == []
+    assert left_over(harmless, evidence.ledger.puts[0], 10**6) != []
+
+
+def test_a_pause_that_was_going_on_counts_for_what_a_stop_left_waiting(
+    plan: Plan, evidence: Evidence
+) -> None:
+    put = evidence.ledger.puts[0]
+    paused = replace(plan, disturbances=DisturbancePlan(paused_task_chance=0.1, paused_task_ms_max=500))
+    stepped = replace(plan, disturbances=DisturbancePlan(clock_step_chance=0.1, paused_task_ms_max=500))
+
+    assert left_over(paused, put, STOPPED_MS + 760) == []
+    assert left_over(paused, put, STOPPED_MS + 761) == [("<= 760 ms", "761 ms")]
+    assert left_over(stepped, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]

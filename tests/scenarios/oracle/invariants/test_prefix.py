@@ -1,0 +1,82 @@
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.scenarios.oracle.evidence import Evidence
+from tornlog.scenarios.oracle.invariants import prefix
+from tornlog.scenarios.oracle.ledger import PutEntry
+from tornlog.scenarios.oracle.recovered import FoundRecord
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.put_result import PutMessageStatus
+
+
+def summaries(evidence: Evidence) -> list[str]:
+    return [violation.summary for violation in prefix.check(evidence)]
+
+
+def test_a_log_of_what_was_put_holds(evidence: Evidence) -> None:
+    assert summaries(evidence) == []
+
+
+def test_a_missing_tail_is_no_breach_of_a_prefix(evidence: Evidence) -> None:
+    evidence.store.max_offset = evidence.store.records.pop().record.physical_offset
+
+    assert summaries(evidence) == []
+
+
+def test_damage_inside_the_log_is_a_hole(evidence: Evidence) -> None:
+    evidence.store.damage = CorruptFileError("commitlog/0", 200, "magicCode", "daa320a7", "00000000")
+
+    (violation,) = prefix.check(evidence)
+
+    assert (violation.summary, violation.file, violation.offset) == ("the log has a hole", "commitlog/0", 200)
+
+
+def test_a_record_that_nobody_put_is_an_invention(
+    evidence: Evidence, unasked: Callable[[int], PutEntry]
+) -> None:
+    found = evidence.store.records[2]
+    found.record = found.record._replace(properties=unasked(7).properties)
+
+    assert "a record that nobody put" in summaries(evidence)
+
+
+def test_a_record_with_another_body_is_an_invention(evidence: Evidence) -> None:
+    evidence.store.records[1].body = bytes(7)
+
+    assert "a record that nobody put" in summaries(evidence)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_put_that_is_there_twice_is_found_whether_or_not_its_place_was_known(
+    evidence: Evidence, known: bool
+) -> None:
+    store, first = evidence.store, evidence.store.records[0]
+    record = first.record._replace(physical_offset=store.max_offset)
+    again = FoundRecord(record, first.file, store.max_offset, first.body)
+    store.records.append(again)
+    store.by_offset[store.max_offset] = again
+    store.max_offset += record.size_bytes
+    if not known:
+        evidence.ledger.puts[0].physical_offset = None
+
+    assert summaries(evidence) == ["a put that is there twice"]
+
+
+def test_a_record_that_had_gone_must_not_come_back(evidence: Evidence) -> None:
+    evidence.ledger.gone["m1"] = evidence.ledger.puts[1]
+
+    assert summaries(evidence) == ["a record that had been cut came back"]
+
+
+def test_a_refused_put_must_not_be_there(evidence: Evidence) -> None:
+    evidence.ledger.puts[1].status = PutMessageStatus.MESSAGE_ILLEGAL
+
+    assert summaries(evidence) == ["a refused put is there"]
+
+
+def test_an_appended_record_that_others_stand_around_is_a_hole(evidence: Evidence) -> None:
+    gone = evidence.store.records.pop(1)
+    del evidence.store.by_offset[gone.record.physical_offset]
+
+    assert summaries(evidence) == ["a hole below the log's end"]

@@ -1,0 +1,90 @@
+"""START, IDEMPOTENT and LIVE as the run itself reports them: each with a store that has just that flaw."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Ranges, draw_plan
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.sim.choices import Choices
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.log.recovery import RecoveryReport
+from tornlog.store.message_store import MessageStore
+from tornlog.store.queues.dispatch import DispatchService
+
+PLAIN = replace(Ranges(), endings=("crash at rest",), disk=("process-kill",), lives=(1,))
+
+
+def run(seed: str = "judgements") -> list[Violation]:
+    choices = Choices(seed)
+    return Run(draw_plan(choices.stream("plan"), PLAIN), choices).execute().violations
+
+
+def test_a_sound_store_breaks_nothing() -> None:
+    assert run() == []
+
+
+def test_a_store_that_does_not_open_breaks_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = MessageStore.load
+
+    def refuse(store: MessageStore) -> RecoveryReport:
+        if store.world.files.status(store.config.abort_path) is not None:
+            raise CorruptFileError("commitlog/0", 7, "magicCode", "daa320a7", "00000000")
+        return load(store)
+
+    monkeypatch.setattr(MessageStore, "load", refuse)
+    (violation,) = run()
+
+    assert violation.invariant == "START"
+    assert "commitlog/0 @ 7" in violation.summary
+
+
+def test_a_recovery_that_changes_something_each_time_breaks_idempotent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recover, count = MessageStore.recover, itertools.count(1)
+
+    def scribble(store: MessageStore, *, clean_exit: bool) -> RecoveryReport:
+        report = recover(store, clean_exit=clean_exit)
+        if store.log.segments:
+            last = store.log.segments[-1]
+            last.file.store(last.size_bytes - 1, bytes([next(count)]))
+        return report
+
+    monkeypatch.setattr(MessageStore, "recover", scribble)
+
+    assert [violation.invariant for violation in run()] == ["IDEMPOTENT"]
+
+
+def test_a_dispatcher_that_stands_still_breaks_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DispatchService, "dispatch_available", lambda service: False)
+    (violation,) = run()
+
+    assert (violation.invariant, violation.field) == ("LIVE", "behind")
+
+
+def test_a_service_that_dies_breaks_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(service: DispatchService) -> bool:
+        raise ZeroDivisionError("of a bug")
+
+    monkeypatch.setattr(DispatchService, "dispatch_available", die)
+    (violation,) = run()
+
+    assert (violation.invariant, violation.field) == ("LIVE", "task")
+    assert "ZeroDivisionError: of a bug" in violation.summary
+
+
+def test_a_stop_that_is_not_clean_breaks_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MessageStore, "is_clean", lambda store: False)
+    (violation,) = run()
+
+    assert (violation.invariant, violation.field) == ("LIVE", "exit")
+
+
+def test_a_service_that_outlives_the_stop_breaks_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tornlog.store.log.allocate.AllocateMappedFileService.shutdown", lambda service: None)
+    (violation,) = run()
+
+    assert (violation.invariant, violation.field) == ("LIVE", "tasks")

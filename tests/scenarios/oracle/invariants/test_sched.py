@@ -1,0 +1,115 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.oracle.evidence import Evidence
+from tornlog.scenarios.oracle.invariants import sched
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.store.delivery.schedule import ScheduleMessageService
+
+
+def test_messages_delivered_when_due_hold(delayed_evidence: Evidence) -> None:
+    assert list(sched.check(delayed_evidence)) == []
+
+
+def test_a_store_without_delayed_messages_holds(evidence: Evidence) -> None:
+    assert list(sched.check(evidence)) == []
+
+
+def test_a_copy_that_was_stored_a_ms_before_it_was_due_is_found(delayed_evidence: Evidence) -> None:
+    copy = delayed_evidence.store.records[-1]
+    early = copy.record._replace(store_timestamp_ms=copy.record.store_timestamp_ms - 1)
+    copy.record = early
+
+    (violation,) = sched.check(delayed_evidence)
+
+    assert violation.summary == "d1 was delivered early"
+    assert (violation.expected, violation.found) == ("when due", "1 ms before")
+    assert violation.offset == early.physical_offset
+
+
+def test_a_copy_whose_record_is_not_there_is_found(delayed_evidence: Evidence) -> None:
+    del delayed_evidence.store.records[0]
+
+    (violation,) = sched.check(delayed_evidence)
+
+    assert violation.summary == "d0 was delivered without having been put"
+
+
+def test_a_copy_in_front_of_its_record_is_found(delayed_evidence: Evidence) -> None:
+    records = delayed_evidence.store.records
+    records.insert(0, records.pop())
+
+    (violation,) = sched.check(delayed_evidence)
+
+    assert violation.summary == "d1 was delivered without having been put"
+
+
+def test_a_copy_may_outlive_its_record_when_the_front_of_the_log_expires(delayed_evidence: Evidence) -> None:
+    expired = delayed_evidence.store.records.pop(0)
+    delayed_evidence.store.min_offset = expired.record.size_bytes
+
+    assert list(sched.check(delayed_evidence)) == []
+
+
+def test_a_record_that_progress_has_passed_without_a_copy_is_found(delayed_evidence: Evidence) -> None:
+    del delayed_evidence.store.records[-1]
+
+    (violation,) = sched.check(delayed_evidence)
+
+    assert violation.summary == "d1 was passed over"
+    assert (violation.expected, violation.found) == ("one at least", "none")
+
+
+def test_a_record_that_progress_has_not_reached_needs_no_copy(delayed_evidence: Evidence) -> None:
+    del delayed_evidence.store.records[-1]
+    delayed_evidence.store.delivered_to = {1: 1}
+
+    assert list(sched.check(delayed_evidence)) == []
+
+
+def test_a_copy_that_was_damaged_after_a_stop_is_not_missed(delayed_evidence: Evidence) -> None:
+    del delayed_evidence.store.records[-1]
+    delayed_evidence.ledger.delivered_into_damage.add("d1")
+
+    assert list(sched.check(delayed_evidence)) == []
+
+
+def test_a_store_that_delivers_at_once_is_found(
+    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., Outcome]
+) -> None:
+    deliver = ScheduleMessageService._deliver_entry
+    monkeypatch.setattr(
+        ScheduleMessageService,
+        "_deliver_entry",
+        lambda self, level, entry: deliver(self, level, entry._replace(tags_code=1)),
+    )
+    violation = execute(delayed_plan).violations[0]
+
+    assert (violation.invariant, violation.field, violation.expected) == ("SCHED", "delivery", "when due")
+
+
+def test_a_store_that_never_delivers_breaks_live(
+    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., Outcome]
+) -> None:
+    monkeypatch.setattr(ScheduleMessageService, "deliver_due", lambda self: None)
+    plan = replace(delayed_plan, lives=(Life("stop", "nothing-lost", -1, "after", 2),))
+    violation = execute(plan).violations[0]
+
+    assert (violation.invariant, violation.summary) == ("LIVE", "delayed messages are not delivered")
+    assert "level" in violation.found
+
+
+@pytest.mark.parametrize(("now_ms", "found"), [(1004, "999 ms"), (1005, None)])
+def test_a_message_that_a_consumer_is_given_before_its_time_is_found(
+    delayed_evidence: Evidence, now_ms: int, found: str | None
+) -> None:
+    put = delayed_evidence.ledger.puts[0]
+    put.asked_ns = 5_999_999
+
+    violations = list(sched.check_seen(put, now_ms * 1_000_000))
+
+    assert [violation.found for violation in violations] == ([] if found is None else [found])
+    assert all(violation.expected == ">= 1000 ms" for violation in violations)

@@ -1,0 +1,249 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
+from tornlog.scenarios.oracle.invariants import status
+from tornlog.scenarios.oracle.ledger import PutEntry
+from tornlog.scenarios.oracle.room import Room
+from tornlog.sim.choices import Choices
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageResult, PutMessageStatus
+from tornlog.store.running_flags import Refusal
+
+OnAStore = Callable[..., Any]
+MS = 1_000_000
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return draw_plan(Choices("status").stream("plan"), replace(Ranges(), sync_flush=(True,)))
+
+
+@pytest.fixture
+def judge(on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]) -> Callable[..., list[str]]:
+    """Return a judge of what becomes of one put when its answer, or the world, is doctored."""
+
+    def run(
+        doctor: Callable[[MessageStore, Disk, PutMessageResult], PutMessageResult],
+        *,
+        legal: bool = True,
+        waited_ms: int = 3,
+    ) -> list[str]:
+        def body(store: MessageStore, disk: Disk) -> list[str]:
+            put = unasked(0)
+            result = doctor(store, disk, store.put_message(Message.of("T0", b"body")))
+            put.answered_ns = waited_ms * MS
+            return [found.summary for found in status.check(plan, store, disk, put, result, legal=legal)]
+
+        found: list[str] = on_a_store(body)
+        return found
+
+    return run
+
+
+def answered(
+    with_status: PutMessageStatus, fault: str = ""
+) -> Callable[[MessageStore, Disk, PutMessageResult], PutMessageResult]:
+    def doctor(store: MessageStore, disk: Disk, result: PutMessageResult) -> PutMessageResult:
+        disk.fired[fault] += 1
+        append = result.append if with_status is PutMessageStatus.FLUSH_DISK_TIMEOUT else None
+        return PutMessageResult(with_status, append)
+
+    return doctor
+
+
+def test_an_ok_for_a_durable_message_is_the_truth(judge: Callable[..., list[str]]) -> None:
+    assert judge(lambda store, disk, result: result) == []
+
+
+def test_an_ok_for_bytes_that_are_not_durable_is_a_lie(judge: Callable[..., list[str]]) -> None:
+    def doctor(store: MessageStore, disk: Disk, result: PutMessageResult) -> PutMessageResult:
+        store.log.segments[0].file.store(10, b"not synced")
+        return result
+
+    assert judge(doctor) == ["m0 was answered OK before it was durable"]
+
+
+def test_an_ok_for_an_impossible_message_is_a_lie(judge: Callable[..., list[str]]) -> None:
+    summary = "m0: a message no record can hold was answered OK"
+
+    assert judge(lambda store, disk, result: result, legal=False) == [summary]
+
+
+def test_an_ok_without_a_place_is_a_lie(judge: Callable[..., list[str]]) -> None:
+    assert judge(answered(PutMessageStatus.PUT_OK)) == ["m0: answered OK without a place"]
+
+
+def test_a_time_out_is_a_lie_before_the_time_is_up(judge: Callable[..., list[str]]) -> None:
+    timed_out = answered(PutMessageStatus.FLUSH_DISK_TIMEOUT)
+
+    assert judge(timed_out, waited_ms=4999) == ["m0: timed out after 4999 ms"]
+    assert judge(timed_out, waited_ms=5000) == []
+    assert judge(answered(PutMessageStatus.FLUSH_DISK_TIMEOUT, "failed sync"), waited_ms=3) == []
+
+
+def test_a_good_message_is_not_illegal(judge: Callable[..., list[str]]) -> None:
+    illegal = answered(PutMessageStatus.MESSAGE_ILLEGAL)
+
+    assert judge(illegal) == ["m0: a good message was refused"]
+    assert judge(illegal, legal=False) == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        (PutMessageStatus.SERVICE_NOT_AVAILABLE, "failed sync"),
+        (PutMessageStatus.CREATE_MAPEDFILE_FAILED, "failed creation"),
+        (PutMessageStatus.OS_PAGECACHE_BUSY, "slow sync"),
+    ],
+)
+def test_a_refusal_needs_a_reason(
+    judge: Callable[..., list[str]], refusal: PutMessageStatus, reason: str
+) -> None:
+    assert judge(answered(refusal)) == ["m0: refused without a reason"]
+    assert judge(answered(refusal, reason)) == []
+
+
+def test_a_slow_disk_excuses_a_missing_segment_only_after_the_wait_for_it(
+    judge: Callable[..., list[str]],
+) -> None:
+    no_segment = answered(PutMessageStatus.CREATE_MAPEDFILE_FAILED, "slow sync")
+
+    assert judge(no_segment, waited_ms=4999) == ["m0: no segment after 4999 ms"]
+    assert judge(no_segment, waited_ms=5000) == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "excused_ms"),
+    [
+        (PutMessageStatus.CREATE_MAPEDFILE_FAILED, 0),
+        (PutMessageStatus.SERVICE_NOT_AVAILABLE, status.LOOK_MS_MAX),
+    ],
+)
+def test_want_of_room_is_a_reason_for_as_long_as_a_store_may_take_to_see_that_there_is_some(
+    on_a_store: OnAStore,
+    plan: Plan,
+    unasked: Callable[[int], PutEntry],
+    refusal: PutMessageStatus,
+    excused_ms: int,
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> None:
+        def judged(asked_ms: int) -> list[str]:
+            put = unasked(0)
+            put.asked_ns, put.answered_ns = asked_ms * MS, (asked_ms + 1) * MS
+            result = PutMessageResult(refusal)
+            found = status.check(plan, store, disk, put, result, legal=True, room=room)
+            return [violation.summary for violation in found]
+
+        room = Room(disk._kernel, disk)
+        assert judged(10**6) == ["m0: refused without a reason"]
+        room.limit(1000)
+        assert judged(10**6) == []
+        room.give_back()
+        returned_ms = disk._kernel.now_ns // MS
+        assert judged(returned_ms + excused_ms) == []
+        assert judged(returned_ms + excused_ms + 1) == ["m0: refused without a reason"]
+
+    on_a_store(body)
+
+
+def test_of_a_segment_that_was_removed_before_the_answer_nobody_asks_whether_it_is_durable(
+    on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
+        put = unasked(0)
+        result = store.put_message(Message.of("T0", b"body"))
+        store.log.segments[0].file.store(10, b"not synced")
+        put.answered_ns = 3 * MS
+        return [
+            [
+                violation.summary
+                for violation in status.check(
+                    plan, store, disk, put, result, legal=True, expired_to=expired_to
+                )
+            ]
+            for expired_to in (0, 2048)
+        ]
+
+    assert on_a_store(body) == [["m0 was answered OK before it was durable"], []]
+
+
+def test_a_put_may_be_turned_away_after_a_commit_that_failed(judge: Callable[..., list[str]]) -> None:
+    assert judge(answered(PutMessageStatus.SERVICE_NOT_AVAILABLE, fault="failed write")) == []
+    (summary,) = judge(answered(PutMessageStatus.CREATE_MAPEDFILE_FAILED, fault="failed write"))
+    assert "refused without a reason" in summary
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_a_put_may_be_turned_away_once_a_stop_has_begun(
+    on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry], stopping: bool
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        put = unasked(0)
+        refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+        found = status.check(plan, store, disk, put, refusal, legal=True, stopping=stopping)
+        return [violation.field for violation in found]
+
+    assert on_a_store(body) == ([] if stopping else ["status"])
+
+
+# -- a store that must turn puts away --------------------------------------------------------------
+
+
+def busy(store: MessageStore, held_ms: int) -> list[tuple[str, str, str]]:
+    """Return what is said of a store in which a put has held the lock for so long; 0: none holds it."""
+    begin_ms = store.world.clock.now_ms() - held_ms if held_ms else 0
+    store.commit_log.begin_time_in_lock_ms = begin_ms
+    return [(found.summary, found.expected, found.found) for found in status.check_busy(store)]
+
+
+def test_a_store_that_is_busy_only_while_a_put_holds_the_lock_too_long_holds(on_a_store: OnAStore) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[object]:
+        limit_ms = store.config.os_page_cache_busy_time_out_ms
+        return [busy(store, held_ms) for held_ms in (0, 1, limit_ms, limit_ms + 1, 100 * limit_ms)]
+
+    assert on_a_store(body) == [[]] * 5
+
+
+def test_a_store_that_does_not_say_that_it_is_busy_is_found(
+    on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", False)
+
+    def body(store: MessageStore, disk: Disk) -> list[object]:
+        return [busy(store, held_ms) for held_ms in (1000, 1001)]
+
+    assert on_a_store(body) == [[], [("a put has held the lock for 1001 ms", "busy", "not busy")]]
+
+
+def test_a_store_that_says_that_it_is_busy_when_it_is_not_is_found(
+    on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", True)
+
+    def body(store: MessageStore, disk: Disk) -> list[object]:
+        return [busy(store, held_ms) for held_ms in (0, 1000, 1001)]
+
+    (nobody,), (in_time,), late = on_a_store(body)
+    assert nobody == ("a put has held the lock for 0 ms", "not busy", "busy")
+    assert in_time[1:] == ("not busy", "busy")
+    assert late == []
+
+
+def test_a_store_that_takes_puts_on_a_disk_that_is_too_full_is_found(on_a_store: OnAStore) -> None:
+    def body(store: MessageStore, disk: Disk) -> None:
+        (violation,) = status.check_refusing(store)
+        assert (violation.invariant, violation.expected, violation.found) == (
+            "STATUS",
+            "DISK_FULL",
+            "writeable",
+        )
+        store.flags.refuse(Refusal.DISK_FULL)
+        assert list(status.check_refusing(store)) == []
+
+    on_a_store(body)

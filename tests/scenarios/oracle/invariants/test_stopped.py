@@ -1,0 +1,38 @@
+"""A store that was stopped cleanly leaves no marker and gives no answers; one that does is seen."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.mutants.known import applied_mutant
+from tornlog.scenarios.runs.outcome import Outcome
+
+
+def test_a_clean_stop_leaves_nothing_to_complain_of(
+    quiet_plan: Plan, execute: Callable[..., Outcome]
+) -> None:
+    assert execute(quiet_plan).violations == []
+
+
+@pytest.mark.parametrize(
+    ("mutant", "invariant", "summary"),
+    [
+        (
+            "drop-write:message_store.MessageStore._mark_stopped#1",
+            "STATUS",
+            "a clean stop left the marker",
+        ),
+        (
+            "skip-advance:message_store.MessageStore.shutdown#2",
+            "READ",
+            "a store that was stopped still answers",
+        ),
+    ],
+)
+def test_a_stop_that_leaves_something_is_seen(
+    quiet_plan: Plan, execute: Callable[..., Outcome], mutant: str, invariant: str, summary: str
+) -> None:
+    with applied_mutant(mutant):
+        violation = execute(quiet_plan).violations[0]
+    assert (violation.invariant, violation.summary) == (invariant, summary)

@@ -1,0 +1,245 @@
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.oracle.invariants import tx
+from tornlog.scenarios.oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC
+from tornlog.scenarios.oracle.transactions import Transaction
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.delivery.transaction_service import EndTransactionStatus
+from tornlog.store.formats.host import Host
+from tornlog.store.formats.message import MessageRecord
+
+DECIDED = EndTransactionStatus.DECIDED
+ALREADY = EndTransactionStatus.ALREADY_DECIDED
+NOT_FOUND = EndTransactionStatus.PREPARED_NOT_FOUND
+FAILED = EndTransactionStatus.PUT_FAILED
+
+History = Any
+
+
+def summaries(history: History) -> list[str]:
+    return [violation.summary for violation in tx.check(history.evidence)]
+
+
+def test_transactions_that_went_as_they_should_hold(history: History) -> None:
+    for name in ("committed", "rolled", "open", "hopeless"):
+        history.prepare(name)
+    committed = history.decide("committed")
+    copy = history.copy("committed").record
+    committed.transaction.copies[copy.physical_offset + copy.size_bytes] = True
+    history.op(0)
+    history.decide("rolled", commits=False)
+    history.op(1)
+    history.put_back("open", 3)
+    history.put_back("hopeless", 3, CHECKED_TOO_OFTEN_TOPIC)
+
+    assert summaries(history) == []
+
+
+def test_without_transactions_there_is_nothing_to_check(history: History) -> None:
+    history.op("nonsense")
+
+    assert summaries(history) == []
+
+
+def test_a_message_that_nobody_committed_must_not_be_visible(history: History) -> None:
+    history.prepare("m")
+    history.decide("m", commits=False)
+    history.decide("m", status=ALREADY)
+    history.copy("m")
+
+    assert summaries(history) == ["m is visible more often than commits can have made it"]
+
+
+def test_a_message_is_visible_once_for_each_commit_that_may_have_counted(history: History) -> None:
+    history.prepare("m")
+    history.decide("m")
+    history.decide("m", status=None)
+    history.copy("m")
+    history.copy("m")
+    assert summaries(history) == []
+    history.copy("m")
+    assert summaries(history) == ["m is visible more often than commits can have made it"]
+
+
+def test_a_committed_message_without_its_half_message_in_front_of_it_is_found(history: History) -> None:
+    history.prepare("m")
+    history.decide("m")
+    history.copy("m")
+    history.evidence.store.records.reverse()
+    for found in history.evidence.store.records:
+        head = found.record.head._replace(prepared_transaction_offset=500)
+        found.record = found.record._replace(physical_offset=500 - found.record.physical_offset, head=head)
+
+    assert summaries(history) == ["m is visible without its half message"]
+    history.evidence.store.min_offset = 500
+    assert summaries(history) == []
+
+
+def test_a_committed_message_says_so_in_its_flags(history: History) -> None:
+    history.prepare("m")
+    history.decide("m")
+    found = history.copy("m")
+    found.record = found.record._replace(sys_flag=0)
+
+    assert summaries(history) == ["m is visible, but not as committed"]
+
+
+def test_a_copy_that_may_not_be_lost_is_missed(history: History) -> None:
+    history.prepare("m").copies[1000] = True
+    history.decide("m")
+
+    assert summaries(history) == ["m was committed and is gone"]
+    history.copy("m")
+    assert summaries(history) == []
+
+
+def test_an_op_that_nobody_asked_for_is_found(history: History) -> None:
+    history.prepare("m")
+    history.decide("m", status=NOT_FOUND)
+    history.op(0)
+
+    assert summaries(history) == ["m was decided by nobody"]
+
+
+def test_an_op_without_the_copy_it_stands_for_is_found(history: History) -> None:
+    history.prepare("m")
+    history.decide("m")
+    history.op(0)
+    assert summaries(history) == ["m was committed, its transaction has ended, and nobody can see it"]
+    history.decide("m", commits=False, status=None)
+    assert summaries(history) == [], "a roll-back without an answer may have been it"
+
+
+def test_one_that_is_asked_about_more_often_than_is_allowed_is_found(history: History) -> None:
+    history.prepare("m")
+    history.put_back("m", 4)
+
+    assert summaries(history) == ["m is asked about for ever"]
+
+
+def test_one_that_was_given_up_before_its_time_is_found(history: History) -> None:
+    history.prepare("m")
+    history.put_back("m", 2, CHECKED_TOO_OFTEN_TOPIC)
+
+    assert summaries(history) == ["m was given up too early"]
+
+
+def test_records_of_no_transaction_are_found(history: History) -> None:
+    history.prepare("m")
+    history.op(7)
+    history.op("nonsense")
+    history.add(HALF_TOPIC, b"KEYS\1another\2REAL_TOPIC\1T0\2REAL_QID\0010", b"")
+
+    assert summaries(history) == [
+        "an op for '7', where no half message is",
+        "an op for 'nonsense', where no half message is",
+        "a half message that nobody prepared",
+    ]
+
+
+# -- questions and answers -------------------------------------------------------------------------
+
+
+def question(at: int = 1000, age_ms: int = 5000) -> MessageRecord:
+    host = Host(b"\x7f\0\0\1", 1)
+    return MessageRecord(
+        500, 0, 0, 0, 0, 0, at, 0, 10_000 - age_ms, host, 10_000, host, 0, 0, b"", HALF_TOPIC, "KEYS\1m"
+    )
+
+
+def asked(transaction: Transaction | None, record: MessageRecord) -> list[str]:
+    return [violation.summary for violation in tx.check_question(transaction, record)]
+
+
+def test_a_question_about_an_open_transaction_is_in_order(history: History) -> None:
+    assert asked(history.prepare("m"), question()) == []
+
+
+def test_a_question_about_what_nobody_prepared_is_not(history: History) -> None:
+    assert asked(None, question()) == ["a question about what nobody prepared"]
+
+
+def test_a_question_for_what_was_put_back_after_its_decision_is_not(history: History) -> None:
+    transaction = history.prepare("m")
+    transaction.settled_at = 1000
+    assert asked(transaction, question(at=999)) == []
+    assert asked(transaction, question(at=1000)) == ["m was decided, and its producer is asked about it"]
+
+
+@pytest.mark.parametrize(("immunity_s", "limit_ms"), [(0, 300), (1, 1000)])
+def test_a_question_that_comes_early_is_not(history: History, immunity_s: int, limit_ms: int) -> None:
+    transaction = history.prepare("m", immunity_s=immunity_s)
+    assert asked(transaction, question(age_ms=limit_ms)) == []
+    assert asked(transaction, question(age_ms=limit_ms - 1)) == ["m is asked about early"]
+
+
+@pytest.fixture
+def disk() -> Disk:
+    choices = Choices("tx")
+    return Disk(Kernel(RandomWalk(choices.stream("schedule"), 16)), choices.stream("disk"))
+
+
+def answered(history: History, disk: Disk, status: EndTransactionStatus, *, found: bool = True) -> list[str]:
+    history.decide("m", status=status)
+    decisions = history.evidence.ledger.transactions.decisions
+    violations = tx.check_answer(decisions[-1], decisions, disk, can_be_found=found)
+    return [violation.summary for violation in violations]
+
+
+def test_the_first_decision_counts_and_no_other(history: History, disk: Disk) -> None:
+    history.prepare("m")
+    assert answered(history, disk, DECIDED) == []
+    assert answered(history, disk, ALREADY) == []
+    assert answered(history, disk, DECIDED) == ["m was decided twice"]
+    history.evidence.ledger.begin_life()
+    assert answered(history, disk, DECIDED) == []
+
+
+def test_a_decision_about_what_can_be_found_is_not_turned_away(history: History, disk: Disk) -> None:
+    history.prepare("m")
+    assert answered(history, disk, NOT_FOUND, found=False) == []
+    assert answered(history, disk, NOT_FOUND) == ["a sound decision about m was turned away"]
+
+
+def test_a_commit_fails_only_where_the_disk_does(history: History, disk: Disk) -> None:
+    history.prepare("m")
+    assert answered(history, disk, FAILED) == ["m could not be committed, without a reason"]
+    disk.fired["failed creation"] += 1
+    assert answered(history, disk, FAILED) == []
+
+
+# -- in the end ------------------------------------------------------------------------------------
+
+
+def test_what_is_neither_decided_nor_given_up_is_unsettled(history: History) -> None:
+    for name in ("decided", "later", "earlier", "hopeless", "open", "gone"):
+        history.prepare(name)
+    history.put_back("later", 1)
+    history.put_back("earlier", 1)
+    history.put_back("earlier", 2)
+    for half_offset in (0, 6, 7):
+        history.op(half_offset)
+    history.put_back("hopeless", 3, CHECKED_TOO_OFTEN_TOPIC)
+    ledger, store = history.evidence.ledger, history.evidence.store
+    del store.records[5]
+
+    assert tx.unsettled(ledger, store) == ["earlier", "open"]
+    ledger.transactions.by_name["open"].may_be_forgotten = True
+    assert tx.unsettled(ledger, store) == ["earlier"]
+    (violation,) = tx.forgotten(["earlier"], 20_000)
+    assert violation.summary == "earlier is undecided, and nobody asks about it"
+
+
+def test_a_half_message_put_back_under_the_place_of_another_is_found(history: History) -> None:
+    history.prepare("m")
+    found = history.put_back("m", 1)
+    wrong = found.record.properties.replace(b"QUEUE_OFFSET\0010", b"QUEUE_OFFSET\0015")
+    assert found.record.properties != wrong
+    found.record = found.record._replace(properties=wrong)
+
+    assert summaries(history) == ["a half message put back as 5, which is another's place"]

@@ -1,0 +1,40 @@
+import pytest
+
+from tornlog.scenarios.oracle.evidence import Evidence
+from tornlog.scenarios.oracle.invariants import vis
+from tornlog.scenarios.oracle.ledger import Seen
+
+
+@pytest.fixture
+def seen(evidence: Evidence) -> Evidence:
+    for number, put in enumerate(evidence.ledger.puts):
+        evidence.ledger.stable.append(Seen("T0", 0, number, put))
+    return evidence
+
+
+def test_what_was_seen_and_is_still_there_holds(seen: Evidence) -> None:
+    assert list(vis.check(seen)) == []
+
+
+def test_what_was_seen_and_has_no_entry_any_more_is_found(seen: Evidence) -> None:
+    seen.store.queues["T0", 0].entries.pop()
+
+    (violation,) = vis.check(seen)
+
+    assert (violation.expected, violation.found, violation.offset) == ("m2", "nothing", 40)
+
+
+def test_what_was_seen_in_a_queue_that_is_gone_is_found(seen: Evidence) -> None:
+    seen.store.queues.clear()
+
+    assert len(list(vis.check(seen))) == 3
+
+
+def test_another_message_at_an_offset_that_was_seen_is_found(seen: Evidence) -> None:
+    entries = seen.store.queues["T0", 0].entries
+    entries[1] = entries[0]
+
+    (violation,) = vis.check(seen)
+
+    assert violation.expected == "m1"
+    assert "m0" in violation.found

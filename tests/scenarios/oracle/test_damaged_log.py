@@ -1,0 +1,48 @@
+"""From damage in files to the first log offset that it reaches."""
+
+import pytest
+
+from tornlog.faults.disk.damage import Damage
+from tornlog.scenarios.claims.machine import ROOT
+from tornlog.scenarios.oracle.damaged_log import damaged_log_offset
+from tornlog.store.config import StoreConfig
+
+CONFIG = StoreConfig(ROOT)
+
+
+def in_segment(base_offset: int, start: int) -> Damage:
+    return Damage(f"{ROOT}/commitlog/{base_offset:020d}", start, start + 512, "lost write")
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        ([in_segment(0, 0)], 0),
+        ([in_segment(0, 1024)], 1024),
+        ([in_segment(8192, 512)], 8704),
+        ([in_segment(8192, 0), in_segment(4096, 1536), in_segment(4096, 3072)], 5632),
+    ],
+)
+def test_the_first_damaged_byte_of_the_log_counts_from_where_the_log_begins(
+    damage: list[Damage], expected: int
+) -> None:
+    assert damaged_log_offset(CONFIG, iter(damage)) == expected
+
+
+def test_damage_beside_the_log_is_none_of_it() -> None:
+    beside = [
+        Damage(f"{ROOT}/consumequeue/T0/0/{0:020d}", 0, 512, "lost write"),
+        Damage(f"{ROOT}/commitlog-old/{0:020d}", 0, 512, "lost write"),
+        Damage(f"{ROOT}/checkpoint", 0, 512, "zeroed sector"),
+    ]
+
+    assert damaged_log_offset(CONFIG, []) is None
+    assert damaged_log_offset(CONFIG, beside) is None
+    assert damaged_log_offset(CONFIG, [*beside, in_segment(4096, 8)]) == 4104
+
+
+def test_another_directory_of_the_log_is_the_one_that_is_asked_about() -> None:
+    elsewhere = StoreConfig(ROOT, store_path_commit_log="/fast/log")
+
+    assert damaged_log_offset(elsewhere, [Damage("/fast/log/00000000000000002048", 5, 6, "bit rot")]) == 2053
+    assert damaged_log_offset(elsewhere, [in_segment(0, 0)]) is None

@@ -1,0 +1,27 @@
+"""How a violation reads."""
+
+import json
+
+from tornlog.scenarios.oracle.evidence import Violation
+
+
+def test_a_violation_in_a_file_says_where_what_was_expected_and_what_is_there() -> None:
+    violation = Violation("DUR", "m1 is gone", "commitlog", 4096, "record", "m1", "nothing")
+    assert str(violation) == "DUR: m1 is gone (commitlog @ 4096): record: expected m1, found nothing"
+
+
+def test_a_violation_without_a_place_says_what_there_is_to_say() -> None:
+    assert str(Violation("LIVE", "dispatch died")) == "LIVE: dispatch died"
+
+
+def test_a_signature_names_the_kind_of_breach_and_not_where_it_was() -> None:
+    first = Violation("POS", "at one place", "commitlog/0", 1, "positions", "a", "b")
+    second = Violation("POS", "at another", "commitlog/1", 2, "positions", "c", "d")
+    assert first.signature == second.signature == "pos-positions"
+    assert Violation("LIVE", "late", field="answer time").signature == "live-answer-time"
+    assert Violation("LIVE", "dead").signature == "live-broken"
+
+
+def test_a_violation_survives_json() -> None:
+    violation = Violation("DUR", "m1 is gone", "commitlog", 4096, "record", "m1", "nothing")
+    assert Violation(**json.loads(json.dumps(violation.to_json()))) == violation

@@ -1,0 +1,128 @@
+"""What excuses a store: each fault counts where it is a reason, and nowhere else."""
+
+from dataclasses import replace
+
+import pytest
+
+from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.kinds import FAULTS
+from tornlog.faults.plan import FaultPlan
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.oracle import excuses
+from tornlog.sim.choices import Choices
+from tornlog.sim.disturbances import DisturbancePlan
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+
+KINDS = {
+    "sync errors": excuses.SYNC_ERRORS,
+    "other errors": excuses.OTHER_ERRORS,
+    "wants of space": excuses.WANTS_OF_SPACE,
+    "delays": excuses.DELAYS,
+}
+
+
+@pytest.fixture
+def disk() -> Disk:
+    choices = Choices("excuses")
+    return Disk(Kernel(RandomWalk(choices.stream("schedule"), 4)), choices.stream("disk"))
+
+
+def counted(disk: Disk, plan: Plan) -> tuple[int, int, int, int]:
+    """Return how often a disk has excused what: by failed syncs, errors, wants of space and delays."""
+    return (
+        excuses.sync_errors(disk),
+        excuses.errors(disk),
+        excuses.wants_of_space(disk),
+        excuses.delays(disk, plan),
+    )
+
+
+def test_every_excuse_is_a_kind_of_fault_and_only_one_kind_of_excuse() -> None:
+    names = [name for kinds in KINDS.values() for name in kinds]
+
+    assert [name for name in names if name not in FAULTS] == []  # of a misspelled one, no count ever rises
+    assert len(names) == len(set(names))
+
+
+def test_a_disk_that_has_done_nothing_excuses_nothing(disk: Disk, quiet_plan: Plan) -> None:
+    assert counted(disk, quiet_plan) == (0, 0, 0, 0)
+    assert not excuses.has_reverted(disk)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        *((kind, (2, 2, 0, 0)) for kind in excuses.SYNC_ERRORS),
+        *((kind, (0, 2, 0, 0)) for kind in excuses.OTHER_ERRORS),
+        *((kind, (0, 0, 2, 0)) for kind in excuses.WANTS_OF_SPACE),
+        *((kind, (0, 0, 0, 2)) for kind in excuses.DELAYS),
+        *((kind, (0, 0, 0, 0)) for kind in ("lying sync", "short write", "crash", "second start")),
+    ],
+)
+def test_a_fault_that_has_fired_counts_for_what_it_explains(
+    disk: Disk, quiet_plan: Plan, kind: str, expected: tuple[int, int, int, int]
+) -> None:
+    disk.fired[kind] = 2
+
+    assert counted(disk, quiet_plan) == expected
+
+
+def test_different_faults_add_up(disk: Disk, quiet_plan: Plan) -> None:
+    disk.fired.update({name: 1 for kinds in KINDS.values() for name in kinds})
+
+    assert counted(disk, quiet_plan) == (4, 11, 3, 3)
+
+
+@pytest.mark.parametrize(
+    "disturbances",
+    [
+        DisturbancePlan(paused_task_chance=0.1),
+        DisturbancePlan(paused_machine_chance=0.1),
+        DisturbancePlan(clock_step_chance=0.1),
+    ],
+)
+def test_pauses_are_an_excuse_for_waiting_because_they_might_happen(
+    disk: Disk, quiet_plan: Plan, disturbances: DisturbancePlan
+) -> None:
+    disturbed = replace(quiet_plan, disturbances=disturbances)
+
+    assert counted(disk, disturbed) == (0, 0, 0, 1)
+    assert counted(disk, replace(quiet_plan, starved_steps_max=1)) == (0, 0, 0, 1)
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("failed sync", True), ("lost write", False)])
+def test_only_a_failed_sync_takes_back_what_readers_saw(disk: Disk, kind: str, *, expected: bool) -> None:
+    disk.damage.append(Damage("/store/commitlog/0", 0, 512, kind))
+
+    assert excuses.has_reverted(disk) is expected
+
+
+def test_a_store_has_to_recover_in_the_life_in_which_errors_stop_and_in_no_other(
+    disk: Disk, quiet_plan: Plan
+) -> None:
+    disk.fired.update({"failed map": 3, "failed sync": 1})
+    healing = replace(quiet_plan, heals=True, errors_stop=True)
+
+    assert excuses.must_recover(healing, disk)
+    assert not excuses.must_recover(replace(healing, heals=False), disk)
+    assert not excuses.must_recover(replace(healing, errors_stop=False), disk)
+
+
+@pytest.mark.parametrize("kind", ["latent sector error", "out of memory"])
+def test_what_no_store_gets_over_without_a_restart_excuses_the_rest_of_a_life(
+    disk: Disk, quiet_plan: Plan, kind: str
+) -> None:
+    healing = replace(quiet_plan, heals=True, errors_stop=True)
+    disk.fired[kind] = 1
+
+    assert not excuses.must_recover(healing, disk)
+
+
+def test_a_disk_that_heals_fails_nothing_more_and_still_lies_and_tears() -> None:
+    faults = FaultPlan(
+        failed_map_chance=0.5, slow_io_chance=0.5, lying_sync_chance=0.5, torn_bytes_chance=0.5
+    )
+
+    assert faults.healed() == FaultPlan(lying_sync_chance=0.5, torn_bytes_chance=0.5)

@@ -1,0 +1,101 @@
+"""What users asked for and what they may conclude."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.scenarios.oracle.ledger import Knowledge, Ledger, Pull, PutEntry, Seen
+from tornlog.store.put_result import PutMessageStatus
+
+
+@pytest.mark.parametrize(
+    ("status", "knowledge"),
+    [
+        (None, Knowledge.UNKNOWN),
+        (PutMessageStatus.PUT_OK, Knowledge.ACKNOWLEDGED),
+        (PutMessageStatus.FLUSH_DISK_TIMEOUT, Knowledge.UNKNOWN),
+        (PutMessageStatus.UNKNOWN_ERROR, Knowledge.UNKNOWN),
+        (PutMessageStatus.SERVICE_NOT_AVAILABLE, Knowledge.REFUSED),
+        (PutMessageStatus.CREATE_MAPEDFILE_FAILED, Knowledge.REFUSED),
+        (PutMessageStatus.MESSAGE_ILLEGAL, Knowledge.REFUSED),
+        (PutMessageStatus.PROPERTIES_SIZE_EXCEEDED, Knowledge.REFUSED),
+        (PutMessageStatus.OS_PAGECACHE_BUSY, Knowledge.REFUSED),
+    ],
+)
+def test_an_answer_is_yes_no_or_unknown(
+    make_put: Callable[..., PutEntry], status: PutMessageStatus | None, knowledge: Knowledge
+) -> None:
+    assert make_put("m", status=status).knowledge is knowledge
+
+
+def test_every_answer_there_is_leaves_some_knowledge(make_put: Callable[..., PutEntry]) -> None:
+    known = {status: make_put("m", status=status).knowledge for status in PutMessageStatus}
+    assert [status for status, what in known.items() if what is Knowledge.ACKNOWLEDGED] == [
+        PutMessageStatus.PUT_OK
+    ]
+
+
+def test_a_new_life_forgets_what_was_seen_but_not_what_was_put(make_put: Callable[..., PutEntry]) -> None:
+    ledger = Ledger()
+    ledger.begin_life()
+    first = make_put("first")
+    ledger.ask(first)
+    ledger.seen.append(Seen("T", 0, 0, first))
+    ledger.pulls.append(Pull("T", 0, None))
+    assert ledger.puts_of_this_life() == [first]
+
+    ledger.begin_life()
+    second = make_put("second")
+    ledger.ask(second)
+    assert ledger.puts == [first, second]
+    assert ledger.puts_of_this_life() == [second]
+    assert ledger.seen == []
+    assert ledger.pulls == []
+    assert ledger.by_properties == {first.properties: first, second.properties: second}
+
+
+def test_two_puts_cannot_have_the_same_properties(make_put: Callable[..., PutEntry]) -> None:
+    ledger = Ledger()
+    ledger.ask(make_put("m"))
+    with pytest.raises(AssertionError):
+        ledger.ask(make_put("m"))
+
+
+def test_promises_keep_the_order_in_which_they_were_first_made(make_put: Callable[..., PutEntry]) -> None:
+    ledger = Ledger()
+    puts = [make_put(name) for name in ("c", "a", "b")]
+    for put in [*puts, puts[1]]:
+        ledger.promise(put)
+    assert list(ledger.promised) == ["c", "a", "b"]
+
+
+def test_what_a_life_delivers_is_told_by_where_the_log_ended_when_it_began() -> None:
+    ledger = Ledger()
+    for log_end in (0, 500, 300):  # the third found less: a power cut took the rest
+        ledger.begin_delivery(log_end, {})
+    assert [ledger.delivery_of(at) for at in (0, 299, 300, 499, 900)] == [0, 0, 2, 2, 2]
+
+
+def test_what_a_life_begins_to_deliver_with_does_not_change_as_it_delivers() -> None:
+    ledger, offsets = Ledger(), {1: 1}
+    ledger.begin_delivery(0, offsets)
+    offsets[1] = 2
+    assert ledger.deliveries[0].offsets == {1: 1}
+
+
+def test_a_group_is_where_it_last_said_and_has_been_as_far_as_it_ever_said() -> None:
+    ledger, group = Ledger(), ("G0", "T0", 0)
+    for offset in (3, 7, 5):
+        ledger.report_offset(group, offset)
+    assert (ledger.reported, ledger.furthest) == ({group: 5}, {group: 7})
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("copied", [True, False])
+def test_what_was_seen_is_as_durable_as_the_record_it_was_seen_in(
+    make_put: Callable[..., PutEntry], own: bool, copied: bool
+) -> None:
+    put = make_put("m")
+    put.is_durable = own
+    assert Seen("T", 0, 0, put, None, copied).is_durable is own
+    assert Seen("T", 0, 0, put, 400, copied).is_durable is copied

@@ -1,0 +1,41 @@
+import pytest
+
+from tornlog.scenarios.oracle.given import PLAIN
+from tornlog.scenarios.oracle.light_places import light_places, light_queue, missing_places
+from tornlog.scenarios.oracle.reader import Record
+from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
+
+
+def record(names: str, offsets: str = "", topic: str = "T0") -> Record:
+    text = f"KEYS\1m\2INNER_MULTI_DISPATCH\1{names}" + (
+        f"\2INNER_MULTI_QUEUE_OFFSET\1{offsets}" if offsets else ""
+    )
+    return Record(0, 200, topic, 1, 7, 0, 0, text.encode(), PLAIN.head(b""))
+
+
+def test_a_record_has_the_places_that_it_carries() -> None:
+    places = light_places(record("%LMQ%a,M", "3,4"))
+    assert places == {("%LMQ%a", 0): 3, ("M", 1): 4}
+
+
+def test_a_record_without_places_has_none() -> None:
+    assert light_places(record("%LMQ%a,M")) == {}
+
+
+def test_neither_a_name_that_comes_twice_nor_the_own_queue_is_another_place() -> None:
+    assert light_places(record("M,T0,M", "3,7,3")) == {("M", 1): 3}
+    assert missing_places(record("M,T0,M", "3,7,3"), ("M", "T0", "M")) == []
+
+
+def test_a_place_that_is_not_carried_is_missing() -> None:
+    assert missing_places(record("%LMQ%a,M", "3"), ("%LMQ%a", "M")) == [("M", 1)]
+
+
+@pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, "RMQ_SYS_TRANS_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"])
+def test_a_record_that_waits_needs_no_place_yet(topic: str) -> None:
+    assert missing_places(record("M", topic=topic), ("M",)) == []
+
+
+def test_only_a_queue_that_is_called_light_has_one_number_for_all() -> None:
+    assert light_queue("%LMQ%a", 3) == ("%LMQ%a", 0)
+    assert light_queue("M", 3) == ("M", 3)

@@ -1,0 +1,227 @@
+"""Progress beside the log: composed, watched, and judged in whole runs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.faults.plan import FaultPlan
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.scenarios.workload.traffic import Traffic
+from tornlog.sim.choices import Choices
+from tornlog.store.delivery.schedule import ScheduleMessageService
+from tornlog.store.message_store import MessageStore
+from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
+from tornlog.store.side_file import SideFile
+
+Execute = Callable[..., Outcome]
+
+STOP = Life("stop", "nothing-lost", -1, "after", 6)
+
+
+@pytest.fixture
+def plan(quiet_plan: Plan) -> Plan:
+    """Two producers with pauses, two consumers of one queue that commit, and two lives that are stopped."""
+    return replace(
+        quiet_plan,
+        offsets=True,
+        consumers=2,
+        topics=1,
+        queues_per_topic=1,
+        pause_chance=0.8,
+        pause_ms_max=1000,
+        thorough_interval_ms=2000,
+        lives=(STOP, STOP),
+    )
+
+
+def first_violation(outcome: Outcome) -> tuple[str, str]:
+    assert outcome.violations, "nothing was found"
+    return outcome.violations[0].invariant, outcome.violations[0].summary
+
+
+def test_consumers_go_on_where_the_last_life_left_them(plan: Plan) -> None:
+    run = Run(plan, Choices("1"))
+    assert run.execute().violations == []
+
+    ledger = run._ledger
+    assert all(pull.begin_offset > 6 for pull in ledger.pulls), "of the life that healed"
+    assert ledger.reported
+    assert run._progress.groups.durable is not None
+    assert run._progress.is_persisted
+
+
+def test_nothing_is_beside_the_log_if_the_plan_has_no_progress(quiet_plan: Plan) -> None:
+    run = Run(quiet_plan, Choices("1"))
+    paths: list[str] = []
+    run.lasting.on_image = lambda image: paths.extend(image.files)
+    assert run.execute().violations == []
+    assert run._progress.manager is None
+    assert paths
+    assert not [path for path in paths if "consumerOffset" in path]
+
+
+@pytest.mark.parametrize("profile", ["strict-posix", "ext4-ordered", "process-kill"])
+@pytest.mark.parametrize("delay_chance", [0.0, 0.7])
+def test_a_crash_at_any_operation_of_persisting_holds(
+    plan: Plan, execute: Execute, profile: str, delay_chance: float
+) -> None:
+    died: set[str] = set()
+    for operation in range(12):
+        lives = tuple(Life("crash in persist", profile, operation, "during", 6) for _ in range(2))
+        outcome = execute(replace(plan, delay_chance=delay_chance, lives=lives))
+        assert outcome.violations == []
+        died |= {kind for kind in outcome.fired if kind.startswith("crash during")}
+    assert {f"crash during {what}" for what in ("create", "write", "rename", "sync")} <= died
+
+
+def test_a_disk_whose_syncs_fail_costs_progress_but_no_start(plan: Plan, execute: Execute) -> None:
+    fired = 0
+    for seed in range(20):
+        lives = (replace(STOP, messages_each=3), Life("crash at rest", "strict-posix", -1, "after", 3), STOP)
+        outcome = execute(
+            replace(plan, faults=FaultPlan(failed_sync_chance=0.1), delay_chance=0.5, lives=lives),
+            seed=str(seed),
+        )
+        assert outcome.violations == []
+        fired += outcome.fired["failed sync"]
+    assert fired > 20
+
+
+def test_a_correction_that_the_disk_refuses_ends_the_start_and_is_no_violation(
+    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Execute
+) -> None:
+    start, refused = MessageStore.start, 0
+
+    def refuse(self: MessageStore) -> None:
+        nonlocal refused
+        if run.lasting._all[-1].fired["failed sync"]:
+            refused += 1
+            raise OSError("as a sync of the correction would")
+        start(self)
+
+    monkeypatch.setattr(MessageStore, "start", refuse)
+    killed = Life("crash at rest", "process-kill", -1, "after", 3)
+    for seed in range(20):
+        plan = replace(delayed_plan, faults=FaultPlan(failed_sync_chance=0.3), lives=(killed, killed))
+        run = Run(plan, Choices(str(seed)))
+        assert run.execute().violations == []
+    assert refused > 0
+
+
+def test_a_start_that_fails_on_a_sound_disk_is_found(
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Execute
+) -> None:
+    def refuse(self: MessageStore) -> None:
+        raise OSError("without a reason")
+
+    monkeypatch.setattr(MessageStore, "start", refuse)
+    assert first_violation(execute(quiet_plan)) == ("LIVE", "life-0/main died: OSError: without a reason")
+
+
+def test_a_file_of_progress_that_no_version_of_can_be_read_breaks_meta(
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
+) -> None:
+    def write_torn(self: SideFile, content: bytes) -> None:
+        self._files.write(self.temporary_path, content[:-1])
+
+    monkeypatch.setattr(SideFile, "_write_aside", write_torn)
+    invariant, summary = first_violation(execute(plan))
+
+    assert invariant == "META"
+    assert "/store/config/consumerOffset.json" in summary
+
+
+def test_a_manager_that_does_not_clamp_breaks_meta(
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
+) -> None:
+    monkeypatch.setattr(ConsumerOffsetManager, "clamp", lambda self, store: 0)
+    plan = replace(plan, body_bytes_max=0, lives=(replace(STOP, ending="stop and damage"),))
+    invariant, summary = first_violation(execute(plan))
+
+    assert invariant == "META"
+    assert summary.endswith("in T0/0 is not brought into its queue")
+
+
+def test_a_manager_that_runs_ahead_of_its_groups_breaks_meta(
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
+) -> None:
+    commit = ConsumerOffsetManager.commit_offset
+
+    def ahead(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
+        commit(self, group, topic, queue_id, offset + 1)
+
+    monkeypatch.setattr(ConsumerOffsetManager, "commit_offset", ahead)
+    invariant, summary = first_violation(execute(plan))
+
+    assert invariant == "META"
+    assert summary.endswith("in T0/0 is ahead of what it reported")
+
+
+def test_a_manager_that_does_not_persist_in_a_stop_breaks_redel(
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
+) -> None:
+    monkeypatch.setattr(ConsumerOffsetManager, "persist", lambda self: False)
+    assert first_violation(execute(plan))[0] == "REDEL"
+
+
+def test_a_manager_that_persists_in_stops_only_breaks_live(
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
+) -> None:
+    monkeypatch.setattr(ConsumerOffsetManager, "step", lambda self: self.signal.wait(1000) or None)
+    (violation,) = execute(plan).violations
+
+    assert (violation.invariant, violation.summary) == ("LIVE", "progress is not persisted")
+    assert violation.file.endswith("consumerOffset.json")
+
+
+def test_delivery_that_persists_in_stops_only_breaks_live(
+    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Execute
+) -> None:
+    monkeypatch.setattr(ScheduleMessageService, "_persist_now_and_then", lambda self: 1000)
+    (violation,) = execute(delayed_plan).violations
+
+    assert (violation.invariant, violation.summary) == ("LIVE", "progress is not persisted")
+    assert violation.file.endswith("delayOffset.json")
+
+
+def test_what_consumers_commit_does_not_depend_on_the_schedule(plan: Plan) -> None:
+    first = Run(replace(plan, policy="random-walk", policy_parameter=1), Choices("1"))
+    second = Run(replace(plan, policy="pct", policy_parameter=3), Choices("1"))
+    assert first.execute().violations == second.execute().violations == []
+    assert sorted(first._ledger.reported) == sorted(second._ledger.reported)
+
+
+def test_consumers_without_a_manager_begin_at_the_front_and_commit_nothing(plan: Plan) -> None:
+    run = Run(replace(plan, offsets=False), Choices("1"))
+    assert run.execute().violations == []
+    assert all(pull.begin_offset == 0 for pull in run._ledger.pulls)
+    assert run._ledger.reported == {}
+
+
+def test_the_traffic_of_each_life_commits_to_the_manager_of_that_life(
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
+) -> None:
+    managers: list[ConsumerOffsetManager | None] = []
+    traffic_run = Traffic.run
+
+    def note(self: Traffic, messages_each: int) -> None:
+        managers.append(self.progress)
+        traffic_run(self, messages_each)
+
+    monkeypatch.setattr(Traffic, "run", note)
+    execute(plan)
+    assert None not in managers
+    assert len({str(managers.index(manager)) for manager in managers}) == 3
+
+
+def test_a_manager_that_never_persists_breaks_live_where_no_stop_shows_it(
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
+) -> None:
+    monkeypatch.setattr(ConsumerOffsetManager, "persist", lambda self: False)
+    crash = Life("crash at rest", "strict-posix", -1, "after", 3)
+    (violation,) = execute(replace(plan, lives=(crash,))).violations
+
+    assert (violation.invariant, violation.summary) == ("LIVE", "progress is not persisted")

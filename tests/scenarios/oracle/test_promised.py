@@ -1,0 +1,65 @@
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
+from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.oracle import promised
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.invariants import INVARIANTS
+from tornlog.scenarios.oracle.judge import BrokenPromise, Judge
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.promised import PROMISED, Promise
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+
+
+def judge_on(disk: str) -> Judge:
+    choices = Choices("1")
+    plan: Plan = replace(draw_plan(choices.stream("plan"), Ranges()), disk=disk)
+    return Judge(plan, Kernel(RandomWalk(choices.stream("schedule"), 4)), Ledger(), choices.stream)
+
+
+def test_the_table_has_every_disk_and_every_invariant() -> None:
+    assert set(PROMISED) == set(REALITIES)
+    for promises in PROMISED.values():
+        assert list(promises) == list(INVARIANTS)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("DUR  ", "DURR "), ("lying-disk", "lying-duck"), ("intact", "perhaps")],
+)
+def test_a_table_that_names_something_else_is_refused(before: str, after: str) -> None:
+    with pytest.raises(ValueError, match=after.strip()):
+        promised._read(promised._TABLE.replace(before, after))
+
+
+def test_a_sound_disk_promises_everything_and_a_lying_one_no_durability() -> None:
+    for disk in ("nothing-lost", "process-kill", "ext4-ordered", "btrfs", "strict-posix", "full-disk"):
+        assert set(PROMISED[disk].values()) == {Promise.KEPT}
+    assert PROMISED["lying-disk"]["DUR"] is Promise.NONE
+    assert PROMISED["lying-disk"]["CQ-COMPLETE"] is Promise.KEPT
+    assert PROMISED["dying-disk"]["START"] is Promise.INTACT
+
+
+def test_what_is_not_promised_on_a_disk_is_no_violation_there() -> None:
+    lost = Violation("DUR", "gone")
+    with pytest.raises(BrokenPromise):
+        judge_on("strict-posix").report([lost])
+    judge_on("lying-disk").report([lost])
+
+
+def test_a_run_that_cannot_go_on_ends_with_a_violation_only_where_it_is_one() -> None:
+    for disk, violations in (("strict-posix", 1), ("lying-disk", 0)):
+        judge = judge_on(disk)
+        with pytest.raises(BrokenPromise):
+            judge.broken("META", "the store cannot be opened", "load", "", "")
+        assert len(judge.violations) == violations
+
+
+def test_what_is_promised_on_a_disk_can_be_told_in_a_line() -> None:
+    assert promised.promised_text("xfs") == "every invariant"
+    told = promised.promised_text("dying-disk")
+    assert told.startswith("2 of 22; DUR, START in front of damage; not PREFIX, VIS, CQ-COMPLETE")

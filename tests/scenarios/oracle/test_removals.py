@@ -1,0 +1,203 @@
+"""What the watched door lets through, what it notes, and what it reports."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import FileImage
+from tornlog.scenarios.claims.machine import ROOT, world_of
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.removals import WatchedRemovals
+from tornlog.scenarios.oracle.room import Room
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.config import StoreConfig
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.retention.clean_commit_log import CleanCommitLog
+from tornlog.store.world import Files
+
+HOUR_MS = 3_600_000
+
+
+class Watched:
+    """A store of some full segments behind a watched door, and what the door has said."""
+
+    def __init__(self, kernel: Kernel, choices: Choices) -> None:
+        self.machine = kernel.machine("one")
+        self.disk = Disk(kernel, choices.stream("disk"))
+        self.room = Room(kernel, self.disk)
+        self.ledger = Ledger()
+        self.reported: list[str] = []
+        world = world_of(self.machine, self.disk)
+        self.door = WatchedRemovals(world.files, self.disk, self.room, self.ledger, self._report)
+        world = replace(world, files=cast(Files, self.door))
+        config = StoreConfig(
+            ROOT,
+            mapped_file_size_commit_log=1024,
+            mapped_file_size_consume_queue=100,
+            message_index_enable=False,
+        )
+        self.store = MessageStore(world, config)
+
+    def _report(self, violations: Iterable[Violation]) -> None:
+        self.reported += [violation.summary for violation in violations]
+
+    def open(self) -> None:
+        """Load and start it, put twelve messages, and let all of them become durable and visible."""
+        self.store.load()
+        self.door.store = self.store
+        self.store.start()
+        for number in range(12):
+            self.store.put_message(Message.of("T0", b"b" * 600, keys=f"k{number}"))
+        self.settle()
+
+    def settle(self) -> None:
+        self.store.flush.flush_to(self.store.max_phy_offset)
+        self.store.world.tasks.sleep(1_000)
+        self.store.flush_queues.hurry()
+        self.store.world.tasks.sleep(1_000)
+
+    def age(self, count: int) -> None:
+        for segment in self.store.log.segments[:count]:
+            self.store.world.files.set_mtime_ms(
+                segment.file.path, self.store.world.clock.now_ms() - 100 * HOUR_MS
+            )
+
+    def clean(self) -> None:
+        self.store.execute_delete_files_manually()
+        self.store.world.tasks.sleep(5_000)
+
+
+@pytest.fixture
+def watched() -> Callable[[Callable[[Watched], None]], Watched]:
+    """Run a body with a watched store, and return that."""
+
+    def run(body: Callable[[Watched], None]) -> Watched:
+        choices = Choices("door")
+        kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+        shop = Watched(kernel, choices)
+
+        def main() -> None:
+            shop.open()
+            body(shop)
+
+        kernel.run(shop.machine, main, time_limit_ns=3600 * 10**9)
+        return shop
+
+    return run
+
+
+def test_what_expired_goes_and_is_noted(watched: Any) -> None:
+    def body(shop: Watched) -> None:
+        shop.age(4)
+        shop.clean()
+        assert shop.store.log.min_offset == 4 * 1024
+        assert shop.store.shutdown(), "which removes the segment that was made ahead"
+
+    shop = watched(body)
+    assert shop.reported == []
+    assert shop.ledger.expired_to == 4 * 1024
+    assert shop.ledger.ended_queues == set()
+
+
+def test_the_first_segment_that_goes_is_kept_as_it_was_and_no_other(watched: Any) -> None:
+    content = b""
+
+    def body(shop: Watched) -> None:
+        nonlocal content
+        path = shop.store.log.segments[0].file.path
+        content = shop.disk.content(path)
+        shop.age(1)
+        changed_ms = shop.store.world.files.status(path).mtime_ms
+        assert shop.door.first_removed is None
+        for _ in range(2):
+            shop.clean()
+            assert shop.door.first_removed == (path, FileImage(content, changed_ms))
+            shop.age(3)
+        assert shop.store.log.min_offset == 4 * 1024
+
+    watched(body)
+    assert len(content) == 1024
+    assert any(content)
+
+
+def test_a_queues_file_or_a_segment_that_was_never_used_is_not_the_first_that_goes(watched: Any) -> None:
+    def body(shop: Watched) -> None:
+        store = shop.store
+        made_ahead = store.log.path(store.log.segments[-1].end_offset)
+        assert store.world.files.status(made_ahead) is not None
+        shop.door.unlink(made_ahead)
+        store.log.segments = store.log.segments[-1:]  # so that the queue's first file leads to nothing
+        shop.door.unlink(store.queues.all()[0].queue.segments[0].file.path)
+        assert shop.door.first_removed is None
+
+    assert watched(body).reported == []
+
+
+def test_the_removal_of_what_has_not_expired_is_reported(
+    watched: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: segment.base_offset < 2048)
+
+    def body(shop: Watched) -> None:
+        shop.age(1)
+        shop.clean()
+
+    assert watched(body).reported == ["a segment goes that nobody asked for"]
+
+
+def test_a_full_disk_is_reason_enough_and_for_a_pass_that_began_on_it_too(watched: Any) -> None:
+    def body(shop: Watched) -> None:
+        shop.room.limit(shop.store.world.files.space(ROOT).used_bytes)
+        shop.store.execute_delete_files_manually()
+        shop.store.world.tasks.sleep(250)
+        shop.room.give_back()
+        shop.store.world.tasks.sleep(5_000)
+
+    shop = watched(body)
+    assert shop.reported == []
+    assert shop.ledger.expired_to == 10 * 1024
+
+
+def test_a_queue_that_is_removed_to_its_last_file_is_noted(watched: Any) -> None:
+    def body(shop: Watched) -> None:
+        shop.store.put_message(Message.of("Other", b"b" * 600))
+        shop.settle()
+        shop.age(12)
+        shop.clean()
+        shop.clean()
+        shop.store.clean_expired_consumer_queue()
+
+    shop = watched(body)
+    assert shop.reported == []
+    assert shop.ledger.ended_queues == {("T0", 0)}
+
+
+def test_a_run_ends_with_the_first_removal_that_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., Outcome]
+) -> None:
+    monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: True)
+    plan = replace(quiet_plan, retention=True, commit_log_bytes=1024, body_bytes_max=300)
+    outcomes = [execute(plan, str(seed)) for seed in range(5)]
+    found = {violation.summary for outcome in outcomes for violation in outcome.violations}
+    assert found == {"a segment goes that nobody asked for"}
+
+
+def test_a_queue_that_is_never_cleaned_is_found_when_nobody_puts_any_more(
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., Outcome]
+) -> None:
+    monkeypatch.setattr(
+        "tornlog.store.retention.clean_consume_queue.CleanConsumeQueue.run", lambda self: None
+    )
+    plan = replace(quiet_plan, retention=True, commit_log_bytes=1024, body_bytes_max=300)
+    outcomes = [execute(plan, str(seed)) for seed in range(8)]
+    found = {violation.summary for outcome in outcomes for violation in outcome.violations}
+    assert found == {"a queue leads to what was removed"}

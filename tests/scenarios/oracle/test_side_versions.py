@@ -1,0 +1,213 @@
+"""Which versions of a side file a start may find."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.plan import FaultPlan
+from tornlog.scenarios.claims.machine import CONFIG, ROOT, world_of
+from tornlog.scenarios.oracle.side_versions import Versions, WatchedSideFile
+from tornlog.sim.choices import Choices
+from tornlog.sim.errors import MachineDied
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.world import Files
+
+T = TypeVar("T")
+PATH = f"{CONFIG}/consumerOffset.json"
+
+
+def as_it_is(raw: bytes, file: str) -> bytes:
+    if raw == b"bad":
+        raise CorruptFileError(file, 0, "text", "good", "bad")
+    return raw
+
+
+class Bench:
+    """One disk, and machines that come and go."""
+
+    def __init__(self, faults: FaultPlan | None = None) -> None:
+        choices = Choices("versions")
+        self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 4))
+        self.disk = Disk(self.kernel, choices.stream("disk"), faults=faults)
+        self.versions = Versions(PATH)
+        self.begun = 0
+        self._lives = 0
+
+    def _begin(self) -> None:
+        self.begun += 1
+
+    def live(self, body: Callable[[WatchedSideFile, Files], T]) -> T:
+        self._lives += 1
+        machine = self.kernel.machine(f"life-{self._lives}")
+        files = world_of(machine, self.disk).files
+        return self.kernel.run(
+            machine,
+            lambda: body(WatchedSideFile(files, self.versions, self._begin), files),
+            time_limit_ns=10**9,
+        )
+
+
+def test_a_version_is_durable_when_store_has_returned() -> None:
+    bench = Bench()
+
+    def body(file: WatchedSideFile, files: Files) -> None:
+        assert file.load(as_it_is) is None
+        assert bench.versions.loaded is None
+        assert file.store(b"one")
+        assert not file.store(b"one")
+        assert (bench.versions.durable, bench.versions.is_persisted) == (b"one", True)
+
+    bench.live(body)
+    assert bench.begun == 1
+
+
+def test_a_version_that_fails_is_begun_and_no_more() -> None:
+    bench = Bench(FaultPlan(failed_sync_chance=1.0))
+
+    def body(file: WatchedSideFile, files: Files) -> None:
+        with pytest.raises(OSError, match="Input/output error"):
+            file.store(b"one")
+
+    bench.live(body)
+    assert (bench.versions.durable, bench.versions.begun) == (None, [b"one"])
+    assert not bench.versions.is_persisted
+
+
+def test_a_version_whose_machine_dies_is_begun_and_no_more() -> None:
+    bench = Bench()
+    bench.live(lambda file, files: file.store(b"one"))
+    bench.disk.crash_at(bench.disk.operations + 2, "before")
+    with pytest.raises(MachineDied):
+        bench.live(lambda file, files: file.load(as_it_is) and file.store(b"two"))
+
+    assert (bench.versions.durable, bench.versions.begun) == (b"one", [b"two"])
+
+
+def test_what_a_start_found_is_what_the_next_one_has_to_find() -> None:
+    bench = Bench()
+    bench.versions.begun = [b"one", b"two"]
+
+    def body(file: WatchedSideFile, files: Files) -> None:
+        files.make_directories(CONFIG)
+        files.write(PATH, b"one")
+        assert file.load(as_it_is) == b"one"
+
+    bench.live(body)
+    assert bench.versions.loaded == b"one"
+    bench.versions.settle()
+    assert (bench.versions.durable, bench.versions.begun) == (b"one", [])
+
+
+def test_the_backup_is_what_was_found_if_the_file_is_damaged() -> None:
+    bench = Bench()
+
+    def body(file: WatchedSideFile, files: Files) -> None:
+        files.make_directories(CONFIG)
+        files.write(PATH, b"bad")
+        files.write(f"{PATH}.bak", b"good")
+        assert file.load(as_it_is) == b"good"
+
+    bench.live(body)
+    assert bench.versions.loaded == b"good"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_any_crash_leaves_a_version_that_may_be_found(profile: str) -> None:
+    for operation in range(14):
+        bench = Bench()
+        bench.live(lambda file, files: (files.make_directories(ROOT), files.sync_directory("/")))
+        bench.disk.crash_at(bench.disk.operations + operation, "during")
+        with pytest.raises(MachineDied):
+            bench.live(lambda file, files: [file.store(b"%d" % number) for number in range(9)])
+        image = bench.disk.crash(PROFILES[profile])
+        bench.disk = Disk(bench.kernel, Choices("next").stream("disk"), image=image)
+        bench.live(lambda file, files: file.load(as_it_is))
+        assert bench.versions.loaded in (bench.versions.durable, *bench.versions.begun)
+
+
+# -- the version before ----------------------------------------------------------------------------
+
+
+def backup(files: Files) -> bytes | None:
+    status = files.status(f"{PATH}.bak")
+    return None if status is None else files.read(f"{PATH}.bak")
+
+
+def test_the_version_before_the_durable_one_is_kept_and_is_what_the_backup_holds() -> None:
+    bench = Bench()
+
+    def body(file: WatchedSideFile, files: Files) -> list[tuple[bytes | None, bytes | None]]:
+        found = []
+        for content in (b"one", b"two", b"two", b"three"):
+            file.store(content)
+            found.append((bench.versions.kept, backup(files)))
+        return found
+
+    assert bench.live(body) == [(None, None), (b"one", b"one"), (b"one", b"one"), (b"two", b"two")]
+
+
+def test_after_a_version_that_failed_none_has_to_be_kept_until_the_next_but_one() -> None:
+    bench = Bench()
+
+    def body(file: WatchedSideFile, files: Files) -> None:
+        file.store(b"one")
+        file.store(b"two")
+        with bench.disk.with_faults(failed_sync_chance=1.0), pytest.raises(OSError, match="Input/output"):
+            file.store(b"three")
+        assert not bench.versions.is_persisted
+        file.store(b"four")
+        assert (bench.versions.durable, bench.versions.kept) == (b"four", None)
+        file.store(b"five")
+        assert (bench.versions.durable, bench.versions.kept) == (b"five", b"four")
+
+    bench.live(body)
+
+
+def versions_of(durable: bytes | None, kept: bytes | None, loaded: bytes | None, *begun: bytes) -> Versions:
+    versions = Versions(PATH)
+    versions.durable, versions.kept, versions.loaded, versions.begun = durable, kept, loaded, [*begun]
+    return versions
+
+
+def test_a_durable_version_that_is_lost_gives_way_to_the_one_that_was_kept() -> None:
+    versions = versions_of(b"two", b"one", b"two")
+    versions.lose_durable()
+    assert (versions.durable, versions.kept, versions.is_persisted) == (b"one", None, True)
+
+    versions.lose_durable()
+    assert versions.durable is None
+
+
+@pytest.mark.parametrize(
+    ("loaded", "begun", "kept"),
+    [
+        (b"two", (), b"one"),
+        (b"one", (), None),  # what was kept is the durable one by now
+        (b"two", (b"three",), None),  # the renames of the third may have put the second in the backup's place
+        (b"three", (b"three",), None),
+    ],
+)
+def test_what_was_kept_stays_kept_only_if_a_start_finds_all_as_it_was(
+    loaded: bytes, begun: tuple[bytes, ...], kept: bytes | None
+) -> None:
+    versions = versions_of(b"two", b"one", loaded, *begun)
+    versions.settle()
+    assert (versions.durable, versions.kept, versions.begun) == (loaded, kept, [])
+
+
+def test_what_was_kept_is_found_where_the_durable_version_is_damaged() -> None:
+    bench = Bench()
+
+    def body(file: WatchedSideFile, files: Files) -> None:
+        for content in (b"one", b"two"):
+            file.store(content)
+        files.write(PATH, b"bad")
+        bench.versions.lose_durable()
+        assert file.load(as_it_is) == bench.versions.loaded == bench.versions.durable == b"one"
+
+    bench.live(body)

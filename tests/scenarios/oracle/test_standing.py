@@ -1,0 +1,96 @@
+"""Equal standings judge alike: whatever a judge looks at makes a difference, and a put nobody has answered none."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.faults.disk.damage import Damage
+from tornlog.scenarios.oracle.ledger import Delivery, Ledger, PutEntry, Seen
+from tornlog.scenarios.oracle.side_versions import Versions
+from tornlog.scenarios.oracle.standing import standing_of
+from tornlog.scenarios.oracle.transactions import Behaviour
+from tornlog.store.put_result import PutMessageStatus
+
+
+def entry(name: str) -> PutEntry:
+    return PutEntry(name, "T", 0, "", b"body", f"KEYS\1{name}".encode(), True, 5)
+
+
+def answered(ledger: Ledger, name: str, at: int) -> PutEntry:
+    put = entry(name)
+    ledger.ask(put)
+    put.status, put.answered_ns, put.physical_offset, put.queue_offset = PutMessageStatus.PUT_OK, 9, at, 0
+    return put
+
+
+def a_ledger() -> Ledger:
+    ledger = Ledger()
+    ledger.promise(answered(ledger, "m1", 0))
+    answered(ledger, "m2", 200)
+    ledger.transactions.prepare("m2", Behaviour(True, None, False, 0, 1, 0))
+    return ledger
+
+
+def standing(ledger: Ledger, *versions: Versions, damage: tuple[Damage, ...] = ()) -> str:
+    return standing_of(ledger, versions, damage)
+
+
+def test_the_same_ledger_made_twice_stands_alike() -> None:
+    assert standing(a_ledger()) == standing(a_ledger())
+
+
+def test_a_put_that_nobody_has_answered_makes_no_difference_until_something_is_known_of_it() -> None:
+    ledger = a_ledger()
+    before = standing(ledger)
+    put = entry("m3")
+    ledger.ask(put)
+    assert standing(ledger) == before
+
+    put.physical_offset = 400
+    assert standing(ledger) != before
+
+
+def ask_for_a_commit(ledger: Ledger) -> None:
+    ledger.transactions.ask(ledger.transactions.by_name["m2"], commits=True, now_ns=7)
+
+
+CHANGES: dict[str, Callable[[Ledger], object]] = {
+    "an answer": lambda ledger: answered(ledger, "m3", 400),
+    "another answer": lambda ledger: setattr(ledger.puts[1], "status", PutMessageStatus.FLUSH_DISK_TIMEOUT),
+    "durability": lambda ledger: setattr(ledger.puts[0], "is_durable", True),
+    "a promise": lambda ledger: ledger.promise(ledger.puts[1]),
+    "a loss": lambda ledger: ledger.gone.setdefault("m2", ledger.puts[1]),
+    "what was seen": lambda ledger: ledger.stable.append(Seen("T", 0, 0, ledger.puts[0])),
+    "a delivery": lambda ledger: ledger.deliveries.append(Delivery(300, {1: 2})),
+    "a delivery into damage": lambda ledger: ledger.delivered_into_damage.add("m1"),
+    "what was reported": lambda ledger: ledger.report_offset(("g", "T", 0), 3),
+    "final progress": lambda ledger: setattr(ledger, "progress_is_final", True),
+    "what has expired": lambda ledger: setattr(ledger, "expired_to", 2048),
+    "a queue's end": lambda ledger: ledger.ended_queues.add(("T", 0)),
+    "a decision": ask_for_a_commit,
+    "a copy": lambda ledger: ledger.transactions.by_name["m2"].copies.setdefault(600, False),
+    "a settlement": lambda ledger: setattr(ledger.transactions.by_name["m2"], "settled_at", 0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_is_known_makes_a_difference(change: str) -> None:
+    ledger = a_ledger()
+    CHANGES[change](ledger)
+
+    assert standing(ledger) != standing(a_ledger())
+
+
+def test_versions_of_side_files_and_damage_make_a_difference() -> None:
+    ledger = a_ledger()
+    versions = Versions("/store/config/x.json")
+    found = {standing(ledger), standing(ledger, versions)}
+    versions.begun.append(b"{}")
+    found.add(standing(ledger, versions))
+    versions.durable = b"{}"
+    found.add(standing(ledger, versions))
+    versions.kept = b"{ }"
+    found.add(standing(ledger, versions))
+    found.add(standing(ledger, damage=(Damage("/store/commitlog/0", 0, 512, "lost write"),)))
+
+    assert len(found) == 6

@@ -1,0 +1,117 @@
+"""What may not be lost of transactions, row by row of the table of promises."""
+
+from typing import Any
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.oracle import promises
+from tornlog.scenarios.oracle.transaction_log import TransactionLog
+
+History = Any
+POWER_CUT, KILL = PROFILES["strict-posix"], PROFILES["process-kill"]
+
+
+@pytest.fixture
+def committed(history: History) -> History:
+    """Two commits in the present life: one answered OK, the other not waited for; copies end at 1000 and 2000."""
+    for name in ("waited", "hasty"):
+        history.prepare(name)
+        history.decide(name).copy_end = history.copy(name).record.physical_offset + 500
+    waited, _ = history.evidence.ledger.transactions.decisions
+    waited.is_acknowledged = True
+    return history
+
+
+def kept(history: History) -> dict[str, list[int]]:
+    by_name = history.evidence.ledger.transactions.by_name
+    return {name: list(one.copies) for name, one in by_name.items() if one.copies}
+
+
+@pytest.mark.parametrize(
+    ("profile", "flushed_where", "committed_where", "sync_flush", "expected"),
+    [
+        (KILL, 0, None, True, {"waited": [1000], "hasty": [2000]}),
+        (KILL, 0, None, False, {"waited": [1000], "hasty": [2000]}),
+        (KILL, 0, 1500, False, {"waited": [1000]}),
+        (POWER_CUT, 0, None, True, {"waited": [1000]}),
+        (POWER_CUT, 0, None, False, {}),
+        (POWER_CUT, 1000, None, False, {"waited": [1000]}),
+        (POWER_CUT, 2000, None, True, {"waited": [1000], "hasty": [2000]}),
+    ],
+)
+def test_a_crash_takes_no_copy_that_is_promised(
+    committed: History,
+    profile: Any,
+    flushed_where: int,
+    committed_where: int | None,
+    sync_flush: bool,
+    expected: dict[str, list[int]],
+) -> None:
+    transactions = committed.evidence.ledger.transactions
+    transactions.note_crash(profile, flushed_where, committed_where, sync_flush=sync_flush)
+    assert kept(committed) == expected
+
+
+def test_a_clean_stop_keeps_every_copy_for_good(committed: History, quiet_plan: Plan) -> None:
+    ledger = committed.evidence.ledger
+    promises.note_stop(ledger)
+    ledger.begin_life()
+    promises.note_crash(ledger, quiet_plan, POWER_CUT, 0)
+    assert kept(committed) == {"waited": [1000], "hasty": [2000]}
+
+
+def test_what_only_the_page_cache_knew_may_go_with_the_next_power_cut(
+    committed: History, quiet_plan: Plan
+) -> None:
+    ledger = committed.evidence.ledger
+    promises.note_crash(ledger, quiet_plan, KILL, 0)
+    ledger.begin_life()
+    promises.note_crash(ledger, quiet_plan, POWER_CUT, 0)
+    assert kept(committed) == {}
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_a_recovery_found_stays_and_what_it_found_decided_is_settled(
+    committed: History, quiet_plan: Plan, durable: bool
+) -> None:
+    ledger, store = committed.evidence.ledger, committed.evidence.store
+    committed.op(1)
+    promises.note_recovery(ledger, store, durable=durable)
+    assert kept(committed) == {"waited": [1000], "hasty": [2000]}
+    settled = [ledger.transactions.by_name[name].settled_at for name in ("waited", "hasty")]
+    assert settled == [None, 0]
+    ledger.begin_life()
+    promises.note_crash(ledger, quiet_plan, POWER_CUT, 0)
+    assert kept(committed) == ({"waited": [1000], "hasty": [2000]} if durable else {})
+
+
+def test_damage_takes_the_copies_behind_it_and_the_certainty_that_anybody_asks(committed: History) -> None:
+    ledger = committed.evidence.ledger
+    promises.note_stop(ledger)
+    promises.note_damage(ledger, 1999)
+    assert kept(committed) == {"waited": [1000]}
+    assert all(one.may_be_forgotten for one in ledger.transactions.by_name.values())
+
+
+def test_a_log_is_sorted_by_transaction(committed: History) -> None:
+    committed.put_back("waited", 1)
+    committed.op(0)
+    committed.op(2)
+    log = TransactionLog.read(committed.evidence.ledger, committed.evidence.store)
+    waited, hasty = log.by_name["waited"], log.by_name["hasty"]
+    assert [len(found) for found in (waited.put_back, waited.ops, waited.copies)] == [1, 2, 1]
+    assert (waited.decided, waited.is_decided, waited.is_settled) == ({0, 2}, True, True)
+    assert (hasty.is_decided, hasty.is_settled) == (False, False)
+    assert log.strays == []
+
+
+def test_only_the_newest_place_of_a_half_message_settles_it_if_the_first_does_not(history: History) -> None:
+    history.prepare("m")
+    history.put_back("m", 1)
+    history.put_back("m", 2)
+    for half_offset, settled in ((1, False), (2, True)):
+        history.op(half_offset)
+        log = TransactionLog.read(history.evidence.ledger, history.evidence.store)
+        assert (log.by_name["m"].is_decided, log.by_name["m"].is_settled) == (False, settled)

@@ -1,0 +1,61 @@
+"""A seed of a broker run is a run, and what it breaks can be stored, run again, and made smaller."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.replay import replay
+from tornlog.scenarios.campaigns.failures.shrink import shrink_failure
+from tornlog.scenarios.campaigns.seeds import digest_of, draw, run_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.mutants.known import applied_mutant
+
+MUTANT = "ack-before-flush"
+OF_BROKERS = [name for name, scenario in SCENARIOS.items() if any(scenario.ranges.broker.get("serves", ()))]
+POWER = Scenario(
+    "broker-power-cuts",
+    "what was answered is there",
+    replace(
+        SCENARIOS["a-broker-keeps-what-it-answered"].ranges,
+        sync_flush=(True,),
+        disk=("strict-posix",),
+        endings=("crash in traffic",),
+        lives=(1, 2),
+    ),
+)
+
+
+def test_there_are_scenarios_of_brokers() -> None:
+    assert len(OF_BROKERS) == 4
+
+
+@pytest.mark.parametrize("name", OF_BROKERS)
+def test_a_seed_of_a_broker_run_is_a_run(name: str) -> None:
+    scenario = SCENARIOS[name]
+    for seed in range(3):
+        assert digest_of(scenario, seed) == digest_of(scenario, seed)
+
+
+@pytest.mark.parametrize("name", OF_BROKERS)
+def test_a_plan_of_a_broker_run_comes_back_from_json(name: str) -> None:
+    _, plan = draw(SCENARIOS[name], 1)
+    assert plan.broker.serves
+    assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+def test_what_broke_a_promise_is_run_again_and_made_smaller() -> None:
+    results = (run_seed(POWER, seed, mutant=MUTANT) for seed in range(200))
+    failure = next(result.failure for result in results if result.failure is not None)
+    stored = Failure.from_json(failure.to_json())
+    with applied_mutant(MUTANT):
+        assert replay(stored.original.record).is_same(failure.original)
+    small = shrink_failure(stored, tries_max=80).failure
+
+    assert small.violations[0].invariant == failure.violations[0].invariant
+    assert len(small.smallest.record.decisions) < len(failure.original.record.decisions)
+    with applied_mutant(MUTANT):
+        assert replay(small.smallest.record).is_same(small.smallest)

@@ -1,0 +1,183 @@
+"""The judge of broker runs finds bugs of brokers: each is put in, and seen by a promise that it breaks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.campaigns.seeds import run_seed
+from tornlog.scenarios.claims.broker_ranges import BROKER, TROUBLED
+from tornlog.scenarios.claims.plan import Ranges
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.mutants.mutant import Mutant, Patch
+from tornlog.store.broker.broker import Broker
+from tornlog.store.broker.long_polling import PullRequestHoldService
+from tornlog.store.broker.processors.consumer_manage import ConsumerManageProcessor
+from tornlog.store.broker.processors.pull import PullMessageProcessor
+from tornlog.store.broker.processors.send import SendMessageProcessor
+from tornlog.store.broker.pushes import Pushes
+from tornlog.store.broker.request_handler import RequestHandler
+from tornlog.store.broker.requests import ResponseCode
+from tornlog.store.broker.responses import response_to
+from tornlog.store.broker.session import Session
+from tornlog.store.delivery.transaction_service import TransactionalMessageService
+from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
+
+SEEDS = 120
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A bug, the invariants that may see it first, and where it may show."""
+
+    owner: type
+    name: str
+    replacement: Callable[..., Any]
+    expected: tuple[str, ...]
+    ranges: Ranges = BROKER
+
+    @property
+    def mutant(self) -> Mutant:
+        return Mutant(
+            f"broker {self.name}",
+            "broker",
+            "a bug of the broker",
+            (Patch(self.owner, self.name, self.replacement),),
+            None,
+            self.expected,
+        )
+
+
+POWER = replace(BROKER, sync_flush=(True,), disk=("ext4-ordered", "strict-posix"), sync_ms_max=(10,))
+TRANSACTIONAL = replace(BROKER, heals=(True,), consumers=(1,), transaction_chance=(1.0,))
+LIVELY = replace(BROKER, heals=(True,), consumers=(1, 2), messages_each=(8,))
+RESTARTING = replace(
+    LIVELY,
+    endings=("stop",),
+    lives=(2, 3),
+    broker={**BROKER.broker, "consumer_restart_chance": (1.0,)},
+)
+_put_one = SendMessageProcessor._put_one
+_response = RequestHandler._response
+_commit_offset = ConsumerOffsetManager.commit_offset
+_pull = PullMessageProcessor._pull
+_send = Session.send
+
+
+def answers_before_it_is_durable(self: Any, message: Any, properties: dict[str, str]) -> Any:
+    return _put_one(self, message, {**properties, "WAIT": "false"})
+
+
+def carries_a_request_out_twice(self: Any, request: Any) -> Any:
+    _response(self, request)
+    return _response(self, request)
+
+
+def answers_the_wrong_request(self: Any, command: Any) -> bool:
+    swapped = getattr(type(self), "held_back", None)
+    type(self).held_back = (self, command)
+    if swapped is None or swapped[0] is not self or not swapped[1].is_response or not command.is_response:
+        return bool(_send(self, command))
+    return bool(_send(self, replace(command, ext_fields=swapped[1].ext_fields)))
+
+
+def drops_held_pulls_when_something_arrives(self: Any, pulls: Any) -> None:
+    with self._lock:
+        self._held.take(pulls)
+
+
+def commits_further_than_was_asked(self: Any, group: str, topic: str, queue_id: int, offset: int) -> Any:
+    return _commit_offset(self, group, topic, queue_id, offset + 1)
+
+
+def skips_a_message(self: Any, request: Any, channel: Any, *, may_hold: bool) -> Any:
+    fields = dict(request.ext_fields)
+    if int(fields["queueOffset"]) == 2:
+        fields["queueOffset"] = "3"
+    return _pull(self, replace(request, ext_fields=fields), channel, may_hold=may_hold)
+
+
+def knows_no_offset_of_any_group(self: Any, request: Any, channel: Any) -> Any:
+    return response_to(request, ResponseCode.SUCCESS, ext_fields={"offset": "0"})
+
+
+def leaves_the_store_running(self: Any) -> bool:
+    self.housekeeping.shutdown()
+    self.held_pulls.shutdown()
+    self.offsets.shutdown()
+    return True
+
+
+def commits_what_is_rolled_back(self: Any, named: Any) -> Any:
+    return self.commit(named)
+
+
+def never_asks(self: Any, record: Any) -> None:
+    pass
+
+
+def forgets_what_is_committed(self: Any, named: Any) -> Any:
+    return self.rollback(named)
+
+
+BUGS = {
+    "commits what is rolled back": Bug(
+        TransactionalMessageService, "rollback", commits_what_is_rolled_back, ("ONCE",), TRANSACTIONAL
+    ),
+    "rolls back what is committed": Bug(
+        TransactionalMessageService, "commit", forgets_what_is_committed, ("TX", "DUR"), TRANSACTIONAL
+    ),
+    "never asks about half messages": Bug(Pushes, "check_transaction", never_asks, ("TX",), TRANSACTIONAL),
+    "answers before it is durable": Bug(
+        SendMessageProcessor, "_put_one", answers_before_it_is_durable, ("DUR",), POWER
+    ),
+    "carries a request out twice": Bug(
+        RequestHandler, "_response", carries_a_request_out_twice, ("ONCE", "QOFF")
+    ),
+    "answers with what another request was answered": Bug(
+        Session, "send", answers_the_wrong_request, ("QOFF", "DUR", "VIS", "READ", "META", "LIVE")
+    ),
+    "drops held pulls when something arrives": Bug(
+        PullRequestHoldService, "_end_waits", drops_held_pulls_when_something_arrives, ("LIVE",), LIVELY
+    ),
+    "commits further than was asked": Bug(
+        ConsumerOffsetManager, "commit_offset", commits_further_than_was_asked, ("META",), RESTARTING
+    ),
+    "skips a message": Bug(PullMessageProcessor, "_pull", skips_a_message, ("READ",), LIVELY),
+    "leaves the store running at a stop": Bug(
+        Broker, "shutdown", leaves_the_store_running, ("STATUS",), LIVELY
+    ),
+    "knows no offset of any group": Bug(
+        ConsumerManageProcessor,
+        "query_offset",
+        knows_no_offset_of_any_group,
+        ("META",),
+        RESTARTING,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(BUGS))
+def test_a_bug_of_a_broker_is_seen(name: str) -> None:
+    bug = BUGS[name]
+    ground = Scenario(f"broker mutant {name}", "no broker does this", bug.ranges)
+    with bug.mutant.applied():
+        for seed in range(SEEDS):
+            result = run_seed(ground, seed)
+            assert not result.error, result.error
+            if result.failure is not None:
+                violation = result.failure.violations[0]
+                assert violation.invariant in bug.expected, str(violation)
+                break
+        else:
+            pytest.fail(f"not seen in {SEEDS} seeds")
+    clean = run_seed(ground, seed)
+    assert clean.outcome == "held", clean.failure or clean.error
+
+
+def test_without_bugs_brokers_keep_their_promises_over_any_network() -> None:
+    for ranges in (BROKER, replace(BROKER, network=TROUBLED)):
+        for seed in range(40):
+            result = run_seed(Scenario("broker clean", "all is kept", ranges), seed)
+            assert result.outcome == "held", result.failure or result.error

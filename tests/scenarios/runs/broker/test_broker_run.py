@@ -1,0 +1,60 @@
+"""How lives of a broker end, and what is asked of it then."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.claims.broker_ranges import BROKER
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.oracle import excuses
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.invariants import ckpt
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.runs.broker.run import BrokerRun
+from tornlog.scenarios.runs.marks import RunMarks
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.store.broker.broker import Broker
+from tornlog.store.message_store import MessageStore
+
+STOPPING = Scenario(
+    "stopping",
+    "a broker stops",
+    replace(BROKER, endings=("stop",), lives=(2,), heals=(True,), sync_flush=(True,), consumers=(1,)),
+)
+
+
+def outcome_of(seed: int) -> Outcome:
+    choices, plan = draw(STOPPING, seed)
+    return BrokerRun(plan, choices).execute()
+
+
+def test_a_stop_that_was_not_clean_is_taken_for_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Broker, "shutdown", lambda self: False)
+    monkeypatch.setattr(excuses, "errors", lambda disk: 1)
+
+    outcome = outcome_of(0)
+    assert outcome.violations == []
+    assert outcome.crashes == 3, "two lives, and the one in which all is well"
+
+
+def test_clean_stops_are_told_to_who_looks_for_what_follows_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[tuple[bool, bool]] = []
+    monkeypatch.setattr(
+        RunMarks, "note_end", lambda *_, crashed, recovered: ends.append((crashed, recovered))
+    )
+
+    assert outcome_of(0).crashes == 0
+    assert ends == [(False, True)] * 3
+
+
+def test_a_recovered_broker_is_asked_what_its_checkpoint_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lying(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
+        if ledger is None:
+            yield Violation("CKPT", "ahead")
+
+    monkeypatch.setattr(ckpt, "check", lying)
+
+    assert [violation.invariant for violation in outcome_of(0).violations] == ["CKPT"]

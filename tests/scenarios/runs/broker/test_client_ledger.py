@@ -1,0 +1,199 @@
+"""What clients were told, what follows from it, and what contradicts it."""
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.scenarios.oracle.given import PLAIN
+from tornlog.scenarios.oracle.reader import Record
+from tornlog.scenarios.oracle.recovered import FoundRecord
+from tornlog.scenarios.runs.broker.client_ledger import ClientLedger, Place, body_of, name_in
+from tornlog.store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
+
+KILL, POWER = PROFILES["process-kill"], PROFILES["strict-posix"]
+
+
+def record(place: Place, body: bytes) -> FoundRecord:
+    scanned = Record(0, 100, place.topic, place.queue_id, place.queue_offset, 0, 0, b"", PLAIN.head(body))
+    return FoundRecord(scanned, "log", 0, body)
+
+
+def place(offset: int, topic: str = "T0") -> Place:
+    return Place(topic, 0, offset)
+
+
+def answered(ledger: ClientLedger, name: str, offset: int, log_offset: int = 0) -> FoundRecord:
+    """Have a message answered, and return it as a recovery finds it."""
+    send = ledger.begin(name, body_of(name, 40))
+    assert not list(ledger.answer(0, send, place(offset), log_offset, asked_in=ledger.life))
+    return record(place(offset), send.body)
+
+
+def invariants(ledger: ClientLedger, *records: FoundRecord) -> list[str]:
+    return [violation.invariant for violation in ledger.check_recovery(list(records))]
+
+
+@pytest.mark.parametrize("size_bytes", [0, 5, 40, 1000])
+def test_a_body_tells_whose_it_is(size_bytes: int) -> None:
+    body = body_of("m0.1.2", size_bytes)
+    assert name_in(body) == "m0.1.2"
+    assert len(body) == max(size_bytes, len("m0.1.2|"))
+
+
+@pytest.mark.parametrize(
+    ("profile", "sync_flush", "flushed_where", "is_kept"),
+    [(KILL, False, 0, True), (POWER, True, 0, True), (POWER, False, 0, False), (POWER, False, 10_000, True)],
+)
+def test_what_was_answered_is_there_after_what_may_not_take_it(
+    profile: object, sync_flush: bool, flushed_where: int, is_kept: bool
+) -> None:
+    ledger = ClientLedger(sync_flush)
+    answered(ledger, "m0", 0, log_offset=5_000)
+    ledger.note_crash(profile, flushed_where=flushed_where)  # type: ignore[arg-type]
+
+    assert invariants(ledger) == (["DUR"] if is_kept else [])
+
+
+def test_what_a_recovery_has_found_is_there_for_good() -> None:
+    ledger = ClientLedger(sync_flush=False)
+    found = answered(ledger, "m0", 0)
+    ledger.note_recovery([found])
+    ledger.note_crash(POWER, flushed_where=0)
+
+    assert invariants(ledger, found) == []
+    assert invariants(ledger) == ["DUR"]
+
+
+def test_what_a_stop_has_left_is_there_for_good() -> None:
+    ledger = ClientLedger(sync_flush=False)
+    answered(ledger, "m0", 0)
+    ledger.note_stop()
+    ledger.note_crash(POWER, flushed_where=0)
+    assert invariants(ledger) == ["DUR"]
+
+
+def test_a_message_is_there_no_more_often_than_it_may_have_been_stored() -> None:
+    ledger = ClientLedger(sync_flush=True)
+    first = answered(ledger, "m0", 0)
+    again = record(place(1), first.body)
+    assert invariants(ledger, first, again) == ["ONCE"]
+    ledger.sends["m0"].maybe = 1
+    assert invariants(ledger, first, again) == []
+    assert ledger.hits["stored twice"] == 2
+    assert invariants(ledger, first, again, record(place(2), first.body)) == ["ONCE"]
+
+
+def test_what_nobody_sent_is_found_out_and_what_is_not_users_is_passed_over() -> None:
+    ledger = ClientLedger(sync_flush=True)
+    assert invariants(ledger, record(place(0), b"stray|")) == ["ONCE"]
+    assert invariants(ledger, record(place(0, "SYSTEM"), b"stray|")) == []
+    send = ledger.begin("m0", body_of("m0", 40))
+    send.maybe = 1
+    assert invariants(ledger, record(place(0), send.body[:-1])) == ["ONCE"]
+
+
+def test_a_producers_answers_are_in_the_order_of_its_sends() -> None:
+    ledger = ClientLedger(sync_flush=True)
+    answered(ledger, "m0", 5)
+    late = ledger.begin("m1", b"m1|")
+    (violation,) = ledger.answer(0, late, place(4), 0, asked_in=0)
+    assert (violation.invariant, violation.field) == ("QOFF", "order")
+    other = ledger.begin("m2", b"m2|")
+    assert not list(ledger.answer(1, other, place(3), 0, asked_in=0)), "another producer's order is its own"
+
+
+def test_a_place_has_one_message() -> None:
+    ledger = ClientLedger(sync_flush=True)
+    answered(ledger, "m0", 0)
+    other = ledger.begin("m1", b"m1|")
+    (violation,) = ledger.answer(1, other, place(0), 0, asked_in=0)
+    assert (violation.invariant, violation.field) == ("QOFF", "place")
+
+
+def test_what_was_shown_cannot_vanish_where_flushes_are_waited_for() -> None:
+    for sync_flush, expected in ((True, ["VIS"]), (False, [])):
+        ledger = ClientLedger(sync_flush)
+        send = ledger.begin("m0", body_of("m0", 40))
+        assert not list(ledger.show(place(0), send.body, 0, asked_in=0))
+        ledger.note_crash(POWER, flushed_where=0)
+        assert invariants(ledger) == expected
+
+
+def test_an_answer_that_comes_after_its_life_has_ended_promises_what_that_life_did() -> None:
+    for sync_flush, expected in ((True, ["DUR"]), (False, [])):
+        ledger = ClientLedger(sync_flush)
+        send = ledger.begin("m0", body_of("m0", 40))
+        ledger.note_crash(POWER, flushed_where=0)
+        assert not list(ledger.answer(0, send, place(0), 0, asked_in=0))
+        assert ledger.hits["late answer"] == 1
+        assert invariants(ledger) == expected
+
+
+def test_a_half_message_is_there_and_becomes_what_its_producer_decided() -> None:
+    ledger = ClientLedger(sync_flush=True)
+    kept = ledger.begin("m0", body_of("m0", 40), is_half=True, commits=True)
+    ledger.begin("m1", body_of("m1", 40), is_half=True)
+    ledger.answer_half(kept, 0, asked_in=0)
+    half, visible = (record(Place(topic, 0, 0), kept.body) for topic in (HALF_TOPIC, "T0"))
+    given_up = record(Place(GIVEN_UP_TOPIC, 0, 0), kept.body)
+
+    assert invariants(ledger, half) == []
+    assert invariants(ledger) == ["DUR"]
+    assert invariants(ledger, half, visible) == ["ONCE"], "nobody has said that it is to be committed"
+    kept.maybe = 1
+    assert invariants(ledger, half, visible) == []
+    assert invariants(ledger, half, record(place(1), ledger.sends["m1"].body)) == ["ONCE"], "rolled back"
+
+    assert [found.found for found in ledger.check_decided([half])] == ["undecided"]
+    assert not list(ledger.check_decided([half, visible]))
+    assert not list(ledger.check_decided([half, given_up]))
+    kept.is_insisted_on = True
+    assert [found.found for found in ledger.check_decided([half, given_up])] == ["given up"]
+
+
+def test_everything_is_shown_but_what_took_the_place_of_something_lost() -> None:
+    ledger = ClientLedger(sync_flush=False)
+    lost = ledger.begin("m0", body_of("m0", 40))
+    assert not list(ledger.show(place(0), lost.body, 0, asked_in=0))
+    ledger.note_crash(POWER, flushed_where=0)
+    ledger.note_recovery([])
+    records = [answered(ledger, "m1", 0), answered(ledger, "m2", 1)]
+    missing = list(ledger.check_shown(records))
+    assert [violation.invariant for violation in missing] == ["LIVE"]
+    assert "m2" in missing[0].summary
+
+
+def test_a_committed_offset_is_one_that_was_committed_and_no_older_than_a_stop_has_kept() -> None:
+    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
+    assert not list(ledger.check_commit(queue, 0))
+    assert [found.invariant for found in ledger.check_commit(queue, 1)] == ["META"]
+    ledger.commit(queue, 3)
+    ledger.answer_commit(queue, 3, asked_in=0)
+    assert not list(ledger.check_commit(queue, 0)), "it may not have been persisted yet"
+    ledger.note_stop()
+    assert [found.found for found in ledger.check_commit(queue, 2)] == ["2"]
+    assert not list(ledger.check_commit(queue, 3))
+    ledger.commit(queue, 1)
+    assert not list(ledger.check_commit(queue, 1)), "the group has gone back itself"
+
+
+def test_what_a_stop_has_kept_of_commits_is_kept_by_later_ends_too() -> None:
+    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
+    ledger.commit(queue, 5)
+    ledger.answer_commit(queue, 5, asked_in=0)
+    ledger.note_stop()
+    ledger.note_crash(KILL, flushed_where=0)
+    ledger.note_stop()
+
+    assert [found.found for found in ledger.check_commit(queue, 0)] == ["0"]
+    assert not list(ledger.check_commit(queue, 5))
+
+
+def test_a_group_that_went_back_and_was_not_answered_may_be_found_back_after_a_stop() -> None:
+    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
+    ledger.commit(queue, 5)
+    ledger.answer_commit(queue, 5, asked_in=0)
+    ledger.commit(queue, 3)
+    ledger.note_stop()
+
+    assert not list(ledger.check_commit(queue, 3))
+    assert [found.found for found in ledger.check_commit(queue, 2)] == ["2"]

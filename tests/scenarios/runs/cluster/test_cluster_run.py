@@ -1,0 +1,289 @@
+"""Runs of clusters: they hold, they are their seeds, and they see what is wrong with replication."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.replay import replay
+from tornlog.scenarios.campaigns.failures.shrink import shrink_failure
+from tornlog.scenarios.campaigns.seeds import SeedResult, draw, run_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.cluster_ranges import CLUSTER, TROUBLED
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.invariants import ckpt
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.runs.cluster.node import Node
+from tornlog.scenarios.runs.cluster.run import ClusterRun
+from tornlog.scenarios.runs.cluster.witness import Witness
+from tornlog.scenarios.runs.marks import RunMarks
+from tornlog.scenarios.runs.run_of import run_of
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.sim.choices import Choices
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.replication.group_transfer import GroupTransfer
+from tornlog.store.replication.ha_client import HAClient
+from tornlog.store.replication.ha_connection import HAConnection
+from tornlog.store.replication.replica_log import ReplicaLog
+
+CLAIMS = [name for name, scenario in SCENARIOS.items() if not scenario.ranges.is_alone]
+
+
+def first_found(scenario: Scenario, seeds: int) -> SeedResult:
+    """Return the first seed that breaks a promise."""
+    for seed in range(seeds):
+        result = run_seed(scenario, seed)
+        assert result.outcome != "harness-error", result.error
+        if result.failure is not None:
+            return result
+    pytest.fail(f"not found in {seeds} seeds")
+
+
+def _stored(plan: Plan) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(json.dumps(plan.to_json()))
+    return values
+
+
+def summaries(scenario: Scenario, seeds: int) -> set[str]:
+    """Return what the first seed that breaks a promise breaks, without who."""
+    failure = first_found(scenario, seeds).failure
+    assert failure is not None
+    return {violation.field for violation in failure.violations}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_the_first_seeds_of_every_claim_hold(name: str) -> None:
+    for seed in range(15):
+        result = run_seed(SCENARIOS[name], seed)
+        assert result.outcome == "held", result.error or result.failure
+
+
+def test_there_are_claims_about_clusters() -> None:
+    assert len(CLAIMS) >= 4
+
+
+def test_a_seed_is_a_run(quiet_plan: Plan) -> None:
+    scenario = Scenario("c", "c", TROUBLED)
+    for seed in range(6):
+        assert run_seed(scenario, seed, check_determinism=True).outcome == "held"
+
+
+def test_puts_are_acknowledged_and_slaves_have_them() -> None:
+    statuses, held_bytes = set(), 0
+    for seed in range(8):
+        choices, plan = draw(SCENARIOS["sync-replication-survives-a-lost-master"], seed)
+        run = ClusterRun(plan, choices)
+        run.execute()
+        statuses |= {put.status for put in run._ledger.puts}
+        held_bytes += sum(held.size_bytes for held in run._witness.replicas.held.values())
+    assert {PutMessageStatus.PUT_OK, PutMessageStatus.SLAVE_NOT_AVAILABLE} <= statuses
+    assert held_bytes > 10_000
+
+
+def test_network_faults_that_a_plan_switches_on_happen() -> None:
+    fired = set()
+    for seed in range(40):
+        fired |= set(run_seed(Scenario("c", "c", TROUBLED), seed).fired)
+
+    assert {"partition", "one-way link", "broken connection", "half-open connection", "silent death"} <= fired
+
+
+def test_a_plan_with_slaves_is_a_cluster_and_any_other_a_store_alone(quiet_plan: Plan) -> None:
+    cluster = draw(Scenario("c", "c", CLUSTER), 0)[1]
+
+    assert isinstance(run_of(cluster, Choices("0")), ClusterRun)
+    assert isinstance(run_of(quiet_plan, Choices("0")), Run)
+    assert not cluster.is_alone
+    assert quiet_plan.is_alone
+
+
+def test_a_clusters_plan_reads_back_and_older_plans_are_of_a_store_alone(quiet_plan: Plan) -> None:
+    plan = draw(Scenario("c", "c", TROUBLED), 3)[1]
+    assert Plan.from_json(_stored(plan)) == plan
+    older = {key: value for key, value in _stored(quiet_plan).items() if key not in ("cluster", "network")}
+    older["lives"] = [{key: value for key, value in life.items() if key != "node"} for life in older["lives"]]
+
+    assert Plan.from_json(older) == quiet_plan
+
+
+def test_an_unknown_field_of_a_cluster_is_named() -> None:
+    values = _stored(draw(Scenario("c", "c", CLUSTER), 0)[1])
+
+    with pytest.raises(ValueError, match=r"plan.cluster.masters: unknown"):
+        Plan.from_json({**values, "cluster": {"masters": 2}})
+    with pytest.raises(ValueError, match=r"plan.network.snail_chance: unknown"):
+        Plan.from_json({**values, "network": {"snail_chance": 0.5}})
+
+
+# -- what is wrong is seen -------------------------------------------------------------------------
+
+
+def _claim(**changes: object) -> Scenario:
+    ranges = replace(
+        CLUSTER,
+        sync_flush=(False,),
+        lives=(2, 3),
+        endings=("crash in traffic", "crash at rest"),
+        disk=("strict-posix", "ext4-ordered"),
+        cluster={**CLUSTER.cluster, "sync_master": (True,), "slaves": (1,), **changes},  # type: ignore[dict-item]
+    )
+    return Scenario("seen", "what is wrong is seen", ranges)
+
+
+def test_an_answer_without_a_slave_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GroupTransfer, "wait", lambda self, request: PutMessageStatus.PUT_OK)
+
+    assert summaries(_claim(), 40) == {"replica"}
+
+
+def test_a_report_in_front_of_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept_offset(self: HAClient) -> int:
+        return self._store.log.max_offset
+
+    monkeypatch.setattr(HAClient, "_kept_offset", kept_offset)
+
+    assert summaries(_claim(slave_sync_flush=(True,)), 40) == {"report"}
+
+
+def test_a_report_of_what_is_not_there_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept_offset(self: HAClient) -> int:
+        return self._store.log.max_offset + 1
+
+    monkeypatch.setattr(HAClient, "_kept_offset", kept_offset)
+
+    assert summaries(_claim(slave_sync_flush=(False,)), 40) == {"report"}
+
+
+def test_a_slave_that_does_not_compare_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trusting(self: ReplicaLog, data: memoryview) -> int:
+        return min(len(data), max(self._log.max_offset - self._expected, 0))
+
+    monkeypatch.setattr(ReplicaLog, "_compared", trusting)
+
+    assert summaries(_claim(), 400) <= {"divergence", "prefix", "replication"}
+
+
+def test_a_slave_that_gives_up_too_soon_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tornlog.store.replication.replica_log._IDLE_HEARTBEATS", 0)
+    monkeypatch.setattr(ReplicaLog, "is_verified", property(lambda self: False))
+
+    assert summaries(_claim(), 100) <= {"divergence", "replication"}
+
+
+def test_a_slave_that_does_not_come_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tornlog.store.replication.ha_client.RECONNECT_MS", 3_600_000)
+
+    assert summaries(_claim(), 40) == {"replication"}
+
+
+def test_bytes_that_change_on_the_way_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    send: Callable[[HAConnection, bytes], None] = HAConnection._send
+
+    def flip(self: HAConnection, data: bytes) -> None:
+        send(self, data[:60] + bytes([data[60] ^ 1]) + data[61:] if len(data) > 60 else data)
+
+    monkeypatch.setattr(HAConnection, "_send", flip)
+
+    assert summaries(_claim(), 40) <= {"prefix", "replica", "divergence"}
+
+
+def test_a_slave_that_takes_puts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = MessageStore.start
+
+    def open_to_all(self: MessageStore) -> None:
+        start(self)
+        self.commit_log.append_replicated = lambda *_: True  # type: ignore[method-assign]
+
+    monkeypatch.setattr(MessageStore, "start", open_to_all)
+
+    assert summaries(_claim(), 40) <= {"replica", "report", "replication", "divergence"}
+
+
+# -- how machines end ------------------------------------------------------------------------------
+
+
+def _ends(**changes: object) -> Scenario:
+    ranges = replace(CLUSTER, lives=(3,), heals=(True,), **changes)  # type: ignore[arg-type]
+    return Scenario("ends", "machines end as they are told", ranges)
+
+
+def test_whether_a_machine_falls_silent_is_up_to_how_it_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    silences: list[bool] = []
+    note_end = ClusterRun._note_end
+
+    def noting(self: ClusterRun, node: Node, life: Life) -> None:
+        assert node.door is not None
+        silences.append(node.door.dies_silently is (life.profile != "process-kill"))
+        note_end(self, node, life)
+
+    monkeypatch.setattr(ClusterRun, "_note_end", noting)
+    for seed in range(10):
+        assert run_seed(_ends(endings=("crash in traffic", "crash at rest")), seed).outcome == "held"
+
+    assert len(silences) >= 30
+    assert all(silences)
+
+
+def test_clean_stops_of_a_master_are_told_to_who_looks_for_what_follows_what(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends: list[tuple[bool, bool]] = []
+    monkeypatch.setattr(
+        RunMarks, "note_end", lambda *_, crashed, recovered: ends.append((crashed, recovered))
+    )
+    for seed in range(4):
+        ends.clear()
+        choices, plan = draw(_ends(endings=("stop",)), seed)
+        machines = plan.cluster.slaves + 1
+
+        assert ClusterRun(plan, choices).execute().crashes == 0
+        stops = sum(life.node % machines == 0 for life in plan.lives)
+        assert ends == [(False, True)] * (stops + 1), "and the one in which all is well"
+
+
+@pytest.mark.parametrize("moment", ["_note_end", "slave_recovered"])
+def test_slaves_are_asked_what_their_checkpoints_claim(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = ClusterRun if moment == "_note_end" else Witness
+    inside = getattr(owner, moment)
+    is_moment = False
+
+    def marking(self: object, node: Node, *rest: object) -> None:
+        nonlocal is_moment
+        is_moment = not node.is_master
+        try:
+            inside(self, node, *rest)
+        finally:
+            is_moment = False
+
+    def lying(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
+        if is_moment:
+            yield Violation("CKPT", "ahead", field="claim")
+
+    monkeypatch.setattr(owner, moment, marking)
+    monkeypatch.setattr(ckpt, "check", lying)
+
+    assert summaries(_claim(), 40) == {"claim"}
+
+
+# -- artefacts -------------------------------------------------------------------------------------
+
+
+def test_a_failure_of_a_cluster_is_replayed_from_its_artefact_and_made_small(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(GroupTransfer, "wait", lambda self, request: PutMessageStatus.PUT_OK)
+    failure = first_found(_claim(), 40).failure
+    assert failure is not None
+    read = Failure.from_json(failure.to_json())
+
+    assert replay(read.original.record).is_same(read.original)
+    small = shrink_failure(read, tries_max=300).failure.smallest
+    assert small.size.messages <= 2
+    assert not small.record.plan.is_alone

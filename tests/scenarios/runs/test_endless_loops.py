@@ -1,0 +1,55 @@
+"""A run that loops without a world call is ended, and is told of as LIVE; the process goes on as if nothing were."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.campaigns.seeds import run_seed
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.sim.alarm import cpu_limit
+from tornlog.store.message_store import MessageStore
+from tornlog.store.queues.consume_queue import ConsumeQueue
+
+
+def loop_for_ever(*_: object) -> None:
+    while True:
+        pass
+
+
+def test_a_store_that_loops_is_found_and_the_next_seed_runs_as_ever(
+    quiet_scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = run_seed(quiet_scenario, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(ConsumeQueue, "append_entries", loop_for_ever)
+        looped = [run_seed(quiet_scenario, 1, cpu_seconds_max=0.3) for _ in range(2)]
+    again = run_seed(quiet_scenario, 1, cpu_seconds_max=20.0)
+
+    assert [result.outcome for result in looped] == ["violated", "violated"]
+    assert looped[0].failure is not None
+    assert looped[0].digest == looped[1].digest
+    assert "LIVE" in str(looped[0].failure.to_json())
+    assert again.outcome == "held"
+    assert again.digest == clean.digest
+
+
+def test_a_loop_outside_of_any_task_is_an_error_of_the_harness(
+    quiet_scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tornlog.scenarios.campaigns.seeds.draw", loop_for_ever)
+    result = run_seed(quiet_scenario, 1, cpu_seconds_max=0.05)
+    assert result.outcome == "harness-error"
+    assert "NoEndInSight" in result.error
+
+
+def test_the_violation_says_what_happened(
+    crash_plan: Plan, execute: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MessageStore, "load", loop_for_ever)
+    with cpu_limit(0.2):
+        (violation,) = execute(replace(crash_plan)).violations
+    assert (violation.invariant, violation.field) == ("LIVE", "progress")
+    assert violation.summary == "no end in sight: a task loops without a world call"

@@ -1,0 +1,87 @@
+"""A run whose disk fills up: what the users meet, and that the next life knows nothing of it."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.oracle.invariants import status
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.workload import operators
+from tornlog.store.log.allocate import AllocateMappedFileService
+from tornlog.store.put_result import PutMessageStatus
+
+
+@pytest.fixture
+def full(quiet_plan: Plan) -> Plan:
+    """Two lives of long records on a disk that holds a few of their segments; the first ends in a process kill."""
+    return replace(
+        quiet_plan,
+        commit_log_bytes=1024,
+        body_bytes_max=600,
+        pause_chance=1.0,
+        pause_ms_max=3000,
+        capacity_bytes=12_000,
+        index_slots=0,
+        lives=(
+            Life("crash at rest", "process-kill", -1, "after", 16),
+            Life("stop", "nothing-lost", -1, "after", 16),
+        ),
+    )
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Return a count of all answers by life and status, kept while runs go on."""
+    counted: Counter[str] = Counter()
+    check = status.check
+
+    def count(*arguments: Any, **named: Any) -> Any:
+        life = arguments[3].name.partition(".")[0].removeprefix("m")
+        counted[f"{life} {arguments[4].status.value}"] += 1
+        return check(*arguments, **named)
+
+    monkeypatch.setattr(status, "check", count)
+    return counted
+
+
+def test_puts_are_refused_while_there_is_no_room_and_taken_again_when_it_has_returned(
+    full: Plan, answers: Counter[str], execute: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators, "_ROOM_RETURNS_MS", (9_000,))
+    outcome = execute(full)
+    assert outcome.violations == []
+    assert outcome.fired["disk full"] > 0
+    assert answers["1 CREATE_MAPEDFILE_FAILED"] > 0, "the second life's disk is full from the start"
+    assert answers["1 SERVICE_NOT_AVAILABLE"] > 0, "once the store has looked at it"
+    assert answers["1 PUT_OK"] > 0, "when room has returned"
+    assert answers["2 PUT_OK"] == 4, "the disk of the last life has room"
+
+
+def test_a_store_that_goes_on_refusing_lies(
+    full: Plan, execute: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AllocateMappedFileService, "take", _refuse_once_refused())
+    monkeypatch.setattr(operators, "_ROOM_RETURNS_MS", (5_000,))
+    (violation,) = execute(full).violations
+    assert (violation.invariant, violation.found) == (
+        "STATUS",
+        PutMessageStatus.CREATE_MAPEDFILE_FAILED.value,
+    )
+
+
+def _refuse_once_refused() -> Callable[..., Any]:
+    """Return an allocation that never recovers from a failure."""
+    take = AllocateMappedFileService.take
+    refused: list[int] = []
+
+    def take_or_refuse(self: AllocateMappedFileService, base_offset: int) -> Any:
+        segment = None if refused else take(self, base_offset)
+        if segment is None:
+            refused.append(base_offset)
+        return segment
+
+    return take_or_refuse

@@ -1,0 +1,133 @@
+"""What one life leaves on a disk, and what the next one finds."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.plan import FaultPlan
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.runs.lasting_disk import LastingDisk, Rot, no_rot
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.world import Files
+
+FAULTS = FaultPlan(slow_sync_chance=1.0)
+
+
+class Bench:
+    """A lasting disk, and machines that live on it one after the other."""
+
+    def __init__(self, plan: Plan, rot: Rot = no_rot) -> None:
+        choices = Choices("lasting")
+        self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+        self.lasting = LastingDisk(replace(plan, faults=FAULTS), self.kernel, choices.stream, rot=rot)
+        self.lives = 0
+
+    def live(self, disk: Disk, body: Callable[[Files], None]) -> None:
+        machine = self.kernel.machine(f"life-{self.lives}")
+        self.lives += 1
+        self.kernel.run(machine, lambda: body(disk.mount(machine)), time_limit_ns=60 * 10**9)
+
+    def is_faulty(self, disk: Disk) -> bool:
+        """Return whether a sync that is always slow on a faulty disk was slow."""
+        before = disk.fired["slow sync"]
+        self.live(disk, lambda files: files.sync("/a"))
+        return disk.fired["slow sync"] > before
+
+    def found(self, disk: Disk) -> dict[str, bytes]:
+        return {path: file.content for path, file in disk.settle().files.items()}
+
+
+@pytest.fixture
+def bench(quiet_plan: Plan) -> Bench:
+    return Bench(quiet_plan)
+
+
+def write_synced(files: Files) -> None:
+    files.write("/a", b"content")
+    files.sync("/a")
+    files.sync_directory("/")
+
+
+def write_unsynced(files: Files) -> None:
+    files.write("/a", b"content")
+
+
+def test_a_killed_process_leaves_its_very_disk_and_the_kill_is_counted(bench: Bench) -> None:
+    disk = bench.lasting.find("first", faulty=True)
+    bench.live(disk, write_unsynced)
+    bench.lasting.leave_after_crash(disk, PROFILES["process-kill"])
+
+    assert bench.lasting.find("second", faulty=True) is disk
+    assert bench.lasting.stream_name == "first"
+    assert bench.lasting.fired["crash process-kill"] == 1
+
+
+def test_what_a_killed_process_wrote_is_on_the_sound_disk_that_comes_instead(bench: Bench) -> None:
+    disk = bench.lasting.find("first", faulty=True)
+    bench.live(disk, write_unsynced)
+    bench.lasting.leave_after_crash(disk, PROFILES["process-kill"])
+
+    sound = bench.lasting.find("healed", faulty=False)
+    assert sound is not disk
+    assert not bench.is_faulty(sound)
+    assert bench.found(sound) == {"/a": b"content"}
+    assert bench.lasting.fired["crash process-kill"] == 1
+
+
+def test_a_power_cut_takes_what_was_not_synced(bench: Bench) -> None:
+    disk = bench.lasting.find("first", faulty=True)
+    bench.live(disk, write_synced)
+    bench.live(disk, lambda files: files.write("/b", b"unsynced"))
+    bench.lasting.leave_after_crash(disk, PROFILES["strict-posix"])
+
+    after = bench.lasting.find("second", faulty=True)
+    assert bench.is_faulty(after)
+    found = bench.found(after)
+    assert found["/a"] == b"content"
+    assert b"unsynced" not in found.values()
+
+
+def test_what_happens_while_it_is_off_is_found_and_a_stop_loses_nothing(bench: Bench) -> None:
+    disk = bench.lasting.find("first", faulty=True)
+    bench.live(disk, write_unsynced)
+    left: list[Image] = []
+
+    def change(image: Image) -> Image:
+        left.append(image)
+        return Image({**image.files, "/b": FileImage(b"foreign", 0)}, image.directories)
+
+    bench.lasting.leave_after_stop(disk, change)
+    shown: list[Image] = []
+    bench.lasting.on_image = shown.append
+
+    assert bench.found(bench.lasting.find("second", faulty=True)) == {"/a": b"content", "/b": b"foreign"}
+    assert {path: file.content for path, file in left[0].files.items()} == {"/a": b"content"}
+    assert [sorted(image.files) for image in shown] == [["/a", "/b"]]
+
+
+def test_rot_reaches_faulty_disks_only(quiet_plan: Plan) -> None:
+    asked: list[str] = []
+
+    def rot(name: str, image: Image) -> tuple[Image, list[Damage]]:
+        asked.append(name)
+        return Image({"/rotten": FileImage(b"", 0)}, image.directories), []
+
+    bench = Bench(quiet_plan, rot=rot)
+    shown: list[Image] = []
+    bench.lasting.on_image = shown.append
+    first = bench.lasting.find("new", faulty=True)
+    bench.live(first, write_unsynced)
+    bench.lasting.leave_after_stop(first)
+    sound = bench.lasting.find("sound", faulty=False)
+    bench.lasting.leave_after_stop(sound)
+
+    assert bench.found(bench.lasting.find("faulty", faulty=True)) == {"/rotten": b""}
+    assert asked == ["faulty"]
+    assert [sorted(image.files) for image in shown] == [["/a"], ["/a"]]

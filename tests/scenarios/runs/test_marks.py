@@ -1,0 +1,86 @@
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.plug import Met
+from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
+from tornlog.scenarios.runs.marks import MARKS, RunMarks
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.marks import MARKS as STORE_MARKS
+
+POWER = Life("crash in traffic", "strict-posix", 3, "before", 1)
+KILL = Life("crash in traffic", "process-kill", 3, "before", 1)
+STOP = Life("stop", "strict-posix", -1, "before", 1)
+
+
+def plan() -> Plan:
+    return draw_plan(Choices("1").stream("plan"), Ranges(index_slots=(5,)))
+
+
+@pytest.fixture
+def end() -> Callable[..., Counter[str]]:
+    """Return what a run hits whose lives end as listed: a life, what it died at, and whether it had recovered."""
+
+    def ended(*ends: tuple[Life, Met | None, bool], failed_syncs: int = 0) -> Counter[str]:
+        hits: Counter[str] = Counter()
+        marks = RunMarks(plan(), hits)
+        choices = Choices("1")
+        kernel = Kernel(RandomWalk(choices.stream("schedule"), 4))
+        for life, met, recovered in ends:
+            disk = Disk(kernel, choices.stream("disk"))
+            disk._plug.met = met
+            disk.fired["failed sync"] = failed_syncs
+            marks.note_end(life, disk, crashed=not life.is_stop, recovered=recovered)
+        return +hits
+
+    return ended
+
+
+@pytest.mark.parametrize(
+    ("met", "recovered", "mark"),
+    [
+        (Met("store", "/store/index/2026", 40), True, "index torn before slot"),
+        (Met("store", "/store/index/2026", 0), True, "index torn before header"),
+        (Met("sync directory", "/store/commitlog", 0), True, "crash in segment sync"),
+        (Met("rename", "/store/config/delayOffset.json", 0), True, "crash in rename"),
+        (Met("store", "/store/checkpoint", 0), True, "crash in checkpoint"),
+        (Met("unlink", "/store/commitlog/0", 0), False, "crash in truncation"),
+    ],
+)
+def test_where_the_plug_hit_is_a_mark(end: Any, met: Met, recovered: bool, mark: str) -> None:
+    assert mark in end((POWER, met, recovered))
+
+
+def test_an_entry_of_the_index_a_stop_and_a_crash_at_rest_are_none(end: Any) -> None:
+    assert not end((POWER, Met("store", "/store/index/2026", 60), True))
+    assert not end((POWER, None, True))
+    assert not end((STOP, Met("store", "/store/checkpoint", 0), True))
+
+
+def test_recoveries_cut_short_in_a_row_are_counted_by_depth(end: Any) -> None:
+    cut = (POWER, None, False)
+    hits = end(cut, cut, cut, cut, (POWER, None, True), cut)
+    assert hits == {
+        "crash in recovery": 2,
+        "crash in recovery, twice": 1,
+        "crash in recovery, three deep": 2,
+    }
+
+
+def test_a_power_cut_after_a_kill_is_a_mark_and_one_after_a_stop_is_not(end: Any) -> None:
+    killed, cut, stopped = (KILL, None, True), (POWER, None, True), (STOP, None, True)
+    assert end(killed, cut) == {"kill, then power": 1}
+    assert not end(killed, stopped, cut)
+
+
+def test_a_power_cut_after_a_failed_sync_is_a_mark(end: Any) -> None:
+    assert end((POWER, None, True), failed_syncs=1) == {"power cut after failed sync": 1}
+
+
+def test_the_marks_are_those_of_the_store_and_those_of_a_run() -> None:
+    assert set(STORE_MARKS) < set(MARKS)

@@ -1,0 +1,53 @@
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.plan import POLICY_PARAMETERS, Plan
+from tornlog.scenarios.claims.scenario import POLICIES
+from tornlog.scenarios.runs.policies import horizon_steps, policy_of
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.sim.choices import Choices
+
+
+def test_every_policy_that_plans_draw_can_be_made(quiet_plan: Plan) -> None:
+    assert POLICY_PARAMETERS.keys() == POLICIES.keys()
+    for name, (parameters, _) in POLICY_PARAMETERS.items():
+        for parameter in parameters:
+            plan = replace(quiet_plan, policy=name, policy_parameter=parameter)
+            assert policy_of(plan, Choices("1")).name == name
+
+
+def test_a_policy_that_there_is_not_is_refused(quiet_plan: Plan) -> None:
+    with pytest.raises(ValueError, match="policy: expected one that plans draw, found fair"):
+        policy_of(replace(quiet_plan, policy="fair"), Choices("1"))
+
+
+def test_a_run_under_any_policy_comes_out_the_same_twice(quiet_plan: Plan) -> None:
+    for name, (parameters, _) in POLICY_PARAMETERS.items():
+        plan = replace(quiet_plan, policy=name, policy_parameter=parameters[0])
+        outcomes = [Run(plan, Choices("1")).execute() for _ in range(2)]
+        assert outcomes[0].digest == outcomes[1].digest
+        assert not outcomes[0].violations
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sync-flush-survives-power-loss",
+        "consumers-never-see-what-can-vanish",
+        "transactions-are-decided-once-and-never-lost",
+        "delayed-messages-arrive-and-never-early",
+    ],
+)
+def test_the_horizon_is_near_the_steps_that_runs_take(name: str) -> None:
+    """Near: within a factor of 3 for most; steps vary by factors of 100, and by whether a run heals."""
+    seeds = near = 0
+    for seed in range(25):
+        choices, plan = draw(SCENARIOS[name].narrowed(policy="random-walk"), seed)
+        steps = Run(plan, choices).execute().steps
+        seeds += 1
+        near += steps / 3 < horizon_steps(plan) < steps * 3
+
+    assert near >= 0.55 * seeds

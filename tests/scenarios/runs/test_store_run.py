@@ -1,0 +1,358 @@
+"""A run: silent on a store that keeps its promises, and never more than a violation on one that does not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.image import Image
+from tornlog.faults.plan import FaultPlan
+from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.scenarios.workload.traffic import Traffic
+from tornlog.sim.choices import Choices
+from tornlog.sim.policies.labelling import Labelling
+from tornlog.store.errors import CorruptFileError, StoreNotReadableError
+from tornlog.store.log.commit import CommitRealTimeService
+from tornlog.store.log.flush import GroupCommitRequest, GroupCommitService
+from tornlog.store.log.recovery import Recovery
+from tornlog.store.log.segment import Segment
+from tornlog.store.message_store import MessageStore
+from tornlog.store.queues.dispatch import DispatchService
+from tornlog.store.queues.flush_queues import FlushConsumeQueueService
+from tornlog.store.queues.queue_replay import QueueReplay
+
+Execute = Callable[..., Outcome]
+
+
+def only_violation(outcome: Outcome) -> tuple[str, str]:
+    """Return invariant and summary of the first violation, one line each."""
+    assert outcome.violations, "nothing was found"
+    return outcome.violations[0].invariant, outcome.violations[0].summary
+
+
+# A store that keeps its promises
+
+
+def test_a_run_without_faults_holds(quiet_plan: Plan, execute: Execute) -> None:
+    outcome = execute(quiet_plan)
+    assert outcome.violations == []
+    assert outcome.crashes == 0
+    assert not outcome.fired
+    assert outcome.messages == 2 * 6 + 2 * 2, "what the lives put, the one that heals included"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("sync_flush", [True, False])
+def test_a_crash_of_any_kind_holds_and_is_counted(
+    quiet_plan: Plan, execute: Execute, profile: str, sync_flush: bool
+) -> None:
+    lives = (
+        Life("crash at rest", profile, -1, "after", 4),
+        Life("crash in traffic", profile, 30, "during", 4),
+    )
+    outcome = execute(replace(quiet_plan, sync_flush=sync_flush, lives=lives))
+    assert outcome.violations == []
+    assert outcome.crashes == 2
+    assert outcome.fired[f"crash {profile}"] == 2
+    assert sum(times for kind, times in outcome.fired.items() if kind.startswith("crash during")) == 1
+
+
+def test_the_same_choices_give_the_same_outcome(crash_plan: Plan, execute: Execute) -> None:
+    first, second, other = execute(crash_plan), execute(crash_plan), execute(crash_plan, "2")
+    assert first == second
+    assert first.digest != other.digest
+
+
+def test_a_run_can_be_repeated_from_its_record(crash_plan: Plan) -> None:
+    choices = Choices("1")
+    first = Run(crash_plan, choices).execute()
+    replayed, schedule = Choices.replaying(choices.decisions()), Labelling(first.schedule)
+    second = Run(crash_plan, replayed, schedule).execute()
+    assert second == first
+    assert (replayed.unmet(), schedule.left) == ([], 0)
+
+
+def test_whoever_asks_is_given_every_image_that_a_machine_finds(crash_plan: Plan) -> None:
+    run = Run(crash_plan, Choices("1"))
+    images: list[Image] = []
+    run.lasting.on_image = images.append
+    assert run.execute().violations == []
+    assert len(images) == 3  # heal, healed, after
+    assert all(image.files for image in images)
+
+
+def test_a_crash_that_comes_too_late_for_its_operation_comes_at_rest(
+    quiet_plan: Plan, execute: Execute
+) -> None:
+    late = Life("crash in traffic", "ext4-ordered", 10**6, "before", 3)
+    outcome = execute(replace(quiet_plan, lives=(late,)))
+    assert outcome.violations == []
+    assert outcome.crashes == 1
+    assert outcome.fired["crash ext4-ordered"] == 1
+
+
+# A store that does not
+
+
+@pytest.fixture
+def put(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str, Any], None]:
+    """Put something else in the place of a method of the store."""
+    return monkeypatch.setattr
+
+
+Put = Callable[[type, str, Any], None]
+
+
+def test_an_answer_before_the_sync_is_seen_at_once(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    def commit(self: GroupCommitService, requests: list[GroupCommitRequest]) -> None:
+        for request in requests:
+            request.complete(True)
+        self.flush_to(self.queue.max_offset)
+
+    put(GroupCommitService, "commit", commit)
+    outcome = execute(quiet_plan)
+    assert outcome.violations[0].invariant == "STATUS"
+    assert "before it was durable" in outcome.violations[0].summary
+
+
+def test_a_recovery_that_rebuilds_no_queue_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
+    put(QueueReplay, "add", lambda *_: None)
+    put(QueueReplay, "end", lambda self: None)
+    invariant, summary = only_violation(execute(crash_plan))
+    assert invariant == "CQ-COMPLETE"
+    assert "its queue does not lead to" in summary
+
+
+def test_a_recovery_that_cuts_too_much_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
+    cut_log = Recovery.cut_log
+
+    def cut_all(self: Recovery, end_offset: int) -> bool:
+        self._report.end_offset = 0
+        return cut_log(self, 0)
+
+    put(Recovery, "cut_log", cut_all)
+    assert only_violation(execute(crash_plan))[0] == "DUR"
+
+
+def test_a_service_that_dies_is_named(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    def step(self: DispatchService) -> None:
+        raise ZeroDivisionError("of its own accord")
+
+    put(DispatchService, "step", step)
+    invariant, summary = only_violation(execute(quiet_plan))
+    assert invariant == "LIVE"
+    assert summary == "life-0/dispatch died: ZeroDivisionError: of its own accord"
+
+
+def test_a_dispatch_that_does_nothing_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    put(DispatchService, "dispatch_available", lambda self: False)
+    assert only_violation(execute(quiet_plan)) == ("LIVE", "dispatch does not catch up")
+
+
+def test_a_service_that_hangs_is_named_with_what_it_waits_for(
+    put: Put, quiet_plan: Plan, execute: Execute
+) -> None:
+    def finish(self: FlushConsumeQueueService) -> None:
+        while True:
+            self.signal.wait(None)
+
+    put(FlushConsumeQueueService, "finish", finish)
+    invariant, summary = only_violation(execute(quiet_plan))
+    assert invariant == "LIVE"
+    assert summary.startswith("deadlock")
+    assert "life-0/flush-consume-queue" in summary
+
+
+def test_a_service_that_spins_is_named(
+    put: Put, monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Execute
+) -> None:
+    def finish(self: FlushConsumeQueueService) -> None:
+        while True:
+            self.signal.notify()
+
+    put(FlushConsumeQueueService, "finish", finish)
+    monkeypatch.setattr("tornlog.scenarios.runs.execution.STEP_LIMIT", 5_000)
+    invariant, summary = only_violation(execute(quiet_plan))
+    assert invariant == "LIVE"
+    assert summary.startswith("no end in sight")
+
+
+def test_a_put_that_is_never_answered_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    put(GroupCommitService, "commit", lambda self, requests: None)
+    invariant, summary = only_violation(execute(quiet_plan))
+    assert invariant == "LIVE"
+    assert "waited although nothing was wrong" in summary
+
+
+@pytest.mark.parametrize(
+    "error", [CorruptFileError("commitlog/0", 4, "magicCode", "one", "none"), IndexError("out of range")]
+)
+def test_a_store_that_cannot_be_opened_is_seen(
+    put: Put, quiet_plan: Plan, execute: Execute, error: Exception
+) -> None:
+    def load(self: MessageStore) -> None:
+        raise error
+
+    put(MessageStore, "load", load)
+    invariant, summary = only_violation(execute(quiet_plan))
+    assert invariant == "START"
+    assert summary == f"the store cannot be opened: {type(error).__name__}: {error}"
+
+
+def test_a_recovery_that_never_comes_to_rest_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
+    load, loads = MessageStore.load, count(1)
+
+    def load_and_scribble(self: MessageStore) -> object:
+        report = load(self)
+        for segment in self.log.segments[-1:]:
+            segment.file.store(segment.size_bytes - 1, bytes([next(loads)]))
+        return report
+
+    put(MessageStore, "load", load_and_scribble)
+    assert only_violation(execute(crash_plan)) == ("IDEMPOTENT", "recovering again changed the store")
+
+
+def test_a_flushed_position_that_moves_without_a_sync_is_seen(
+    put: Put, quiet_plan: Plan, execute: Execute
+) -> None:
+    def flush(self: Segment, least_pages: int) -> int:
+        wrote = self.wrote.get()
+        self.flushed.set(wrote)
+        return wrote
+
+    put(Segment, "flush", flush)
+    outcome = execute(replace(quiet_plan, sync_flush=False))
+    assert outcome.violations[0].invariant == "POS"
+    assert outcome.violations[0].summary == "flushed bytes that are not durable"
+
+
+def test_a_stop_that_leaves_a_task_running_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    put(FlushConsumeQueueService, "shutdown", lambda self: None)
+    outcome = execute(replace(quiet_plan, index_slots=0))
+    assert only_violation(outcome) == ("LIVE", "a stop left tasks running")
+    assert outcome.violations[0].found == "life-0/flush-consume-queue"
+
+
+def test_a_stop_that_is_not_clean_needs_a_fault(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+    put(MessageStore, "is_clean", lambda self: False)
+    assert only_violation(execute(quiet_plan)) == ("LIVE", "a stop without a fault was not clean")
+
+
+def test_a_run_that_breaks_ends_there_and_still_has_a_digest(
+    put: Put, quiet_plan: Plan, execute: Execute
+) -> None:
+    put(DispatchService, "dispatch_available", lambda self: False)
+    first, second = execute(quiet_plan), execute(quiet_plan)
+    assert len(first.violations) == 1
+    assert first == second
+    assert first.digest
+
+
+METHODS: list[tuple[type, str]] = [
+    (MessageStore, "put_message"),
+    (MessageStore, "shutdown"),
+    (MessageStore, "start"),
+    (GroupCommitService, "commit"),
+    (DispatchService, "dispatch_to_queue"),
+    (FlushConsumeQueueService, "step"),
+    (Segment, "append"),
+    (Recovery, "finish_queues"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), METHODS)
+def test_a_store_that_raises_anything_anywhere_breaks_a_promise_and_not_the_run(
+    put: Put, execute: Execute, owner: type, name: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise LookupError("broken")
+
+    put(owner, name, broken)
+    for seed in range(4):
+        plan = draw_plan(Choices(str(seed)).stream("plan"), Ranges(sync_flush=(True,), lives=(2,)))
+        assert execute(plan, str(seed)).violations, plan
+
+
+# Stops under load, and buffers in front of the log
+
+
+@pytest.fixture
+def busy(quiet_plan: Plan) -> Plan:
+    """A stop in the midst of traffic of everybody, with a buffer in front of the log."""
+    stop = Life("stop in traffic", "nothing-lost", -1, "after", 12)
+    return replace(
+        quiet_plan,
+        sync_flush=False,
+        transient_pool=True,
+        consumers=2,
+        seekers=1,
+        index_slots=5,
+        producers=3,
+        lives=(stop,),
+    )
+
+
+def test_a_stop_under_load_turns_some_away_and_loses_nothing(put: Put, busy: Plan, execute: Execute) -> None:
+    refused = []
+    answered = Traffic._answered
+
+    def watched(self: Traffic, entries: Any, result: Any, *, legal: bool) -> None:
+        refused.append(result.append is None)
+        answered(self, entries, result, legal=legal)
+
+    put(Traffic, "_answered", watched)
+    for seed in range(20):
+        outcome = execute(busy, str(seed))
+        assert outcome.violations == []
+        assert outcome.crashes == 0
+    assert {True, False} == set(refused)
+
+
+def test_a_store_that_stops_serving_on_its_own_is_seen(put: Put, busy: Plan, execute: Execute) -> None:
+    def not_now(*_: object, **__: object) -> None:
+        raise StoreNotReadableError("just so")
+
+    put(MessageStore, "get_message", not_now)
+    plan = replace(busy, lives=(Life("stop", "nothing-lost", -1, "after", 3),))
+    invariant, summary = only_violation(execute(plan))
+    assert invariant == "LIVE"
+    assert summary.endswith("died: StoreNotReadableError: just so")
+
+
+def test_a_commit_that_failed_excuses_an_unclean_stop_and_nothing_committed_is_lost(
+    busy: Plan, execute: Execute
+) -> None:
+    stop = Life("stop", "process-kill", -1, "after", 8)
+    plan = replace(busy, faults=FaultPlan(failed_write_chance=0.9), lives=(stop, stop))
+    failed = 0
+    for seed in range(5):
+        outcome = execute(plan, str(seed))
+        assert outcome.violations == []
+        failed += outcome.fired["failed write"]
+        assert outcome.crashes > 0
+    assert failed > 0
+
+
+def test_a_buffer_that_is_never_committed_is_seen(put: Put, busy: Plan, execute: Execute) -> None:
+    put(CommitRealTimeService, "commit", lambda self, least_pages: False)
+    plan = replace(busy, lives=(Life("stop", "nothing-lost", -1, "after", 3),))
+    assert only_violation(execute(plan)) == ("LIVE", "puts are not committed")
+
+
+def test_an_index_that_recovering_again_changes_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
+    load, loads = MessageStore.load, count(1)
+
+    def load_and_scribble(self: MessageStore) -> object:
+        report = load(self)
+        if self.index is not None and next(loads) > 2:
+            self.index.table.files[-1].file.store(45, b"?")
+        return report
+
+    put(MessageStore, "load", load_and_scribble)
+    plan = replace(crash_plan, index_slots=5, index_entries=200)
+    assert only_violation(execute(plan)) == ("IDEMPOTENT", "recovering again changed the store")

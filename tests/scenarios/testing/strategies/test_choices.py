@@ -1,0 +1,100 @@
+"""Chance drawn by somebody else: every draw of a run is theirs, and 0 gives the plainest run."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
+
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.scenarios.testing.strategies import choices, plans, schedules
+from tornlog.scenarios.testing.strategies.choices import DrawnChoices, Surprises
+from tornlog.sim.choices import Choices
+from tornlog.sim.policies.replay import Replay
+
+QUICK = settings(deadline=None, database=None, derandomize=True, max_examples=25)
+
+
+def test_nothing_but_zeros_is_the_plainest_run_there_is(crash_plan: Plan) -> None:
+    plain = Run(crash_plan, DrawnChoices(lambda options: 0), Replay()).execute()
+    replayed = Run(crash_plan, Choices.replaying(()), Replay()).execute()
+
+    assert plain.violations == []
+    assert plain.digest == replayed.digest
+
+
+def test_what_was_drawn_can_be_replayed_without_who_drew_it(crash_plan: Plan) -> None:
+    numbers = iter(range(1, 100_000))
+    drawn = DrawnChoices(lambda options: next(numbers) % options)
+
+    outcome = Run(crash_plan, drawn, Replay()).execute()
+    again = Choices.replaying(drawn.decisions())
+
+    assert len(drawn.decisions()) > 10
+    assert Run(crash_plan, again, Replay()).execute().digest == outcome.digest
+    assert again.unmet() == []
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.01, 0.3, 1.0])
+def test_a_chance_comes_about_as_often_as_it_says(probability: float) -> None:
+    numbers = iter(range(10_000_000))
+    stream = DrawnChoices(lambda options: next(numbers) * 7 % options).stream("coins")
+
+    hits = sum(stream.chance(probability, "coin") for _ in range(5_000))
+
+    assert abs(hits / 5_000 - probability) < 0.005
+
+
+def test_streams_about_one_subject_draw_from_the_same_hand() -> None:
+    numbers = iter((3, 1))
+    drawn = DrawnChoices(lambda options: next(numbers))
+
+    stream = drawn.stream("s")
+    assert (stream.within("a").below(5, "x"), stream.below(5, "y")) == (3, 1)
+    assert [str(decision) for decision in drawn.decisions()] == ["s: a x #1: 3 of 5", "s: y #1: 1 of 5"]
+    assert drawn.stream("s") is stream
+
+
+def test_whole_runs_of_any_plan_hold_what_was_promised() -> None:
+    @QUICK
+    @given(plan=plans(), drawn=choices(), schedule=schedules())
+    def check(plan: Plan, drawn: Choices, schedule: Replay) -> None:
+        assert Run(plan, drawn, schedule).execute().violations == []
+
+    check()
+
+
+def test_a_run_is_shrunk_to_the_plainest_that_does_it(
+    crash_plan: Plan, execute: Callable[..., Outcome]
+) -> None:
+    """What it is to do: lose something at the crash. One loss is left of it, and no switch of tasks."""
+
+    def lost(run: tuple[Choices, Outcome]) -> bool:
+        return run[1].fired["page lost"] > 0
+
+    @st.composite
+    def runs(draw: st.DrawFn) -> tuple[Choices, Outcome]:
+        drawn = draw(choices())
+        return drawn, Run(crash_plan, drawn, draw(schedules())).execute()
+
+    phases = (Phase.generate, Phase.shrink)
+    drawn, _ = find(runs(), lost, settings=settings(QUICK, max_examples=200, phases=phases))
+
+    losses = [decision for decision in drawn.decisions() if "disk" in decision.stream]
+    assert len([decision for decision in losses if "writes lost" in decision.label]) == 1
+
+
+def test_without_a_surprise_all_is_plain_and_the_boldest_leaves_nothing_as_it_was() -> None:
+    hand = Surprises()
+
+    assert [hand(10) for _ in range(50)] == [0] * 50
+    hand.expect((4, 7))
+    boldest = [hand(10) for _ in range(500)]
+    hand.expect((1, 7))
+    mild = [hand(10) for _ in range(500)]
+    assert set(boldest) == set(range(10))
+    assert 360 < mild.count(0) < 440
+    hand.expect((4, 7))
+    assert [hand(10) for _ in range(500)] == boldest

@@ -1,0 +1,224 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import Image
+from tornlog.scenarios.claims.machine import ROOT, world_of
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.oracle import promises
+from tornlog.scenarios.oracle.ledger import Ledger, PutEntry, Seen
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.workload.damage import (
+    Damage,
+    expose_old_blocks,
+    log_files,
+    lose_late_sector,
+    shorten_segment,
+)
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.config import StoreConfig
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.log.segment_queue import SegmentQueue
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+
+LOG = f"{ROOT}/commitlog/{0:020d}"
+
+
+def damaged(traffic: Callable[[MessageStore], Any], sectors_behind: int = 0) -> tuple[Image, Damage | None]:
+    """Return what a store leaves after some traffic and a clean stop, and what the damage makes of that."""
+    choices = Choices("damage")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+    machine = kernel.machine("one")
+    disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
+
+    def main() -> MessageStore:
+        config = StoreConfig(ROOT, mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=200)
+        store = MessageStore(world_of(machine, disk), config)
+        store.load()
+        store.start()
+        traffic(store)
+        assert store.shutdown()
+        return store
+
+    store = kernel.run(machine, main, time_limit_ns=60 * 10**9)
+    image = disk.settle()
+    return image, lose_late_sector(image, store, sectors_behind)
+
+
+def test_the_sector_with_the_logs_last_byte_is_lost_and_nothing_else() -> None:
+    image, damage = damaged(lambda store: store.put_message(Message.of("T", b"b" * 1000)))
+
+    assert damage is not None
+    assert damage.log_offset == 1024
+    before, after = image.files[LOG].content, damage.image.files[LOG].content
+    assert after == before[:1024] + bytes(512) + before[1536:]
+    assert before != after
+    others = {path: file for path, file in image.files.items() if path != LOG}
+    assert {path: file for path, file in damage.image.files.items() if path != LOG} == others
+
+
+@pytest.mark.parametrize(("sectors_behind", "lost"), [(0, 1024), (1, 512), (2, 0), (3, 0)])
+def test_sectors_behind_the_lost_one_are_spared_if_there_are_so_many(sectors_behind: int, lost: int) -> None:
+    image, damage = damaged(lambda store: store.put_message(Message.of("T", b"b" * 1000)), sectors_behind)
+
+    assert damage is not None
+    assert damage.log_offset == lost
+    before, after = image.files[LOG].content, damage.image.files[LOG].content
+    assert after == before[:lost] + bytes(512) + before[lost + 512 :]
+    assert before != after
+
+
+def test_what_is_lost_lies_in_the_last_segment_however_many_sectors_are_spared() -> None:
+    image, store = stopped(4, 500)
+    last = store.log.segments[-1]
+    damage = lose_late_sector(image, store, sectors_behind=9)
+
+    assert damage is not None
+    assert damage.log_offset == last.base_offset == 2048
+    changed = [path for path, file in image.files.items() if damage.image.files[path] != file]
+    assert changed == [last.file.path]
+
+
+@pytest.mark.parametrize("sectors_behind", [0, 5])
+def test_an_empty_log_has_nothing_to_lose(sectors_behind: int) -> None:
+    _, damage = damaged(lambda store: None, sectors_behind)
+
+    assert damage is None
+
+
+def test_a_sector_of_zeros_is_nothing_to_lose() -> None:
+    image, damage = damaged(lambda store: store.put_message(Message.of("T", bytes(1200))), 1)
+
+    assert not any(image.files[LOG].content[512:1024])
+    assert damage is None
+
+
+def put_at(ledger: Ledger, name: str, physical_offset: int) -> PutEntry:
+    put = PutEntry(name, "T", 0, "", b"", name.encode(), True, 0, physical_offset=physical_offset)
+    ledger.ask(put)
+    ledger.promise(put)
+    ledger.stable.append(Seen("T", 0, 0, put))
+    return put
+
+
+def test_damage_ends_the_promises_for_what_it_touches_and_all_behind_it() -> None:
+    ledger = Ledger()
+    before = put_at(ledger, "before", 0)
+    put_at(ledger, "across", before.record_bytes)
+    put_at(ledger, "behind", 1000)
+    promises.note_damage(ledger, before.record_bytes + 10)
+
+    assert list(ledger.promised) == ["before"]
+    assert [seen.put.name for seen in ledger.stable] == ["before"]
+
+
+def test_damage_right_behind_a_record_spares_it() -> None:
+    ledger = Ledger()
+    put = put_at(ledger, "spared", 0)
+    promises.note_damage(ledger, put.record_bytes)
+
+    assert list(ledger.promised) == ["spared"]
+
+
+# -- segments --------------------------------------------------------------------------------------
+
+
+def stopped(messages: int, body_bytes: int) -> tuple[Image, MessageStore]:
+    """Return what a store of small segments leaves after a clean stop, and the store."""
+    choices = Choices("segments")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+    machine = kernel.machine("one")
+    disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
+
+    def main() -> MessageStore:
+        store = MessageStore(world_of(machine, disk), StoreConfig(ROOT, mapped_file_size_commit_log=2048))
+        store.load()
+        store.start()
+        for _ in range(messages):
+            store.put_message(Message.of("T", b"b" * body_bytes))
+        assert store.shutdown()
+        return store
+
+    store = kernel.run(machine, main, time_limit_ns=60 * 10**9)
+    return disk.settle(), store
+
+
+def paths_of(store: MessageStore) -> list[str]:
+    return [segment.file.path for segment in store.log.segments]
+
+
+def test_old_blocks_are_an_older_segments_bytes_from_the_first_sector_that_was_never_written() -> None:
+    image, store = stopped(4, 500)
+    exposed = expose_old_blocks(image, store)
+
+    assert exposed is not None
+    first, last = paths_of(store)
+    wrote = store.log.segments[-1].wrote.get()
+    start = -(-wrote // 512) * 512
+    content = exposed.files[last].content
+    assert content[:start] == image.files[last].content[:start]
+    assert content[start:] == image.files[first].content[start:]
+    assert any(content[start:])
+    assert {**exposed.files, last: image.files[last]} == image.files
+
+
+@pytest.mark.parametrize(("messages", "body_bytes"), [(0, 0), (2, 500), (2, 1900)])
+def test_there_are_no_old_blocks_without_an_older_segment_or_room_behind_the_end(
+    messages: int, body_bytes: int
+) -> None:
+    image, store = stopped(messages, body_bytes)
+    assert expose_old_blocks(image, store) is None
+
+
+def test_a_segment_in_front_of_others_loses_its_last_sector() -> None:
+    image, store = stopped(4, 500)
+    odd = shorten_segment(image, store)
+
+    assert odd is not None
+    first, last = paths_of(store)
+    assert odd.files[first].content == image.files[first].content[:-512]
+    assert log_files(odd, store) == {first: odd.files[first], last: image.files[last]}
+    assert shorten_segment(*stopped(2, 500)) is None
+
+
+def test_a_start_that_opens_beside_an_odd_segment_or_changes_the_log_is_found(
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., Outcome]
+) -> None:
+    life = Life("stop and odd file", "nothing-lost", -1, "after", 6)
+    plan = replace(quiet_plan, lives=(life,), commit_log_bytes=1024, body_bytes_max=300)
+    outcome = execute(plan)
+    assert outcome.violations == []
+    assert outcome.fired["odd size"] == 1
+
+    load = SegmentQueue.load
+
+    def pad(queue: SegmentQueue, **_: Any) -> None:
+        for base_offset in queue._find_bases():
+            queue._world.files.map(queue.path(base_offset), queue.segment_bytes)
+        load(queue)
+
+    def change(queue: SegmentQueue, **_: Any) -> None:
+        for base_offset in queue._find_bases():
+            status = queue._world.files.status(queue.path(base_offset))
+            if status is not None and status.size_bytes == 512:
+                queue._world.files.unlink(queue.path(base_offset))
+                raise CorruptFileError(queue.path(base_offset), 0, "file size", 1024, 512)
+        load(queue)
+
+    for wrong, summary in (
+        (pad, "a segment of a wrong size was accepted"),
+        (change, "a start that was refused changed the log"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(SegmentQueue, "load", wrong)
+            if wrong is pad:
+                assert {violation.invariant for violation in execute(plan).violations} == {"DUR"}
+                patch.setattr("tornlog.scenarios.oracle.judge.CHECKERS", {})  # as if nothing had been lost
+            (violation,) = execute(plan).violations
+            assert (violation.invariant, violation.summary) == ("START", summary)

@@ -1,0 +1,208 @@
+"""Damage of single records, and queues that skip numbers: what is done, and that the judges see through it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import Image
+from tornlog.scenarios.claims.machine import ROOT, world_of
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.oracle.known_damage import Flaw, KnownDamage
+from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.scenarios.oracle.recovered import read_store
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.workload.damaged_records import damage_record, flip_number, without_queues
+from tornlog.scenarios.workload.skipped_numbers import KIND, skip_numbers
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.config import StoreConfig
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+
+SEGMENT_BYTES = 1024
+BODY_BYTES = 400  # two records a segment
+
+
+def stopped(messages: int) -> tuple[Image, MessageStore, list[PutEntry]]:
+    """Return what a store leaves after some messages and a clean stop, the store, and the puts."""
+    choices = Choices("records")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+    machine = kernel.machine("one")
+    disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
+    puts = []
+
+    def main() -> MessageStore:
+        store = MessageStore(
+            world_of(machine, disk), StoreConfig(ROOT, mapped_file_size_commit_log=SEGMENT_BYTES)
+        )
+        store.load()
+        store.start()
+        for number in range(messages):
+            append = store.put_message(Message.of("T", b"b" * BODY_BYTES)).append
+            assert append is not None
+            name = str(number)
+            puts.append(
+                PutEntry(
+                    name, "T", 0, "", b"b" * BODY_BYTES, name.encode(), True, 0,
+                    physical_offset=append.wrote_offset, queue_offset=append.queue_offset,
+                )
+            )  # fmt: skip
+        assert store.shutdown()
+        return store
+
+    store = kernel.run(machine, main, time_limit_ns=60 * 10**9)
+    return disk.settle(), store, puts
+
+
+def changed_bytes(before: Image, after: Image) -> list[tuple[str, int]]:
+    """Return where two images with the same files differ."""
+    return [
+        (path, at)
+        for path, file in before.files.items()
+        for at, byte in enumerate(file.content)
+        if byte != after.files[path].content[at]
+    ]
+
+
+def test_a_flipped_number_is_one_bit_of_one_queue_offset() -> None:
+    image, store, puts = stopped(6)
+    for seed in range(12):
+        damage = flip_number(image, store, puts, Choices(str(seed)).stream("s"))
+        assert damage is not None
+        ((path, at),) = changed_bytes(image, damage.image)
+        begin = damage.flaw.put.physical_offset
+        assert begin is not None
+        assert begin + 20 <= damage.flaw.log_offset < begin + 28
+        assert (int(path.rpartition("/")[2]) + at) == damage.flaw.log_offset
+        assert (damage.flaw.was[0] ^ damage.flaw.became[0]).bit_count() == 1
+
+    assert flip_number(image, store, [], Choices("0").stream("s")) is None
+
+
+def test_a_damaged_record_is_one_that_a_clean_exit_vouches_for() -> None:
+    image, store, puts = stopped(10)
+    assert len(store.log.segments) == 5
+    fields = set()
+    for seed in range(40):
+        damage = damage_record(image, store, puts, Choices(str(seed)).stream("s"))
+        assert damage is not None
+        ((path, _),) = changed_bytes(image, damage.image)
+        assert int(path.rpartition("/")[2]) < 2 * SEGMENT_BYTES
+        at = damage.flaw.log_offset - (damage.flaw.put.physical_offset or 0)
+        assert 0 <= at < 8 or 88 <= at < 88 + BODY_BYTES
+        fields.add(min(at // 4, 2))
+
+    assert fields == {0, 1, 2}
+    assert damage_record(*stopped(6), Choices("0").stream("s")) is None
+
+
+def test_lost_queues_leave_no_file_and_no_directory_of_theirs_and_no_checkpoint() -> None:
+    image, _, _ = stopped(4)
+    left = without_queues(image)
+
+    assert f"{ROOT}/consumequeue/T/0/{0:020d}" in image.files
+    assert not [path for path in (*left.files, *left.directories) if "consumequeue" in path]
+    assert set(image.files) - set(left.files) == {
+        path for path in image.files if "consumequeue" in path or path.endswith("/checkpoint")
+    }
+
+
+def test_a_judge_sees_through_damage_as_long_as_it_is_there() -> None:
+    put = PutEntry("p", "T", 0, "", b"", b"p", True, 0, physical_offset=16)
+    known = KnownDamage()
+    known.note(Flaw(20, b"a", b"b", put), unreadable=True)
+
+    there, gone = memoryview(b"0123b567"), memoryview(b"0123c567")
+    assert bytes(known.seen_through(there, 16)) == b"0123a567"
+    assert known.seen_through(gone, 16) is gone
+    assert known.seen_through(there, 24) is there
+    assert known.unreadable == {16}
+
+
+def test_a_flipped_number_is_read_as_it_was() -> None:
+    image, store, puts = stopped(4)
+    damage = flip_number(image, store, puts, Choices("1").stream("s"))
+    assert damage is not None
+    choices = Choices("again")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+    machine = kernel.machine("two")
+    disk = Disk(kernel, choices.stream("disk"), image=damage.image)
+    known = KnownDamage()
+    known.note(damage.flaw, unreadable=False)
+
+    def numbers() -> tuple[list[int], list[int]]:
+        other = MessageStore(world_of(machine, disk), store.config)
+        other.load()
+        as_it_is, seen_through = read_store(other), read_store(other, known_damage=known)
+        other.close()
+        return (
+            [found.record.queue_offset for found in as_it_is.records],
+            [found.record.queue_offset for found in seen_through.records],
+        )
+
+    as_it_is, seen_through = kernel.run(machine, numbers, time_limit_ns=60 * 10**9)
+    assert seen_through == [0, 1, 2, 3]
+    assert as_it_is != seen_through
+
+
+def skipping_at(image: Image, config: StoreConfig, seed: str) -> tuple[Ledger, int, int, int]:
+    """Let queues skip numbers; return the ledger, how many queues did, where T/0 ended, and the next put's number."""
+    choices, ledger = Choices(seed), Ledger()
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+    machine = kernel.machine("two")
+    disk = Disk(kernel, choices.stream("disk"), image=image)
+
+    def main() -> tuple[int, int, int]:
+        store = MessageStore(world_of(machine, disk), config)
+        store.load()
+        skipping = skip_numbers(store, choices.stream("skip"), 3, ledger)
+        queue = store.queues.find("T", 0)
+        assert queue is not None
+        end = queue.max_offset
+        store.start()
+        append = store.put_message(Message.of("T", b"b")).append
+        assert append is not None
+        assert store.shutdown()
+        return skipping, end, append.queue_offset
+
+    return ledger, *kernel.run(machine, main, time_limit_ns=60 * 10**9)
+
+
+def test_queues_that_skip_numbers_go_on_behind_them_and_the_ledger_knows() -> None:
+    image, store, _ = stopped(4)
+    written = set()
+    for seed in range(20):
+        ledger, skipping, end, number = skipping_at(image, store.config, str(seed))
+        assert ledger.holes == ({("T", 0): set(range(4, number))} if skipping else {})
+        assert skipping == (number > 4)
+        assert end in (4, number)
+        written.add((skipping, end > 4))
+
+    assert written == {(0, False), (1, False), (1, True)}
+
+
+def test_what_happens_to_records_and_numbers_is_counted(
+    quiet_plan: Plan, execute: Callable[..., Outcome]
+) -> None:
+    plan = replace(
+        quiet_plan,
+        commit_log_bytes=SEGMENT_BYTES,
+        body_bytes_max=300,
+        equal_sizes=True,
+        skipped_numbers_max=2,
+        lives=tuple(
+            Life(ending, "nothing-lost", -1, "after", 12) for ending in ("stop", "stop and flipped number")
+        ),
+    )
+    outcomes = [execute(plan, str(seed)) for seed in range(6)]
+    plan = replace(
+        plan, recover_whole_log=True, lives=(replace(plan.lives[0], ending="stop and damaged record"),)
+    )
+    outcomes += [execute(plan, str(seed)) for seed in range(4)]
+
+    assert [outcome.violations for outcome in outcomes] == [[]] * 10
+    fired = sum((outcome.fired for outcome in outcomes), outcomes[0].fired)
+    assert fired[KIND] > 0
+    assert fired["flipped number"] > 0
+    assert fired["damaged record"] > 0

@@ -1,0 +1,119 @@
+"""Delayed messages as producers put them and the ledger knows them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
+from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.scenarios.oracle.reader import Record
+from tornlog.scenarios.oracle.recovered import read_store
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.scenarios.workload.delayed_traffic import DELAYS_MS, draw_level, draw_patience_ms, redirect
+from tornlog.sim.choices import Choices
+from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
+from tornlog.store.message_store import MessageStore
+
+
+def test_levels_are_drawn_as_often_as_the_plan_says_and_every_one_of_them(quiet_plan: Plan) -> None:
+    stream = Choices("levels").stream("levels")
+    drawn = [draw_level(stream, replace(quiet_plan, delay_chance=0.5)) for _ in range(200)]
+    assert set(drawn) == {0, *DELAYS_MS}
+    assert 70 < drawn.count(0) < 130
+
+
+def test_nothing_is_drawn_for_a_plan_without_delayed_messages(quiet_plan: Plan) -> None:
+    stream = Choices("levels").stream("levels")
+    assert draw_level(stream, quiet_plan) == 0
+    assert stream.drawn == 0
+
+
+def test_patience_lasts_for_every_level_now_and_then() -> None:
+    stream = Choices("patience").stream("patience")
+    drawn = [draw_patience_ms(stream) for _ in range(200)]
+    assert min(drawn) == 1
+    assert max(drawn) > max(DELAYS_MS.values())
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_the_ledger_knows_place_size_and_properties_of_what_is_stored_and_of_its_copy(
+    delayed_plan: Plan, monkeypatch: pytest.MonkeyPatch, wait: bool
+) -> None:
+    plan = replace(delayed_plan, no_wait_chance=0.0 if wait else 1.0)
+    predicted: dict[str, int] = {}
+    ask = Ledger.ask
+
+    def note(self: Ledger, put: PutEntry) -> None:
+        predicted[put.name] = put.record_bytes
+        ask(self, put)
+
+    monkeypatch.setattr(Ledger, "ask", note)
+    run = Run(plan, Choices("1"))
+    assert run.execute().violations == []
+    assert run._store is not None
+
+    puts = run._ledger.puts
+    assert puts
+    for put in puts:
+        level = put.place[1] + 1
+        assert put.place[0] == SCHEDULE_TOPIC
+        assert put.delay_ms == DELAYS_MS[level]
+        assert f"DELAY\1{level}".encode() in put.properties
+        assert put.wait is wait
+        assert put.wrote_bytes == predicted[put.name]
+        assert put.queue_offset is not None
+
+
+def test_a_copy_is_known_by_its_place_and_its_properties(make_put: Callable[..., PutEntry]) -> None:
+    ledger, put = Ledger(), make_put("m")
+    redirect(put, 2)
+    ledger.ask(put)
+    properties = put.properties + b"\2REAL_TOPIC\1T\2REAL_QID\0010"
+    own = Record(0, put.record_bytes, SCHEDULE_TOPIC, 1, 0, 0, 0, properties, put.head)
+    copy = own._replace(topic="T", queue_id=0)
+
+    assert (ledger.put_of(own), ledger.copied_by(own)) == (put, None)
+    assert (ledger.put_of(copy), ledger.copied_by(copy)) == (None, put)
+    assert ledger.copied_by(copy._replace(queue_id=1)) is None
+    assert ledger.copied_by(copy._replace(properties=properties + b"\2more\1x")) is None
+
+
+def test_illegal_messages_are_refused_before_they_wait(delayed_plan: Plan) -> None:
+    run = Run(replace(delayed_plan, illegal_chance=1.0), Choices("1"))
+    assert run.execute().violations == []
+    assert run._ledger.puts
+    assert all(put.physical_offset is None for put in run._ledger.puts)
+
+
+def test_consumers_see_the_copies_of_what_is_delayed(delayed_plan: Plan) -> None:
+    ranges = Ranges(
+        delay_chance=(1.0,), consumers=(2,), topics=(1,), queues_per_topic=(1,), endings=("stop",)
+    )
+    copies = 0
+    for seed in range(10):
+        choices = Choices(str(seed))
+        run = Run(draw_plan(choices.stream("plan"), replace(ranges, batch_chance=(0.0,))), choices)
+        assert run.execute().violations == []
+        assert all(one.copy_end is not None for one in run._ledger.stable)
+        assert all(one.is_durable for one in run._ledger.stable)
+        copies += len(run._ledger.stable)
+    assert copies > 0
+
+
+def test_a_put_is_delivered_once_in_a_run_without_crashes(
+    delayed_plan: Plan, monkeypatch: pytest.MonkeyPatch, execute: Callable[..., Outcome]
+) -> None:
+    found: list[str] = []
+
+    def count_copies(store: MessageStore) -> None:
+        found[:] = [record.record.topic for record in read_store(store).records]
+
+    close = MessageStore.close
+    monkeypatch.setattr(MessageStore, "close", lambda self: (count_copies(self), close(self))[1])
+    outcome = execute(replace(delayed_plan, lives=(Life("stop", "nothing-lost", -1, "after", 5),)))
+
+    assert outcome.violations == []
+    assert len(found) == 2 * outcome.messages
+    assert found.count(SCHEDULE_TOPIC) == outcome.messages

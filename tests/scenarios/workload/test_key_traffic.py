@@ -1,0 +1,100 @@
+"""Messages with shared keys, and who looks them up."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.workload.key_traffic import SHARED, UNIQUE, Seeker, draw_keys
+from tornlog.sim.choices import Choices
+from tornlog.store.formats.index_key import key_hash
+from tornlog.store.index.query import QueryMessageResult
+from tornlog.store.message_store import MessageStore
+
+Execute = Callable[..., Outcome]
+
+
+@pytest.fixture
+def keyed(quiet_plan: Plan) -> Plan:
+    plan = replace(quiet_plan, index_slots=5, index_entries=12, keys_chance=0.6, seekers=2)
+    return replace(plan, topics=1, equal_sizes=False)
+
+
+def drawn(plan: Plan) -> list[tuple[list[str], str]]:
+    stream = Choices("keys").stream("producer")
+    return [draw_keys(stream, plan, "m0") for _ in range(200)]
+
+
+def test_some_messages_share_keys_and_some_have_one_of_their_own(keyed: Plan) -> None:
+    keys = drawn(keyed)
+    assert {key for shared, _ in keys for key in shared} == set(SHARED)
+    assert {unique for _, unique in keys} == {"", "m0", *UNIQUE}
+    assert ([], "") in keys
+
+
+def test_without_a_chance_nothing_is_drawn(quiet_plan: Plan) -> None:
+    stream = Choices("keys").stream("producer")
+    assert draw_keys(stream, quiet_plan, "m0") == ([], "")
+    assert stream.drawn == 0
+
+
+def test_shared_keys_collide_by_design() -> None:
+    hashes = [key_hash("T0", key.encode()) for key in SHARED]
+    assert all(one == other for one, other in pairwise(hashes[:3]))
+    assert len(set(hashes)) == len(SHARED) - 2
+
+
+def test_users_look_for_what_is_put_what_others_share_and_what_never_was(
+    keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    answers: list[int] = []
+    query_message = MessageStore.query_message
+
+    def watched(self: MessageStore, topic: str, key: str, *arguments: Any) -> QueryMessageResult:
+        result = query_message(self, topic, key, *arguments)
+        asked.append(key)
+        answers.append(len(result.records))
+        return result
+
+    monkeypatch.setattr(MessageStore, "query_message", watched)
+    plan = replace(keyed, pause_chance=0.5, pause_ms_max=5)
+    for seed in range(5):
+        assert execute(plan, str(seed)).violations == []
+    assert set(asked) & set(SHARED)
+    assert any(key.startswith("m0.1.") for key in asked)
+    assert {0, 1} <= set(answers)
+    assert max(answers) > 1
+
+
+def test_a_user_who_is_given_nothing_says_so(
+    keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MessageStore, "query_message", lambda *_: QueryMessageResult())
+    monkeypatch.setattr(Seeker, "_draw_key", lambda self, messages_each: "m0.0.0")
+    plan = replace(keyed, pause_chance=1.0, pause_ms_max=5)
+    assert execute(plan).violations[0].invariant == "IDX"
+
+
+def test_an_index_that_recovery_forgets_is_seen_although_nobody_asks(
+    keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = MessageStore.load
+
+    def forgetful(self: MessageStore) -> object:
+        report = load(self)
+        if self.index is not None and self.index.table.files:
+            self.index.table.keep(0, [])
+        return report
+
+    monkeypatch.setattr(MessageStore, "load", forgetful)
+    outcome = execute(replace(keyed, seekers=0))
+    assert outcome.violations[0].invariant == "IDX"
+
+
+def test_a_store_without_an_index_finds_nothing_and_need_not(keyed: Plan, execute: Execute) -> None:
+    assert execute(replace(keyed, index_slots=0, pause_chance=0.5, pause_ms_max=5)).violations == []

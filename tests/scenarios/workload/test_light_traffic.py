@@ -1,0 +1,115 @@
+"""Messages for light queues: what is drawn, and that the ledger knows their records whatever the store adds."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.scenarios.oracle.reader import Record
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.workload import light_traffic
+from tornlog.scenarios.workload.delayed_traffic import redirect
+from tornlog.sim.choices import Choices
+from tornlog.store.formats.properties import decode_properties, encode_properties
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageStatus
+
+
+@pytest.fixture
+def light_plan(quiet_plan: Plan) -> Plan:
+    return replace(quiet_plan, light_chance=1.0, consumers=2, topics=2, queues_per_topic=2)
+
+
+@pytest.fixture
+def light_put(make_put: Callable[..., PutEntry]) -> PutEntry:
+    put = make_put("m")
+    put.light_names = ("%LMQ%L0", "M0")
+    put.properties += b"\2INNER_MULTI_DISPATCH\1%LMQ%L0,M0"
+    return put
+
+
+def record_of(put: PutEntry, topic: str = "T", **added: str) -> Record:
+    named = decode_properties(put.properties.decode()) | added
+    return Record(0, 200, topic, 0, 0, 0, 0, encode_properties(named).encode(), put.head)
+
+
+def test_messages_name_light_queues_if_the_plan_has_them(light_plan: Plan) -> None:
+    stream = Choices("light").stream("one")
+    drawn = [light_traffic.draw_names(stream, light_plan) for _ in range(50)]
+    assert {name for names in drawn for name in names} == set(light_traffic.NAMES)
+    assert {len(names) for names in drawn} == {1, 2, 3}
+    assert light_traffic.draw_names(stream, replace(light_plan, light_chance=0.0)) == ()
+
+
+def test_consumers_read_light_queues_only_where_there_are_some(light_plan: Plan) -> None:
+    stream = Choices("light").stream("one")
+    read = {light_traffic.draw_queue(stream, light_plan, ("T1", 1)) for _ in range(50)}
+    assert read == {("T1", 1), ("%LMQ%L0", 0), ("%LMQ%L1", 0), ("M0", 1), ("T0", 1)}
+    assert light_traffic.draw_queue(stream, replace(light_plan, light_chance=0.0), ("T1", 1)) == ("T1", 1)
+
+
+def test_a_run_with_light_queues_fills_them_and_holds(
+    light_plan: Plan, execute: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[str] = set()
+    get_message = MessageStore.get_message
+
+    def watched(self: MessageStore, topic: str, *arguments: object, **options: object) -> object:
+        result = get_message(self, topic, *arguments, **options)
+        if result.records:
+            seen.add(topic)
+        return result
+
+    monkeypatch.setattr(MessageStore, "get_message", watched)
+    for seed in range(5):
+        assert execute(light_plan, str(seed)).violations == []
+    assert "%LMQ%L0" in seen
+
+
+def test_the_ledger_knows_a_record_by_what_was_asked_whatever_places_it_got(light_put: PutEntry) -> None:
+    ledger = Ledger()
+    ledger.ask(light_put)
+    assert ledger.put_of(record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4")) is light_put
+    assert ledger.put_of(record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4", other="x")) is None
+    assert (
+        ledger.put_of(record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4", REAL_TOPIC="T", REAL_QID="0"))
+        is None
+    )
+    assert ledger.put_of(record_of(light_put, "other", INNER_MULTI_QUEUE_OFFSET="3,4")) is None
+
+
+def test_a_delayed_message_gets_its_places_when_it_is_delivered(light_put: PutEntry) -> None:
+    ledger = Ledger()
+    light_put.wait = False
+    redirect(light_put, 1)
+    ledger.ask(light_put)
+    real = {"REAL_TOPIC": "T", "REAL_QID": "0"}
+    waiting = record_of(light_put, "SCHEDULE_TOPIC_XXXX", WAIT="false", **real)
+    assert ledger.put_of(waiting) is light_put
+    copy = record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4", **real)
+    assert (ledger.put_of(copy), ledger.copied_by(copy)) == (None, light_put)
+
+
+def test_room_is_needed_for_the_longest_places_there_are(light_put: PutEntry) -> None:
+    plain = 91 + 4 + 1 + len(light_put.properties)
+    places = len("\2INNER_MULTI_QUEUE_OFFSET\1") + 2 * 19 + 1
+    assert light_traffic.widest_bytes(light_put) == plain + places
+    redirect(light_put, 1)
+    goes_to = len("\2REAL_TOPIC\1T\2REAL_QID\0010")
+    assert light_traffic.widest_bytes(light_put) == plain + places + goes_to
+    light_put.light_names = ()
+    assert light_traffic.widest_bytes(light_put) == light_put.record_bytes
+
+
+def test_a_put_that_is_stored_knows_its_size(
+    light_plan: Plan, execute: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[PutEntry] = []
+    ask = Ledger.ask
+    monkeypatch.setattr(Ledger, "ask", lambda self, put: (asked.append(put), ask(self, put))[1])
+    execute(light_plan)
+    stored = [put for put in asked if put.status is PutMessageStatus.PUT_OK and put.light_names]
+    assert stored
+    assert all(put.wrote_bytes and put.wrote_bytes < light_traffic.widest_bytes(put) for put in stored)

@@ -1,0 +1,325 @@
+"""What happens to files between two lives: only what a store must bear, and everybody who judges knows of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.faults.disk.at_rest import ZEROED_SECTOR, RotPlan
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.flaws import LATENT_SECTOR_ERROR
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.scenarios.claims.machine import CONFIG, config_of, world_of
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.oracle.damaged_log import damaged_log_offset
+from tornlog.scenarios.oracle.judge import Judge
+from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.scenarios.oracle.side_versions import Versions
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.workload.off_time import OffTime
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.log.segment_queue import SegmentQueue
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.side_file import SideFile
+
+Execute = Callable[..., Outcome]
+
+PATH = f"{CONFIG}/consumerOffset.json"
+SEGMENT_BYTES = 2048
+MESSAGE_BYTES = 500  # of which a segment holds three
+
+
+def life(ending: str, messages_each: int = 6) -> Life:
+    return Life(ending, "nothing-lost", -1, "after", messages_each)
+
+
+class Bench:
+    """A store that was stopped with some messages in it, and the time after that."""
+
+    def __init__(self, quiet_plan: Plan, messages: int, seed: str = "1") -> None:
+        plan = replace(quiet_plan, commit_log_bytes=SEGMENT_BYTES)
+        choices = Choices(seed)
+        kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+        disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
+        machine = kernel.machine("one")
+        self.store = MessageStore(world_of(machine, disk), config_of(plan))
+        self.ledger = Ledger()
+        kernel.run(machine, lambda: self._fill(messages), time_limit_ns=60 * 10**9)
+        self.image = disk.settle()
+        self.judge = Judge(plan, kernel, self.ledger, choices.stream)
+        self.groups = Versions(PATH)
+        self.off_time = OffTime(
+            plan, config_of(plan), kernel, self.ledger, self.judge, self.groups, choices.stream
+        )
+
+    def _fill(self, messages: int) -> None:
+        self.store.load()
+        self.store.start()
+        for number in range(messages):
+            append = self.store.put_message(Message.of("T", b"b" * MESSAGE_BYTES)).append
+            assert append is not None
+            put = PutEntry(f"m{number}", "T", 0, "", b"b" * MESSAGE_BYTES, b"%d" % number, True, 0)
+            put.physical_offset, put.wrote_bytes = append.wrote_offset, append.wrote_bytes
+            self.ledger.ask(put)
+            self.ledger.promise(put)
+        assert self.store.shutdown()
+
+    def stopped(
+        self, ending: str, image: Image | None = None, removed: tuple[str, FileImage] | None = None
+    ) -> Image:
+        """Return what the next life finds after that end of this one."""
+        return self.off_time.after_stop(life(ending), image or self.image, self.store, removed)
+
+
+@pytest.fixture
+def bench(quiet_plan: Plan) -> Callable[..., Bench]:
+    return lambda messages=0, seed="1": Bench(quiet_plan, messages, seed)
+
+
+# -- progress --------------------------------------------------------------------------------------
+
+
+def persisted(bench: Bench, content: bytes, kept: bytes | None) -> Image:
+    """Return what is on the disk when progress was persisted last, in place of a version that was kept or not."""
+    bench.groups.durable, bench.groups.kept = content, kept
+    bench.ledger.progress_is_final = True
+    return Image({**bench.image.files, PATH: FileImage(content, 7)}, bench.image.directories)
+
+
+@pytest.mark.parametrize("size_bytes", [20, 512, 700])
+def test_progress_loses_its_first_sector_and_the_version_before_is_to_be_found(
+    bench: Callable[..., Bench], size_bytes: int
+) -> None:
+    rig = bench()
+    image = persisted(rig, b"x" * size_bytes, b"before")
+    found = rig.stopped("stop and damaged progress", image)
+
+    lost = min(size_bytes, 512)
+    assert found.files == {**image.files, PATH: FileImage(bytes(lost) + b"x" * (size_bytes - lost), 7)}
+    assert found.directories == image.directories
+    assert (rig.groups.durable, rig.groups.kept) == (b"before", None)
+    assert not rig.ledger.progress_is_final
+    assert rig.off_time.fired == {ZEROED_SECTOR: 1}
+
+
+@pytest.mark.parametrize(("kept", "begun"), [(None, []), (b"before", [b"next"])])
+def test_progress_is_spared_if_no_version_before_it_has_to_be_there(
+    bench: Callable[..., Bench], kept: bytes | None, begun: list[bytes]
+) -> None:
+    rig = bench()
+    image = persisted(rig, b"x" * 20, kept)
+    rig.groups.begun = begun
+
+    assert rig.stopped("stop and damaged progress", image) is image
+    assert (rig.groups.durable, rig.groups.kept) == (b"x" * 20, kept)
+    assert rig.ledger.progress_is_final
+    assert rig.off_time.fired == {}
+
+
+@pytest.fixture
+def progress_plan(quiet_plan: Plan) -> Plan:
+    """A consumer whose progress is persisted several times and then damaged, and a life after that."""
+    return replace(
+        quiet_plan,
+        offsets=True,
+        consumers=1,
+        topics=1,
+        queues_per_topic=1,
+        pause_chance=0.5,
+        pause_ms_max=2000,
+        lives=(life("stop and damaged progress", 12), life("stop")),
+    )
+
+
+def test_a_start_on_damaged_progress_goes_on_with_the_version_before(
+    progress_plan: Plan, execute: Execute
+) -> None:
+    outcome = execute(progress_plan)
+
+    assert outcome.violations == []
+    assert outcome.fired[ZEROED_SECTOR] == 1
+    assert outcome.marks["backup read"] == 1
+
+
+def test_a_store_that_keeps_no_version_before_is_found(
+    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan, execute: Execute
+) -> None:
+    def store(file: SideFile, content: bytes) -> bool:
+        file._make_directory()
+        file._write_aside(content)
+        file._files.rename(file.temporary_path, file.path)
+        file._files.sync_directory(file._directory)
+        return True
+
+    monkeypatch.setattr(SideFile, "store", store)
+    outcome = execute(progress_plan)
+
+    assert outcome.fired[ZEROED_SECTOR] == 1
+    (violation,) = outcome.violations
+    assert (violation.invariant, violation.file, violation.found) == ("META", PATH, "none")
+
+
+def test_a_store_that_gives_up_on_damaged_progress_is_found(
+    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan, execute: Execute
+) -> None:
+    def load(file: SideFile, parse: Callable[[bytes, str], object]) -> object:
+        return file._read(file.path, parse)[1]
+
+    monkeypatch.setattr(SideFile, "load", load)
+    (violation,) = execute(progress_plan).violations
+
+    assert violation.invariant == "META"
+    assert violation.summary.startswith("the store cannot be opened: CorruptFileError")
+
+
+# -- a file that is back ---------------------------------------------------------------------------
+
+
+def test_a_removed_segment_is_back_only_in_front_of_a_gap(bench: Callable[..., Bench]) -> None:
+    rig = bench(messages=12)
+    segments = rig.store.log.segments
+    path = segments[0].file.path
+    files = {name: file for name, file in rig.image.files.items() if name != path}
+    image = Image(files, rig.image.directories)
+    removed = path, FileImage(b"as it was", 5)
+
+    rig.store.log.segments = segments[1:]  # the first one's end is where the log begins: a log of one piece
+    assert rig.stopped("stop and returned file", image, removed) is image
+    rig.store.log.segments = ()
+    assert rig.stopped("stop and returned file", image, removed) is image
+    assert rig.off_time.fired == {}
+
+    rig.store.log.segments = segments[2:]
+    assert rig.stopped("stop and returned file", image) is image, "none was removed"
+    found = rig.stopped("stop and returned file", image, removed)
+    assert found.files == {**files, path: removed[1]}
+    assert rig.off_time.fired == {"unlink undone": 1}
+
+
+@pytest.fixture
+def returning_plan(quiet_plan: Plan) -> Plan:
+    """Segments that are removed while there is traffic, the first of which is then back."""
+    return replace(
+        quiet_plan,
+        retention=True,
+        commit_log_bytes=1024,
+        consume_queue_bytes=100,
+        body_bytes_max=300,
+        pause_chance=0.5,
+        pause_ms_max=30,
+        lives=(life("stop and returned file", 12), life("stop")),
+    )
+
+
+def test_a_start_beside_a_segment_that_is_back_removes_it(returning_plan: Plan, execute: Execute) -> None:
+    outcomes = [execute(returning_plan, str(seed)) for seed in range(4)]
+
+    assert [outcome.violations for outcome in outcomes] == [[]] * 4
+    fired = [outcome.fired["unlink undone"] for outcome in outcomes]
+    assert 1 in fired
+    assert [outcome.marks["expired front removed"] for outcome in outcomes] == fired
+
+
+def test_a_store_that_cannot_bear_a_segment_that_is_back_is_found(
+    monkeypatch: pytest.MonkeyPatch, returning_plan: Plan, execute: Execute
+) -> None:
+    monkeypatch.setattr(SegmentQueue, "_is_expired_front", lambda self, bases, expired_mtime_ms: False)
+    outcomes = [execute(returning_plan, str(seed)) for seed in range(4)]
+
+    found = [violation for outcome in outcomes for violation in outcome.violations]
+    assert len(found) == sum(outcome.fired["unlink undone"] for outcome in outcomes) > 0
+    for violation in found:
+        assert violation.invariant == "START"
+        assert violation.summary.startswith("the store cannot be opened: CorruptFileError")
+
+
+# -- the log ---------------------------------------------------------------------------------------
+
+
+def test_a_lost_sector_is_one_of_the_last_and_nothing_is_promised_from_there_on(
+    bench: Callable[..., Bench],
+) -> None:
+    lost = set()
+    for seed in range(20):
+        rig = bench(messages=6, seed=str(seed))
+        ends = {put.name: put.physical_offset + put.record_bytes for put in rig.ledger.puts}
+        last = rig.store.log.segments[-1]
+        path = last.file.path
+        found = rig.stopped("stop and damage")
+        before, after = rig.image.files[path].content, found.files[path].content
+        start = next(
+            at for at in range(0, SEGMENT_BYTES, 512) if before[at : at + 512] != after[at : at + 512]
+        )
+        assert {**found.files, path: rig.image.files[path]} == rig.image.files
+        assert after == before[:start] + bytes(512) + before[start + 512 :]
+        spared = [name for name, end in ends.items() if end <= last.base_offset + start]
+        assert list(rig.ledger.promised) == spared
+        assert rig.off_time.fired == {"lost sector": 1}
+        lost.add(start)
+
+    assert lost == {0, 512, 1024, 1536}
+
+
+def test_a_log_without_a_byte_loses_none(bench: Callable[..., Bench]) -> None:
+    rig = bench()
+
+    assert rig.stopped("stop and damage") is rig.image
+    assert rig.off_time.fired == {}
+
+
+def test_a_start_beside_a_segment_of_a_wrong_size_leaves_what_was_there(bench: Callable[..., Bench]) -> None:
+    rig = bench(messages=6)
+
+    for starts in (1, 2):
+        assert rig.stopped("stop and odd file") is rig.image
+        assert rig.off_time.fired == {"odd size": starts}
+    assert rig.judge.violations == []
+
+
+def test_a_log_of_one_segment_has_none_in_front_to_be_of_a_wrong_size(bench: Callable[..., Bench]) -> None:
+    rig = bench(messages=2)
+
+    assert rig.stopped("stop and odd file") is rig.image
+    assert rig.off_time.fired == {}
+
+
+def test_old_blocks_appear_only_after_a_crash_that_is_said_to_show_them(bench: Callable[..., Bench]) -> None:
+    rig = bench(messages=4)
+    shows, hides = life("crash on old blocks"), life("crash at rest")
+
+    assert rig.off_time.after_crash(hides, rig.image, rig.store) is rig.image
+    assert rig.off_time.after_crash(shows, rig.image, None) is rig.image
+    assert rig.off_time.fired == {}
+    assert rig.off_time.after_crash(shows, rig.image, rig.store).files != rig.image.files
+    assert rig.off_time.fired == {"old blocks": 1}
+
+
+def test_what_rots_is_told_to_the_judge_and_what_cannot_be_read_to_the_disk(
+    bench: Callable[..., Bench], quiet_plan: Plan
+) -> None:
+    sound = bench(messages=6)
+    assert sound.off_time.rot("next", sound.image) == (sound.image, [])
+
+    rots = RotPlan(zeroed_sector_chance=1.0, latent_sector_error_chance=1.0)
+    rig = Bench(replace(quiet_plan, disk="dying-disk", rot=rots), messages=6)
+    image, unreadable = rig.off_time.rot("next", rig.image)
+    assert image.files != rig.image.files
+    assert rig.off_time.fired[ZEROED_SECTOR] > 0
+    assert {one.kind for one in unreadable} == {LATENT_SECTOR_ERROR}
+    log = [one for one in unreadable if one.path.startswith(config_of(quiet_plan).commit_log_directory)]
+    first = damaged_log_offset(config_of(quiet_plan), log)
+    assert first is not None
+    assert all(put.physical_offset + put.record_bytes <= first for put in rig.ledger.promised.values())
+    assert len(rig.ledger.promised) < len(rig.ledger.puts)
+
+
+def test_nothing_happens_after_a_stop_and_no_more(bench: Callable[..., Bench]) -> None:
+    rig = bench(messages=6)
+    image = persisted(rig, b"x" * 20, b"before")
+    path = rig.store.log.segments[0].file.path
+
+    assert rig.stopped("stop", image, (path, FileImage(b"", 0))) is image
+    assert rig.off_time.fired == {}

@@ -1,0 +1,138 @@
+"""The people who run a store: what they have done, and that it is all they have done."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.claims.machine import CONFIG, ROOT, world_of
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.room import Room
+from tornlog.scenarios.workload.operators import (
+    persisting_operators,
+    queue_operator,
+    retention_operator,
+    room_operator,
+)
+from tornlog.sim.choices import Choices, Stream
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.config import StoreConfig
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
+from tornlog.store.running_flags import RunningFlags
+
+T = TypeVar("T")
+
+
+def on_a_store(seed: str, body: Callable[[MessageStore, Stream, Kernel, Disk], T]) -> T:
+    """Run a body with a store of ten segments."""
+    choices = Choices(seed)
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+    machine, disk = kernel.machine("one"), Disk(kernel, choices.stream("disk"))
+
+    def main() -> T:
+        config = StoreConfig(
+            ROOT, mapped_file_size_commit_log=1024, mapped_file_size_consume_queue=100, max_hash_slot_num=5
+        )
+        store = MessageStore(world_of(machine, disk), config)
+        store.load()
+        store.start()
+        for _ in range(10):
+            store.put_message(Message.of("T0", b"b" * 600))
+        store.flush.flush_to(store.max_phy_offset)
+        store.flush_queues.hurry()
+        store.world.tasks.sleep(1_000)
+        return body(store, choices.stream("operator"), kernel, disk)
+
+    return kernel.run(machine, main, time_limit_ns=3600 * 10**9)
+
+
+def test_a_retention_operator_has_some_of_the_oldest_segments_deleted_or_all_but_the_last() -> None:
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
+        retention_operator(store, stream)()
+        store.world.tasks.sleep(60_000)
+        return store.log.min_offset // 1024
+
+    left = {on_a_store(str(seed), body) for seed in range(12)}
+    assert 9 in left
+    assert len(left) > 3
+
+
+def test_a_retention_operator_who_comes_late_for_a_segment_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
+        asked = 0
+
+        def ask(self: MessageStore) -> None:
+            nonlocal asked
+            asked += 1
+
+        monkeypatch.setattr(MessageStore, "execute_delete_files_manually", ask)
+        for segment in store.log.segments:
+            store.world.files.unlink(segment.file.path)
+        retention_operator(store, stream)()
+        return asked
+
+    assert on_a_store("late", body) > 0
+
+
+def test_a_queue_operator_removes_what_nothing_is_left_of_or_does_not_care(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> list[int]:
+        asked = []
+        monkeypatch.setattr(MessageStore, "clean_expired_consumer_queue", lambda self: asked.append(1))
+        for _ in range(20):
+            queue_operator(store, stream)
+        return asked
+
+    assert 0 < len(on_a_store("queues", body)) < 20
+
+
+def test_a_room_operator_finds_room_in_the_end() -> None:
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
+        room = Room(kernel, disk)
+        room.limit(1)
+        began_ns = kernel.now_ns
+        said: list[Violation] = []
+        room_operator(store, stream, room, said.extend)()
+        assert not room.is_short
+        return (kernel.now_ns - began_ns) // 1_000_000
+
+    waited_ms = [on_a_store(str(seed), body) for seed in range(8)]
+    assert min(waited_ms) >= 1
+    assert max(waited_ms) > 1000
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_room_operator_tells_of_a_store_that_takes_puts_on_a_disk_that_has_long_been_too_full(
+    monkeypatch: pytest.MonkeyPatch, *, refuses: bool
+) -> None:
+    if not refuses:
+        monkeypatch.setattr(RunningFlags, "refuse", lambda self, reason: None)
+
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> list[Violation]:
+        room = Room(kernel, disk)
+        room.limit(disk.used_bytes)
+        said: list[Violation] = []
+        room_operator(store, stream, room, said.extend)()
+        return said
+
+    said = [violation for seed in range(12) for violation in on_a_store(str(seed), body)]
+    told = {(violation.invariant, violation.expected) for violation in said}
+    assert told == (set() if refuses else {("STATUS", "DISK_FULL")})
+
+
+def test_two_people_persist_at_the_same_time_and_one_after_the_other_gets_the_file() -> None:
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
+        manager = ConsumerOffsetManager(store.world, CONFIG, flush_interval_ms=1000)
+        manager.load()
+        manager.commit_offset("G", "T", 0, 7)
+        persisting_operators(manager, stream)()
+        again = ConsumerOffsetManager(store.world, CONFIG, flush_interval_ms=1000)
+        again.load()
+        return again.query_offset("G", "T", 0)
+
+    assert {on_a_store(str(seed), body) for seed in range(6)} == {-1, 7}

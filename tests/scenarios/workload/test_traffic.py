@@ -1,0 +1,172 @@
+"""The users: what they put, what they note, and that they do not depend on the schedule."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.claims.machine import config_of, world_of
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.ledger import Knowledge, Ledger, PutEntry
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.policies import policy_of
+from tornlog.scenarios.workload.traffic import TAGS, Traffic
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageResult, PutMessageStatus
+
+
+def traffic_of(plan: Plan, seed: str = "1", messages_each: int = 20) -> tuple[Ledger, list[Violation]]:
+    """Return what the users of one life noted, and what they found wrong at once."""
+    choices, ledger, found = Choices(seed), Ledger(), []
+
+    def report(violations: Iterable[Violation]) -> None:
+        found.extend(violations)
+
+    with Kernel(policy_of(plan, choices)) as kernel:
+        machine = kernel.machine("life")
+        disk = Disk(kernel, choices.stream("disk"))
+
+        def body() -> None:
+            store = MessageStore(world_of(machine, disk), config_of(plan))
+            store.load()
+            store.start()
+            Traffic(plan, 0, kernel, store, disk, ledger, report, choices.stream).run(messages_each)
+            store.shutdown()
+
+        kernel.run(machine, body, time_limit_ns=3600 * 10**9)
+    return ledger, found
+
+
+def asked(put: PutEntry) -> tuple[Any, ...]:
+    return (put.name, put.topic, put.queue_id, put.tags, put.body, put.properties, put.wait)
+
+
+@pytest.fixture(scope="module")
+def lively(quiet_plan: Plan) -> Plan:
+    """Some of everything a producer and a consumer may do."""
+    return replace(
+        quiet_plan,
+        consumers=2,
+        topics=2,
+        queues_per_topic=2,
+        body_bytes_max=300,
+        property_bytes_max=200,
+        batch_chance=0.3,
+        illegal_chance=0.2,
+        no_wait_chance=0.3,
+        pause_chance=0.2,
+        pause_ms_max=5,
+        filtered=True,
+        equal_sizes=False,
+    )
+
+
+def test_every_put_is_answered_and_noted_with_its_place(quiet_plan: Plan) -> None:
+    ledger, found = traffic_of(quiet_plan)
+    assert found == []
+    assert len(ledger.puts) == 2 * 20
+    assert all(put.knowledge is Knowledge.ACKNOWLEDGED for put in ledger.puts)
+    places = sorted(
+        (put.physical_offset, put.record_bytes) for put in ledger.puts if put.physical_offset is not None
+    )
+    assert len(places) == 40
+    assert all(at + size <= following for (at, size), (following, _) in pairwise(places))
+    assert all(put.answered_ns is not None and put.answered_ns >= put.asked_ns for put in ledger.puts)
+
+
+def test_users_do_some_of_everything_that_the_plan_allows(lively: Plan) -> None:
+    ledger, found = traffic_of(lively)
+    assert found == []
+    puts = ledger.puts
+    assert {put.topic for put in puts} == {"T0", "T1", "no/topic"}
+    assert {put.queue_id for put in puts} == {0, 1}
+    assert {put.tags for put in puts} > set(TAGS)  # some have odd ones
+    assert len({put.given for put in puts}) > 5
+    assert {put.wait for put in puts} == {True, False}
+    assert {put.name.count(".") for put in puts} == {2, 3}, "alone and in batches"
+    assert {put.status for put in puts} == {PutMessageStatus.PUT_OK, PutMessageStatus.MESSAGE_ILLEGAL}
+    assert len({len(put.body) for put in puts}) > 10
+    assert any(pull.puts for pull in ledger.pulls)
+
+
+def test_what_cannot_be_stored_is_refused(lively: Plan) -> None:
+    ledger, _ = traffic_of(lively)
+    illegal = [put for put in ledger.puts if put.topic == "no/topic"]
+    assert illegal
+    assert all(put.knowledge is Knowledge.REFUSED for put in illegal)
+    assert all(put.physical_offset is None for put in illegal)
+
+
+def test_what_a_user_asks_for_does_not_depend_on_the_schedule(lively: Plan) -> None:
+    first, _ = traffic_of(replace(lively, policy="random-walk", policy_parameter=1))
+    second, _ = traffic_of(replace(lively, policy="pct", policy_parameter=3))
+    assert [put.name for put in first.puts] != [put.name for put in second.puts], "order is the schedule's"
+    assert sorted(map(asked, first.puts)) == sorted(map(asked, second.puts))
+
+
+def test_messages_of_equal_size_are_of_equal_size(quiet_plan: Plan) -> None:
+    ledger, _ = traffic_of(replace(quiet_plan, equal_sizes=True))
+    assert len({put.record_bytes for put in ledger.puts}) == 1
+
+
+def test_a_record_is_as_long_as_the_ledger_believes(lively: Plan) -> None:
+    ledger, _ = traffic_of(replace(lively, producers=1, batch_chance=1.0, illegal_chance=0.0))
+    by_place = {put.physical_offset: put for put in ledger.puts}
+    neighbours = [put for put in ledger.puts if put.name.endswith(".1")]
+    assert neighbours
+    for second in neighbours:
+        first = next(put for put in ledger.puts if put.name == f"{second.name[:-2]}.0")
+        if first.physical_offset is not None:
+            assert by_place[first.physical_offset + first.record_bytes] is second
+
+
+def test_consumers_see_only_what_was_put_and_follow_to_the_end(quiet_plan: Plan) -> None:
+    plan = replace(quiet_plan, consumers=2, topics=1, queues_per_topic=1)
+    ledger, found = traffic_of(plan)
+    assert found == []
+    in_order = sorted(ledger.puts, key=lambda put: put.queue_offset or 0)
+    for pull in ledger.pulls:
+        assert pull.puts == in_order[: len(pull.puts)]
+        assert pull.end_offset == len(pull.puts) > 0
+
+
+def test_a_filtering_consumer_is_given_what_it_asked_for(lively: Plan) -> None:
+    given = 0
+    for seed in range(5):
+        ledger, _ = traffic_of(lively, str(seed))
+        for pull in ledger.pulls:
+            assert pull.tags is not None
+            assert all(put.tags in pull.tags.split(" || ") for put in pull.puts)
+            given += len(pull.puts)
+    assert given > 0
+
+
+def test_an_answer_without_a_reason_is_reported_as_it_is_given(
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan
+) -> None:
+    refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+    monkeypatch.setattr(MessageStore, "put_message", lambda self, message: refusal)
+    _, found = traffic_of(quiet_plan, messages_each=1)
+    assert [violation.invariant for violation in found] == ["STATUS", "STATUS"]
+    assert "refused without a reason" in found[0].summary
+
+
+def test_a_record_that_nobody_put_is_reported(
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., Outcome]
+) -> None:
+    get_message = MessageStore.get_message
+
+    def get_something_else(self: MessageStore, *arguments: Any, **options: Any) -> Any:
+        result = get_message(self, *arguments, **options)
+        return replace(result, records=[b"KEYS\1forged" for _ in result.records])
+
+    monkeypatch.setattr(MessageStore, "get_message", get_something_else)
+    outcome = execute(replace(quiet_plan, consumers=1, topics=1, queues_per_topic=1))
+    assert outcome.violations[0].invariant == "VIS"
+    assert outcome.violations[0].found == "KEYS\1forged"

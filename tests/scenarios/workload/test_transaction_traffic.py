@@ -1,0 +1,142 @@
+"""Producers with transactions: what is drawn, what the ledger notes, and that what goes wrong is said."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.oracle.ledger import HALF_TOPIC, Detour, Ledger, PutEntry
+from tornlog.scenarios.oracle.transactions import Behaviour, Transaction, Transactions
+from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.workload import transaction_traffic
+from tornlog.sim.choices import Choices
+from tornlog.store.delivery.transaction_check import TransactionalMessageCheckService
+from tornlog.store.delivery.transaction_service import EndTransactionStatus, TransactionalMessageService
+from tornlog.store.errors import StoreNotReadableError
+from tornlog.store.put_result import PutMessageStatus
+
+Execute = Callable[..., Outcome]
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Transaction]:
+    """Return every transaction of the runs of a test."""
+    transactions: list[Transaction] = []
+    prepare = Transactions.prepare
+
+    def watched(self: Transactions, name: str, behaviour: Behaviour) -> Transaction:
+        transactions.append(prepare(self, name, behaviour))
+        return transactions[-1]
+
+    monkeypatch.setattr(Transactions, "prepare", watched)
+    return transactions
+
+
+def test_producers_do_some_of_everything(
+    prepared: list[Transaction], transaction_plan: Plan, execute: Execute
+) -> None:
+    for seed in range(8):
+        assert execute(transaction_plan, str(seed)).violations == []
+    statuses = {one.status for transaction in prepared for one in transaction.decisions}
+    assert {EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED} <= statuses
+    assert {one.commits for transaction in prepared for one in transaction.decisions} == {True, False}
+    assert {transaction.questions for transaction in prepared} >= {0, 1, 2, 3}
+    assert any(one.copy_end and one.is_acknowledged for each in prepared for one in each.decisions)
+    assert any(not transaction.decisions for transaction in prepared), "some are given up"
+
+
+def test_a_half_message_is_as_long_as_the_ledger_believes(
+    transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[PutEntry] = []
+    ask = Ledger.ask
+    monkeypatch.setattr(Ledger, "ask", lambda self, put: (asked.append(put), ask(self, put))[1])
+    sizes: dict[str, int] = {}
+    prepare = TransactionalMessageService.prepare
+
+    def measured(self: TransactionalMessageService, message: Any) -> Any:
+        result = prepare(self, message)
+        if result.append is not None:
+            sizes[message.properties] = result.append.wrote_bytes
+        return result
+
+    monkeypatch.setattr(TransactionalMessageService, "prepare", measured)
+    execute(replace(transaction_plan, no_wait_chance=0.5))
+    halves = [put for put in asked if put.detour == Detour((HALF_TOPIC, 0))]
+    assert {put.wait for put in halves} == {True, False}
+    assert {put.properties.decode(): put.record_bytes for put in halves} == sizes
+
+
+def test_what_a_segment_cannot_hold_when_it_is_given_up_is_refused(
+    transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[PutEntry] = []
+    ask = Ledger.ask
+    monkeypatch.setattr(Ledger, "ask", lambda self, put: (asked.append(put), ask(self, put))[1])
+    plan = replace(transaction_plan, commit_log_bytes=2048, body_bytes_max=2000, equal_sizes=False)
+    for seed in range(6):
+        assert execute(plan, str(seed)).violations == []
+    judged = {(put.status is PutMessageStatus.PUT_OK, transaction_traffic.fits(put, plan)) for put in asked}
+    assert judged == {(True, True), (False, False)}
+
+
+def test_an_answer_that_never_came_is_noted_as_unknown(
+    prepared: list[Transaction],
+    transaction_plan: Plan,
+    execute: Execute,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commit, refused = TransactionalMessageService.commit, [3]
+
+    def sometimes(self: TransactionalMessageService, request: Any) -> Any:
+        if refused[0]:
+            refused[0] -= 1
+            raise StoreNotReadableError("not now")
+        return commit(self, request)
+
+    monkeypatch.setattr(TransactionalMessageService, "commit", sometimes)
+    assert execute(transaction_plan).violations == []
+    assert sum(one.status is None for each in prepared for one in each.decisions) == 3
+
+
+def test_a_decision_that_is_turned_away_is_reported(
+    transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = EndTransactionStatus.PRODUCER_GROUP_WRONG
+    monkeypatch.setattr(TransactionalMessageService, "_claimed", lambda self, request: wrong)
+    (violation,) = execute(transaction_plan).violations
+    assert violation.invariant == "TX"
+    assert "was turned away" in violation.summary
+
+
+def test_transactions_that_nobody_asks_about_are_reported_in_the_end(
+    transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TransactionalMessageCheckService, "check", lambda self: None)
+    violations = execute(transaction_plan).violations
+    assert violations
+    assert all("nobody asks about it" in violation.summary for violation in violations)
+
+
+def test_whoever_decided_in_an_earlier_life_does_not_come_back(
+    prepared: list[Transaction], transaction_plan: Plan, execute: Execute
+) -> None:
+    for seed in range(4):
+        execute(transaction_plan, f"back {seed}")
+    decided = [
+        [one.status for one in each.decisions].count(EndTransactionStatus.DECIDED) for each in prepared
+    ]
+    assert set(decided) == {0, 1}, "no crash, no second time"
+
+
+def test_a_behaviour_is_in_the_half_message_as_far_as_it_is_the_stores_business() -> None:
+    stream = Choices("behave").stream("one")
+    drawn = [transaction_traffic.draw_behaviour(stream) for _ in range(100)]
+    assert {behaviour.immunity_s for behaviour in drawn} == {0, 1}
+    assert {behaviour.own_after_ms is None for behaviour in drawn} == {True, False}
+    for behaviour in drawn:
+        immune = "CHECK_IMMUNITY_TIME_IN_SECONDS\0011" in behaviour.properties
+        assert immune == (behaviour.immunity_s == 1)
+        assert {"PGROUP\1sellers", "TRAN_MSG\1true"} <= set(behaviour.properties)

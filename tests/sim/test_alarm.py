@@ -1,0 +1,122 @@
+"""A run that loops without a world call is ended, and is told of as LIVE; the process goes on as if nothing were."""
+
+import gc
+import signal
+from time import process_time
+
+import pytest
+
+from tornlog.sim.alarm import NoEndInSight, cpu_limit
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
+
+
+def loop_for_ever(*_: object) -> None:
+    while True:
+        pass
+
+
+def test_a_loop_is_ended_and_the_handler_that_was_there_is_back() -> None:
+    before = signal.getsignal(signal.SIGVTALRM)
+    with pytest.raises(NoEndInSight), cpu_limit(0.05):
+        loop_for_ever()
+    assert signal.getsignal(signal.SIGVTALRM) is before
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
+def burn(seconds: float) -> None:
+    began = process_time()
+    while process_time() - began < seconds:
+        pass
+
+
+class Finalized:
+    """Burns time as it goes, in a place where Python prints an exception and goes on."""
+
+    ended = 0
+
+    def __del__(self) -> None:
+        burn(0.1)
+        Finalized.ended += 1
+
+
+def finalize_and_loop() -> None:
+    Finalized()
+    loop_for_ever()
+
+
+def collect_and_loop() -> None:
+    gc.collect(0)
+    loop_for_ever()
+
+
+def test_a_finalizer_ends_in_peace_and_the_block_right_after_it() -> None:
+    with pytest.raises(NoEndInSight), cpu_limit(0.05):
+        finalize_and_loop()
+    assert Finalized.ended == 1
+
+
+def test_a_callback_of_the_collector_ends_in_peace_and_the_block_right_after_it() -> None:
+    phases: list[str] = []
+
+    def callback(phase: str, info: object) -> None:
+        burn(0.1)
+        phases.append(phase)
+
+    gc.callbacks.append(callback)
+    try:
+        with pytest.raises(NoEndInSight), cpu_limit(0.05):
+            collect_and_loop()
+    finally:
+        gc.callbacks.remove(callback)
+    assert phases in (["start"], ["start", "stop"])
+
+
+def test_a_block_that_ends_in_time_is_left_alone() -> None:
+    with cpu_limit(5.0):
+        assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
+def test_without_a_limit_no_timer_is_set() -> None:
+    with cpu_limit(None):
+        assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
+def test_a_task_that_swallows_the_end_is_ended_again() -> None:
+    ends: list[NoEndInSight] = []
+
+    def stubborn() -> None:
+        try:
+            loop_for_ever()
+        except NoEndInSight as end:
+            ends.append(end)
+            loop_for_ever()
+
+    with pytest.raises(NoEndInSight), cpu_limit(0.05):
+        stubborn()
+    assert len(ends) == 1
+
+
+def test_a_task_that_loops_ends_its_kernels_run_and_all_machines_are_off() -> None:
+    with Kernel(RandomWalk(Choices("loop").stream("schedule"), 4)) as kernel:
+        machine = kernel.machine("m")
+        unwound: list[str] = []
+
+        def waiter() -> None:
+            try:
+                machine.tasks.sleep(1000)
+            finally:
+                unwound.append("waiter")
+
+        def body() -> None:
+            machine.tasks.spawn("waiter", waiter)
+            machine.tasks.spawn("loop", loop_for_ever)
+            machine.tasks.sleep(2000)
+
+        with pytest.raises(NoEndInSight), cpu_limit(0.05):
+            kernel.run(machine, body, time_limit_ns=10**12)
+        assert not machine.alive
+        assert machine.live_tasks == {}
+    assert unwound in (["waiter"], [])  # it may not have begun

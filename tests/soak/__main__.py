@@ -1,0 +1,8 @@
+"""`python -m tests.soak`: a broker among hostile clients, and whether it holds."""
+
+import typer
+
+from .command import soak
+
+if __name__ == "__main__":
+    typer.run(soak)

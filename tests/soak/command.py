@@ -1,0 +1,69 @@
+"""The command that sets hostile clients on a broker."""
+
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import TextColumn
+from rich.text import Text
+
+from tornlog.reports.bench.broker_load.broker_process import ProcessError
+from tornlog.reports.cli.common import ERR, EXIT_BROKEN, EXIT_HELD, OUT, JsonFile, progress_bar, seconds_in
+from tornlog.reports.cli.options import write_json
+from tornlog.reports.cli.present import plain_table
+
+from .soak import Soak, run_soak
+
+
+def soak(
+    time: Annotated[str, typer.Option("--time", help="How long, such as 60s or 10m.")] = "60s",
+    idle: Annotated[int, typer.Option(min=0, help="Idle connections to hold.")] = 10_000,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--dir", exists=True, file_okay=False, help="Serve a store below DIR, not in /tmp."),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Serve honest clients among hostile ones, and say whether these cost the others anything, or leave anything."""
+    seconds = seconds_in(time)
+    place = None if directory is None else str(directory.resolve())
+    with (
+        tempfile.TemporaryDirectory(prefix="tornlog-soak-", dir=place) as root,
+        progress_bar(TextColumn("{task.description}")) as progress,
+    ):
+        bar = progress.add_task("")
+        try:
+            found = run_soak(root, seconds, idle, lambda phase: progress.update(bar, description=phase))
+        except ProcessError as error:
+            ERR.print(f"soak: {error}", soft_wrap=True)
+            raise typer.Exit(EXIT_BROKEN) from error
+    verdicts = found.verdicts()
+    if json_file is not None:
+        write_json(json_file, _document(found, seconds))
+    if json_file != "-":
+        table = plain_table(f"a soak of {seconds:.0f} s", ("what has to hold", "held", "what was seen"), ())
+        for verdict in verdicts:
+            word = Text("yes") if verdict.held else Text("no", style="red")
+            table.add_row(verdict.name, word, verdict.detail)
+        OUT.print(table)
+    raise typer.Exit(EXIT_HELD if all(verdict.held for verdict in verdicts) else EXIT_BROKEN)
+
+
+def _document(found: Soak, seconds: float) -> dict[str, object]:
+    return {
+        "format": "tornlog-soak/1",
+        "seconds": seconds,
+        "verdicts": [asdict(verdict) for verdict in found.verdicts()],
+        "undisturbed": [
+            {kind: asdict(result) for kind, result in results.items()} for results in found.undisturbed
+        ],
+        "disturbed": {kind: asdict(result) for kind, result in found.disturbed.items()},
+        "growth": found.growth,
+        "resident_bytes": found.resident_bytes,
+        "hostile": {name: asdict(tally) for name, tally in found.hostile.items()},
+        "connections_max": found.connections_max,
+        "left": dict(found.left),
+        "counts": found.stopped.get("counts"),
+    }

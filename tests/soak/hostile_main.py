@@ -1,0 +1,36 @@
+"""Hostile clients as a process: `python -m tests.soak.hostile_main 127.0.0.1:10911 --seconds 60`."""
+
+import json
+import os
+import resource
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from .hostile import Hostility
+from .hostile_kinds import Limits
+
+_NICENESS = 10
+
+
+def main(
+    address: str,
+    seconds: Annotated[float, typer.Option(min=1.0)] = 60.0,
+    idle: Annotated[int, typer.Option(min=0, help="Idle connections to hold.")] = 10_000,
+    frame_seconds: Annotated[float, typer.Option(help="The broker's time for a frame.")] = 60.0,
+    output_seconds: Annotated[float, typer.Option(help="Its time for a client to take an answer.")] = 30.0,
+    idle_seconds: Annotated[float, typer.Option(help="Its time for idleness.")] = 120.0,
+    seed: int = 0,
+) -> None:
+    """Misbehave for a while and print what became of each kind's connections as JSON."""
+    os.nice(_NICENESS)  # elsewhere, such clients burn processors of their own
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    hostility = Hostility(address, Limits(frame_seconds, output_seconds, idle_seconds), idle, seed)
+    tallies = hostility.run(seconds)
+    typer.echo(json.dumps({name: asdict(tally) for name, tally in tallies.items()}))
+
+
+if __name__ == "__main__":
+    typer.run(main)

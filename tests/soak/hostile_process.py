@@ -1,0 +1,35 @@
+"""Hostile clients as a process."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from tornlog.reports.bench.broker_load.broker_process import ProcessError, end_process
+
+from .hostile_kinds import Tally
+
+
+class HostileProcess:
+    """`python -m tests.soak.hostile_main`, started at once, and no more urgent than what it disturbs."""
+
+    def __init__(self, address: str, seconds: float, idle: int, limits: Mapping[str, float]) -> None:
+        """limits: the broker's, in seconds, by what they are of: frame, output, idle."""
+        command = [sys.executable, "-m", "tests.soak.hostile_main", address]
+        command += ["--seconds", str(seconds), "--idle", str(idle)]
+        for name, value in limits.items():
+            command += [f"--{name}-seconds", str(value)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def tallies(self) -> dict[str, Tally]:
+        """Wait for its end; return what became of each kind's connections. ProcessError if it failed."""
+        out, err = self._process.communicate()
+        if self._process.returncode != 0:
+            raise ProcessError(
+                f"the hostile clients ended with {self._process.returncode}: {err.strip()[-2_000:]}"
+            )
+        return {name: Tally(**fields) for name, fields in json.loads(out).items()}
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        end_process(self._process)

@@ -1,0 +1,212 @@
+"""One soak of a broker: honest clients alone, then among hostile ones, then what is left, and alone once more.
+
+Beside this process there are the broker, honest clients and hostile ones. Honest clients keep a pace that a broker on
+one core has ample room for, and their latencies count from when a request was due. Held against each other are figures
+of the same run, so the machine may be any; memory is the broker's own (anonymous), for what it maps are files.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from statistics import mean, median
+from typing import Any
+
+from tornlog.reports.bench.broker_load.broker_process import (
+    BrokerProcess,
+    LoadProcess,
+    LoadResult,
+    ProcessError,
+)
+from tornlog.store.broker.remoting_client import RemotingClient
+from tornlog.store.broker.requests import RequestCode
+from tornlog.store.formats.remoting.command import RemotingCommand
+from tornlog.store.real.world import real_world
+
+from .hostile_kinds import Tally
+from .hostile_process import HostileProcess
+
+GROWTH_MAX = 0.05
+SLOWDOWN_MAX = 2.0
+BUSY_MAX = 0.001
+_CONNECTIONS = 8
+_SEND_INTERVAL_MS = 40
+_PULL_INTERVAL_MS = 80
+_WARM_UP_SECONDS = 1.0
+_UNDISTURBED_SHARE = 0.15
+_SETTLED_SHARE = 0.4
+"""Of the disturbed time: before it, ten thousand connections are still being made."""
+_IDLE_SECONDS = 120.0
+_LEFT_SECONDS = 20.0
+_OWN_REQUEST_BYTES = 256
+"""More than the request that asks what is left, which is held while it is answered."""
+_ASK_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One thing that has to hold."""
+
+    name: str
+    held: bool
+    detail: str
+
+
+@dataclass
+class Soak:
+    """What was seen."""
+
+    undisturbed: list[Mapping[str, LoadResult]] = field(default_factory=list)
+    """Before it was disturbed, and after."""
+    disturbed: Mapping[str, LoadResult] = field(default_factory=dict)
+    resident_bytes: list[int] = field(default_factory=list)
+    """Of the broker, once a second while it was disturbed."""
+    hostile: Mapping[str, Tally] = field(default_factory=dict)
+    left: Mapping[str, str] = field(default_factory=dict)
+    """What the broker said of itself when all others had gone."""
+    connections_max: int = 0
+    stopped: Mapping[str, Any] = field(default_factory=dict)
+
+    def verdicts(self) -> list[Verdict]:
+        """Return everything that has to hold."""
+        return [
+            self._memory(),
+            *(self._latency(kind) for kind in self.disturbed),
+            *(self._busy(kind) for kind in self.disturbed),
+            *(self._tally(name, tally) for name, tally in self.hostile.items()),
+            self._nothing_left(),
+            Verdict("the broker stops cleanly", self.stopped.get("clean") is True, ""),
+        ]
+
+    @property
+    def growth(self) -> float:
+        """Return by which share memory grew between the first and the last third of the settled time."""
+        settled = self.resident_bytes[int(len(self.resident_bytes) * _SETTLED_SHARE) :]
+        third = max(len(settled) // 3, 1)
+        return median(settled[-third:]) / median(settled[:third]) - 1
+
+    def _memory(self) -> Verdict:
+        highest = max(self.resident_bytes) / (1 << 20)
+        detail = f"{self.growth:+.1%}, at most {highest:.0f} MiB"
+        return Verdict(f"memory is flat within {GROWTH_MAX:.0%}", self.growth <= GROWTH_MAX, detail)
+
+    def _latency(self, kind: str) -> Verdict:
+        alone = [results[kind].p99_us for results in self.undisturbed]
+        among = self.disturbed[kind].p99_us
+        told = " and ".join(f"{one / 1_000:.1f}" for one in alone)
+        detail = f"{told} ms alone, {among / 1_000:.1f} ms among hostile ones"
+        name = f"p99 of an honest {kind} is within {SLOWDOWN_MAX:g} times"
+        return Verdict(name, among <= SLOWDOWN_MAX * mean(alone), detail)
+
+    def _busy(self, kind: str) -> Verdict:
+        found = self.disturbed[kind]
+        detail = f"{found.busy} of {found.answers}"
+        name = f"at most {BUSY_MAX:.1%} of honest {kind}s are refused"
+        return Verdict(name, found.busy <= BUSY_MAX * found.answers, detail)
+
+    def _tally(self, name: str, tally: Tally) -> Verdict:
+        """Each kind was there, was let in, and none was left open for longer than may be, if it came to that."""
+        detail = f"{tally.made} made, {tally.closed_by_broker} closed by the broker, {tally.stuck} stuck"
+        held = tally.made > 0 and tally.stuck == 0 and tally.refused * 100 <= tally.made
+        detail += f", {tally.refused} refused" if tally.refused else ""
+        return Verdict(name, held, detail + ("" if tally.ended else ", none fell due"))
+
+    def _nothing_left(self) -> Verdict:
+        connections, held = self.left["connections"], self.left["heldBytes"]
+        detail = f"{connections} connection, {held} bytes held; {self.connections_max} connections at most"
+        return Verdict("nothing is left", _is_nothing(self.left), detail)
+
+
+def run_soak(directory: str, seconds: float, idle: int, on_phase: Callable[[str], None]) -> Soak:
+    """Soak a broker in a directory for about so long. ProcessError if an honest client failed, or the broker did."""
+    soak = Soak()
+    frame, output = min(60.0, seconds / 6), min(30.0, seconds / 6)
+    settings = (
+        "mapedFileSizeCommitLog=67108864",
+        f"serverFrameTimeoutMillis={frame * 1_000:.0f}",
+        f"serverOutputTimeoutMillis={output * 1_000:.0f}",
+        f"serverChannelMaxIdleTimeSeconds={_IDLE_SECONDS:.0f}",
+    )
+    with BrokerProcess(directory, settings) as broker:
+        on_phase("warming up")
+        LoadProcess("send", broker.address, "--seconds", str(_WARM_UP_SECONDS)).result()
+        LoadProcess("pull", broker.address, "--seconds", str(_WARM_UP_SECONDS)).result()
+        on_phase("honest clients alone")
+        alone_seconds = max(seconds * _UNDISTURBED_SHARE, 3.0)
+        soak.undisturbed.append(_results(_honest(broker.address, alone_seconds)))
+        on_phase("honest clients among hostile ones")
+        among_seconds = max(seconds * (1 - 2 * _UNDISTURBED_SHARE), 5.0)
+        limits = {"frame": frame, "output": output, "idle": _IDLE_SECONDS}
+        hostile = HostileProcess(broker.address, among_seconds, idle, limits)
+        try:
+            _watch(soak, broker, among_seconds)
+            soak.hostile = hostile.tallies()
+        finally:
+            hostile.kill()
+        on_phase("what is left")
+        soak.left = _left(broker.address)
+        on_phase("honest clients alone")
+        soak.undisturbed.append(_results(_honest(broker.address, alone_seconds)))
+    soak.stopped = broker.stopped
+    return soak
+
+
+def _honest(address: str, seconds: float) -> dict[str, LoadProcess]:
+    pace = ("--connections", str(_CONNECTIONS), "--seconds", str(seconds), "--interval-ms")
+    return {
+        "send": LoadProcess("send", address, *pace, str(_SEND_INTERVAL_MS)),
+        "pull": LoadProcess("pull", address, *pace, str(_PULL_INTERVAL_MS)),
+    }
+
+
+def _results(processes: Mapping[str, LoadProcess]) -> dict[str, LoadResult]:
+    try:
+        return {kind: process.result() for kind, process in processes.items()}
+    finally:
+        for process in processes.values():
+            process.kill()
+
+
+def _watch(soak: Soak, broker: BrokerProcess, seconds: float) -> None:
+    """Run honest clients for a while, and look at the broker's memory and connections meanwhile."""
+    honest = _honest(broker.address, seconds)
+    client = RemotingClient(real_world(), broker.address)
+    try:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            soak.resident_bytes.append(broker.resident_bytes)
+            soak.connections_max = max(soak.connections_max, int(_ask(client)["connections"]))
+            time.sleep(1.0)
+        soak.disturbed = _results(honest)
+    finally:
+        client.close()
+        for process in honest.values():
+            process.kill()
+
+
+def _left(address: str) -> Mapping[str, str]:
+    """Return what the broker says of itself once nobody else is there, or when it is too late for that."""
+    client = RemotingClient(real_world(), address)
+    try:
+        end = time.monotonic() + _LEFT_SECONDS
+        while True:
+            info = _ask(client)
+            if _is_nothing(info) or time.monotonic() > end:
+                return info
+            time.sleep(0.2)
+    finally:
+        client.close()
+
+
+def _is_nothing(info: Mapping[str, str]) -> bool:
+    """Return whether nobody is there but who asks."""
+    return info["connections"] == "1" and int(info["heldBytes"]) <= _OWN_REQUEST_BYTES
+
+
+def _ask(client: RemotingClient) -> Mapping[str, str]:
+    try:
+        response = client.invoke(RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO, 0), _ASK_MS)
+    except OSError as error:
+        raise ProcessError(f"the broker does not say how it is: {error}") from error
+    table: Mapping[str, str] = json.loads(response.body)["table"]
+    return table

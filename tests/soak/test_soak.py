@@ -1,0 +1,113 @@
+"""Soaks: a short real one, and what becomes of bad findings."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.soak import command
+from tests.soak.hostile_kinds import Tally
+from tests.soak.soak import Soak
+from tornlog.reports.bench.broker_load.broker_process import LoadResult
+
+GOOD = LoadResult(messages=1000, busy=0, answers=1000, per_second=100.0, p50_us=1.0, p99_us=10.0, max_us=20.0)
+
+
+def soak() -> Soak:
+    """Return findings that are all good."""
+    return Soak(
+        undisturbed=[{"send": GOOD}, {"send": GOOD}],
+        disturbed={"send": replace(GOOD, p99_us=20.0)},
+        resident_bytes=[100 << 20] * 50,
+        hostile={"garbage": Tally(made=10, closed_by_broker=10)},
+        left={"connections": "1", "heldBytes": "100"},
+        stopped={"clean": True},
+    )
+
+
+def broken(found: Soak) -> list[str]:
+    return [verdict.name for verdict in found.verdicts() if not verdict.held]
+
+
+def test_good_findings_hold() -> None:
+    assert broken(soak()) == []
+
+
+def test_memory_that_grows_is_found_and_the_ramp_is_not() -> None:
+    leaking, ramping = soak(), soak()
+    leaking.resident_bytes = [(100 << 20) + second * (1 << 20) for second in range(50)]
+    ramping.resident_bytes = [min(50 + second * 3, 100) << 20 for second in range(50)]
+
+    assert broken(leaking) == ["memory is flat within 5%"]
+    assert broken(ramping) == []
+
+
+def test_honest_clients_that_wait_or_are_refused_are_found() -> None:
+    slow, busy = soak(), soak()
+    slow.undisturbed = [{"send": replace(GOOD, p99_us=15.0)}, {"send": replace(GOOD, p99_us=5.0)}]
+    slow.disturbed = {"send": replace(GOOD, p99_us=20.1)}
+    busy.disturbed = {"send": replace(GOOD, busy=2)}
+
+    assert broken(slow) == ["p99 of an honest send is within 2 times"]
+    assert broken(busy) == ["at most 0.1% of honest sends are refused"]
+
+
+@pytest.mark.parametrize("tally", [Tally(made=10, stuck=1), Tally(made=0), Tally(made=10, refused=5)])
+def test_a_kind_that_was_stuck_or_never_there_is_found(tally: Tally) -> None:
+    found = soak()
+    found.hostile = {"garbage": tally}
+
+    assert broken(found) == ["garbage"]
+
+
+@pytest.mark.parametrize(
+    ("tally", "says_so"),
+    [(Tally(made=10), True), (Tally(made=10, closed_by_broker=1), False), (Tally(made=10, left=10), False)],
+)
+def test_a_kind_of_which_none_fell_due_is_told(tally: Tally, says_so: bool) -> None:
+    found = soak()
+    found.hostile = {"idle connections": tally}
+
+    (verdict,) = [one for one in found.verdicts() if one.name == "idle connections"]
+    assert verdict.held
+    assert verdict.detail.endswith(", none fell due") is says_so
+
+
+@pytest.mark.parametrize(
+    "left", [{"connections": "2", "heldBytes": "0"}, {"connections": "1", "heldBytes": "9999"}]
+)
+def test_whatever_is_left_is_found(left: dict[str, str]) -> None:
+    found = soak()
+    found.left = left
+
+    assert broken(found) == ["nothing is left"]
+
+
+def test_a_broker_that_does_not_stop_cleanly_is_found() -> None:
+    found = soak()
+    found.stopped = {"clean": False}
+
+    assert broken(found) == ["the broker stops cleanly"]
+
+
+def test_a_short_soak_meets_every_kind_and_leaves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "soak.json"
+
+    soak_command = typer.Typer()
+    soak_command.command()(command.soak)
+    result = CliRunner().invoke(
+        soak_command, ["--time", "8s", "--idle", "200", "--dir", str(tmp_path), "--json", str(file)]
+    )
+
+    assert result.exit_code in (0, 1), result.output  # so short a time says little about latencies
+    document = json.loads(file.read_text())
+    held = {verdict["name"]: verdict["held"] for verdict in document["verdicts"]}
+    kinds = list(document["hostile"])
+    assert len(kinds) == 8
+    assert all(held[name] for name in [*kinds, "nothing is left", "the broker stops cleanly"]), result.output
+    endings = document["counts"]["endings"]
+    assert {"BAD_LENGTH", "BAD_FRAME", "HALF_FRAME", "NOT_READING", "BY_CLIENT"} <= set(endings)
+    assert result.exit_code == (0 if all(held.values()) else 1)

@@ -1,0 +1,679 @@
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.sim.errors import MachineDied
+from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
+from tornlog.store.delivery.half_message import HALF_TOPIC
+from tornlog.store.delivery.schedule import encoded_offsets
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry
+from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
+from tornlog.store.formats.message import MessageRecord
+from tornlog.store.formats.properties import decode_properties
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageResult, PutMessageStatus
+from tornlog.store.real.files import RealFiles
+from tornlog.store.real.tasks import ThreadTasks
+from tornlog.store.real.world import overlay_world
+from tornlog.store.running_flags import Refusal
+from tornlog.store.tools.geometry import Geometry
+from tornlog.store.tools.inspect import inspect_directory
+from tornlog.store.tools.observed import records_of
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+OK = PutMessageStatus.PUT_OK
+PATH = "/store/config/delayOffset.json"
+
+
+@pytest.fixture
+def config(small: Make) -> StoreConfig:
+    made: StoreConfig = small(
+        message_delay_level="1s 2s 5s",
+        mapped_file_size_commit_log=1 << 16,
+        mapped_file_size_consume_queue=200,
+    )
+    return made
+
+
+def started(world: World, config: StoreConfig) -> MessageStore:
+    store = MessageStore(world, config)
+    store.load()
+    store.start()
+    return store
+
+
+def delayed(level: int, body: bytes = b"x", topic: str = "T", queue_id: int = 0) -> Message:
+    return Message.of(topic, body, queue_id=queue_id, tags="A", properties={"DELAY": str(level)})
+
+
+def records(store: MessageStore) -> list[MessageRecord]:
+    found = [store.look_message_by_offset(fields["offset"]) for fields in records_of(store)]
+    return [record for record in found if record is not None]
+
+
+def bodies(store: MessageStore, topic: str = "T") -> list[bytes]:
+    return [record.body for record in records(store) if record.topic == topic]
+
+
+def test_a_delayed_message_is_seen_by_consumers_when_its_delay_is_over(
+    lab: Make, config: StoreConfig
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        put = store.put_message(delayed(2, b"late", queue_id=3))
+        assert put.append is not None
+        world.tasks.sleep(1_990)
+        assert store.get_max_offset_in_queue("T", 3) == 0
+        assert store.schedule.offsets == {}
+
+        world.tasks.sleep(20)
+        (copy,) = [record for record in records(store) if record.topic == "T"]
+        assert store.get_max_offset_in_queue("T", 3) == 1
+        assert copy.store_timestamp_ms >= put.append.store_timestamp_ms + 2_000
+        assert (copy.body, copy.queue_id) == (b"late", 3)
+        assert decode_properties(copy.properties) == {
+            "REAL_TOPIC": "T",
+            "REAL_QID": "3",
+            "DELAY": "2",
+            "TAGS": "A",
+        }
+        assert len(store.get_message("T", 3, 0, tags="A").records) == 1
+        assert store.schedule.offsets == {2: 1}
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_each_level_delivers_in_order_of_its_queue_and_waits_for_no_other(
+    lab: Make, config: StoreConfig
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        for number in range(15):  # more than one file of the level's queue holds
+            for level in (3, 1, 2):
+                store.put_message(delayed(level, b"%d/%02d" % (level, number)))
+            world.tasks.sleep(10)
+        world.tasks.sleep(1_000)
+        assert bodies(store) == [b"1/%02d" % number for number in range(15)]
+        world.tasks.sleep(1_000)
+        assert bodies(store)[15:] == [b"2/%02d" % number for number in range(15)]
+        world.tasks.sleep(3_000)
+        assert bodies(store)[30:] == [b"3/%02d" % number for number in range(15)]
+        assert store.schedule.offsets == {1: 15, 2: 15, 3: 15}
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_progress_is_persisted_every_interval_and_at_the_end_and_a_clean_restart_repeats_nothing(
+    lab: Make, config: StoreConfig
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        store.put_message(delayed(1))
+        world.tasks.sleep(2_000)
+        assert world.files.status(PATH) is None
+        world.tasks.sleep(20_000)
+        assert world.files.read(PATH) == b'{\n\t"offsetTable":{1:1\n\t}\n}'
+        operations = bench.disk.operations
+        world.tasks.sleep(60_000)
+        written = [call for call in bench.failures.calls if call == ("write", f"{PATH}.tmp")]
+        assert len(written) == 1
+        assert bench.disk.operations > operations  # others go on
+        store.put_message(delayed(2))
+        world.tasks.sleep(3_000)
+        assert store.shutdown()
+        assert world.files.read(PATH) == encoded_offsets({1: 1, 2: 1})
+        assert world.files.read(f"{PATH}.bak") == encoded_offsets({1: 1})
+
+        again = started(world, config)
+        world.tasks.sleep(10_000)
+        assert len(bodies(again)) == 2
+        assert again.shutdown()
+        assert world.files.read(f"{PATH}.bak") == encoded_offsets({1: 1})
+
+    bench.run(body)
+
+
+def test_progress_is_not_persisted_before_the_copies_are_durable(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = started(
+            world,
+            small(
+                message_delay_level="1s",
+                mapped_file_size_commit_log=1 << 16,
+                flush_delay_offset_interval_ms=1_000,
+                flush_commit_log_thorough_interval_ms=30_000,
+            ),
+        )
+        world.tasks.sleep(1_000)
+        store.put_message(delayed(1))
+        world.tasks.sleep(10_000)
+        assert store.schedule.offsets == {1: 1}
+        assert world.files.status(PATH) is None or world.files.read(PATH) == encoded_offsets({})
+        world.tasks.sleep(30_000)
+        assert world.files.read(PATH) == encoded_offsets({1: 1})
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_an_error_in_persisting_is_noted_and_met_again_later(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, small(message_delay_level="1s", flush_disk_type=FlushDiskType.SYNC_FLUSH))
+        bench.failures.plan("sync", "delayOffset", 1)
+        for _ in range(3):
+            store.put_message(delayed(1))
+            world.tasks.sleep(11_000)
+        assert isinstance(store.schedule.last_error, OSError)
+        assert world.files.status(PATH) is not None
+        assert store.shutdown()
+        assert world.files.read(PATH) == encoded_offsets({1: 3})
+
+    bench.run(body)
+
+
+def test_a_copy_that_is_not_stored_is_put_again_and_again_and_none_behind_it_overtakes(
+    lab: Make, config: StoreConfig
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        refusals = [PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.CREATE_MAPEDFILE_FAILED] * 3
+        put, times_ms = store.schedule._put, []
+
+        def put_sometimes(message: Message) -> PutMessageResult:
+            times_ms.append(world.clock.now_ms())
+            return PutMessageResult(refusals.pop()) if refusals else put(message)
+
+        store.schedule._put = put_sometimes
+        for number in range(3):
+            store.put_message(delayed(1, b"%d" % number))
+        world.tasks.sleep(1_250)
+        assert bodies(store) == []
+        assert store.schedule.offsets == {}
+        assert store.schedule.last_answer is not OK
+        world.tasks.sleep(1_000)
+        assert bodies(store) == [b"0", b"1", b"2"]
+        assert store.schedule.last_answer is OK
+        assert [later - earlier for earlier, later in pairwise(times_ms)][:6] == [100] * 6
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_a_copy_whose_sync_timed_out_is_stored_all_the_same(lab: Make, config: StoreConfig) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        put = store.schedule._put
+        store.schedule._put = lambda message: put(message)._replace(
+            status=PutMessageStatus.FLUSH_DISK_TIMEOUT
+        )
+        store.put_message(delayed(1))
+        world.tasks.sleep(5_000)
+        assert bodies(store) == [b"x"]
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_after_an_error_delivery_goes_on_where_it_was(lab: Make, config: StoreConfig) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        put, errors = store.schedule._put, [OSError("no disk")]
+
+        def put_but_once(message: Message) -> PutMessageResult:
+            if errors and message.body == b"1":
+                raise errors.pop()
+            return put(message)
+
+        store.schedule._put = put_but_once
+        for number in range(3):
+            store.put_message(delayed(1, b"%d" % number))
+        world.tasks.sleep(9_000)
+        assert bodies(store) == [b"0"]
+        assert isinstance(store.schedule.last_error, OSError)
+        world.tasks.sleep(3_000)
+        assert bodies(store) == [b"0", b"1", b"2"]
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_a_stop_in_the_midst_of_deliveries_leaves_the_rest_for_the_next_start(
+    lab: Make, config: StoreConfig
+) -> None:
+    bench = lab(three_due(lab, config))
+
+    def body(world: World) -> None:
+        store = MessageStore(world, config)
+        store.load()
+        put = store.schedule._put
+
+        def put_and_stop(message: Message) -> PutMessageResult:
+            store.schedule._stopping.set(1)
+            return put(message)
+
+        store.schedule._put = put_and_stop
+        store.start()
+        world.tasks.sleep(5_000)
+        assert bodies(store) == [b"0"]
+        assert store.shutdown()
+        assert world.files.read(PATH) == encoded_offsets({1: 1})
+
+        again = started(world, config)
+        world.tasks.sleep(100)
+        assert bodies(again) == [b"0", b"1", b"2"]
+        assert again.shutdown()
+
+    bench.run(body)
+
+
+def test_entries_that_lead_to_no_message_are_passed_over(lab: Make, config: StoreConfig) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        store.put_message(Message.of(SCHEDULE_TOPIC, b"nowhere to go"))
+        queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
+        world.tasks.sleep(10)
+        queue.append_entries(encode_entry(5, 91, 1))  # no record begins there
+        queue.fill_blank(4)
+        store.commit_log.topic_queue_table[SCHEDULE_TOPIC, 0] = 4
+        store.put_message(delayed(1, b"there"))
+        world.tasks.sleep(2_000)
+        assert bodies(store) == [b"there"]
+        assert store.schedule.offsets == {1: 5}
+        assert store.schedule.passed_over == 4
+
+    lab().run(body)
+
+
+ODD, LOST, BLANK = bytes(ENTRY_BYTES), encode_entry(5, 91, 1), BLANK_ENTRY_BYTES
+"""An entry that no store writes, one that leads to no record, and one that fills a gap."""
+
+
+@pytest.mark.parametrize(
+    ("entry", "failed", "passed_over"),
+    [(ODD, False, 0), (ODD, True, 0), (LOST, False, 1), (LOST, True, 0), (BLANK, False, 1), (BLANK, True, 0)],
+)
+def test_what_a_failed_sync_may_have_taken_back_is_not_passed_over(
+    lab: Make, config: StoreConfig, entry: bytes, *, failed: bool, passed_over: int
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        for number in range(2):
+            store.put_message(delayed(1, b"%d" % number))
+        world.tasks.sleep(10)
+        store.queues.find_or_create(SCHEDULE_TOPIC, 0).place(0, entry)
+        if failed:
+            store.flags.refuse_for_good(Refusal.WRITE_INDEX_FILE_ERROR)
+        world.tasks.sleep(2_000)
+        assert store.schedule.passed_over == passed_over
+        assert store.schedule.offsets == ({1: 2} if passed_over else {})
+        assert bodies(store) == ([b"1"] if passed_over else [])
+
+    lab().run(body)
+
+
+def test_what_was_taken_back_and_is_there_again_is_delivered_in_its_turn(
+    lab: Make, config: StoreConfig
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        for number in range(2):
+            store.put_message(delayed(1, b"%d" % number))
+        world.tasks.sleep(10)
+        queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
+        entry = queue.entry(0)
+        assert entry is not None
+        queue.place(0, ODD)
+        world.tasks.sleep(2_000)
+        queue.place(0, encode_entry(*entry))
+        world.tasks.sleep(200)
+        assert bodies(store) == [b"0", b"1"]
+        assert store.schedule.passed_over == 0
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_a_half_message_is_not_delivered(lab: Make, config: StoreConfig) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        store.put_message(delayed(1, topic=HALF_TOPIC))
+        store.put_message(delayed(1))
+        world.tasks.sleep(2_000)
+        assert bodies(store, HALF_TOPIC) == []
+        assert bodies(store) == [b"x"]
+        assert store.schedule.passed_over == 0
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_a_level_that_became_shorter_counts_for_those_that_wait_already(
+    lab: Make, small: Make, config: StoreConfig
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, small(message_delay_level="1h", mapped_file_size_commit_log=1 << 16))
+        store.put_message(delayed(1))
+        assert store.shutdown()
+        again = started(world, config)
+        world.tasks.sleep(1_100)
+        assert bodies(again) == [b"x"]
+        assert again.shutdown()
+
+    lab().run(body)
+
+
+def test_a_time_that_no_message_of_the_level_can_have_is_not_waited_for(
+    lab: Make, config: StoreConfig
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        put = store.put_message(delayed(3)).append
+        assert put is not None
+        world.tasks.sleep(10)
+        queue = store.queues.find_or_create(SCHEDULE_TOPIC, 2)
+        queue.place(0, encode_entry(put.wrote_offset, put.wrote_bytes, world.clock.now_ms() + 6_000))
+        world.tasks.sleep(1_100)
+        assert bodies(store) == [b"x"]
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_a_clock_that_steps_back_delivers_nothing_early_and_one_that_steps_forward_nothing_late(
+    lab: Make, config: StoreConfig
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        store.put_message(delayed(2, b"before"))
+        bench.machine.wall_offset_ms = -60_000
+        store.put_message(delayed(2, b"after"))
+        world.tasks.sleep(30_000)
+        assert bodies(store) == []
+        bench.machine.wall_offset_ms = 0
+        world.tasks.sleep(1_100)
+        assert bodies(store) == [b"before", b"after"]
+
+        store.put_message(delayed(3, b"forward"))
+        world.tasks.sleep(10)
+        bench.machine.wall_offset_ms = 10_000
+        world.tasks.sleep(1_100)
+        assert bodies(store)[2:] == [b"forward"]
+        assert store.shutdown()
+
+    bench.run(body)
+
+
+def test_a_slave_delivers_nothing(lab: Make, small: Make, config: StoreConfig) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        store.put_message(delayed(1))
+        assert store.shutdown()
+        slave = started(
+            world,
+            small(
+                message_delay_level="1s",
+                mapped_file_size_commit_log=1 << 16,
+                broker_role=BrokerRole.SLAVE,
+            ),
+        )
+        world.tasks.sleep(5_000)
+        assert bodies(slave) == []
+        slave.shutdown()
+
+    bench.run(body)
+
+
+def test_the_time_of_delivery_is_found_behind_an_extension_too(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = started(
+            world,
+            small(
+                message_delay_level="1s 2s",
+                mapped_file_size_commit_log=1 << 16,
+                enable_consume_queue_ext=True,
+                mapped_file_size_consume_queue_ext=4096,
+            ),
+        )
+        store.put_message(delayed(2))
+        world.tasks.sleep(100)
+        entry = store.queues.find_or_create(SCHEDULE_TOPIC, 1).entry(0)
+        assert entry is not None
+        assert entry.tags_code < 0
+        world.tasks.sleep(1_800)
+        assert bodies(store) == []
+        world.tasks.sleep(200)
+        assert bodies(store) == [b"x"]
+
+    lab().run(body)
+
+
+# -- progress at the start -------------------------------------------------------------------------
+
+
+def with_progress(image: Image, content: bytes) -> Image:
+    files = {**image.files, PATH: FileImage(content, 0)}
+    return Image(files, tuple({*image.directories, "/store/config"}))
+
+
+def three_due(lab: Make, config: StoreConfig) -> Image:
+    """Return a store that stopped before it could deliver three messages of level 1."""
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        for number in range(3):
+            store.put_message(delayed(1, b"%d" % number))
+        assert store.shutdown()
+
+    bench.run(body)
+    image: Image = bench.switch_off()
+    return image
+
+
+@pytest.mark.parametrize(
+    ("offset", "delivered"), [(0, 3), (2, 1), (3, 0), (9, 0), (-5, 3), ((1 << 63) - 1, 0)]
+)
+def test_progress_is_brought_into_the_queue_before_anything_is_put(
+    lab: Make, config: StoreConfig, offset: int, delivered: int
+) -> None:
+    image = with_progress(three_due(lab, config), encoded_offsets({1: offset, 2: 4, 18: 0}))
+    within = min(max(offset, 0), 3)
+    bench = lab(image)
+
+    def body(world: World) -> None:
+        store = MessageStore(world, config)
+        store.load()
+        assert store.schedule.offsets == {1: within, 2: 0, 18: 0}
+        assert world.files.read(PATH) == encoded_offsets({1: offset, 2: 4, 18: 0})
+        store.start()
+        assert world.files.read(PATH) == encoded_offsets({1: within, 2: 0, 18: 0})
+        store.put_message(delayed(1, b"new"))
+        world.tasks.sleep(2_000)
+        assert len(bodies(store)) == delivered + 1
+        assert bodies(store)[-1] == b"new"
+        assert store.shutdown()
+
+    bench.run(body)
+
+
+def test_damaged_progress_gives_way_to_the_one_before_or_delivers_everything_again(
+    lab: Make, config: StoreConfig
+) -> None:
+    image = with_progress(three_due(lab, config), b'{"offsetTable":{1:2')
+
+    def offsets_in(image: Image) -> dict[int, int]:
+        def body(world: World) -> dict[int, int]:
+            store = MessageStore(world, config)
+            store.load()
+            return store.schedule.offsets
+
+        found: dict[int, int] = lab(image).run(body)
+        return found
+
+    assert offsets_in(image) == {}
+    backup = FileImage(b'{"offsetTable":{"1":1}}', 0)
+    assert offsets_in(Image({**image.files, f"{PATH}.bak": backup}, image.directories)) == {1: 1}
+    backup = FileImage(b"{{", 0)
+    with pytest.raises(CorruptFileError):
+        offsets_in(Image({**image.files, f"{PATH}.bak": backup}, image.directories))
+
+
+def test_inspect_reports_progress_that_it_passed_over(golden: Make) -> None:
+    root = golden("05-delay").after
+    (root / "config/delayOffset.json").write_bytes(b'{"offsetTable":{1:6,')
+    found = inspect_directory(overlay_world(), str(root), Geometry()).summary()
+    assert found["delayOffsetTable"] == {"1": 6, "2": 6}  # the backup's
+    assert [(finding["file"], finding["field"]) for finding in found["findings"]] == [
+        ("config/delayOffset.json", "JSON")
+    ]
+
+
+# -- crashes ---------------------------------------------------------------------------------------
+
+
+def test_what_was_delivered_and_not_persisted_when_the_process_died_is_delivered_again(
+    lab: Make, config: StoreConfig
+) -> None:
+    bench = lab(three_due(lab, config))
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        world.tasks.sleep(1_500)
+        assert bodies(store) == [b"0", b"1", b"2"]
+
+    bench.run(body)
+    image = bench.switch_off(abruptly=True)
+
+    def again(world: World) -> None:
+        store = started(world, config)
+        world.tasks.sleep(100)
+        assert bodies(store) == [b"0", b"1", b"2"] * 2
+        assert store.shutdown()
+
+    lab(image).run(again)
+
+
+def check_delivery(store: MessageStore, delays_ms: dict[int, int]) -> None:
+    """Every delayed message in the log was delivered, and no copy of one early or without one."""
+    waiting, due = {}, []
+    for record in records(store):
+        if record.topic == SCHEDULE_TOPIC:
+            waiting[record.body] = record.store_timestamp_ms + delays_ms[record.queue_id + 1]
+        else:
+            assert record.topic == "T"
+            assert record.store_timestamp_ms >= waiting[record.body]
+            due.append(record.body)
+    assert set(due) == set(waiting)
+
+
+@pytest.mark.parametrize("profile", ["process-kill", "strict-posix"])
+@pytest.mark.parametrize("flush", list(FlushDiskType))
+def test_wherever_it_dies_every_message_that_is_left_is_delivered_and_none_early(
+    lab: Make, small: Make, profile: str, flush: FlushDiskType
+) -> None:
+    config = small(
+        message_delay_level="20s 50s",
+        mapped_file_size_commit_log=4096,
+        flush_disk_type=flush,
+        flush_delay_offset_interval_ms=15_000,
+        flush_interval_consume_queue_ms=20_000,
+        flush_interval_commit_log_ms=4_000,
+        flush_commit_log_least_pages=1,
+    )
+
+    def life(world: World) -> None:
+        store = started(world, config)
+        for number in range(12):
+            store.put_message(delayed(1 + number % 2, b"%d" % number))
+            world.tasks.sleep(6_000)
+        world.tasks.sleep(60_000)
+        check_delivery(store, {1: 20_000, 2: 50_000})
+        store.shutdown()
+
+    def again(world: World) -> None:
+        store = started(world, config)
+        world.tasks.sleep(120_000)
+        check_delivery(store, {1: 20_000, 2: 50_000})
+        assert store.shutdown()
+
+    whole = lab()
+    whole.run(life)
+    operations = whole.disk.operations
+    for operation in range(0, operations, max(1, operations // 40)):
+        bench = lab()
+        bench.disk.crash_at(operation, "during")
+        with pytest.raises(MachineDied):
+            bench.run(life)
+        image = bench.disk.crash(PROFILES[profile])
+        second = lab(image)
+        second.kernel.wall_start_ms += 300_000
+        second.run(again)
+
+
+class StandingClock:
+    """A clock that does not move."""
+
+    def __init__(self, wall_ms: int) -> None:
+        self._wall_ms = wall_ms
+
+    def now_ms(self) -> int:
+        return self._wall_ms
+
+    def monotonic_ns(self) -> int:
+        return self._wall_ms * 1_000_000
+
+    def utc_offset_ms(self) -> int:
+        return 0
+
+
+def test_a_store_of_rocketmq_that_died_after_delivery_delivers_again_what_rocketmq_does(
+    golden: Make, started: Make
+) -> None:
+    case = golden("05b-delay-abrupt")
+    before_end = case.manifest["inspect"]["afterLoad"]["maxPhyOffset"]
+    expected = [record for record in case.observed["commitLogRecords"] if record["offset"] >= before_end]
+    now_ms = expected[-1]["storeTimestamp"]
+    tasks = ThreadTasks()
+    store = started(case.config(case.before), World(StandingClock(now_ms), tasks, RealFiles()))
+    for _ in range(2_000):
+        if store.max_phy_offset == case.observed["maxPhyOffset"]:
+            break
+        tasks.sleep(10)
+    copies = [fields for fields in records_of(store) if fields["offset"] >= before_end]
+    assert store.shutdown()
+
+    compared = (
+        "topic",
+        "queueId",
+        "queueOffset",
+        "properties",
+        "bodySha256",
+        "bornTimestamp",
+        "size",
+        "flag",
+    )
+    for topic in ("DelayA", "DelayB"):
+        assert [
+            {name: fields[name] for name in compared} for fields in copies if fields["topic"] == topic
+        ] == [{name: fields[name] for name in compared} for fields in expected if fields["topic"] == topic]
+    assert (case.before / "config/delayOffset.json").read_bytes() == (
+        case.after / "config/delayOffset.json"
+    ).read_bytes()

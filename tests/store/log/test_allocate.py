@@ -1,0 +1,169 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.timing import SyncTiming
+from tornlog.store.config import FlushDiskType
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+BODY = bytes(400)  # two of them fill a segment
+
+
+def started(world: World, config: Any) -> MessageStore:
+    store = MessageStore(world, config)
+    store.load()
+    store.start()
+    return store
+
+
+def log_files(image: Any) -> list[int]:
+    return [int(path.rpartition("/")[2]) for path in image.files if path.startswith("/store/commitlog/")]
+
+
+@pytest.mark.parametrize("step", ["map", "sync", "sync_directory"])
+def test_a_put_whose_segment_cannot_be_made_is_refused_and_the_next_one_is_stored(
+    step: str, lab: Make, small: Make
+) -> None:
+    bench = lab()
+    bench.failures.plan(step, "commitlog")
+
+    def body(world: World) -> None:
+        store = started(world, small())
+        refused = store.put_message(Message.of("T", BODY))
+        stored = store.put_message(Message.of("T", BODY))
+
+        assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+        assert refused.append is None
+        assert stored.status is PutMessageStatus.PUT_OK
+        assert stored.append is not None
+        assert (stored.append.wrote_offset, stored.append.queue_offset) == (0, 0)
+        assert store.shutdown()
+
+    bench.run(body)
+    assert log_files(bench.switch_off()) == [0]
+
+
+@pytest.mark.parametrize("step", ["map", "sync", "sync_directory"])
+def test_a_failure_to_make_the_segment_ahead_is_mended_when_that_is_needed(
+    step: str, lab: Make, small: Make
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, small())
+        store.commit_log.queue.add(store.allocate.make(0))
+        bench.failures.plan(
+            step, "commitlog/00000000000000002048" if step != "sync_directory" else "commitlog"
+        )
+        answers = []
+        for _ in range(12):
+            answers.append(store.put_message(Message.of("T", BODY)).status)
+            world.tasks.sleep(1)
+        refused = answers.count(PutMessageStatus.CREATE_MAPEDFILE_FAILED)
+        assert answers.count(PutMessageStatus.PUT_OK) == 12 - refused
+        assert refused <= 1
+        assert store.get_max_offset_in_queue("T", 0) == 12 - refused
+        assert store.shutdown()
+
+    bench.run(body)
+    image = bench.switch_off()
+
+    def again(world: World) -> None:
+        store = MessageStore(world, small())
+        report = store.load()
+        assert report.findings == []
+        assert store.max_phy_offset > 5 * 1024
+
+    lab(image).run(again)
+
+
+def test_a_failed_segment_ahead_leaves_nothing_behind_after_a_clean_stop(lab: Make, small: Make) -> None:
+    bench = lab()
+    bench.failures.plan("sync", "commitlog/00000000000000001024")
+
+    def body(world: World) -> None:
+        store = started(world, small())
+        store.put_message(Message.of("T", BODY))
+        world.tasks.sleep(1)
+        assert store.shutdown()
+
+    bench.run(body)
+    assert log_files(bench.switch_off()) == [0]
+
+
+def test_a_put_waits_five_seconds_for_its_segment_and_a_later_one_finds_it(lab: Make, small: Make) -> None:
+    bench = lab(timing=SyncTiming(3_000_000_000, 3_000_000_000))
+
+    def body(world: World) -> None:
+        store = started(world, small(flush_disk_type=FlushDiskType.ASYNC_FLUSH))
+        begin_ns = world.clock.monotonic_ns()
+        early = store.put_message(Message.of("T", BODY))
+        assert early.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+        assert world.clock.monotonic_ns() - begin_ns == 5_000_000_000
+        late = store.put_message(Message.of("T", BODY))
+        assert late.status is PutMessageStatus.PUT_OK
+        assert world.clock.monotonic_ns() - begin_ns == 6_000_000_000
+
+    bench.run(body)
+    made = [call for call in bench.failures.calls if call == ("map", "/store/commitlog/00000000000000000000")]
+    assert len(made) == 1
+
+
+def test_a_segment_is_made_ahead_and_removed_again_if_nobody_needs_it(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> list[str]:
+        store = started(world, small())
+        store.put_message(Message.of("T", BODY))
+        world.tasks.sleep(1)
+        names: list[str] = world.files.list_directory("/store/commitlog")
+        assert store.shutdown()
+        return names
+
+    assert bench.run(body) == ["00000000000000000000", "00000000000000001024"]
+    assert log_files(bench.switch_off()) == [0]
+
+
+def test_what_a_file_of_the_same_name_held_does_not_become_the_segments(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, small())
+        world.files.write("/store/commitlog/00000000000000000000", b"\xff" * 1024)
+        store.put_message(Message.of("T", b"x"))
+        segment = store.log.segments[0]
+        assert bytes(segment.file.view(segment.wrote.get(), 1024)).count(0) == 1024 - segment.wrote.get()
+
+    bench.run(body)
+
+
+@pytest.mark.parametrize("step", ["unlink", "sync_directory"])
+def test_a_segment_that_cannot_be_removed_does_no_harm(step: str, lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, small())
+        store.put_message(Message.of("T", BODY))
+        world.tasks.sleep(1)
+        bench.failures.plan(step, "commitlog")
+        assert store.shutdown()
+
+    bench.run(body)
+    image = bench.switch_off()
+    assert "/store/abort" not in image.files
+
+    def again(world: World) -> None:
+        store = MessageStore(world, small())
+        assert store.load().findings == []
+        store.start()
+        for _ in range(3):
+            assert store.put_message(Message.of("T", BODY)).status is PutMessageStatus.PUT_OK
+        assert store.shutdown()
+
+    lab(image).run(again)

@@ -1,0 +1,203 @@
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.plan import FaultPlan
+from tornlog.store.log.buffered_segment import BufferedSegment
+from tornlog.store.log.segment import PAGE_BYTES
+from tornlog.store.log.transient_pool import TransientStorePool
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+SEGMENT_BYTES = 10 * PAGE_BYTES
+
+
+def segment_in(
+    world: World, size_bytes: int = SEGMENT_BYTES, leftover: bytes = b""
+) -> tuple[BufferedSegment, TransientStorePool]:
+    pool = TransientStorePool(world, size_bytes, 1)
+    pool.fill()
+    buffer = pool.borrow()
+    assert buffer is not None
+    buffer[: len(leftover)] = leftover
+    file = world.files.map("/segment", size_bytes)
+    return BufferedSegment(world.tasks, file, 40_960, "test", pool=pool, buffer=buffer), pool
+
+
+def positions(segment: BufferedSegment) -> tuple[int, int, int]:
+    return segment.flushed.get(), segment.committed.get(), segment.wrote.get()
+
+
+def test_what_is_put_is_seen_after_the_commit_and_durable_after_the_flush(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        segment, _ = segment_in(world)
+        segment.append(0, b"one")
+        segment.append(3, bytearray(b"two"))
+        assert positions(segment) == (0, 0, 6)
+        assert bytes(segment.file.view(0, 6)) == bytes(6)
+        assert segment.flush(0) == 0
+
+        assert segment.commit(0) == 6
+        assert positions(segment) == (0, 6, 6)
+        assert bytes(segment.file.view(0, 7)) == b"onetwo\0"
+        assert not bench.disk.is_durable("/segment", 0, 6)
+
+        assert segment.flush(0) == 6
+        assert positions(segment) == (6, 6, 6)
+        assert bench.disk.is_durable("/segment", 0, 6)
+
+    bench.run(body)
+    kinds = [name for name, _ in bench.failures.calls if name in ("store", "pwrite", "msync", "fdatasync")]
+    assert kinds == ["pwrite", "fdatasync"]
+
+
+@pytest.mark.parametrize(
+    ("wrote", "least_pages", "committed"),
+    [
+        (0, 0, 0),
+        (1, 0, 1),
+        (4 * PAGE_BYTES - 1, 4, 0),
+        (4 * PAGE_BYTES, 4, 4 * PAGE_BYTES),
+        (4 * PAGE_BYTES + 7, 4, 4 * PAGE_BYTES + 7),
+        (SEGMENT_BYTES, 99, SEGMENT_BYTES),
+    ],
+)
+def test_a_commit_waits_for_enough_whole_pages_or_the_end(
+    wrote: int, least_pages: int, committed: int, lab: Make
+) -> None:
+    def body(world: World) -> None:
+        segment, _ = segment_in(world)
+        segment.append(0, bytes([7]) * wrote)
+        assert segment.commit(least_pages) == committed
+        assert bytes(segment.file.view(0, SEGMENT_BYTES)) == (bytes([7]) * committed).ljust(
+            SEGMENT_BYTES, b"\0"
+        )
+
+    lab().run(body)
+
+
+def test_the_blank_record_is_all_that_is_written_of_the_rest(lab: Make) -> None:
+    def body(world: World) -> None:
+        segment, pool = segment_in(world, 100, leftover=b"\xee" * 100)
+        segment.append(0, b"record")
+        segment.commit(0)
+        segment.close_with(6, b"12345678")
+        assert positions(segment) == (0, 6, 100)
+
+        assert segment.commit(4) == 100
+        assert bytes(segment.file.view(0, 100)) == b"record12345678" + bytes(86)
+        assert (positions(segment), pool.available) == ((0, 100, 100), 1)
+        assert segment.flush(4) == 100
+
+    lab().run(body)
+
+
+def test_a_full_segment_gives_its_buffer_back_once_all_of_it_is_in_the_file(lab: Make) -> None:
+    def body(world: World) -> None:
+        segment, pool = segment_in(world, 100)
+        segment.append(0, bytes(90))
+        segment.commit(0)
+        assert pool.available == 0
+        segment.append(90, bytes(10))
+        assert pool.available == 0
+        segment.commit(0)
+        assert pool.available == 1
+        assert segment.commit(0) == 100
+        assert pool.available == 1
+
+    lab().run(body)
+
+
+def test_short_writes_are_continued_to_the_end(lab: Make) -> None:
+    bench = lab(faults=FaultPlan(short_write_chance=1.0))
+
+    def body(world: World) -> None:
+        segment, _ = segment_in(world)
+        data = bytes(range(256)) * 20
+        segment.append(0, data)
+        assert segment.commit(0) == len(data)
+        assert bytes(segment.file.view(0, len(data))) == data
+
+    bench.run(body)
+    assert bench.disk.fired["short write"] > 1
+
+
+def test_a_failed_write_moves_no_position_and_the_next_one_writes_all_of_it(lab: Make) -> None:
+    bench = lab()
+    bench.failures.plan("pwrite", "/segment")
+
+    def body(world: World) -> None:
+        segment, pool = segment_in(world, 100)
+        segment.append(0, b"x" * 92)
+        segment.close_with(92, b"12345678")
+        with pytest.raises(OSError, match="Input/output"):
+            segment.commit(0)
+        assert (positions(segment), pool.available) == ((0, 0, 100), 0)
+        assert segment.flush(0) == 0
+
+        assert segment.commit(0) == 100
+        assert bytes(segment.file.view(0, 100)) == b"x" * 92 + b"12345678"
+
+    bench.run(body)
+
+
+def test_a_write_that_writes_nothing_is_an_error_and_no_endless_loop(
+    lab: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def body(world: World) -> None:
+        segment, _ = segment_in(world)
+        segment.append(0, b"x")
+
+        class Full:
+            path = "/segment"
+
+            def pwrite(self, at: int, data: memoryview) -> int:
+                return 0
+
+        monkeypatch.setattr(segment, "file", Full())
+        with pytest.raises(OSError, match="a write wrote nothing") as failure:
+            segment.commit(0)
+        assert failure.value.errno == errno.EIO
+        assert segment.committed.get() == 0
+
+    lab().run(body)
+
+
+def test_a_failed_flush_leaves_the_durable_position(lab: Make) -> None:
+    bench = lab()
+    bench.failures.plan("fdatasync", "/segment")
+
+    def body(world: World) -> None:
+        segment, _ = segment_in(world)
+        segment.append(0, b"x")
+        segment.commit(0)
+        with pytest.raises(OSError, match="Input/output"):
+            segment.flush(0)
+        assert positions(segment) == (0, 1, 1)
+
+    bench.run(body)
+
+
+def test_the_time_a_flush_speaks_for_is_never_that_of_a_message_in_memory_only(lab: Make) -> None:
+    def body(world: World) -> None:
+        segment, _ = segment_in(world)
+        segment.append(0, b"old")
+        segment.store_timestamp_ms = 1000
+        assert segment.readable_store_timestamp_ms == 0
+        segment.commit(0)
+        segment.append(3, b"new")
+        segment.store_timestamp_ms = 2000
+        assert segment.readable_store_timestamp_ms == 1000
+        segment.commit(0)
+        assert segment.readable_store_timestamp_ms == 2000
+
+        segment.store_timestamp_ms = 3000  # set by a put whose bytes an earlier commit took along
+        segment.commit(0)
+        assert segment.readable_store_timestamp_ms == 3000
+
+    lab().run(body)

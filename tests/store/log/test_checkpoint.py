@@ -1,0 +1,110 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.formats.checkpoint import CHECKPOINT_FILE_BYTES
+from tornlog.store.log.checkpoint import SAFETY_MARGIN_MS, StoreCheckpoint
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+PATH = "/checkpoint"
+
+
+def loaded(world: World) -> StoreCheckpoint:
+    checkpoint = StoreCheckpoint(world, PATH)
+    checkpoint.load()
+    return checkpoint
+
+
+def test_times_are_read_back_after_a_flush_and_not_before(lab: Make) -> None:
+    def body(world: World) -> None:
+        first = loaded(world)
+        first.log_is_durable_to(10_000)
+        first.queues_are_durable_to(9_000)
+        assert loaded(world).values == (0, 0, 0)
+
+        first.flush()
+        first.close()
+        assert loaded(world).values == (10_000, 9_000, 0)
+
+    lab().run(body)
+
+
+def test_times_never_step_back(lab: Make) -> None:
+    def body(world: World) -> None:
+        checkpoint = loaded(world)
+        for time_ms in (5_000, 3_000):
+            checkpoint.log_is_durable_to(time_ms)
+            checkpoint.queues_are_durable_to(time_ms)
+
+        assert checkpoint.values == (5_000, 5_000, 0)
+
+    lab().run(body)
+
+
+@pytest.mark.parametrize(
+    ("log_ms", "queues_ms", "recovery_ms"), [(9_000, 8_000, 5_000), (8_000, 9_000, 5_000), (2_000, 2_000, 0)]
+)
+def test_recovery_believes_the_earlier_time_less_a_margin(
+    log_ms: int, queues_ms: int, recovery_ms: int, lab: Make
+) -> None:
+    def body(world: World) -> None:
+        checkpoint = loaded(world)
+        checkpoint.log_is_durable_to(log_ms)
+        checkpoint.queues_are_durable_to(queues_ms)
+
+        assert checkpoint.recovery_timestamp_ms == recovery_ms
+
+    assert SAFETY_MARGIN_MS == 3_000
+    lab().run(body)
+
+
+@pytest.mark.parametrize(
+    ("content", "damage"),
+    [
+        (b"", None),
+        (bytes(1), None),
+        (bytes(23), None),
+        (b"short", f"{PATH} @ 5: size: expected at least 24 bytes, found 5 bytes"),
+        (
+            (10_000).to_bytes(8) + b"\xff" * 8 + bytes(8),
+            f"{PATH} @ 8: logicsMsgTimestamp: expected 0 or more",
+        ),
+    ],
+)
+def test_a_file_that_is_no_checkpoint_stands_for_zeros_and_is_one_from_then_on(
+    content: bytes, damage: str | None, lab: Make
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        world.files.write(PATH, content)
+        checkpoint = StoreCheckpoint(world, PATH)
+        told = checkpoint.load()
+        assert checkpoint.values == (0, 0, 0)
+        assert (None if told is None else str(told)[: len(damage or "")]) == damage
+        if damage is not None:
+            assert bench.disk.is_durable(PATH, 0, CHECKPOINT_FILE_BYTES)
+        again = StoreCheckpoint(world, PATH)
+        assert again.load() is None
+        assert again.values == (0, 0, 0)
+
+    bench.run(body)
+
+
+def test_a_flush_is_one_store_and_one_sync_and_a_failed_one_raises(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        checkpoint = loaded(world)
+        bench.failures.calls.clear()
+        checkpoint.flush()
+        assert bench.failures.calls == [("store", PATH), ("msync", PATH)]
+
+        bench.failures.plan("msync", PATH)
+        with pytest.raises(OSError, match="Input/output error"):
+            checkpoint.flush()
+
+    bench.run(body)

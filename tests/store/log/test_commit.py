@@ -1,0 +1,594 @@
+import errno
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.faults.plan import FaultPlan
+from tornlog.sim.errors import MachineDied
+from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
+from tornlog.store.log.buffered_segment import BufferedSegment
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.running_flags import Refusal
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+OK = PutMessageStatus.PUT_OK
+NO_SEGMENT = PutMessageStatus.CREATE_MAPEDFILE_FAILED
+BODY = bytes(400)  # two of them fill a segment
+
+
+def pooled(small: Make, **settings: Any) -> StoreConfig:
+    config: StoreConfig = small(
+        **{"transient_store_pool_enable": True, "transient_store_pool_size": 3, **settings}
+    )
+    assert config.is_transient_store_pool_effective
+    return config
+
+
+def started(world: World, config: StoreConfig) -> MessageStore:
+    store = MessageStore(world, config)
+    store.load()
+    store.start()
+    return store
+
+
+def check_positions(store: MessageStore) -> None:
+    for segment in store.log.segments:
+        flushed, readable, wrote = segment.flushed.get(), segment.readable.get(), segment.wrote.get()
+        assert 0 <= flushed <= readable <= wrote <= segment.size_bytes
+    assert store.log.flushed_where.get() <= store.log.max_offset
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"transient_store_pool_enable": False},
+        {"transient_store_pool_enable": True, "flush_disk_type": FlushDiskType.SYNC_FLUSH},
+        {"transient_store_pool_enable": True, "broker_role": BrokerRole.SLAVE},
+    ],
+)
+def test_without_an_effective_pool_there_is_nothing_to_commit(
+    settings: dict[str, Any], lab: Make, small: Make
+) -> None:
+    def body(world: World) -> None:
+        store = MessageStore(world, small(**settings))
+        assert store.commit is None
+        assert store.pool is None
+        assert not store.is_transient_store_pool_deficient
+
+    lab().run(body)
+
+
+def test_a_message_is_seen_when_it_is_committed_and_not_before(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, pooled(small))
+        assert store.put_message(Message.of("T", b"first")).status is OK
+        world.tasks.sleep(400)
+        assert store.max_phy_offset > 0
+
+        committed = store.max_phy_offset
+        second = store.put_message(Message.of("T", b"second"))
+        assert second.append is not None
+        assert store.log.segments[0].wrote.get() == committed + second.append.wrote_bytes
+        assert store.max_phy_offset == committed
+        assert store.get_message("T", 0, 1).records == []
+        assert store.look_message_by_offset(second.append.wrote_offset) is None
+        assert store.dispatch.behind_bytes == 0
+        check_positions(store)
+
+        world.tasks.sleep(400)
+        assert store.look_message_by_offset(second.append.wrote_offset) is not None
+        assert store.get_max_offset_in_queue("T", 0) == 2
+        check_positions(store)
+        assert store.shutdown()
+
+    bench.run(body)
+
+
+def test_whole_pages_are_committed_at_once_and_the_rest_within_the_interval(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = started(
+            world,
+            pooled(
+                small,
+                mapped_file_size_commit_log=1 << 20,
+                commit_commit_log_thorough_interval_ms=60_000,
+                commit_interval_commit_log_ms=60_000,
+            ),
+        )
+        store.put_message(Message.of("T", bytes(3 * 4096)))
+        world.tasks.sleep(1_000)
+        assert store.max_phy_offset == 0
+        store.put_message(Message.of("T", bytes(4096)))
+        world.tasks.sleep(1)
+        assert store.max_phy_offset > 4 * 4096
+        assert store.get_max_offset_in_queue("T", 0) == 2
+
+    lab().run(body)
+
+
+def test_a_kill_between_put_and_commit_takes_what_was_in_memory_and_nothing_else(
+    lab: Make, small: Make
+) -> None:
+    bench = lab()
+    config = pooled(small)
+
+    def body(world: World) -> int:
+        store = started(world, config)
+        world.tasks.sleep(1_000)
+        for number in range(5):
+            assert store.put_message(Message.of("T", b"seen %d" % number)).status is OK
+        world.tasks.sleep(1_000)
+        seen = store.max_phy_offset
+        for number in range(5):
+            assert store.put_message(Message.of("T", b"lost %d" % number)).status is OK
+        assert store.max_phy_offset == seen
+        return seen
+
+    seen = bench.run(body)
+    image = bench.switch_off(abruptly=True)
+
+    def again(world: World) -> None:
+        store = MessageStore(world, config)
+        report = store.load()
+        assert (report.clean_exit, report.end_offset, report.findings) == (False, seen, [])
+        assert [segment.readable.get() for segment in store.log.segments] == [
+            segment.wrote.get() for segment in store.log.segments
+        ]
+        check_positions(store)
+        assert store.log.flushed_where.get() == store.log.max_offset == seen
+        store.start()
+        after = store.put_message(Message.of("T", b"after"))
+        assert after.append is not None
+        assert (after.append.wrote_offset, after.append.queue_offset) == (seen, 5)
+        assert store.shutdown()
+
+    lab(image).run(again)
+
+
+@pytest.mark.parametrize("moment", ["before", "during", "after"])
+def test_a_kill_in_the_midst_of_a_commit_leaves_whole_records_or_none(
+    moment: str, lab: Make, small: Make
+) -> None:
+    config = pooled(small, mapped_file_size_commit_log=4096)
+    cut = []
+    for operation in range(20, 44, 3):
+        bench = lab()
+
+        def body(world: World, bench: Any = bench, operation: int = operation) -> None:
+            store = started(world, config)
+            bench.disk.crash_at(max(operation, bench.disk.operations), moment)
+            for number in range(60):
+                store.put_message(Message.of("T", b"%06d" % number))
+                world.tasks.sleep(20)
+
+        with pytest.raises(MachineDied):
+            bench.run(body)
+        image = bench.switch_off(abruptly=True)
+
+        def again(world: World) -> int:
+            store = started(world, config)
+            world.tasks.sleep(1_000)
+            count = store.get_max_offset_in_queue("T", 0)
+            for offset in range(count):
+                assert b"%06d" % offset in store.get_message("T", 0, offset, 1).records[0]
+            store.put_message(Message.of("T", b"after"))
+            assert store.shutdown()
+            return count
+
+        cut.append(lab(image).run(again))
+    assert max(cut) > min(cut)
+
+
+def test_a_stop_commits_and_syncs_all_of_a_backlog_over_many_segments(lab: Make, small: Make) -> None:
+    bench = lab()
+    config = pooled(
+        small,
+        transient_store_pool_size=40,
+        commit_commit_log_least_pages=1000,
+        commit_interval_commit_log_ms=3_600_000,
+        commit_commit_log_thorough_interval_ms=3_600_000,
+    )
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        assert store.commit is not None
+        store.commit_log.on_appended = lambda: None
+        for _ in range(60):
+            assert store.put_message(Message.of("T", BODY)).status is OK
+        assert store.max_phy_offset == 0
+        assert len(store.log.segments) == 30
+        assert store.shutdown()
+
+    bench.run(body)
+    image = bench.switch_off()
+
+    def again(world: World) -> None:
+        store = MessageStore(world, config)
+        assert store.load().clean_exit
+        assert store.get_max_offset_in_queue("T", 0) == 60
+
+    lab(image).run(again)
+
+
+def test_a_put_during_the_stop_is_either_refused_or_there_afterwards(lab: Make, small: Make) -> None:
+    config = pooled(small, mapped_file_size_commit_log=4096)
+    for pause_ms in range(8):
+        bench = lab()
+        answers: list[PutMessageStatus] = []
+
+        def body(world: World, pause_ms: int = pause_ms, answers: list[PutMessageStatus] = answers) -> None:
+            store = started(world, config)
+
+            def produce() -> None:
+                while not answers or answers[-1] is OK:
+                    answers.append(store.put_message(Message.of("T", b"x")).status)
+                    world.tasks.sleep(len(answers) % 2)
+
+            producers = [world.tasks.spawn(f"producer {n}", produce) for n in range(2)]
+            world.tasks.sleep(pause_ms)
+            clean = store.shutdown()
+            for producer in producers:
+                producer.join(None)
+            assert clean
+
+        bench.run(body)
+        image = bench.switch_off()
+
+        def again(world: World, answers: list[PutMessageStatus] = answers) -> None:
+            store = MessageStore(world, config)
+            assert store.load().clean_exit
+            assert store.get_max_offset_in_queue("T", 0) == answers.count(OK)
+
+        lab(image).run(again)
+
+
+def test_a_failed_write_ends_putting_and_loses_nothing_that_can_be_written_again(
+    lab: Make, small: Make
+) -> None:
+    bench = lab()
+    config = pooled(small)
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        assert store.commit is not None
+        bench.failures.plan("pwrite", "commitlog")
+        assert store.put_message(Message.of("T", b"told ok")).status is OK
+        while store.flags.is_writeable:
+            world.tasks.sleep(10)
+        assert store.commit.last_error is not None
+        assert store.max_phy_offset == 0
+        assert store.flags.bits == Refusal.NOT_WRITEABLE
+        refused = store.put_message(Message.of("T", b"refused"))
+        assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+
+        world.tasks.sleep(1_000)
+        assert store.get_max_offset_in_queue("T", 0) == 1
+        check_positions(store)
+        assert not store.shutdown()
+
+    bench.run(body)
+    image = bench.switch_off()
+    assert "/store/abort" in image.files
+
+    def again(world: World) -> None:
+        store = MessageStore(world, config)
+        assert store.load().findings == []
+        assert store.get_max_offset_in_queue("T", 0) == 1
+
+    lab(image).run(again)
+
+
+def test_a_commit_without_room_is_made_when_there_is_some_and_the_stop_is_clean(
+    lab: Make, small: Make
+) -> None:
+    bench = lab()
+    config = pooled(small)
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        bench.failures.plan("pwrite", "commitlog", 3, errno.ENOSPC)
+        assert store.put_message(Message.of("T", b"told ok")).status is OK
+        while store.flags.is_writeable:
+            world.tasks.sleep(10)
+        assert store.flags.bits == Refusal.DISK_FULL
+        assert not store.flags.has_failed
+        assert not store.is_clean(), "nothing of it is in the file"
+        refused = store.put_message(Message.of("T", b"refused"))
+        assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        world.tasks.sleep(1_000)
+        assert store.get_max_offset_in_queue("T", 0) == 1
+        while not store.flags.is_writeable:
+            world.tasks.sleep(1_000)
+        assert store.put_message(Message.of("T", b"taken again")).status is OK
+        check_positions(store)
+        assert store.shutdown()
+
+    bench.run(body)
+    image = bench.switch_off()
+    assert "/store/abort" not in image.files
+
+    def again(world: World) -> None:
+        store = MessageStore(world, config)
+        assert store.load().findings == []
+        assert store.get_max_offset_in_queue("T", 0) == 2
+
+    lab(image).run(again)
+
+
+def test_a_stop_on_a_disk_without_room_for_the_buffers_is_not_clean(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, pooled(small))
+        bench.failures.plan("pwrite", "commitlog", 1_000, errno.ENOSPC)
+        assert store.put_message(Message.of("T", b"told ok")).status is OK
+        assert not store.shutdown()
+
+    bench.run(body)
+    assert "/store/abort" in bench.switch_off().files
+
+
+def test_a_disk_that_never_writes_again_makes_the_stop_an_unclean_one(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, pooled(small))
+        with bench.disk.with_faults(failed_write_chance=1.0):
+            assert store.put_message(Message.of("T", b"told ok")).status is OK
+            assert not store.shutdown()
+
+    bench.run(body)
+    image = bench.switch_off()
+    assert "/store/abort" in image.files
+    assert image.files["/store/commitlog/00000000000000000000"].content == bytes(1024)
+
+
+def test_short_writes_and_now_and_then_none_at_all_leave_an_exact_log(lab: Make, small: Make) -> None:
+    bench = lab(faults=FaultPlan(short_write_chance=0.7))
+    config = pooled(small, mapped_file_size_commit_log=4096)
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        for number in range(100):
+            assert store.put_message(Message.of("T", b"%06d" % number)).status is OK
+            world.tasks.sleep(number % 7)
+        assert store.shutdown()
+
+    bench.run(body)
+    assert bench.disk.fired["short write"] > 10
+
+    def again(world: World) -> None:
+        store = MessageStore(world, config)
+        assert store.load().findings == []
+        assert store.get_max_offset_in_queue("T", 0) == 100
+
+    lab(bench.switch_off()).run(again)
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_an_untimed_flusher_is_woken_by_commits_and_a_timed_one_is_not(
+    timed: bool, lab: Make, small: Make
+) -> None:
+    def body(world: World) -> None:
+        store = started(
+            world,
+            pooled(
+                small,
+                mapped_file_size_commit_log=1 << 20,
+                flush_commit_log_timed=timed,
+                flush_interval_commit_log_ms=600_000,
+            ),
+        )
+        store.put_message(Message.of("T", bytes(5 * 4096)))
+        world.tasks.sleep(10)
+        assert store.max_phy_offset > 0
+        assert store.log.flushed_where.get() == (0 if timed else store.max_phy_offset)
+
+    lab().run(body)
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_an_untimed_flusher_without_a_pool_is_woken_by_puts(timed: bool, lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        config = small(
+            mapped_file_size_commit_log=1 << 20,
+            flush_commit_log_timed=timed,
+            flush_interval_commit_log_ms=600_000,
+        )
+        store = started(world, config)
+        store.put_message(Message.of("T", bytes(5 * 4096)))
+        world.tasks.sleep(10)
+        assert store.log.flushed_where.get() == (0 if timed else store.max_phy_offset)
+
+    lab().run(body)
+
+
+def test_the_checkpoint_never_speaks_for_a_message_that_is_in_memory_only(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = started(world, pooled(small, commit_commit_log_least_pages=100))
+        world.tasks.sleep(1_000)
+        first = store.put_message(Message.of("T", b"committed"))
+        assert first.append is not None
+        world.tasks.sleep(400)
+        assert store.max_phy_offset > 0
+        second = store.put_message(Message.of("T", b"in memory"))
+        assert second.append is not None
+        assert second.append.store_timestamp_ms > first.append.store_timestamp_ms
+        store.flush.flush_to(store.log.max_offset)
+        assert store.checkpoint.physic_msg_timestamp_ms <= first.append.store_timestamp_ms
+
+    lab().run(body)
+
+
+# The pool running out
+
+
+def test_without_a_buffer_left_a_segment_is_written_through_its_map(lab: Make, small: Make) -> None:
+    bench = lab()
+    config = pooled(small, transient_store_pool_size=1)
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        assert not store.is_transient_store_pool_deficient
+        for number in range(9):
+            assert store.put_message(Message.of("T", BODY + b"%06d" % number)).status is OK
+            world.tasks.sleep(0)
+        kinds = {type(segment) is BufferedSegment for segment in store.log.segments}
+        assert kinds == {True, False}
+        check_positions(store)
+        world.tasks.sleep(1_000)
+        check_positions(store)
+        assert store.get_max_offset_in_queue("T", 0) == 9
+        for number in range(9):
+            assert b"%06d" % number in store.get_message("T", 0, number, 1).records[0]
+        assert store.shutdown()
+
+    bench.run(body)
+
+    def again(world: World) -> None:
+        store = MessageStore(world, config)
+        assert store.load().findings == []
+        assert store.get_max_offset_in_queue("T", 0) == 9
+        assert all(type(segment) is not BufferedSegment for segment in store.log.segments)
+
+    lab(bench.switch_off()).run(again)
+
+
+def test_a_message_behind_one_in_memory_is_not_seen_before_it_whatever_its_segment(
+    lab: Make, small: Make
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, pooled(small, transient_store_pool_size=1))
+        assert store.commit is not None
+        store.commit.shutdown()
+        for _ in range(3):
+            assert store.put_message(Message.of("T", BODY)).status is OK
+        assert [type(segment) is BufferedSegment for segment in store.log.segments] == [True, False]
+        assert store.log.segments[1].readable.get() > 0
+        world.tasks.sleep(10)
+        assert (store.max_phy_offset, store.dispatch.reput_from.get()) == (0, 0)
+        store.commit.commit(0)
+        world.tasks.sleep(10)
+        assert store.get_max_offset_in_queue("T", 0) == 3
+
+    lab().run(body)
+
+
+def test_with_fast_failing_a_put_without_a_buffer_is_refused_until_one_is_back(
+    lab: Make, small: Make
+) -> None:
+    config = pooled(small, transient_store_pool_size=1, fast_fail_if_no_buffer_in_store_pool=True)
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        assert store.commit is not None
+        store.commit_log.on_appended = lambda: None  # nothing is committed but by hand
+        answers = [store.put_message(Message.of("T", BODY)).status for _ in range(4)]
+        assert answers == [OK, OK, NO_SEGMENT, NO_SEGMENT]
+        assert store.is_transient_store_pool_deficient
+        assert len(store.log.segments) == 1
+
+        store.commit.commit(0)
+        assert not store.is_transient_store_pool_deficient
+        after = store.put_message(Message.of("T", BODY))
+        assert after.append is not None
+        assert (after.append.wrote_offset, after.append.queue_offset) == (1024, 2)
+        assert all(type(segment) is BufferedSegment for segment in store.log.segments)
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_with_fast_failing_no_more_segments_are_ordered_than_there_are_buffers(
+    lab: Make, small: Make
+) -> None:
+    config = pooled(small, transient_store_pool_size=2, fast_fail_if_no_buffer_in_store_pool=True)
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        store.put_message(Message.of("T", BODY))
+        world.tasks.sleep(10)
+        assert store.pool is not None
+        assert store.pool.available == 0  # the segment made ahead has the other
+        assert world.files.list_directory("/store/commitlog") == [
+            "00000000000000000000",
+            "00000000000000001024",
+        ]
+        for _ in range(20):
+            assert store.put_message(Message.of("T", BODY)).status in (OK, NO_SEGMENT)
+            world.tasks.sleep(300)
+        assert all(type(segment) is BufferedSegment for segment in store.log.segments)
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+# One log, however it was written
+
+
+def messages(count: int) -> list[Message]:
+    return [
+        Message.of("T" if n % 3 else "U", b"%06d" % n * (n % 40), tags="abc"[n % 3]) for n in range(count)
+    ]
+
+
+def test_a_cleanly_stopped_store_has_the_same_bytes_with_and_without_a_pool(
+    started: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = []
+    for pool in (False, True):
+        root = tmp_path / f"pool {pool}"
+        config = StoreConfig(
+            str(root),
+            mapped_file_size_commit_log=4096,
+            mapped_file_size_consume_queue=200,
+            transient_store_pool_enable=pool,
+            message_index_enable=False,
+        )
+        store = started(config)
+        clock = iter(range(1_700_000_000_000, 1_800_000_000_000))
+        monkeypatch.setattr(store.commit_log, "_world", replace(store.world, clock=Ticking(clock)))
+        for message in messages(200):
+            assert store.put_message(replace(message, born_timestamp_ms=1)).status is OK
+        assert store.shutdown()
+        images.append(
+            {
+                str(path.relative_to(root)): path.read_bytes()
+                for path in sorted(root.rglob("*"))
+                if path.is_file() and path.name != "checkpoint"
+            }
+        )
+
+    assert images[0] == images[1]
+    assert len([name for name in images[0] if name.startswith("commitlog/")]) > 3
+
+
+class Ticking:
+    """A wall clock that shows each value once."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+
+    def now_ms(self) -> int:
+        return int(next(self._values))
+
+
+def test_a_killed_pool_of_rocketmqs_goes_on_with_a_pool_here(golden: Make, started: Make) -> None:
+    case = golden("11-kill9-transientpool")
+    config = replace(case.config(case.before), transient_store_pool_enable=True, message_index_enable=False)
+    store = started(config)
+    assert store.max_phy_offset == case.observed["committedWhere"] == case.observed["maxPhyOffset"]
+    check_positions(store)
+    put = store.put_message(Message.of("Kill1", b"next"))
+    assert put.append is not None
+    assert put.append.wrote_offset == case.observed["maxPhyOffset"]
+    assert store.shutdown()

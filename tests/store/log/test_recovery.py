@@ -1,0 +1,598 @@
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.store.config import StoreConfig
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.message import MAGIC_AT, decode_record
+from tornlog.store.get_result import GetMessageStatus
+from tornlog.store.log.recovery import RecoveryReport
+from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import AppendMessageResult
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+BODY_BYTES = 400
+"""Two messages fill a segment of 1024 bytes."""
+BODY_AT = 88
+QUEUE_OFFSET_AT = 20
+PAIR = 1024
+
+
+def body_of(number: int) -> bytes:
+    return f"{number:04d}".encode() * (BODY_BYTES // 4)
+
+
+@dataclass
+class Filled:
+    """A store's disk, and where each message of it is."""
+
+    image: Image
+    puts: list[AppendMessageResult]
+
+    def at(self, number: int) -> int:
+        return self.puts[number].wrote_offset
+
+
+@dataclass
+class Found:
+    """What a load came to: every queue's bodies by queue offset, None where no readable record is behind an entry."""
+
+    report: RecoveryReport
+    log_end: int
+    bodies: dict[str, list[bytes | None]]
+
+    @property
+    def findings(self) -> list[tuple[str, int, str]]:
+        return [(each.file, each.offset, each.field) for each in self.report.findings]
+
+
+@pytest.fixture
+def fill(lab: Make) -> Callable[..., Filled]:
+    """Fill a store with messages of the topics that their numbers give, pause_ms of virtual time apart."""
+
+    def make(
+        config: StoreConfig,
+        count: int,
+        *,
+        abruptly: bool = False,
+        pause_ms: int = 0,
+        topic: Callable[[int], str] = lambda number: "T",
+    ) -> Filled:
+        bench = lab()
+        puts: list[AppendMessageResult] = []
+
+        def body(world: World) -> None:
+            store = MessageStore(world, config)
+            store.load()
+            store.start()
+            for number in range(count):
+                result = store.put_message(Message.of(topic(number), body_of(number), tags="A"))
+                assert result.append is not None
+                puts.append(result.append)
+                world.tasks.sleep(pause_ms + 1)
+            if not abruptly:
+                assert store.shutdown()
+
+        bench.run(body)
+        return Filled(bench.switch_off(abruptly=abruptly), puts)
+
+    return make
+
+
+@pytest.fixture
+def recover(lab: Make) -> Callable[..., Found]:
+    """Load a store twice: what the second load finds must be what the first one left."""
+
+    def once(image: Image, config: StoreConfig) -> tuple[Found, Image]:
+        bench = lab(image)
+
+        def body(world: World) -> Found:
+            store = MessageStore(world, config)
+            report = store.load()
+            return Found(report, store.max_phy_offset, {t: bodies(store, t) for t in ("T", "Old")})
+
+        return bench.run(body), bench.switch_off()
+
+    def load(image: Image, config: StoreConfig) -> Found:
+        first, left = once(image, config)
+        second, again = once(left, config)
+
+        assert second.bodies == first.bodies
+        assert second.log_end == first.log_end
+        assert again.digest() == left.digest()
+        return first
+
+    return load
+
+
+def bodies(store: MessageStore, topic: str) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    for offset in range(store.get_max_offset_in_queue(topic, 0)):
+        pulled = store.get_message(topic, 0, offset, 1)
+        is_there = pulled.status is GetMessageStatus.FOUND and pulled.queue_offsets[0] == offset
+        found.append(readable_body(pulled.records[0]) if is_there else None)
+    return found
+
+
+def readable_body(raw: bytes) -> bytes | None:
+    try:
+        return decode_record(raw, 0, file="pulled").body
+    except CorruptFileError:
+        return None
+
+
+def whole(*numbers: int) -> list[bytes | None]:
+    return [body_of(number) for number in numbers]
+
+
+def log_file(offset: int) -> str:
+    return f"/store/commitlog/{offset // PAIR * PAIR:020d}"
+
+
+# Damage where the log is trusted, and where it is not
+
+
+def test_damage_that_a_clean_exit_vouches_for_is_reported_and_nothing_is_cut(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20)
+    bad = filled.at(4)
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+
+    assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
+    assert found.log_end == filled.puts[-1].wrote_offset + filled.puts[-1].wrote_bytes
+    assert found.report.changed_entries == 0
+    assert found.bodies["T"] == [*whole(0, 1, 2, 3), None, body_of(5), *whole(*range(6, 20))]
+
+
+@pytest.mark.parametrize("abruptly", [False, True])
+def test_damage_that_nobody_vouches_for_ends_the_log(
+    abruptly: bool, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, abruptly=abruptly)
+    bad = filled.at(15)
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+
+    assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
+    assert found.log_end == found.report.end_offset == bad
+    assert found.bodies["T"] == whole(*range(15))
+
+
+def test_without_a_checkpoint_even_early_damage_ends_a_log_that_was_not_closed(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, abruptly=True)
+    bad = filled.at(4)
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+
+    assert found.bodies["T"] == whole(*range(4))
+
+
+@pytest.mark.parametrize("recover_whole_log", [False, True])
+def test_the_checkpoint_vouches_for_what_lies_before_it(
+    recover_whole_log: bool, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(
+        recover_whole_log=recover_whole_log,
+        flush_consume_queue_thorough_interval_ms=1_000,
+        flush_commit_log_thorough_interval_ms=1_000,
+        message_index_enable=False,
+    )
+    filled = fill(config, 20, abruptly=True, pause_ms=1_000)
+    bad = filled.at(4)
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), config)
+
+    assert (found.report.start_offset == 0) == recover_whole_log
+    assert (found.findings != []) == recover_whole_log
+    assert found.log_end == filled.puts[-1].wrote_offset + filled.puts[-1].wrote_bytes
+    assert found.bodies["T"] == [*whole(0, 1, 2, 3), None, body_of(5), *whole(*range(6, 20))]
+
+
+def test_entries_into_trusted_damage_at_the_end_of_a_queue_are_kept(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, topic=lambda number: "Old" if number < 6 else "T")
+    bad = filled.at(4)
+    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+
+    assert len(found.findings) == 1
+    assert found.bodies["Old"] == [*whole(0, 1, 2, 3), None, body_of(5)]
+    assert found.bodies["T"] == whole(*range(6, 20))
+
+
+def test_entries_lost_together_with_trusted_damage_become_blank(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20)
+    bad = filled.at(2)
+    image = patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?")
+    for file in ("00000000000000000000", "00000000000000000200"):
+        image = patched(image, f"/store/consumequeue/T/0/{file}", 0, None)
+    found = recover(image, small())
+
+    assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
+    assert found.bodies["T"] == [*whole(0, 1), None, *whole(*range(3, 20))]
+
+
+@pytest.mark.parametrize("field_at", [0, MAGIC_AT, BODY_AT])
+def test_a_segment_goes_on_behind_trusted_damage(
+    field_at: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(mapped_file_size_commit_log=4 * PAIR, max_hash_slot_num=5, max_index_num=40)
+    filled = fill(config, 40)
+    image = filled.image
+    for number in (1, 2, 5):
+        bad = filled.at(number)
+        image = patched(image, log_file(0), bad + field_at, b"?")
+    for path in filled.image.files:
+        if "consumequeue" in path or "/index/" in path:
+            image = patched(image, path, 0, None)
+    found = recover(image, config)
+
+    assert len(found.findings) == (
+        2 if field_at == MAGIC_AT else 3
+    )  # two beside one another may be told as one
+    assert found.bodies["T"] == [None if n in (1, 2, 5) else body_of(n) for n in range(40)]
+
+
+def test_an_entry_in_front_whose_record_is_another_queues_now_becomes_blank(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, topic=lambda number: "Old" if number < 3 else "T")
+    image = patched(filled.image, log_file(0), BODY_AT + BODY_BYTES + 1, b"Ole")
+    found = recover(image, small())
+
+    assert found.findings == []
+    assert found.bodies["Old"] == [None, *whole(1, 2)]
+
+
+def test_an_entry_in_front_that_leads_into_the_scan_makes_it_a_scan_of_the_whole_log(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(recover_whole_log=False, message_index_enable=False)
+    filled = fill(config, 25, topic=lambda number: "Old" if number % 2 else "T")
+    scanned_from = recover(filled.image, config).report.start_offset
+    foreign = scanned_from.to_bytes(8, "big")
+    found = recover(
+        patched(filled.image, "/store/consumequeue/Old/0/00000000000000000000", 180, foreign), config
+    )
+
+    assert scanned_from == filled.at(20)
+    assert found.report.start_offset == 0
+    assert found.bodies["Old"] == whole(*range(1, 25, 2))
+    assert found.bodies["T"] == whole(*range(0, 25, 2))
+
+
+def test_a_first_record_further_on_than_the_log_before_it_has_room_for_is_no_first_one(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, topic=lambda number: "Old" if number < 4 else "T")
+    image = patched(filled.image, log_file(0), BODY_AT, b"?")  # vouched for, and passed over
+    at = filled.at(2)
+    image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (9).to_bytes(8, "big"))
+    found = recover(image, small())
+
+    assert found.findings == [(log_file(0), 8, "bodyCRC"), (log_file(at), QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["Old"] == [None, *whole(1, 2, 3)]
+
+
+@pytest.mark.parametrize("entries", ["kept", "lost"])
+@pytest.mark.parametrize("flipped", [15 ^ 1 << 62, 21, 16, 14, 3, 0, -5])
+@pytest.mark.parametrize("number", [0, 1, 15, 18])
+def test_a_wrong_queue_offset_costs_nothing_and_holds_back_none_behind_it(
+    number: int, flipped: int, entries: str, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20)
+    at = filled.at(number)
+    raw = flipped.to_bytes(8, "big", signed=True)
+    image = patched(filled.image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, raw)
+    if entries == "lost":
+        for path in filled.image.files:
+            if "consumequeue" in path:
+                image = patched(image, path, 0, None)
+    found = recover(image, small())
+
+    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")] * (
+        flipped != number
+    )
+    if number == 0 and entries == "lost" and flipped != 0:
+        assert found.bodies["T"][-19:] == whole(
+            *range(1, 20)
+        )  # nothing but its number says where a row begins
+    else:
+        assert found.bodies["T"] == whole(*range(20))
+
+
+@pytest.mark.parametrize("gap", [1, 2, 7, 300])
+@pytest.mark.parametrize("entries", ["kept", "lost"])
+def test_records_behind_a_gap_in_the_numbers_are_kept(
+    entries: str, gap: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    """4.9.8 leaves one when it restarts beside an empty queue file: a zero entry, and numbers that go on behind."""
+    config = small(mapped_file_size_consume_queue=20_000)
+    filled = fill(config, 20)
+    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
+    raw = image.files[queue].content
+    for number in range(15, 20):
+        at = filled.at(number)
+        moved = (number + gap).to_bytes(8, "big")
+        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, moved)
+    rows = bytes(gap * 20) + raw[15 * 20 : 20 * 20]
+    image = patched(image, queue, 15 * 20, rows if entries == "kept" else bytes(len(rows)))
+    found = recover(image, config)
+
+    assert found.findings == []
+    assert found.bodies["T"] == [*whole(*range(15)), *[None] * gap, *whole(*range(15, 20))]
+
+
+def test_a_queue_without_any_entry_left_begins_in_the_file_of_its_first_record(
+    fill: Make, lab: Make, patched: Make, small: Make
+) -> None:
+    image = fill(small(), 25).image
+    for offset in range(0, 12 * PAIR, PAIR):
+        image = patched(image, log_file(offset), 0, None)
+    files = [f"/store/consumequeue/T/0/{offset:020d}" for offset in (0, 200, 400)]
+    image = patched(image, files[0], 0, bytes(200))
+    for file in files[1:]:
+        image = patched(image, file, 0, None)
+    bench = lab(image)
+    bench.run(lambda world: MessageStore(world, small()).load())
+    left = bench.switch_off()
+
+    assert [file in left.files for file in files] == [False, False, True]
+
+
+def test_a_place_that_an_earlier_record_has_makes_it_a_scan_of_the_whole_log(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(recover_whole_log=False, message_index_enable=False)
+    filled = fill(config, 25, topic=lambda number: "Old" if number in (0, 22) else "T")
+    at = filled.at(22)
+    image = patched(filled.image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, bytes(8))
+    image = patched(image, "/store/consumequeue/Old/0/00000000000000000000", 20, bytes(20))
+    found = recover(image, config)
+
+    assert found.report.start_offset == 0
+    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["Old"] == whole(0, 22)  # 0 is one bit away from the 1 it had
+
+
+def test_a_segment_made_ahead_does_not_make_a_clean_exit_vouch_for_more(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 10)
+    ahead = filled.puts[-1].wrote_offset // PAIR * PAIR + PAIR
+    image = Image(
+        {**filled.image.files, log_file(ahead): FileImage(bytes(PAIR), 1_600_000_000_000)},
+        filled.image.directories,
+    )
+    bad = filled.at(4)
+    found = recover(patched(image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+
+    assert log_file(ahead) not in filled.image.files
+    assert found.log_end == bad
+    assert found.bodies["T"] == whole(*range(4))
+
+
+@pytest.mark.parametrize("entries_left", [0, 1, 2])
+def test_entries_in_front_of_the_first_readable_record_are_kept_or_blank(
+    entries_left: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20)
+    image = patched(filled.image, log_file(0), BODY_AT, b"?")
+    lost = bytes((2 - entries_left) * 20)
+    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", entries_left * 20, lost)
+    found = recover(image, small())
+
+    assert (found.report.changed_entries == 0) == (entries_left == 2)
+    assert found.bodies["T"] == [None, *whole(*range(1, 20))]
+
+
+# Queues
+
+
+@pytest.mark.parametrize("abruptly", [False, True])
+def test_queues_that_vanished_are_written_anew(
+    abruptly: bool, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 25, abruptly=abruptly)
+    image = filled.image
+    for path in filled.image.files:
+        if "consumequeue" in path:
+            image = patched(image, path, 0, None)
+    found = recover(image, small())
+
+    assert found.report.changed_entries == 25
+    assert found.bodies["T"] == whole(*range(25))
+
+
+def test_entries_missing_before_the_start_of_a_scan_make_it_a_scan_of_the_whole_log(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(recover_whole_log=False, message_index_enable=False)
+    filled = fill(config, 25)
+    kept = recover(filled.image, config)
+    image = patched(filled.image, "/store/consumequeue/T/0/00000000000000000200", 0, None)
+    image = patched(image, "/store/consumequeue/T/0/00000000000000000400", 0, None)
+    rebuilt = recover(image, config)
+
+    assert kept.report.start_offset == filled.puts[-1].wrote_offset // PAIR * PAIR - 2 * PAIR
+    assert kept.report.changed_entries == 0
+    assert rebuilt.report.start_offset == 0
+    assert rebuilt.report.changed_entries == 15
+    assert kept.bodies["T"] == rebuilt.bodies["T"] == whole(*range(25))
+
+
+def test_a_queue_longer_than_a_writing_step_is_rebuilt_whole(
+    lab: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
+    units = encode_batch(BatchUnit(0, b"", b"KEYS\1k") for _ in range(500))
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = MessageStore(world, config)
+        store.load()
+        store.start()
+        for _ in range(10):
+            assert store.put_messages(MessageBatch(Message("Many"), units)).is_stored
+        assert store.shutdown()
+
+    bench.run(body)
+    image = left = bench.switch_off()
+    queue = [path for path in image.files if "consumequeue" in path]
+    for path in queue:
+        image = patched(image, path, 0, None)
+    rebuilt = lab(image)
+    rebuilt.run(lambda world: MessageStore(world, config).load())
+    found = rebuilt.switch_off()
+
+    assert len(queue) == 5
+    assert all(found.files[path].content == left.files[path].content for path in queue)
+
+
+def test_a_queue_without_a_record_in_the_scan_keeps_its_entries_and_loses_those_into_nothing(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(recover_whole_log=False, message_index_enable=False)
+    filled = fill(config, 20, topic=lambda number: "Old" if number < 3 else "T")
+    beyond = filled.puts[-1].wrote_offset
+    entry = beyond.to_bytes(8, "big") + (492).to_bytes(4, "big") + bytes(8)
+    image = patched(filled.image, "/store/consumequeue/Old/0/00000000000000000000", 60, entry)
+    found = recover(image, config)
+
+    assert found.report.start_offset > 0
+    assert found.report.changed_entries == 1
+    assert found.bodies["Old"] == whole(0, 1, 2)
+
+
+def test_a_gap_in_a_queue_without_a_record_in_the_scan_cuts_nothing_behind_it(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(recover_whole_log=False, message_index_enable=False)
+    filled = fill(config, 20, topic=lambda number: "Old" if number < 6 else "T")
+    queue = "/store/consumequeue/Old/0/00000000000000000000"
+    row, image = filled.image.files[queue].content, filled.image
+    for number in range(2, 6):
+        at = filled.at(number)
+        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + 3).to_bytes(8, "big"))
+    found = recover(patched(image, queue, 40, bytes(60) + row[40:120]), config)
+
+    assert found.report.start_offset > filled.at(5)
+    assert found.report.changed_entries == 0
+    assert found.bodies["Old"] == [*whole(0, 1), None, None, None, *whole(2, 3, 4, 5)]
+
+
+def test_entries_behind_the_end_of_the_log_are_cut(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, abruptly=True)
+    image = filled.image
+    for offset in (8 * PAIR, 9 * PAIR):
+        image = patched(image, log_file(offset), 0, bytes(PAIR))
+    found = recover(image, small())
+
+    assert found.log_end == 8 * PAIR
+    assert found.bodies["T"] == whole(*range(16))
+    assert found.report.changed_entries == 1  # one cut
+
+
+def test_a_log_without_its_first_segments_keeps_queue_offsets(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20)
+    image = filled.image
+    for offset in range(0, 4 * PAIR, PAIR):
+        image = patched(image, log_file(offset), 0, None)
+    headless = recover(image, small())
+    for path in filled.image.files:
+        if "consumequeue" in path:
+            image = patched(image, path, 0, None)
+    rebuilt = recover(image, small())
+
+    assert headless.bodies["T"] == rebuilt.bodies["T"] == [None] * 8 + whole(*range(8, 20))
+
+
+def test_a_record_with_a_queue_offset_that_is_taken_and_no_entry_is_reported_and_left_out(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 10)
+    bad = filled.at(9)
+    taken = (3).to_bytes(8, "big")
+    image = patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, taken)
+    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", 9 * 20, bytes(20))
+    found = recover(image, small())
+
+    assert found.findings == [(log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["T"] == whole(*range(9))
+
+
+def test_a_record_that_skips_a_queue_offset_has_a_blank_in_front(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 10)
+    bad = filled.at(9)
+    skipping = (10).to_bytes(8, "big")
+    image = patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, skipping)
+    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", 9 * 20, bytes(20))
+    found = recover(image, small())
+
+    assert found.findings == []
+    assert found.bodies["T"] == [*whole(*range(9)), None, body_of(9)]
+
+
+@pytest.mark.parametrize("number", [0, 9])
+def test_a_queue_offset_that_no_log_could_have_reached_is_reported_and_left_out(
+    number: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 10, topic=lambda each: "T" if each == number else "Old")
+    bad = filled.at(number)
+    absurd = (1 << 40).to_bytes(8, "big")
+    image = patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, absurd)
+    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", 0, None)
+    found = recover(image, small())
+
+    assert found.findings == [(log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["T"] == []
+    assert len(found.bodies["Old"]) == 9
+
+
+# Positions and files
+
+
+def test_an_empty_directory_is_an_empty_store(recover: Make, small: Make) -> None:
+    found = recover(Image({}, ()), small())
+
+    assert (found.report.records, found.log_end, found.findings) == (0, 0, [])
+
+
+def test_a_recovery_that_the_disk_fails_says_so_and_can_be_repeated(
+    fill: Make, lab: Make, patched: Make, small: Make
+) -> None:
+    filled = fill(small(), 20, abruptly=True)
+    bad = filled.at(15)
+    bench = lab(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"))
+    bench.failures.plan("msync", "commitlog")
+
+    def fail(world: World) -> None:
+        store = MessageStore(world, small())
+        with pytest.raises(OSError, match="Input/output error"):
+            store.load()
+        store.close()
+
+    bench.run(fail)
+    again = lab(bench.switch_off())
+
+    def body(world: World) -> None:
+        store = MessageStore(world, small())
+        store.load()
+        assert bodies(store, "T") == whole(*range(15))
+
+    again.run(body)

@@ -1,0 +1,110 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.log.segment import PAGE_BYTES, Segment, first_nonzero, segment_name
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+
+def segment_of(world: World, size_bytes: int = 10 * PAGE_BYTES) -> Segment:
+    return Segment(world.tasks, world.files.map("/segment", size_bytes), 40_960, "test")
+
+
+def test_a_name_is_the_offset_of_the_first_byte() -> None:
+    assert segment_name(0) == "00000000000000000000"
+    assert segment_name(1 << 30) == "00000000001073741824"
+
+
+def test_what_is_appended_stands_behind_what_was(lab: Make) -> None:
+    def body(world: World) -> None:
+        segment = segment_of(world, 100)
+        segment.append(segment.wrote.get(), b"one")
+        segment.append(segment.wrote.get(), bytearray(b"two"))
+        assert bytes(segment.file.view(0, 8)) == b"onetwo\0\0"
+        assert (segment.wrote.get(), segment.flushed.get(), segment.end_offset) == (6, 0, 41_060)
+
+        segment.close_with(segment.wrote.get(), b"blank")
+        assert bytes(segment.file.view(6, 12)) == b"blank\0"
+        assert segment.wrote.get() == 100
+
+    lab().run(body)
+
+
+@pytest.mark.parametrize(
+    ("wrote", "least_pages", "flushed"),
+    [
+        (0, 0, 0),
+        (1, 0, 1),
+        (4 * PAGE_BYTES - 1, 4, 0),
+        (4 * PAGE_BYTES, 4, 4 * PAGE_BYTES),
+        (4 * PAGE_BYTES + 7, 4, 4 * PAGE_BYTES + 7),
+        (10 * PAGE_BYTES, 4, 10 * PAGE_BYTES),
+    ],
+)
+def test_a_flush_waits_for_enough_whole_pages(wrote: int, least_pages: int, flushed: int, lab: Make) -> None:
+    def body(world: World) -> None:
+        segment = segment_of(world)
+        segment.append(segment.wrote.get(), b"x" * wrote)
+
+        assert segment.flush(least_pages) == segment.flushed.get() == flushed
+
+    lab().run(body)
+
+
+def test_a_full_segment_is_flushed_however_little_is_left(lab: Make) -> None:
+    def body(world: World) -> None:
+        segment = segment_of(world)
+        segment.append(segment.wrote.get(), bytes(10 * PAGE_BYTES - 1))
+        segment.flush(0)
+        segment.append(segment.wrote.get(), b"x")
+
+        assert segment.flush(4) == 10 * PAGE_BYTES
+
+    lab().run(body)
+
+
+def test_a_failed_flush_leaves_the_durable_position(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        segment = segment_of(world)
+        segment.append(segment.wrote.get(), b"durable")
+        segment.flush(0)
+        segment.append(segment.wrote.get(), b"not")
+        bench.failures.plan("msync", "/segment")
+        with pytest.raises(OSError, match="Input/output error"):
+            segment.flush(0)
+
+        assert segment.flushed.get() == 7
+
+    bench.run(body)
+
+
+def test_clearing_zeroes_what_follows_durably_and_says_if_there_was_any(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        segment = segment_of(world, 200_000)
+        segment.append(segment.wrote.get(), b"kept" + bytes(96) + b"x" * 150_000)
+        assert segment.clear_from(4)
+        assert bytes(segment.file.view(0, 200_000)) == b"kept" + bytes(199_996)
+        assert bench.failures.calls[-1] == ("msync", "/segment")
+
+        bench.failures.calls.clear()
+        assert not segment.clear_from(4)
+        assert not segment.clear_from(200_000)
+        assert bench.failures.calls == []
+
+    bench.run(body)
+
+
+@pytest.mark.parametrize("at", [None, 0, 1, 65_535, 65_536, 199_999])
+def test_the_first_byte_that_is_not_zero_is_found_in_any_chunk(at: int | None) -> None:
+    data = bytearray(200_000)
+    if at is not None:
+        data[at] = data[-1] = 1
+
+    assert first_nonzero(memoryview(data)) == at

@@ -1,0 +1,318 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.log.segment import segment_name
+from tornlog.store.log.segment_queue import SegmentQueue
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+SIZE = 100
+DIRECTORY = "/log"
+
+
+def queue_of(world: World) -> SegmentQueue:
+    return SegmentQueue(world, DIRECTORY, SIZE, "log")
+
+
+def filled(world: World, count: int, first: int = 0, last_bytes: int = SIZE) -> SegmentQueue:
+    """Make a queue of full segments; the last one has last_bytes."""
+    queue = queue_of(world)
+    for number in range(first, first + count):
+        segment = queue.create(number * SIZE)
+        segment.append(segment.wrote.get(), b"x" * (last_bytes if number == first + count - 1 else SIZE))
+    return queue
+
+
+def names(world: World) -> list[int]:
+    return [int(name) for name in world.files.list_directory(DIRECTORY)]
+
+
+def test_an_empty_queue_has_an_end_and_no_beginning(lab: Make) -> None:
+    def body(world: World) -> None:
+        queue = queue_of(world)
+        queue.load()
+
+        assert (queue.min_offset, queue.max_offset) == (-1, 0)
+        assert queue.find(0) is queue.last() is None
+        assert not queue.flush()
+        assert not queue.truncate(0)
+
+    lab().run(body)
+
+
+def test_an_offset_is_found_in_the_segment_that_holds_it(lab: Make) -> None:
+    def body(world: World) -> None:
+        queue = filled(world, 3, first=5, last_bytes=30)
+
+        assert (queue.min_offset, queue.max_offset) == (500, 730)
+        assert [getattr(queue.find(at), "base_offset", None) for at in (499, 500, 599, 600, 799, 800)] == [
+            None,
+            500,
+            500,
+            600,
+            700,
+            None,
+        ]
+
+    lab().run(body)
+
+
+def test_a_flush_covers_one_segment_and_never_leaves_one_behind(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        queue = filled(world, 3, first=5, last_bytes=30)
+        moves = []
+        while queue.flush():
+            moves.append(queue.flushed_where.get())
+        assert moves == [600, 700, 730]
+
+        queue = filled(world, 2, first=5)
+        bench.failures.plan("msync", segment_name(600))
+        with pytest.raises(OSError, match="Input/output error"):
+            queue.flush_all()
+        assert queue.flushed_where.get() == 600
+
+    bench.run(body)
+
+
+def test_truncating_removes_from_the_end_and_zeroes_the_rest(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        queue = filled(world, 4, last_bytes=30)
+        queue.flush_all()
+        bench.failures.calls.clear()
+        assert queue.truncate(150)
+        assert not queue.truncate(150)
+
+        assert names(world) == [0, 100]
+        assert (queue.max_offset, queue.flushed_where.get()) == (150, 150)
+        assert world.files.read(f"{DIRECTORY}/{segment_name(100)}") == b"x" * 50 + bytes(50)
+        removals = [call for call in bench.failures.calls if call[0] in ("unlink", "sync_directory")]
+        assert removals[:4] == [
+            ("unlink", f"{DIRECTORY}/{segment_name(300)}"),
+            ("sync_directory", DIRECTORY),
+            ("unlink", f"{DIRECTORY}/{segment_name(200)}"),
+            ("sync_directory", DIRECTORY),
+        ]
+
+    bench.run(body)
+
+
+def test_a_row_that_holds_nothing_can_begin_anywhere(lab: Make) -> None:
+    def body(world: World) -> None:
+        queue = queue_of(world)
+        queue.create(0)
+        queue.forget_unused()
+
+        assert names(world) == []
+        assert (queue.min_offset, queue.max_offset) == (-1, 0)
+        queue.create(5 * SIZE)
+        assert (queue.min_offset, queue.max_offset) == (5 * SIZE, 5 * SIZE)
+        assert queue.flushed_where.get() == 5 * SIZE
+
+    lab().run(body)
+
+
+def test_a_file_that_does_not_go_leaves_the_row_as_it_is(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def body(world: World) -> None:
+        queue = queue_of(world)
+        queue.create(0)
+
+        def refuse(base_offset: int) -> None:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(queue, "remove_file", refuse)
+        with pytest.raises(OSError, match="Input/output error"):
+            queue.forget_unused()
+        assert [segment.base_offset for segment in queue.segments] == [0]
+
+    lab().run(body)
+
+
+def test_removing_all_leaves_an_empty_queue(lab: Make) -> None:
+    def body(world: World) -> None:
+        queue = filled(world, 3)
+        queue.flush_all()
+        queue.remove_all()
+
+        assert names(world) == []
+        assert (queue.min_offset, queue.flushed_where.get()) == (-1, 0)
+
+    lab().run(body)
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "content", "left"),
+    [
+        (300, b"", [0, 100, 200]),
+        (300, bytes(40), [0, 100, 200]),
+        (200, b"", None),
+        (200, None, None),
+        (300, b"data", None),
+        (300, bytes(101), None),
+        (300, b"x" * 101, None),
+        (0, b"", None),
+    ],
+)
+def test_a_file_that_a_crash_left_half_made_goes_and_damage_with_data_behind_it_is_refused(
+    spoilt: int, content: bytes | None, left: list[int] | None, lab: Make
+) -> None:
+    """left: the segments that a load keeps, None if it refuses."""
+
+    def body(world: World) -> None:
+        filled(world, 4)
+        path = f"{DIRECTORY}/{segment_name(spoilt)}"
+        world.files.unlink(path)
+        if content is not None:
+            world.files.write(path, content)
+        queue = queue_of(world)
+        if left is None:
+            before = names(world)
+            with pytest.raises(CorruptFileError) as raised:
+                queue.load()
+            assert raised.value.file.startswith(DIRECTORY)
+            assert names(world) == before
+        else:
+            queue.load()
+            assert names(world) == [segment.base_offset for segment in queue.segments] == left
+            assert queue.max_offset == len(left) * SIZE
+
+    lab().run(body)
+
+
+@pytest.mark.parametrize("name", ["x", "0", segment_name(50), "0000000000000000010x", "\u0660" * 20])
+def test_a_foreign_name_is_damage(name: str, lab: Make) -> None:
+    def body(world: World) -> None:
+        filled(world, 1)
+        world.files.write(f"{DIRECTORY}/{name}", bytes(SIZE))
+        with pytest.raises(CorruptFileError, match="file name"):
+            queue_of(world).load()
+
+    lab().run(body)
+
+
+def test_a_directory_among_the_segments_is_damage(lab: Make) -> None:
+    def body(world: World) -> None:
+        filled(world, 1)
+        world.files.make_directories(f"{DIRECTORY}/{segment_name(SIZE)}")
+        with pytest.raises(CorruptFileError, match="a directory"):
+            queue_of(world).load()
+
+    lab().run(body)
+
+
+def test_making_durable_syncs_data_sizes_and_names(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        queue = filled(world, 3)
+        bench.failures.calls.clear()
+        queue.make_durable(1)
+
+        assert queue.flushed_where.get() == 300
+        assert bench.failures.calls[-3:] == [
+            ("sync", f"{DIRECTORY}/{segment_name(100)}"),
+            ("sync", f"{DIRECTORY}/{segment_name(200)}"),
+            ("sync_directory", DIRECTORY),
+        ]
+
+    bench.run(body)
+
+
+def test_removals_from_the_front_are_durable_before_the_queue_begins_behind_them(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        queue = filled(world, 3, first=5, last_bytes=30)
+        assert not queue.remove_first()  # it is not durable, and a flush must not find it gone
+        queue.flush_all()
+        kept = queue.segments[0].file.view(0, SIZE)
+        assert queue.remove_first()
+        assert (queue.min_offset, queue.max_offset, queue.flushed_where.get()) == (600, 730, 730)
+        assert names(world) == [600, 700]
+        assert bytes(kept) == b"x" * SIZE
+
+        assert queue.remove_first()
+        assert not queue.remove_first()  # the last one stays
+        assert names(world) == [700]
+
+    bench.run(body)
+    calls = [call for call in bench.failures.calls if call[0] in ("unlink", "sync_directory")]
+    assert calls[:2] == [("unlink", "/log/" + segment_name(500)), ("sync_directory", "/log")]
+
+
+@pytest.mark.parametrize("method", ["unlink", "sync_directory"])
+def test_a_removal_from_the_front_that_fails_changes_nothing_and_can_be_repeated(
+    lab: Make, method: str
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        queue = filled(world, 3)
+        queue.flush_all()
+        bench.failures.plan(method, "/log")
+        with pytest.raises(OSError, match="Input/output error"):
+            queue.remove_first()
+        assert (queue.min_offset, len(queue.segments)) == (0, 3)
+        assert bytes(queue.segments[0].file.view(0, 3)) == b"xxx"
+
+        assert queue.remove_first()
+        assert names(world) == [100, 200]
+
+    bench.run(body)
+
+
+def test_a_queue_without_its_front_grows_flushes_and_is_cut_as_any_other(lab: Make) -> None:
+    def body(world: World) -> None:
+        queue = filled(world, 3)
+        queue.flush_all()
+        queue.remove_first()
+        segment = queue.create(300)
+        segment.append(0, b"new")
+        assert queue.flush()
+        assert queue.flushed_where.get() == queue.max_offset == 303
+        assert queue.truncate(150)
+        assert (queue.min_offset, queue.max_offset, queue.flushed_where.get()) == (100, 150, 150)
+        assert names(world) == [100]
+
+    lab().run(body)
+
+
+def test_files_in_front_of_a_gap_go_if_their_time_is_over_and_are_damage_if_not(lab: Make) -> None:
+    def body(world: World) -> None:
+        queue = filled(world, 9)
+        for number in (1, 4):
+            world.files.unlink(f"{DIRECTORY}/{segment_name(number * SIZE)}")
+        for number, mtime_ms in ((0, 1000), (2, 1000), (3, 1001)):
+            world.files.set_mtime_ms(f"{DIRECTORY}/{segment_name(number * SIZE)}", mtime_ms)
+
+        for expired_mtime_ms in (-1, 999):
+            with pytest.raises(CorruptFileError, match="base offset: expected the next segment"):
+                queue_of(world).load(expired_mtime_ms=expired_mtime_ms)
+            assert names(world) == [0, 200, 300, 500, 600, 700, 800]
+        with pytest.raises(CorruptFileError, match="base offset: expected the next segment"):
+            queue_of(world).load(expired_mtime_ms=1000)
+        assert names(world) == [200, 300, 500, 600, 700, 800]
+        queue = queue_of(world)
+        queue.load(expired_mtime_ms=1001)
+        assert queue.min_offset == 500
+        assert names(world) == [500, 600, 700, 800]
+
+    lab().run(body)
+
+
+def test_what_is_empty_behind_a_gap_goes_before_what_has_expired_in_front_of_it(lab: Make) -> None:
+    def body(world: World) -> None:
+        filled(world, 2)
+        world.files.map(f"{DIRECTORY}/{segment_name(5 * SIZE)}", SIZE)
+        queue = queue_of(world)
+        queue.load(expired_mtime_ms=1 << 60)
+        assert (queue.min_offset, names(world)) == (0, [0, 100])
+
+    lab().run(body)

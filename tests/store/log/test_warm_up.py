@@ -1,0 +1,223 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.plan import FaultPlan
+from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.log.segment import PAGE_BYTES
+from tornlog.store.log.warm_up import WarmUp
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+SYNC, ASYNC = FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH
+
+
+def warm_config(small: Make, **settings: Any) -> StoreConfig:
+    config: StoreConfig = small(**{"warm_mapped_file_enable": True, **settings})
+    return config
+
+
+def started(world: World, config: StoreConfig) -> MessageStore:
+    store = MessageStore(world, config)
+    store.load()
+    store.start()
+    return store
+
+
+def calls_of(bench: Any, *names: str) -> list[tuple[str, str]]:
+    return [(name, path.rpartition("/")[2]) for name, path in bench.failures.calls if name in names]
+
+
+@pytest.mark.parametrize(
+    ("flush", "pages_between", "msyncs"), [(ASYNC, 2, 0), (SYNC, 2, 4), (SYNC, 4096, 1), (SYNC, 3, 3)]
+)
+def test_every_page_is_touched_and_synced_as_configured_then_locked(
+    flush: FlushDiskType, pages_between: int, msyncs: int, lab: Make, small: Make
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        warm_up = WarmUp(
+            world, small(flush_disk_type=flush, flush_least_pages_when_warm_mapped_file=pages_between)
+        )
+        file = world.files.map("/segment", 6 * PAGE_BYTES + 100)
+        warm_up.warm(0, file)
+        assert bytes(file.view(0, file.size_bytes)) == bytes(file.size_bytes)
+        assert warm_up.refusals == 0
+
+    bench.run(body)
+    names = [name for name, _ in calls_of(bench, "store", "msync", "mlock", "advise_will_need")]
+    assert names.count("store") == 7
+    assert names.count("msync") == msyncs
+    assert names[-2:] == ["mlock", "advise_will_need"]
+    if msyncs:
+        assert names[-3] == "msync"
+
+
+def test_a_sync_during_the_warm_up_covers_what_was_touched_so_far(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        file = world.files.map("/segment", 5 * PAGE_BYTES)
+        WarmUp(world, small(flush_disk_type=SYNC, flush_least_pages_when_warm_mapped_file=2)).warm(0, file)
+        assert bench.disk.is_durable("/segment", 0, 5 * PAGE_BYTES)
+
+    bench.run(body)
+
+
+def test_a_segment_is_locked_before_puts_and_unlocked_six_seconds_after_its_blank_record(
+    lab: Make, small: Make
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, warm_config(small))
+        for _ in range(3):
+            assert store.put_message(Message.of("T", bytes(400))).status is PutMessageStatus.PUT_OK
+        closed_ns = world.clock.monotonic_ns()
+        while not calls_of(bench, "munlock"):
+            world.tasks.sleep(100)
+        waited_ns = world.clock.monotonic_ns() - closed_ns
+        assert 6_000_000_000 <= waited_ns <= 6_200_000_000
+        world.tasks.sleep(60_000)
+        assert calls_of(bench, "munlock") == [("munlock", "00000000000000000000")]
+        assert store.shutdown()
+
+    bench.run(body)
+    locked = calls_of(bench, "mlock")
+    assert locked == [("mlock", f"{base:020d}") for base in (0, 1024, 2048)]
+
+
+def test_several_closed_segments_are_each_unlocked_once_in_time(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, warm_config(small))
+        for _ in range(9):
+            store.put_message(Message.of("T", bytes(400)))
+            world.tasks.sleep(1_000)
+        world.tasks.sleep(10_000)
+        assert store.shutdown()
+
+    bench.run(body)
+    assert calls_of(bench, "munlock") == [("munlock", f"{base:020d}") for base in range(0, 4096, 1024)]
+
+
+@pytest.mark.parametrize("refused", ["mlock", "munlock", "advise_will_need"])
+def test_a_refusal_is_noted_and_nothing_else(refused: str, lab: Make, small: Make) -> None:
+    bench = lab()
+    bench.failures.plan(refused, "commitlog", times=100)
+
+    def body(world: World) -> None:
+        store = started(world, warm_config(small))
+        for _ in range(5):
+            assert store.put_message(Message.of("T", bytes(400))).status is PutMessageStatus.PUT_OK
+        world.tasks.sleep(7_000)
+        warm_up = store.allocate.warm_up
+        assert warm_up is not None
+        assert warm_up.refusals >= 2
+        assert warm_up.last_refusal is not None
+        assert store.shutdown()
+
+    bench.run(body)
+
+
+def test_a_machine_that_may_not_lock_memory_serves_all_the_same(lab: Make, small: Make) -> None:
+    bench = lab(faults=FaultPlan(refused_lock_chance=1.0))
+
+    def body(world: World) -> None:
+        store = started(world, warm_config(small))
+        for _ in range(5):
+            assert store.put_message(Message.of("T", bytes(400))).status is PutMessageStatus.PUT_OK
+        world.tasks.sleep(7_000)
+        assert store.shutdown()
+
+    bench.run(body)
+    assert bench.disk.fired["refused mlock"] >= 3
+    assert calls_of(bench, "munlock") == []
+
+
+def test_a_sync_that_fails_in_the_warm_up_fails_the_segment(lab: Make, small: Make) -> None:
+    bench = lab()
+    bench.failures.plan("msync", "commitlog")
+
+    def body(world: World) -> None:
+        store = started(world, warm_config(small, flush_disk_type=SYNC))
+        refused = store.put_message(Message.of("T", b"x"))
+        assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+        assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.PUT_OK
+        assert store.flags.is_writeable
+        assert store.shutdown()
+
+    bench.run(body)
+
+
+def test_a_segment_that_is_gone_by_then_is_not_unlocked(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        warm_up = WarmUp(world, small())
+        first, second = (world.files.map(f"/{name}", 100) for name in ("first", "second"))
+        warm_up.warm(0, first)
+        warm_up.warm(100, second)
+        warm_up.unlock_later(0)
+        warm_up.unlock_later(0)
+        warm_up.forget(100)
+        warm_up.unlock_later(100)
+        first.close()
+        assert warm_up.unlock_due() == 6_000
+        world.tasks.sleep(6_000)
+        assert warm_up.unlock_due() is None
+        assert warm_up.refusals == 0
+
+    lab().run(body)
+
+
+def test_a_warmed_store_has_the_bytes_of_any_other(lab: Make, small: Make) -> None:
+    images = []
+    for warm in (False, True):
+        bench = lab()
+
+        def body(world: World, warm: bool = warm) -> None:
+            store = started(world, small(warm_mapped_file_enable=warm))
+            for number in range(9):
+                store.put_message(Message.of("T", bytes([number]) * 300))
+            assert store.shutdown()
+
+        bench.run(body)
+        files = bench.switch_off().files
+        images.append({path: file.content for path, file in files.items() if "commitlog" in path})
+    assert images[0] == images[1]
+
+
+def test_a_put_that_waits_for_a_slow_disk_makes_the_store_busy_for_the_next_ones(
+    lab: Make, small: Make
+) -> None:
+    bench = lab(timing=SyncTiming(2_000_000_000, 2_000_000_000))
+
+    def body(world: World) -> None:
+        store = started(world, small())
+        answers: list[PutMessageStatus] = []
+        assert not store.is_os_page_cache_busy
+
+        def put() -> None:
+            answers.append(store.put_message(Message.of("T", b"x")).status)
+
+        waiting = world.tasks.spawn("waiting", put)
+        world.tasks.sleep(900)
+        begin_ms = store.commit_log.begin_time_in_lock_ms
+        assert begin_ms == world.clock.now_ms() - 900
+        assert not store.is_os_page_cache_busy
+        world.tasks.sleep(101)
+        assert store.is_os_page_cache_busy
+        assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.OS_PAGECACHE_BUSY
+        waiting.join(None)
+        assert answers == [PutMessageStatus.PUT_OK]
+        assert store.commit_log.begin_time_in_lock_ms == 0
+        assert not store.is_os_page_cache_busy
+
+    bench.run(body)

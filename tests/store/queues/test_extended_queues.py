@@ -1,0 +1,413 @@
+"""Queues with an extension: what is dispatched, pulled, filtered by SQL, recovered, and left by a crash."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.image import Image
+from tornlog.sim.errors import MachineDied
+from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.filters.calc_bit_map import use_bit_maps
+from tornlog.store.filters.sql_message_filter import SqlMessageFilter
+from tornlog.store.formats.consume_queue import tags_code
+from tornlog.store.formats.consume_queue_ext import ExtUnit, address_of, is_ext_address
+from tornlog.store.get_result import GetMessageStatus
+from tornlog.store.log.recovery import RecoveryReport
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+EXT = "/store/consumequeue_ext/T/0/"
+QUEUE = "/store/consumequeue/T/0/"
+EXT_BYTES = 200
+"""Nine units without a bit map."""
+
+
+@pytest.fixture
+def extended(small: Make) -> Callable[..., StoreConfig]:
+    """Make settings of a small store with extended queues."""
+
+    def config(**settings: Any) -> StoreConfig:
+        made: StoreConfig = small(
+            enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=EXT_BYTES, **settings
+        )
+        return made
+
+    return config
+
+
+def opened(world: World, config: StoreConfig) -> tuple[MessageStore, RecoveryReport]:
+    store = MessageStore(world, config)
+    report = store.load()
+    store.start()
+    return store, report
+
+
+def put(store: MessageStore, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        message = Message.of("T", b"%04d" % number, tags="AB"[number % 2], properties={"n": str(number)})
+        assert store.put_message(message).is_stored
+    store.world.tasks.sleep(2)
+
+
+def codes(store: MessageStore) -> list[int]:
+    """Return the tagsCode of every entry."""
+    queue = store.queues.find_or_create("T", 0)
+    entries = [queue.entry(index) for index in range(queue.max_offset)]
+    return [entry.tags_code for entry in entries if entry is not None]
+
+
+def pulled(store: MessageStore, **wanted: Any) -> list[int]:
+    """Return the numbers of all messages that are wanted."""
+    numbers, at = [], 0
+    while True:
+        result = store.get_message("T", 0, at, **wanted)
+        if result.status not in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE):
+            return numbers
+        numbers += [int(raw[88:92]) for raw in result.records]
+        at = result.next_begin_offset
+
+
+def shut_down(machine: Any, config: StoreConfig, count: int) -> Image:
+    """Return the disk of a store of count messages that was shut down."""
+
+    def body(world: World) -> None:
+        store, _ = opened(world, config)
+        put(store, count)
+        assert store.shutdown()
+
+    machine.run(body)
+    image: Image = machine.switch_off()
+    return image
+
+
+def test_each_entry_leads_to_a_unit_with_the_code_and_time_of_its_record(lab: Make, extended: Make) -> None:
+    def body(world: World) -> None:
+        store, _ = opened(world, extended())
+        put(store, 12)
+        queue = store.queues.find_or_create("T", 0)
+
+        assert codes(store) == [
+            address_of(number * 20 if number < 9 else 200 + (number - 9) * 20) for number in range(12)
+        ]
+        for number, code in enumerate(codes(store)):
+            entry = queue.entry(number)
+            assert entry is not None
+            record = store.look_message_by_offset(entry.physical_offset)
+            assert record is not None
+            assert queue.unit_at(code) == ExtUnit(tags_code("AB"[number % 2]), record.store_timestamp_ms, b"")
+        assert queue.unit_at(65) is None
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_pulls_by_tag_go_through_the_units_and_a_missing_unit_lets_its_message_pass(
+    lab: Make, extended: Make, patched: Make
+) -> None:
+    config = extended(recover_whole_log=False, message_index_enable=False)
+    image = shut_down(lab(), config, 40)
+    # Where the log is vouched for, entries are not compared with it.
+    lost = patched(image, EXT + "0" * 20, 0, bytes(60))
+
+    def whole(world: World) -> None:
+        store, _ = opened(world, config)
+        assert pulled(store) == list(range(40))
+        assert pulled(store, tags="B") == list(range(1, 40, 2))
+        assert store.shutdown()
+
+    def holed(world: World) -> None:
+        store, report = opened(world, config)
+        assert report.start_offset > 1_000
+        assert pulled(store, tags="B") == [0, 1, 2, *range(3, 40, 2)]
+        assert store.shutdown()
+
+    lab(image).run(whole)
+    lab(lost).run(holed)
+
+
+def test_a_unit_that_cannot_be_kept_leaves_the_plain_code(lab: Make, extended: Make) -> None:
+    machine = lab()
+
+    def body(world: World) -> None:
+        store, _ = opened(world, extended())
+        machine.failures.plan("map", EXT)
+        put(store, 2)
+
+        assert codes(store) == [65, address_of(0)]
+        assert pulled(store, tags="A") == [0]
+        assert store.shutdown()
+
+    machine.run(body)
+
+
+def test_an_entry_that_fails_is_dispatched_again_and_the_unit_it_left_harms_nobody(
+    lab: Make, extended: Make
+) -> None:
+    machine = lab()
+
+    def body(world: World) -> None:
+        store, _ = opened(world, extended())
+        machine.failures.plan("map", QUEUE)
+        put(store, 1)
+        world.tasks.sleep(2_000)
+
+        assert codes(store) == [address_of(20)]
+        assert store.shutdown()
+
+    machine.run(body)
+
+
+def test_records_that_take_no_place_in_a_queue_have_no_unit_either(lab: Make, extended: Make) -> None:
+    def body(world: World) -> None:
+        store, _ = opened(world, extended())
+        store.put_message(Message("T", b"prepared", sys_flag=4))
+        put(store, 1)
+
+        assert codes(store) == [address_of(0)]
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+# -- recovery --------------------------------------------------------------------------------------
+
+
+def test_a_clean_restart_keeps_every_address_and_goes_on_behind_the_last_unit(
+    lab: Make, extended: Make
+) -> None:
+    image = shut_down(lab(), extended(), 12)
+
+    def body(world: World) -> None:
+        store, report = opened(world, extended())
+        assert report.changed_entries == 0
+        assert all(map(is_ext_address, codes(store)))
+        put(store, 1, 12)
+        assert codes(store)[-1] == address_of(260)
+        assert pulled(store, tags="A") == list(range(0, 13, 2))
+        assert store.shutdown()
+
+    lab(image).run(body)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_with_the_extension_gone_every_entry_scanned_has_its_plain_code_and_no_message_is_lost(
+    lab: Make, extended: Make, patched: Make, whole: bool
+) -> None:
+    config = extended(recover_whole_log=whole)
+    image = shut_down(lab(), config, 12)
+    for path in [path for path in image.files if path.startswith(EXT)]:
+        image = patched(image, path, 0, None)
+
+    def body(world: World) -> None:
+        store, report = opened(world, config)
+        assert report.changed_entries == 12
+        assert codes(store) == [65, 66] * 6
+        put(store, 1, 12)
+        assert codes(store)[-1] == address_of(0)
+        assert pulled(store, tags="A") == list(range(0, 13, 2))
+        assert store.shutdown()
+
+    lab(image).run(body)
+
+
+def test_damaged_units_cost_their_own_entries_the_address(lab: Make, extended: Make, patched: Make) -> None:
+    image = shut_down(lab(), extended(), 12)
+    image = patched(image, EXT + "0" * 20, 20 + 9, b"\x07")  # the code of the second, torn
+    image = patched(image, EXT + "0" * 20, 60 + 17, b"\x07")  # the time of the fourth
+
+    def body(world: World) -> None:
+        store, report = opened(world, extended())
+        assert report.changed_entries
+        assert [number for number, code in enumerate(codes(store)) if not is_ext_address(code)] == [1, 3]
+        assert pulled(store, tags="B") == list(range(1, 12, 2))
+        assert store.shutdown()
+
+    lab(image).run(body)
+
+
+def test_entries_with_plain_codes_stay_as_they_are_when_the_extension_is_turned_on(
+    lab: Make, extended: Make
+) -> None:
+    plain = replace(extended(), enable_consume_queue_ext=False)
+    image = shut_down(lab(), plain, 5)
+
+    def body(world: World) -> None:
+        store, report = opened(world, extended())
+        assert report.changed_entries == 0
+        put(store, 1, 5)
+        assert codes(store) == [65, 66, 65, 66, 65, address_of(0)]
+        assert store.shutdown()
+
+    lab(image).run(body)
+
+
+def test_no_address_is_left_when_the_extension_is_turned_off(lab: Make, extended: Make) -> None:
+    image = shut_down(lab(), extended(), 5)
+    plain = replace(extended(), enable_consume_queue_ext=False)
+
+    def body(world: World) -> None:
+        store, report = opened(world, plain)
+        assert report.changed_entries == 5
+        assert codes(store) == [65, 66, 65, 66, 65]
+        assert pulled(store, tags="A") == [0, 2, 4]
+        assert store.shutdown()
+
+    lab(image).run(body)
+
+
+def test_a_queue_whose_entries_are_all_gone_has_no_extension_either(
+    lab: Make, extended: Make, patched: Make
+) -> None:
+    image = shut_down(lab(), extended(), 5)
+    for path in [path for path in image.files if path.startswith(("/store/commitlog/", QUEUE))]:
+        image = patched(image, path, 0, None)
+
+    def body(world: World) -> None:
+        store, _ = opened(world, extended())
+        assert world.files.list_directory(EXT.rstrip("/")) == []
+        put(store, 1)
+        assert codes(store) == [address_of(0)]
+        assert store.shutdown()
+
+    lab(image).run(body)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("profile", ["strict-posix", "ext4-ordered", "process-kill"])
+def test_after_any_crash_every_address_leads_to_its_own_unit(
+    lab: Make, extended: Make, profile: str, whole: bool
+) -> None:
+    config = extended(
+        recover_whole_log=whole,
+        flush_disk_type=FlushDiskType.SYNC_FLUSH,
+        flush_interval_consume_queue_ms=3,
+        flush_consume_queue_thorough_interval_ms=20,
+        flush_consume_queue_least_pages=1,
+    )
+
+    def life(world: World, first: int) -> None:
+        store, _ = opened(world, config)
+        check(store)
+        number = first
+        while True:
+            message = Message.of("T", b"%04d" % number, tags="AB"[number % 2])
+            if store.put_message(message).is_stored:
+                answered.append(number)
+            world.tasks.sleep(number % 4 * 1_500 if number % 16 == 0 else 1)
+            number += 1
+
+    def check(store: MessageStore) -> None:
+        found = pulled(store)
+        assert set(answered) <= set(found)
+        by_tag = {tag: [number for number in found if number % 2 == index] for index, tag in enumerate("AB")}
+        queue = store.queues.find_or_create("T", 0)
+        for index, code in enumerate(codes(store)):
+            expected = tags_code("AB"[found[index] % 2])
+            unit = queue.unit_at(code)
+            if is_ext_address(code):
+                assert unit is not None
+                assert unit.tags_code == expected
+                kept.append(code)
+            else:
+                assert code == expected
+        for tag, numbers in by_tag.items():
+            assert pulled(store, tags=tag) == numbers
+
+    answered: list[int] = []
+    kept: list[int] = []
+    image: Image | None = None
+    for round_number in range(8):
+        machine = lab(image)
+        machine.disk.crash_at(120 + 37 * round_number * (1 + round_number), "during")
+        with pytest.raises(MachineDied):
+            machine.run(lambda world: life(world, len(answered) * 2 + round_number))  # noqa: B023
+        image = machine.disk.crash(PROFILES[profile])
+    last = lab(image)
+    last.run(lambda world: check(opened(world, config)[0]))
+    assert len(answered) > 50
+    assert len(kept) > 50
+
+
+# -- bit maps --------------------------------------------------------------------------------------
+
+
+def test_registered_consumers_pass_over_what_they_do_not_want_without_reading_it(
+    lab: Make, extended: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def body(world: World) -> None:
+        store = MessageStore(world, extended())
+        consumers = use_bit_maps(store)
+        store.load()
+        store.start()
+        put(store, 3)
+        data = consumers.register("T", "g", "n >= 10 AND TAGS = 'A'")
+        world.tasks.sleep(1)
+        put(store, 20, 3)
+        wanted = SqlMessageFilter.of_consumer(data)
+        reads: list[int] = []
+        read = store.commit_log.record_bytes
+        monkeypatch.setattr(
+            store.commit_log, "record_bytes", lambda at, size, end: (reads.append(at), read(at, size, end))[1]
+        )
+
+        assert pulled(store, wanted=wanted) == [10, 12, 14, 16, 18, 20, 22]
+        assert len(reads) == 3 + 7  # the first three were there before the consumer
+        reads.clear()
+        assert pulled(store, wanted=SqlMessageFilter.parse(data.expression.text)) == list(range(10, 23, 2))
+        assert len(reads) == 23
+        queue = store.queues.find_or_create("T", 0)
+        units = [queue.unit_at(code) for code in codes(store)]
+        assert [len(unit.bit_map) for unit in units if unit is not None] == [0] * 3 + [14] * 20
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_bit_maps_survive_a_restart_and_say_nothing_to_a_consumer_registered_after_it(
+    lab: Make, extended: Make
+) -> None:
+    machine = lab()
+
+    def first(world: World) -> None:
+        store = MessageStore(world, extended())
+        consumers = use_bit_maps(store)
+        store.load()
+        store.start()
+        consumers.register("T", "g", "n = 1")
+        world.tasks.sleep(1)
+        put(store, 4)
+        assert store.shutdown()
+
+    def second(world: World) -> None:
+        store = MessageStore(world, extended())
+        consumers = use_bit_maps(store)
+        report = store.load()
+        store.start()
+        assert report.changed_entries == 0
+        data = consumers.register("T", "g", "n = 2")
+        assert pulled(store, wanted=SqlMessageFilter.of_consumer(data)) == [2]
+        world.tasks.sleep(1)
+        put(store, 4)
+        assert pulled(store, wanted=SqlMessageFilter.of_consumer(data)) == [2, 2]
+        assert store.shutdown()
+
+    machine.run(first)
+    lab(machine.switch_off()).run(second)
+
+
+def test_a_pull_that_nothing_matches_moves_on(lab: Make, extended: Make) -> None:
+    def body(world: World) -> None:
+        store, _ = opened(world, extended())
+        put(store, 5)
+        result = store.get_message("T", 0, 0, wanted=SqlMessageFilter.parse("n = 99"))
+
+        assert (result.status, result.next_begin_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 5)
+        assert store.shutdown()
+
+    lab().run(body)
