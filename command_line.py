@@ -46,11 +46,6 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
         "explore",
         "Pull the plug at every operation of one run, and judge every state that may be left.",
     ),
-    "search": Entry(
-        "reports.cli.search",
-        "search",
-        "Run one seed under every schedule with few delays or preemptions, and count them.",
-    ),
     "fuzz": Entry(
         "reports.cli.fuzz",
         "fuzz",
@@ -65,11 +60,6 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
         "reports.cli.probe",
         "probe",
         "Record a Python program, pull the plug at each of its file operations, and check what may be left.",
-    ),
-    "determinism": Entry(
-        "reports.cli.determinism",
-        "determinism",
-        "Run seeds here, and again in another order in processes with other hashes; every digest must be the same.",
     ),
     "compare": Entry(
         "reports.cli.compare",
@@ -147,6 +137,9 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
 }
 """Every command by name, in the order of the help; groups are dictionaries."""
 
+DEVELOPERS = ("mutants", "compare", "bench")
+"""Commands for who works on tornlog itself, which help lists apart."""
+
 GROUP_SUMMARIES = {"plot": "Draw pictures, and leave their data beside them."}
 
 
@@ -197,6 +190,16 @@ class Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return their names, in their own order."""
         return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write what each is about, those for developers of tornlog behind the others."""
+        width = formatter.width - 6 - max(map(len, self.commands))
+        rows = [(name, command.get_short_help_str(width)) for name, command in self.commands.items()]
+        for heading, are_developers in (("Commands", False), ("For developers of tornlog", True)):
+            of_them = [row for row in rows if (row[0] in DEVELOPERS) is are_developers]
+            if of_them:
+                with formatter.section(heading):
+                    formatter.write_dl(of_them)
 
 
 def load(name: str, entry: Entry) -> Any:

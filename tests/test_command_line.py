@@ -65,7 +65,7 @@ def test_asking_imports_no_simulator(words: list[str]) -> None:
         "import sys\nfrom tornlog.__main__ import main\n"
         "try: main()\nexcept SystemExit: pass\n"
         "print([name for name in sys.modules if name.split('.')[:2] in"
-        " (['tornlog', 'sim'], ['tornlog', 'faults'], ['tornlog', 'store'], ['tornlog', 'reports'])])"
+        " (['tornlog', 'sim'], ['tornlog', 'faults'], ['tornlog', 'store'], ['tornlog', 'scenarios'])])"
     )
     done = subprocess.run([sys.executable, "-c", program, *words], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]"
@@ -137,7 +137,7 @@ def test_a_name_that_is_like_none_is_sent_to_the_list() -> None:
         ["mutants", "--out", "{}/file"],
         ["fuzz", "--out", "{}/file/out"],
         ["explore", "crash-in-recovery", "--out", "{}/file/out"],
-        ["search", "crash-in-recovery", "--out", "{}/file/out"],
+        ["explore", "crash-in-recovery", "--schedules", "--out", "{}/file/out"],
         ["sweep", "--seeds", "1", "--out", "{}/file/out"],
         ["plot", "latency", "--out", "{}/file/out"],
         ["verify", "{}", "--json", "{}/file/found.json"],

@@ -26,6 +26,7 @@ from .options import JsonFile as JsonFile
 from .options import JunitFile as JunitFile
 from .options import require_writable as require_writable
 from .options import unknown as unknown
+from .options import was_given as was_given
 
 OUT = Console(highlight=False)
 """Results: tables, and what was found beside them."""
@@ -83,12 +84,6 @@ def scenarios_named(names: list[str] | None, disk: str | None, policy: str | Non
         return [SCENARIOS[name].narrowed(disk=disk, policy=policy) for name in wanted]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-
-
-def was_given(context: typer.Context, name: str) -> bool:
-    """Return whether the command line names a parameter."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def command_line(context: typer.Context) -> str:

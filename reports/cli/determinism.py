@@ -1,10 +1,10 @@
-"""The command that compares processes.
+"""`tornlog run --check-determinism --processes N`: the same seeds in other processes.
 
 JSON: `{"format": "tornlog-determinism/1", "witnesses": [names], "runs", "digests": {scenario: digest}, "differences":
 [lines], "errors": [texts], "seconds"}`.
 """
 
-from typing import Annotated
+from typing import NoReturn
 
 import typer
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -17,7 +17,6 @@ from .common import (
     EXIT_HELD,
     EXIT_NONDETERMINISTIC,
     OUT,
-    JsonFile,
     findings_console,
     progress_bar,
     scenarios_named,
@@ -25,23 +24,18 @@ from .common import (
 )
 from .options import write_json
 
+SEEDS = "20"
+"""Of each scenario, where nobody says how many."""
 _DIFFERENCES_TOLD_MAX = 10
 
 
-def determinism(
-    names: Annotated[list[str] | None, typer.Argument(help="Scenarios; all without any.")] = None,
-    seeds: Annotated[str, typer.Option(help="N, or A:B for A to B - 1, of each scenario.")] = "20",
-    jobs: Annotated[int, typer.Option(min=1, help="Processes beside this one.")] = 1,
-    python: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="Compare with this Python, too; all: every one found; repeatable."),
-    ] = None,
-    json_file: JsonFile = None,
-) -> None:
-    """Run seeds here, and again in another order in processes with other hashes; every digest must be the same."""
-    scenarios, wanted = scenarios_named(names, None, None), seeds_in(seeds, None)
+def check_processes(
+    names: list[str], seeds: str | None, processes: int, python: tuple[str, ...], json_file: str | None
+) -> NoReturn:
+    """Run seeds here, and again in another order in processes with other hashes; say what differs, and exit."""
+    scenarios, wanted = scenarios_named(names, None, None), seeds_in(seeds or SEEDS, None)
     assert wanted is not None, seeds
-    pythons = [path for one in python or () for path in (installed() if one == "all" else [one])]
+    pythons = [path for one in python for path in (installed() if one == "all" else [one])]
     with progress_bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as progress:
         bar = progress.add_task("running everything again", total=len(scenarios) * len(wanted))
         try:
@@ -51,7 +45,7 @@ def determinism(
                     [scenario.name for scenario in scenarios],
                     wanted,
                     witnesses,
-                    jobs=jobs,
+                    jobs=processes,
                     on_progress=lambda runs: progress.advance(bar, runs),
                 )
         except (InterpreterError, WitnessError) as error:

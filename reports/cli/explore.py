@@ -1,4 +1,4 @@
-"""The command that explores: every crash of one run, and every state that each may leave.
+"""The command that explores: every crash of one run, and every state that each may leave; or its schedules.
 
 JSON, version 1: `{"format": "tornlog-explore/1", "scenario", "seed", "disk", "mutant", "limit", "heal", "exhaustive",
 "moments", "crashes", "crashes_exhausted", "crashes_cut", "states", "images", "judgements", "judged", "violations",
@@ -37,18 +37,22 @@ from .common import (
     progress_bar,
     results_written,
     unknown,
+    was_given,
     write_failures,
 )
 from .options import write_json
 from .present import plain_table
+from .schedules import explore_schedules
 
 
 def explore(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(help="A scenario.")],
     seed: Annotated[int, typer.Option(help="The seed whose first life is explored.")] = 0,
     limit: Annotated[
-        int, typer.Option(min=1, help="States of one crash; all of them if there are no more.")
-    ] = LIMIT,
+        int | None,
+        typer.Option(min=1, help=f"States of one crash, {LIMIT} unless told; with --schedules, of those."),
+    ] = None,
     disk: Annotated[str | None, typer.Option(help=f"One of {', '.join(REALITIES)}.")] = None,
     messages: Annotated[
         int | None, typer.Option(min=1, help="Of each producer, instead of what the seed draws.")
@@ -59,14 +63,37 @@ def explore(
     heal: Annotated[bool, typer.Option(help="Use each recovered store as the end of a run does.")] = False,
     mutant: Annotated[str | None, typer.Option(help="With a known bug put back; see `list`.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    schedules: Annotated[
+        bool, typer.Option("--schedules", help="Every schedule of the run in place of every crash.")
+    ] = False,
+    delays: Annotated[
+        int | None, typer.Option(min=0, help="Schedules with up to N delays; 1 if neither.")
+    ] = None,
+    preemptions: Annotated[
+        int | None, typer.Option(min=0, help="Schedules with up to N preemptions.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="Go on behind the schedule of that name.")] = None,
+    stop_at_first: Annotated[
+        bool, typer.Option("--stop-at-first", help="End with the first schedule that breaks a promise.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(file_okay=False, help="Leave failures in DIR/failures.")] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Pull the plug at every operation of one run, and judge every state that may be left."""
+    """Pull the plug at every operation of one run, and judge every state that may be left.
+
+    With --schedules: run it under every schedule with few delays or preemptions instead, and count them.
+    """
+    if schedules:
+        return explore_schedules(
+            context, name, seed, delays, preemptions, limit, after, mutant, stop_at_first, out, json_file
+        )
+    for option in ("delays", "preemptions", "after", "stop_at_first"):
+        if was_given(context, option):
+            raise typer.BadParameter("goes with --schedules", param_hint=f"--{option.replace('_', '-')}")
     scenario = _scenario(name, disk)
     if mutant is not None and find_mutant(mutant) is None:
         raise unknown("mutant", mutant, MUTANTS, "--mutant")
-    settings = Settings(limit=limit, nest=nest, heal=heal, messages_each=messages)
+    settings = Settings(limit=LIMIT if limit is None else limit, nest=nest, heal=heal, messages_each=messages)
     try:
         explored = _explore(scenario, seed, settings, mutant, jobs)
     except ReplayDivergedError as error:

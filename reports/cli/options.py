@@ -47,6 +47,12 @@ def unknown(what: str, name: str, known: Collection[str], hint: str | None = Non
     return typer.BadParameter(f"no {what} {name}; {meant}", param_hint=hint)
 
 
+def was_given(context: typer.Context, name: str) -> bool:
+    """Return whether the command line names a parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 # -- places for results ----------------------------------------------------------------------------
 
 _DIRECTORIES = ("out",)

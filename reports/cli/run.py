@@ -26,6 +26,7 @@ from .options import (
     complete_policy,
     complete_scenario,
     complete_version,
+    was_given,
 )
 
 
@@ -97,6 +98,18 @@ def run(
     check_determinism: Annotated[
         bool, typer.Option("--check-determinism", help="Run every seed twice and compare.")
     ] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="With --check-determinism: run them again in N processes, in another order, with other hashes.",
+        ),
+    ] = None,
+    python: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="And with this Python, too; all: every one found; repeatable."),
+    ] = None,
     schedule: Annotated[
         Path | None,
         typer.Option(
@@ -131,6 +144,17 @@ def run(
     json_file: JsonFile = None,
 ) -> None:
     """Pull the plug on the store, seed after seed, and judge what is left."""
+    if processes is not None or python:
+        if not check_determinism:
+            raise typer.BadParameter("goes with --check-determinism", param_hint="--processes")
+        fitting = ("names", "seeds", "check_determinism", "processes", "python", "json_file")
+        for name in context.params:
+            if name not in fitting and was_given(context, name):
+                option = f"--{name.rstrip('_').replace('_', '-')}"
+                raise typer.BadParameter("expected none with --processes", param_hint=option)
+        from .determinism import check_processes
+
+        check_processes(names or [], seeds, processes or 1, tuple(python or ()), json_file)
     from .campaign import campaign
 
     campaign(

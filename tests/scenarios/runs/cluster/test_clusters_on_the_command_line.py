@@ -46,7 +46,7 @@ def test_drawing_a_cluster_is_refused_in_words(tornlog: Tornlog, tmp_path: Path)
 
 
 def test_the_schedules_of_a_cluster_are_searched(tornlog: Tornlog) -> None:
-    result = tornlog("search", NAME, "--seed", 1, "--limit", 3)
+    result = tornlog("explore", NAME, "--schedules", "--seed", 1, "--limit", 3)
 
     assert result.exit_code == 0, result.output
 

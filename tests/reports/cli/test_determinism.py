@@ -1,4 +1,4 @@
-"""`tornlog determinism` says what differs, and its exit code says what that is."""
+"""`tornlog run --check-determinism --processes N` says what differs, and its exit code says what that is."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ NAME = "crash-in-recovery"
 
 
 def invoke(*arguments: str) -> Any:
-    return CliRunner().invoke(application(), ["determinism", *arguments])
+    return CliRunner().invoke(application(), ["run", "--check-determinism", "--processes", "1", *arguments])
 
 
 def compare_to(found: Comparison) -> Any:
@@ -80,6 +80,21 @@ def test_other_pythons_become_witnesses(monkeypatch: pytest.MonkeyPatch) -> None
     assert "5 runs, again with another process, Python /c, Python /a, Python /b: the same" in result.output
 
 
-@pytest.mark.parametrize("arguments", [("no-such-scenario",), (NAME, "--seeds", "x"), (NAME, "--jobs", "0")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("no-such-scenario",),
+        (NAME, "--seeds", "x"),
+        (NAME, "--processes", "0"),
+        (NAME, "--jobs", "2"),
+        (NAME, "--seed", "1"),
+    ],
+)
 def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...]) -> None:
     assert invoke(*arguments).exit_code == 2
+
+
+def test_processes_go_with_the_check_and_with_nothing_else() -> None:
+    result = CliRunner().invoke(application(), ["run", NAME, "--processes", "1"])
+    assert result.exit_code == 2
+    assert "goes with --check-determinism" in result.output

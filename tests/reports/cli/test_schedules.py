@@ -1,4 +1,4 @@
-"""`tornlog search`: what it prints, writes, and ends with."""
+"""`tornlog explore --schedules`: what it prints, writes, and ends with."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from tornlog.reports.cli import search as module
+from tornlog.reports.cli import schedules as module
 
 NAME = "second-start-is-refused"
 BROKEN = ["sync-flush-survives-power-loss", "--seed", "1", "--mutant", "ack-before-flush", "--limit", "3"]
@@ -20,14 +20,14 @@ Tornlog = Callable[..., Result]
 @pytest.fixture(scope="module")
 def whole(tornlog: Tornlog) -> dict[str, Any]:
     """Return the document of a search that is complete."""
-    found: dict[str, Any] = json.loads(tornlog("search", NAME, "--json", "-").stdout)
+    found: dict[str, Any] = json.loads(tornlog("explore", "--schedules", NAME, "--json", "-").stdout)
     return found
 
 
 def test_a_complete_search_says_that_its_count_is_all_there_are_and_exits_0(
     tornlog: Tornlog, whole: dict[str, Any]
 ) -> None:
-    result = tornlog("search", NAME)
+    result = tornlog("explore", "--schedules", NAME)
 
     assert result.exit_code == 0
     assert whole["is_complete"]
@@ -37,21 +37,21 @@ def test_a_complete_search_says_that_its_count_is_all_there_are_and_exits_0(
 
 
 def test_without_a_delay_there_is_one_schedule(tornlog: Tornlog) -> None:
-    result = tornlog("search", NAME, "--delays", 0)
+    result = tornlog("explore", "--schedules", NAME, "--delays", 0)
 
     assert result.stdout == "all 1 schedules with ≤ 0 delays: every promise held\n"
 
 
 def test_preemptions_bound_a_search_in_place_of_delays(tornlog: Tornlog) -> None:
-    result = tornlog("search", NAME, "--preemptions", 0, "--limit", 2)
+    result = tornlog("explore", "--schedules", NAME, "--preemptions", 0, "--limit", 2)
 
     assert result.stdout.startswith("first 2 of more schedules with ≤ 0 preemptions: every promise held\n")
 
 
 def test_a_limit_ends_a_search_and_it_is_said_where_to_go_on(tornlog: Tornlog, whole: dict[str, Any]) -> None:
-    begun = tornlog("search", NAME, "--limit", 5)
+    begun = tornlog("explore", "--schedules", NAME, "--limit", 5)
     (after,) = re.findall(r"go on with --after '(.*)'\n", begun.stdout)
-    rest = tornlog("search", NAME, "--after", after)
+    rest = tornlog("explore", "--schedules", NAME, "--after", after)
 
     assert begun.exit_code == rest.exit_code == 0
     assert begun.stdout.startswith("first 5 of more schedules with ≤ 1 delays: every promise held\n")
@@ -59,20 +59,24 @@ def test_a_limit_ends_a_search_and_it_is_said_where_to_go_on(tornlog: Tornlog, w
 
 
 def test_the_default_schedule_has_an_empty_name_to_go_on_after(tornlog: Tornlog) -> None:
-    begun = tornlog("search", NAME, "--limit", 1)
-    rest = json.loads(tornlog("search", NAME, "--after", "", "--limit", 3, "--json", "-").stdout)
+    begun = tornlog("explore", "--schedules", NAME, "--limit", 1)
+    rest = json.loads(
+        tornlog("explore", "--schedules", NAME, "--after", "", "--limit", 3, "--json", "-").stdout
+    )
 
     assert "go on with --after ''" in begun.stdout
     assert rest["schedules_by_cost"] == [0, 3]
 
 
 def test_json_has_the_documented_keys_and_nothing_else_is_on_stdout(tornlog: Tornlog) -> None:
-    document = json.loads(tornlog("search", NAME, "--seed", 2, "--limit", 3, "--json", "-").stdout)
+    document = json.loads(
+        tornlog("explore", "--schedules", NAME, "--seed", 2, "--limit", 3, "--json", "-").stdout
+    )
 
     documented = (module.__doc__ or "").partition('"format"')[2]
     keys = re.findall(r'"(\w+)"', documented)
     assert list(document) == ["format", *keys]
-    assert document["format"] == "tornlog-search/1"
+    assert document["format"] == "tornlog-schedules/1"
     assert (document["scenario"], document["seed"]) == (NAME, 2)
     assert (document["kind"], document["bound"]) == ("delays", 1)
     assert (document["schedules"], document["violated"], document["failures"]) == (3, 0, [])
@@ -81,7 +85,7 @@ def test_json_has_the_documented_keys_and_nothing_else_is_on_stdout(tornlog: Tor
 
 def test_a_broken_promise_exits_1_and_is_told_left_and_replayed(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "found.json"
-    result = tornlog("search", *BROKEN, "--out", tmp_path, "--json", file)
+    result = tornlog("explore", "--schedules", *BROKEN, "--out", tmp_path, "--json", file)
     document = json.loads(file.read_text())
     (path,) = document["failures"]
 
@@ -95,7 +99,7 @@ def test_a_broken_promise_exits_1_and_is_told_left_and_replayed(tornlog: Tornlog
 
 
 def test_a_search_stops_at_the_first_broken_promise_if_told_to(tornlog: Tornlog) -> None:
-    result = tornlog("search", *BROKEN, "--stop-at-first")
+    result = tornlog("explore", "--schedules", *BROKEN, "--stop-at-first")
 
     assert result.exit_code == 1
     assert result.stdout.startswith("first 1 of more schedules with ≤ 1 delays: 1 broken")
@@ -117,7 +121,7 @@ def test_a_search_stops_at_the_first_broken_promise_if_told_to(tornlog: Tornlog)
 def test_a_wrong_command_line_exits_2_and_says_what_is_wrong(
     tornlog: Tornlog, arguments: tuple[str, ...], message: str
 ) -> None:
-    result = tornlog("search", *arguments)
+    result = tornlog("explore", "--schedules", *arguments)
 
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.replace("│", " ").split())
@@ -125,7 +129,7 @@ def test_a_wrong_command_line_exits_2_and_says_what_is_wrong(
 
 
 def test_a_schedule_of_another_run_is_not_reproduced(tornlog: Tornlog) -> None:
-    result = tornlog("search", NAME, "--after", "999999:1")
+    result = tornlog("explore", "--schedules", NAME, "--after", "999999:1")
 
     assert result.exit_code == 3
     assert "not reproduced" in result.stderr

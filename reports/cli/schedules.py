@@ -1,13 +1,12 @@
-"""The command that goes through schedules: one run under every schedule within a bound.
+"""`tornlog explore --schedules`: one run under every schedule within a bound.
 
-JSON, version 1: `{"format": "tornlog-search/1", "scenario", "seed", "kind", "bound", "summary", "schedules",
+JSON, version 1: `{"format": "tornlog-schedules/1", "scenario", "seed", "kind", "bound", "summary", "schedules",
 "schedules_by_cost": [numbers], "is_complete", "violated", "first_violated", "first_schedule", "last_schedule",
 "failures": [paths], "seconds"}`.
 """
 
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
 
 import typer
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -23,34 +22,36 @@ from .common import (
     EXIT_HARNESS,
     EXIT_HELD,
     OUT,
-    JsonFile,
     findings_console,
     progress_bar,
     results_written,
     scenarios_named,
     unknown,
+    was_given,
     write_failures,
 )
 from .options import write_json
 
 
-def search(
-    name: Annotated[str, typer.Argument(help="A scenario.")],
-    seed: Annotated[int, typer.Option(help="The seed whose plan is run.")] = 0,
-    delays: Annotated[
-        int | None, typer.Option(min=0, help="Schedules with up to N delays; 1 if neither.")
-    ] = None,
-    preemptions: Annotated[
-        int | None, typer.Option(min=0, help="Schedules with up to N preemptions.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Schedules at most.")] = None,
-    after: Annotated[str | None, typer.Option(help="Go on behind the schedule of that name.")] = None,
-    mutant: Annotated[str | None, typer.Option(help="With a known bug put back; see `list`.")] = None,
-    stop_at_first: Annotated[bool, typer.Option(help="End with the first broken promise.")] = False,
-    out: Annotated[Path | None, typer.Option(file_okay=False, help="Leave failures in DIR/failures.")] = None,
-    json_file: JsonFile = None,
+def explore_schedules(
+    context: typer.Context,
+    name: str,
+    seed: int,
+    delays: int | None,
+    preemptions: int | None,
+    limit: int | None,
+    after: str | None,
+    mutant: str | None,
+    stop_at_first: bool,
+    out: Path | None,
+    json_file: str | None,
 ) -> None:
-    """Run one seed under every schedule with few delays or preemptions, and count them."""
+    """Run one seed under every schedule with few delays or preemptions, say what that came to, and exit."""
+    for option in ("disk", "messages", "nest", "heal", "jobs"):
+        if was_given(context, option):
+            raise typer.BadParameter(
+                "is about crashes, expected none with --schedules", param_hint=f"--{option}"
+            )
     if delays is not None and preemptions is not None:
         raise typer.BadParameter("expected --delays or --preemptions, found both", param_hint="--delays")
     if mutant is not None and find_mutant(mutant) is None:
@@ -110,7 +111,7 @@ def _json(
     found: SearchResult, kind: str, bound: int, paths: dict[str, Path], seconds: float
 ) -> dict[str, object]:
     return {
-        "format": "tornlog-search/1",
+        "format": "tornlog-schedules/1",
         "scenario": found.scenario,
         "seed": found.seed,
         "kind": kind,
