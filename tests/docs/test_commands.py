@@ -64,9 +64,9 @@ ELSEWHERE = {
     "tornlog mutants": ".ci/run",
     "tornlog serve": "tests/docs/test_broker_page.py",
     "tornlog bench": "tests/reports/bench/test_suite.py",
-    "tornlog compare": "tests/scenarios/compare",
+    "tornlog compare": "tests/scenarios/conformance",
     "spark://head:7077": "tests/reports/pipeline/spark/test_cluster.py",
-    "--set systematic": "tests/scenarios/mutants",
+    "--set tests.mutation": "tests/mutation",
     "--engine atheris": "tests/scenarios/fuzz/test_command.py",
     "--check CHECK.py": "tests/docs/test_your_python_program.py",
 }

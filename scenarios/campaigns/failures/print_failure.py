@@ -13,7 +13,8 @@ from rich.text import Text
 from ...oracle.evidence import Violation
 from .failure import Failure
 
-VIOLATIONS_TOLD, STORY_TOLD = 3, 10
+VIOLATIONS_TOLD = 3
+STORY_TOLD = 10
 
 
 def tell_failure(console: Console, failure: Failure, again: str = "", *, original: bool = False) -> None:

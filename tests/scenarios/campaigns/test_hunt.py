@@ -12,8 +12,8 @@ from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.known import mutant_named
 
 NAMES = [
-    "drop-notice:flush.GroupCommitService.submit#1",
-    "drop-sync:side_file.SideFile.store#1",
+    "tests.mutation:drop-notice:flush.GroupCommitService.submit#1",
+    "tests.mutation:drop-sync:side_file.SideFile.store#1",
     "ack-before-flush",
     "short-by-one:segments.segment.Segment.set_positions#2",
 ]
@@ -28,7 +28,7 @@ def test_a_hunt_that_finds_says_by_what_and_after_how_many_seeds() -> None:
 
 
 def test_a_hunt_that_finds_nothing_has_run_all_seeds() -> None:
-    equivalent = mutant_named("drop-write:message_store.MessageStore._lock_directory#1")
+    equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
     hunted = hunt(equivalent, 30)
     assert (hunted.found, hunted.invariant, hunted.seeds, hunted.clean_violation) == (False, "", 30, "")
     assert hunted.to_json()["shrunk"] is None

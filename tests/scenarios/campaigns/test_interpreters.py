@@ -58,9 +58,7 @@ def test_a_furnished_python_runs_this_very_code(tmp_path: Path, monkeypatch: pyt
     with furnished(["/some/python"]) as (witness,):
         assert witness.name == "Python 3.99.0"
         assert witness.path is not None
-        assert Path(witness.path, "tornlog", "scenarios", "determinism").samefile(
-            Path(module.__file__).parent
-        )
+        assert Path(witness.path, "tornlog", "scenarios", "campaigns").samefile(Path(module.__file__).parent)
         assert commands[0][:3] == ["/some/python", "-m", "venv"]
         assert commands[1][0] == witness.python
         assert commands[1][1:4] == ["-m", "pip", "install"]

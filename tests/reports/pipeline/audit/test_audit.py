@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tornlog.reports.pipeline.audit.audit import audit
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 CLEAN = (
     "01-simple",
     "02-multi-rollover",

@@ -200,12 +200,12 @@ def test_two_workers_run_a_sweep_with_the_wheel_that_was_shipped(
     assert sum(blocks.values()) == 2 * len(SCENARIOS)
 
     def origin(_: int) -> str:
-        from tornlog.scenarios.runs import store_run as run
+        from tornlog.scenarios.runs import store_run
 
-        return run.__file__
+        return store_run.__file__
 
     found = spark.sparkContext.parallelize(range(20), 20).map(origin).distinct().collect()
-    assert found == [f"./{wheel.stem}.zip/tornlog/scenarios/run.py"]
+    assert found == [f"./{wheel.stem}.zip/tornlog/scenarios/runs/store_run.py"]
 
 
 def test_nothing_of_the_cluster_is_heard_beyond_loopback(

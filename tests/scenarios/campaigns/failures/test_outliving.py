@@ -21,7 +21,7 @@ from tornlog.store.put_result import PutMessageResult
 from tornlog.store.queues.dispatch import DispatchService
 from tornlog.store.service import Service
 
-FILES = sorted(Path(__file__).parent.joinpath("failures").glob("*.json"))
+FILES = sorted(Path(__file__).parent.glob("*.json"))
 
 
 def failures() -> Iterator[tuple[str, Failure, Breach]]:

@@ -19,12 +19,12 @@ def test_a_clean_stop_leaves_nothing_to_complain_of(
     ("mutant", "invariant", "summary"),
     [
         (
-            "drop-write:message_store.MessageStore._mark_stopped#1",
+            "tests.mutation:drop-write:message_store.MessageStore._mark_stopped#1",
             "STATUS",
             "a clean stop left the marker",
         ),
         (
-            "skip-advance:message_store.MessageStore.shutdown#2",
+            "tests.mutation:skip-advance:message_store.MessageStore.shutdown#2",
             "READ",
             "a store that was stopped still answers",
         ),
