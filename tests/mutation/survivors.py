@@ -47,11 +47,11 @@ SURVIVORS: dict[str, str] = {
     "drop-sync:segment.Segment.clear_from#1": (
         "equivalent: recovery syncs the log's files after the cut, and puts queues right in every load"
     ),
-    "drop-write:checkpoint.StoreCheckpoint.flush#1": (
-        "equivalent: a checkpoint that stays empty vouches for nothing, and recovery looks at everything"
-    ),
     "drop-write:allocate.AllocateMappedFileService.make#2": (
         "equivalent: the next attempt to make the segment removes the half made file first, and so does load"
+    ),
+    "drop-write:checkpoint.StoreCheckpoint.flush#1": (
+        "equivalent: a checkpoint that stays empty vouches for nothing, and recovery looks at everything"
     ),
     "forget-state:checkpoint.StoreCheckpoint.queues_are_durable_to#1": (
         "equivalent: the checkpoint lags, and recovery scans more"
@@ -77,18 +77,21 @@ SURVIVORS: dict[str, str] = {
     "ignore-error:dispatch.DispatchService.finish#1": (
         "equivalent: the error is only shown; what was not dispatched keeps the stop from being clean"
     ),
+    "ignore-error:pulling._decoded#1": (
+        "equivalent: the function ends behind the handler, and gives None as well"
+    ),
     "ignore-error:schedule.ScheduleMessageService.try_to_persist#1": ("equivalent: the error is only shown"),
     "ignore-error:side_file.SideFile.load#1": (
         "equivalent: the version before is taken all the same; only what is told of the damage is missing"
-    ),
-    "ignore-error:pulling._decoded#1": (
-        "equivalent: the function ends behind the handler, and gives None as well"
     ),
     "negate-condition:flush.FlushRealTimeService.step#1": (
         "equivalent: the log is flushed thoroughly at every interval but a few"
     ),
     "negate-condition:light_queues.LightPut.exceeds#1": (
         "equivalent: the condition is a short cut; the count behind it comes to the same answer"
+    ),
+    "off-by-one:clean_consume_queue.CleanConsumeQueue.run#1": (
+        "equivalent: a pass over queues that have nothing to lose does nothing"
     ),
     "off-by-one:commit_log.CommitLog.record_bytes#1": (
         "equivalent: no bytes are no record to whoever asked, as None is"
@@ -102,14 +105,14 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:message_store.MessageStore.get_message#1": (
         "equivalent: only a statistic tells a reader at the end from one just in front of it"
     ),
-    "off-by-one:clean_consume_queue.CleanConsumeQueue.run#1": (
-        "equivalent: a pass over queues that have nothing to lose does nothing"
-    ),
     "off-by-one:op_queue.OpQueue.read#1": (
         "equivalent: ops are read twice, which changes nothing that is known of them"
     ),
     "short-by-one:index_file.IndexFile._publish#1": (
         "equivalent: readers take the entry at the count for one that is there, and a full file is synced later"
+    ),
+    "stale-position:clean_commit_log.CleanCommitLog.run#1": (
+        "equivalent: an order to delete that comes while the disk is measured counts from the next pass on"
     ),
     "stale-position:commit.CommitRealTimeService.commit#1": (
         "equivalent: what was committed is announced with the next commit, an interval later"
@@ -118,11 +121,14 @@ SURVIVORS: dict[str, str] = {
     "stale-position:index_file.IndexFile.end_building#1": (
         "equivalent: nobody else adds entries while recovery does"
     ),
-    "stale-position:clean_commit_log.CleanCommitLog.run#1": (
-        "equivalent: an order to delete that comes while the disk is measured counts from the next pass on"
-    ),
     "stale-position:segment_queue.SegmentQueue.truncate#1": (
         "equivalent: recovery is alone, nobody moves the position while it cuts"
+    ),
+    "swap:allocate.AllocateMappedFileService.make_durable#1": (
+        "equivalent: the segment is handed out only after both syncs"
+    ),
+    "swap:buffered_segment.BufferedSegment.commit#1": (
+        "gap: the flusher would have to read the store time in the one switch between the two"
     ),
     "swap:checkpoint.StoreCheckpoint.flush#1": ("equivalent: as without the sync; the checkpoint lags"),
     "swap:index_file.IndexFile.put_key#1": (
@@ -131,12 +137,6 @@ SURVIVORS: dict[str, str] = {
     "swap:message_store.MessageStore.start#1": ("equivalent: puts are accepted only after both"),
     "swap:schedule.ScheduleMessageService.persist_correction#1": (
         "equivalent: if persisting fails the store does not start, and the flag goes with it"
-    ),
-    "swap:allocate.AllocateMappedFileService.make_durable#1": (
-        "equivalent: the segment is handed out only after both syncs"
-    ),
-    "swap:buffered_segment.BufferedSegment.commit#1": (
-        "gap: the flusher would have to read the store time in the one switch between the two"
     ),
     "swap:segment_queue.SegmentQueue.make_second_durable#1": (
         "equivalent: the first segment is removed only after both syncs"

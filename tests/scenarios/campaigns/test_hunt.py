@@ -15,7 +15,7 @@ NAMES = [
     "tests.mutation:drop-notice:flush.GroupCommitService.submit#1",
     "tests.mutation:drop-sync:side_file.SideFile.store#1",
     "ack-before-flush",
-    "short-by-one:segments.segment.Segment.set_positions#2",
+    "tests.mutation:short-by-one:segment.Segment.set_positions#2",
 ]
 
 
