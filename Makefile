@@ -8,7 +8,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 
-.PHONY: run test coverage lint bench compare soak docs pictures clean
+.PHONY: run check test test-slow coverage lint bench peers mutation compare soak docs pictures clean
 
 run: $(CORE)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
@@ -16,15 +16,24 @@ run: $(CORE)  ## every built-in scenario for half a minute
 # Tests run in random order, another one each time; `make test ORDER=N` repeats one.
 ORDER := $(shell date +%s)
 TESTS := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -r s --randomly-seed=$(ORDER)
+QUICK := tests/packaging/test_imports.py tests/packaging/test_vocabulary.py tests/sim tests/faults tests/store/formats \
+	tests/store/log tests/store/queues $(wildcard tests/store/test_golden_*.py)
 
-test: $(DEV)  ## the tests, on all cores; a failure in one half does not keep the other from running
+check: $(DEV) lint  ## what a change needs before it is shown: style, types, the quick tests, 200 seeds
+	$(TESTS) -m "not slow" $(QUICK)
+	$(BIN)/tornlog run --jobs $(JOBS) --seeds 5
+
+test: $(DEV)  ## the tests but the slow ones, on all cores; a failure in one half does not keep the other from running
 	status=0; \
 	$(MAKE) coverage ORDER=$(ORDER) || status=1; \
-	$(TESTS) --ignore=tests/store --ignore=tests/faults --durations=15 || status=1; \
+	$(TESTS) -m "not slow" --ignore=tests/store --ignore=tests/faults --durations=15 || status=1; \
 	exit $$status
 
+test-slow: $(DEV)  ## the slow ones: Spark clusters, the real store beside ours, pages run command by command
+	$(TESTS) -m slow --durations=15
+
 coverage: $(DEV)  ## those of store/ and faults/, with the line coverage of both
-	$(TESTS) tests/store tests/faults --cov --cov-report=term --cov-fail-under=90
+	$(TESTS) -m "not slow" tests/store tests/faults --cov --cov-report=term --cov-fail-under=90
 
 lint: $(DEV)  ## style, then types
 	$(BIN)/ruff check .
@@ -37,8 +46,14 @@ bench: $(DEV)  ## what one second buys on this machine
 compare: $(DEV)  ## every check against the real store, which Maven fetches: 480 directories of each side
 	$(BIN)/tornlog compare --against rocketmq-4.9.8 --seeds 480 --jobs $(JOBS) --out out
 
+peers: $(DEV)  ## the mini workload with the nearest tools; `pip install '.[bench]'` has them
+	$(BIN)/python -m tests.peers
+
+mutation: $(DEV)  ## every mutant that is made by rule, for hours
+	$(BIN)/python -m tornlog mutants --set tests.mutation --jobs $(JOBS)
+
 soak: $(DEV)  ## a broker among hostile clients for ten minutes
-	$(BIN)/tornlog soak --time 10m
+	$(BIN)/python -m tests.soak --time 10m
 
 docs: $(DEV)  ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -121,6 +121,7 @@ def runner(action: dict[str, Any], checkout: Path, offline_python: Path, tmp_pat
     return Runner(action, checkout, offline_python, tmp_path / "runner")
 
 
+@pytest.mark.slow
 def test_the_action_leaves_a_summary_a_report_and_junit_xml_and_fails_as_the_command_does(
     runner: Runner,
 ) -> None:
@@ -185,6 +186,7 @@ def test_the_page_gives_the_action_inputs_that_it_has_and_has_them_all(
     assert re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE) == list(action["inputs"])
 
 
+@pytest.mark.slow
 def test_the_job_for_gitlab_runs_as_it_stands(
     snippets: list[dict[str, Any]], wheel: Path, offline_python: Path, tmp_path: Path
 ) -> None:

@@ -117,6 +117,7 @@ def expected_exits(words: list[str]) -> tuple[int, ...]:
     return (0,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_every_command_of_a_page_runs(path: Path, store: str, workplace: Path) -> None:
     for command in commands_of(path):

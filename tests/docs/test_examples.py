@@ -50,6 +50,7 @@ def shrunk(check: Any) -> Callable[[str], tuple[Finding, Finding]]:
     return shrunk
 
 
+@pytest.mark.slow
 def test_the_store_as_it_is_loses_nothing_while_disks_do(check: Any) -> None:
     fired: Counter[str] = Counter()
 

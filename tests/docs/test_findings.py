@@ -19,6 +19,8 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
 from tornlog.store.real.world import overlay_world
 
+pytestmark = pytest.mark.slow
+
 Fetched = Callable[[Callable[[], JavaProgram]], JavaProgram]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FINDINGS = sorted(path.parent for path in (DOCS / "findings").glob("*/finding.properties"))

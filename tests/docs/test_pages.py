@@ -58,6 +58,7 @@ def run_example(arguments: str, directory: Path, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_every_block_runs_and_gives_the_output_that_is_shown(path: Path, tmp_path: Path) -> None:
     page = path.read_text()

@@ -44,6 +44,7 @@ def not_in(output: str, shown: str, line: str) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_what_a_page_shows_is_what_comes_out(name: str, tmp_path: Path, shell: Callable[..., Done]) -> None:
     page = (DOCS / name).read_text()

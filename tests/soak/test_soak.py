@@ -13,6 +13,8 @@ from tests.soak.hostile_kinds import Tally
 from tests.soak.soak import Soak
 from tornlog.reports.bench.broker_load.broker_process import LoadResult
 
+pytestmark = pytest.mark.slow
+
 GOOD = LoadResult(messages=1000, busy=0, answers=1000, per_second=100.0, p50_us=1.0, p99_us=10.0, max_us=20.0)
 
 

@@ -103,6 +103,7 @@ def test_the_broker_tells_its_state_and_its_settings(client: Any, topic: str) ->
     assert settings["enablePropertyFilter"] == "true"
 
 
+@pytest.mark.slow
 def test_a_groups_offsets_are_set_back_while_it_consumes(client: Any, topic: str, group: str) -> None:
     producer = client.producer()
     for number in range(8):

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ENDINGS: dict[str, Callable[[Any], None]] = {
     "clean": lambda broker: broker.stop(),
     "killed": lambda broker: broker.kill(),

@@ -36,6 +36,7 @@ def test_another_process_with_other_hashes_in_another_order_has_the_same_digests
     assert len(set(found.digests.values())) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tells_other_events", [True, False])
 def test_a_difference_names_seed_digests_and_where_the_runs_part(
     monkeypatch: pytest.MonkeyPatch, tells_other_events: bool

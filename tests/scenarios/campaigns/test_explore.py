@@ -274,6 +274,7 @@ def test_a_moment_says_where_it_is() -> None:
     assert str(Moment(point, "during", 3)) == "during store /store/checkpoint #2, 3 bytes missing"
 
 
+@pytest.mark.slow
 def test_what_was_found_elsewhere_is_taken_in_and_the_first_breach_of_a_kind_stays() -> None:
     first, second = (
         explore_seed(

@@ -19,6 +19,7 @@ def tornlog(*arguments: object) -> Result:
     return CliRunner().invoke(application(), [str(each) for each in arguments])
 
 
+@pytest.mark.slow
 def test_a_few_seeds_of_each_writer_are_compared_and_summed_up(program: JavaProgram, tmp_path: Path) -> None:
     file = tmp_path / "compared.json"
     result = tornlog("compare", "--seeds", "5:9", "--json", file)

@@ -15,6 +15,8 @@ from tornlog.scenarios.conformance.maven import JavaProgram
 from tornlog.scenarios.conformance.real_store import RealStore
 from tornlog.scenarios.conformance.workload import workload_of
 
+pytestmark = pytest.mark.slow
+
 SEEDS_HERE, SEEDS_THERE = range(60), range(15)
 SEEDS_5 = range(6)  # 5.3.3 takes minutes for some of those behind them
 

@@ -159,6 +159,7 @@ def test_without_atheris_its_engine_says_what_to_install(monkeypatch: pytest.Mon
     assert "pip install '.[fuzz]'" in " ".join(result.stderr.split())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not is_installed(), reason="needs atheris")
 def test_atheris_finds_a_planted_bug_and_keeps_a_corpus(tmp_path: Path) -> None:
     arguments = (*PLANTED[:-1], "3000", "--engine", "atheris", "--out", str(tmp_path))
@@ -174,6 +175,7 @@ def test_atheris_finds_a_planted_bug_and_keeps_a_corpus(tmp_path: Path) -> None:
     assert run("--replay", str(path)).exit_code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not is_installed(), reason="needs atheris")
 def test_atheris_finds_nothing_where_nothing_is_broken() -> None:
     code, document = result_of("index", "--inputs", "2000", "--engine", "atheris")

@@ -8,6 +8,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 Done = CompletedProcess[str]
 AGAIN = re.compile(r"^  again     (.*)$", re.MULTILINE)
 TEST = "tests/test_wal.py::test_what_was_appended_is_there"

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
@@ -65,6 +67,7 @@ def changed_bytes(before: Image, after: Image) -> list[tuple[str, int]]:
     ]
 
 
+@pytest.mark.slow
 def test_a_flipped_number_is_one_bit_of_one_queue_offset() -> None:
     image, store, puts = stopped(6)
     for seed in range(12):
@@ -80,6 +83,7 @@ def test_a_flipped_number_is_one_bit_of_one_queue_offset() -> None:
     assert flip_number(image, store, [], Choices("0").stream("s")) is None
 
 
+@pytest.mark.slow
 def test_a_damaged_record_is_one_that_a_clean_exit_vouches_for() -> None:
     image, store, puts = stopped(10)
     assert len(store.log.segments) == 5

@@ -34,6 +34,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Transaction]:
     return transactions
 
 
+@pytest.mark.slow
 def test_producers_do_some_of_everything(
     prepared: list[Transaction], transaction_plan: Plan, execute: Execute
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_half_message_is_as_long_as_the_ledger_believes(
     assert {put.properties.decode(): put.record_bytes for put in halves} == sizes
 
 
+@pytest.mark.slow
 def test_what_a_segment_cannot_hold_when_it_is_given_up_is_refused(
     transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,8 @@ from tornlog.reports.pipeline.sweep.table import Table
 from tornlog.reports.shares import bounds
 from tornlog.scenarios.campaigns.coverage import FAULTS, MARKS
 
+pytestmark = pytest.mark.slow
+
 Row = dict[str, Any]
 Analysis = Callable[..., dict[str, list[Row]]]
 

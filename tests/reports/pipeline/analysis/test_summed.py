@@ -17,6 +17,7 @@ from tornlog.reports.pipeline.sweep.table import Table
 NAMES = ("sync-flush-survives-power-loss", "anything-goes", "a-dying-disk-is-never-made-worse")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", [None, "ack-before-flush"])
 def test_a_sweep_sums_up_to_what_spark_makes_of_it(
     spark: SparkSession, tmp_path: Path, mutant: str | None

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 from tornlog.reports.pipeline.audit.audit import audit
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parents[3] / "golden"
 CLEAN = (
     "01-simple",

@@ -14,6 +14,8 @@ from tornlog.store.tools.verify import verify_directory
 
 from .defects import CLEAN, STRAYS, UNCLEAN, Defect, explained, unclean
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parents[3] / "golden"
 DAMAGED = (  # of each kind of damage one: an audit takes seconds, and other cases differ in a byte or in a place
     "14-abn-all-commitlog-deleted",  # no log

@@ -74,6 +74,7 @@ def damage_seen(root: Path, looks: int = LOOKS) -> Counter[str]:
     return seen
 
 
+@pytest.mark.slow
 def test_a_store_that_is_being_written_shows_no_damage(tmp_path: Path) -> None:
     with being_written(tmp_path / "store"):
         assert damage_seen(tmp_path / "store").total() == 0

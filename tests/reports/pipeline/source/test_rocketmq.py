@@ -52,6 +52,7 @@ def test_the_four_tables_of_a_store(table: Callable[..., DataFrame], written: Ca
     assert tuple(checkpoint)[1:] == (*times, None)
 
 
+@pytest.mark.slow
 def test_several_tasks_read_one_segment(
     table: Callable[..., DataFrame], written: Callable[..., Path]
 ) -> None:

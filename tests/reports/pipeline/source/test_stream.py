@@ -220,6 +220,7 @@ def test_only_messages_can_be_streamed() -> None:
         stream_of(Path("/nowhere"), table="checkpoint")
 
 
+@pytest.mark.slow
 def test_a_query_sees_each_surviving_message_once_though_it_and_the_writer_are_stopped_and_killed(
     spark: SparkSession, tmp_path: Path, opened: Callable[[Path], MessageStore]
 ) -> None:

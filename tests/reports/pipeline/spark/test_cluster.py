@@ -23,6 +23,8 @@ from tornlog.reports.pipeline.sweep.sweep import Progress, sweep
 from tornlog.reports.pipeline.sweep.table import Table
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
+pytestmark = pytest.mark.slow
+
 NAME = "clean-stop-loses-nothing"
 SMALL = {
     "spark.executor.memory": "512m",

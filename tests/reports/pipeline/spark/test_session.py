@@ -20,6 +20,7 @@ def spark() -> Iterator[SparkSession]:
         yield running
 
 
+@pytest.mark.slow
 def test_rows_are_the_same_on_spark_and_in_this_process(spark: SparkSession, tmp_path: Path) -> None:
     request = Request(("clean-stop-loses-nothing", "rollover-at-a-crash"), 0, 12, block_seeds=5)
     tables = []

@@ -120,6 +120,7 @@ def test_a_place_that_holds_another_sweep_exits_2(invoke: Any) -> None:
     assert "other seeds" in other.output
 
 
+@pytest.mark.slow
 def test_a_sweep_on_spark_that_is_killed_twice_comes_to_the_table_of_one_that_is_not(tmp_path: Path) -> None:
     seeds, out = 1500, tmp_path / "out"
     command = [

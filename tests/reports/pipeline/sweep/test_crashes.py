@@ -72,6 +72,7 @@ def probed(directory: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_block_that_is_done_survives_every_crash_and_no_file_is_torn(tmp_path: Path) -> None:
     found = probed(tmp_path)
     assert found["breaches"] == []
@@ -79,6 +80,7 @@ def test_a_block_that_is_done_survives_every_crash_and_no_file_is_torn(tmp_path:
     assert found["judged"] > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left_out", "breach"), [("file", "is not whole"), ("directory", "is lost")], ids=["file", "directory"]
 )

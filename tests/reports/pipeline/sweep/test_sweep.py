@@ -100,6 +100,7 @@ def _of(block: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_a_guided_sweep_that_was_killed_goes_on_and_comes_to_the_same_table(
     tmp_path: Path, table: Table, request_of: RequestOf
 ) -> None:

@@ -21,6 +21,7 @@ def rows_in(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_pictures_are_left_beside_their_data(tmp_path: Path) -> None:
     result = invoke(
         "--disk", "nvme-ssd", "--producers", 1, "--producers", 4, "--puts", 200, "--out", tmp_path
@@ -46,6 +47,7 @@ def test_pictures_are_left_beside_their_data(tmp_path: Path) -> None:
     assert str(tmp_path / "latency.png") in result.output.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_the_same_seed_leaves_the_same_bytes(tmp_path: Path) -> None:
     options = ("--disk", "hdd", "--producers", 2, "--puts", 150, "--seed", 3)
     for name in ("one", "other"):

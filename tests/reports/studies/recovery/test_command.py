@@ -19,6 +19,7 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(application(), ["plot", "recovery", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_pictures_are_left_beside_their_data(tmp_path: Path) -> None:
     document = tmp_path / "found.json"
     result = invoke(

@@ -77,6 +77,7 @@ def test_the_json_says_what_the_tables_say(left: tuple[Path, Result]) -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_same_seed_leaves_the_same_bytes(left: tuple[Path, Result], tmp_path: Path) -> None:
     out, _ = left
     result = invoke(*SMALL, "--disk", "hdd", "--topics", 1, "--topics", 8, "--out", tmp_path)
@@ -86,6 +87,7 @@ def test_the_same_seed_leaves_the_same_bytes(left: tuple[Path, Result], tmp_path
         assert path.read_bytes() == (out / path.name).read_bytes(), path.name
 
 
+@pytest.mark.slow
 def test_this_machine_is_measured_and_left_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_TURN_SECONDS", "_RATE_SECONDS", "_PULL_SECONDS"):
         monkeypatch.setattr(here, name, 0.05)

@@ -1,3 +1,5 @@
+import pytest
+
 from tornlog.reports.studies.topics.assumptions import (
     AS_ASSUMED,
     PACKED,
@@ -11,6 +13,7 @@ from tornlog.reports.studies.topics.grid import cells, measure_grid, memory_of
 TINY = memory_of(1)
 
 
+@pytest.mark.slow
 def test_a_grid_has_a_row_for_each_cell_and_is_the_same_each_time() -> None:
     one, other = (list(measure_grid(["hdd"], [4], 1_000, TINY, seed=2)) for _ in range(2))
 

@@ -14,6 +14,8 @@ from tornlog.scenarios.testing.strategies import StoreBroke, StoreMachine, Store
 from tornlog.scenarios.testing.strategies.choices import DrawnChoices
 from tornlog.sim.policies.deviating import Deviating
 
+pytestmark = pytest.mark.slow
+
 QUIET = settings(
     deadline=None, database=None, derandomize=True, max_examples=120, stateful_step_count=20, print_blob=False
 )
