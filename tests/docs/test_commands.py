@@ -16,9 +16,7 @@ from tornlog.store.real.world import real_world
 ROOT = Path(__file__).resolve().parents[2]
 _COMMAND = re.compile(r"^    ((?:tornlog|pip|make|\.ci/run).*?)(?:\s+#.*)?$", re.MULTILINE)
 PAGES = sorted(
-    path
-    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
-    if _COMMAND.search(path.read_text())
+    path for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")) if _COMMAND.search(path.read_text())
 )
 _EXTRA = re.compile(r"'\.\[(\w+)\]'")
 STORE = "/var/lib/rocketmq/store"

@@ -1,4 +1,4 @@
-"""The README, and the pages about pytest and Hypothesis: files are written, commands run, and what is shown comes out."""
+"""The README, and the pages about pytest and Hypothesis: their files are written, their commands run and compared."""
 
 import re
 from collections.abc import Callable
@@ -56,7 +56,9 @@ def test_what_a_page_shows_is_what_comes_out(name: str, tmp_path: Path, shell: C
     assert follow(page, tmp_path, shell) == []
 
 
-def test_the_failure_that_the_readme_shows_is_what_comes_out(tmp_path: Path, shell: Callable[..., Done]) -> None:
+def test_the_failure_that_the_readme_shows_is_what_comes_out(
+    tmp_path: Path, shell: Callable[..., Done]
+) -> None:
     page = README.read_text()
 
     assert [block["kind"] for block in _BLOCK.finditer(page)] == ["console"]
