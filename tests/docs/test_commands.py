@@ -14,7 +14,7 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 
 ROOT = Path(__file__).resolve().parents[2]
-_COMMAND = re.compile(r"^    ((?:tornlog|pip|make|\.ci/run).*?)(?:\s+#.*)?$", re.MULTILINE)
+_COMMAND = re.compile(r"^    ((?:tornlog|pip|make|\.ci/run)(?:\s.*?)?)(?:\s+#.*)?$", re.MULTILINE)
 PAGES = sorted(
     path for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")) if _COMMAND.search(path.read_text())
 )
