@@ -60,7 +60,7 @@ docs: $(DEV)  ## the site, in build/site
 
 LOST := rollover-at-a-crash-dur-record
 
-pictures: $(DEV)  ## the pictures in the README; the second needs Chromium
+pictures: $(DEV)  ## the pictures of docs/commands.md; the second needs Chromium
 	$(BIN)/tornlog plot latency --out out
 	-$(BIN)/tornlog run rollover-at-a-crash --mutant no-dir-fsync-on-rollover --seeds 50 --out out
 	-$(BIN)/tornlog replay --original out/failures/$(LOST).json --timeline out/lost.html

@@ -23,23 +23,24 @@ from tornlog.scenarios.oracle.invariants import INVARIANTS
 from tornlog.scenarios.oracle.promised import PROMISED
 
 ROOT = Path(__file__).parents[2]
+FOLDERS = ("store", "sim", "faults", "scenarios", "reports")
 MODULES = {
-    "store": ("store", "store/formats", "store/filters", "store/transactions", "store/real", "store/tools"),
+    "store": ("store", "store/formats", "store/filters", "store/delivery", "store/real", "store/tools"),
     "broker": ("store/broker", "store/broker/processors", "store/broker/acl", "store/replication"),
     "sim": ("sim", "sim/policies", "sim/network"),
-    "faults-package": ("faults", "faults/states", "faults/lab", "faults/devices", "faults/probe"),
+    "faults-package": ("faults", "faults/crashes", "faults/simulation", "faults/devices", "faults/probe"),
     "scenarios-package": (
         "scenarios/testing",
-        "scenarios/strategies",
-        "scenarios/failures",
-        "scenarios/judging",
+        "scenarios/testing/strategies",
+        "scenarios/campaigns/failures",
+        "scenarios/oracle",
     ),
     "reports-package": (
-        "reports/spark",
-        "reports/source",
-        "reports/sweep",
-        "reports/analysis",
-        "reports/audit",
+        "reports/pipeline/spark",
+        "reports/pipeline/source",
+        "reports/pipeline/sweep",
+        "reports/pipeline/analysis",
+        "reports/pipeline/audit",
     ),
 }
 """Of each page the directories whose modules it documents."""
@@ -54,6 +55,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "faults": faults,
         "mutants": mutants,
         "formats": formats,
+        "modules": every_module,
     }
     for name, page in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content=page()))
@@ -113,6 +115,25 @@ def formats() -> str:
         if path.name != "__init__.py" and "    offset" in text:
             parts.append(f"## {path.stem}\n\n```text\n{text}\n```")
     return "\n\n".join(parts)
+
+
+def every_module() -> str:
+    """Return the first line of every module, folder by folder."""
+    parts = ["# Modules\n\nThe first line of each module: what it owns."]
+    folders = [path for name in FOLDERS for path in (ROOT / name, *sorted((ROOT / name).rglob("*/")))]
+    for folder in folders:
+        lines = {path.stem: _first_line(path) for path in sorted(folder.glob("*.py"))}
+        if lines:
+            parts.append(f"## {folder.relative_to(ROOT)}\n\n{lines.pop('__init__', '')}")
+        if lines:
+            parts.append(
+                _table(("module", "what it owns"), [(f"`{name}`", line) for name, line in lines.items()])
+            )
+    return "\n\n".join(parts)
+
+
+def _first_line(path: Path) -> str:
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
 
 
 def modules(name: str, directories: Iterable[str]) -> str:

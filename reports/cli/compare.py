@@ -6,7 +6,7 @@ JSON, version 1: `{"format": "tornlog-compare/1", "against", "seeds": [first, en
 "outcome", "differences": [{"place", "ours", "real", "deviation"}]}], "seconds"}`.
 
 answers: puts that the real store had answered OK before it ended, each looked for here. deviations: in how many
-directories of each writer. deviation: the line of the deviations in ARCHITECTURE.md that explains a difference; null
+directories of each writer. deviation: the line of docs/deviations.md that explains a difference; null
 if none does.
 
 JSON of `--replay`: `{"format": "tornlog-compare-replay/1", ...}` with the fields of one of the failures.

@@ -1,4 +1,4 @@
-"""Where the two stores may differ: each is a line of the deviations in ARCHITECTURE.md, and the promise it is about.
+"""Where the two stores may differ: each is a line of docs/deviations.md, and the promise it is about.
 
 A difference is explained by one of these only where what is seen here is what the log itself says, and what the real
 store shows is of the very kind that the line speaks of. All others count against us.
@@ -13,7 +13,7 @@ class Deviation:
 
     name: str
     line: str
-    """How it begins in ARCHITECTURE.md: what the store does here."""
+    """How it begins in docs/deviations.md: what the store does here."""
     there: str
     """What the real one does instead."""
     promise: str

@@ -1,4 +1,4 @@
-"""The pages about pytest and Hypothesis: their files are written, their commands run, and what is shown comes out."""
+"""The README, and the pages about pytest and Hypothesis: their files are written, their commands run and compared."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,8 @@ from subprocess import CompletedProcess
 import pytest
 
 Done = CompletedProcess[str]
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+README = Path(__file__).resolve().parents[2] / "README.md"
+DOCS = README.parent / "docs"
 PAGES = ("pytest.md", "hypothesis.md")
 _BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -53,6 +54,15 @@ def test_what_a_page_shows_is_what_comes_out(name: str, tmp_path: Path, shell: C
     assert page.count("```") == 2 * len(kinds)
     assert kinds.count("python") >= 2
     assert kinds.count("console") >= 2
+    assert follow(page, tmp_path, shell) == []
+
+
+def test_the_failure_that_the_readme_shows_is_what_comes_out(
+    tmp_path: Path, shell: Callable[..., Done]
+) -> None:
+    page = README.read_text()
+
+    assert [block["kind"] for block in _BLOCK.finditer(page)] == ["console"]
     assert follow(page, tmp_path, shell) == []
 
 

@@ -1,0 +1,55 @@
+"""Every path that a page names is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "ARCHITECTURE.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+)
+_PATH = re.compile(r"`((?:store|sim|faults|scenarios|reports|tests|docs)/[\w./-]+)`")
+_LINK = re.compile(r"\]\(([\w./-]+)(?:#[\w-]*)?\)")
+_MODULE = re.compile(r"(?:from |`)tornlog((?:\.[a-z_]+)+)")
+_PLACEHOLDER = "NAME"
+_GENERATED = "reference/"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_path_on_a_page_is_there(page: Path) -> None:
+    text = page.read_text()
+    named = [ROOT / path for path in _PATH.findall(text) if _PLACEHOLDER not in path]
+    linked = [page.parent / path for path in _LINK.findall(text) if not path.startswith(_GENERATED)]
+    modules = [ROOT.joinpath(*name.split(".")[1:]) for name in _MODULE.findall(text)]
+
+    assert [path for path in named + linked if not path.exists()] == []
+    assert [path for path in modules if not (path.is_dir() or is_in_module(path))] == []
+
+
+def is_in_module(path: Path) -> bool:
+    """Return whether a dotted name is a module, or a name in one."""
+    return any(one.with_suffix(".py").exists() for one in (path, path.parent))
+
+
+def test_the_house_in_architecture_is_the_one_that_stands() -> None:
+    _, _, house = (ROOT / "ARCHITECTURE.md").read_text().partition("## The house\n")
+    folder, folders, rooms = "", [], []
+    for line in house.partition("\n## ")[0].splitlines():
+        if top := re.match(r"    (\w+)/ ", line):
+            folder = top[1]
+            folders.append(folder)
+        elif room := re.match(r"      ((?:\w+/ ?)+)", line):
+            rooms += [f"{folder}/{name}" for name in room[1].replace("/", "").split()]
+
+    assert folders == ["store", "sim", "faults", "scenarios", "reports", "tests"]
+    there = {
+        path.parent.relative_to(ROOT).as_posix()
+        for name in folders[:-1]
+        for path in (ROOT / name).glob("*/__init__.py")
+    }
+    assert {room for room in rooms if not room.startswith("tests/")} == there
+    assert all((ROOT / room).is_dir() for room in rooms)
