@@ -39,7 +39,9 @@ def test_two_members_that_replace_the_same_method_are_refused_by_name() -> None:
 def test_two_members_that_replace_the_same_function_of_a_module_are_refused() -> None:
     first, second = MUTANTS["bad-length-trusted"], MUTANTS["foreign-offset-record-accepted"]
     assert {patch.owner for patch in (*first.patches, *second.patches)} == {recovery}
-    with pytest.raises(PatchesCollideError, match=r"both replace tornlog\.store\.recovery\.scan_records"):
+    with pytest.raises(
+        PatchesCollideError, match=r"both replace tornlog\.store\.log\.recovery\.scan_records"
+    ):
         composed("both", "", (first, second))
 
 
