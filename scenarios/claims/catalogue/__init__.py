@@ -1,106 +1,36 @@
-"""Scenarios, one claim a file."""
+"""The claims, a module for each theme."""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from ..scenario import Scenario
-from . import (
-    a_broker_keeps_what_it_answered,
-    a_commit_waits_for_room,
-    a_dying_disk_is_never_made_worse,
-    a_full_disk_recovers_when_space_returns,
-    a_gap_in_the_numbers_hides_no_message,
-    a_gap_in_the_numbers_hides_no_transaction,
-    a_kill_takes_only_what_was_not_committed,
-    a_longer_replica_is_never_believed,
-    a_lying_disk_leaves_one_store,
-    a_replica_is_a_prefix_of_its_master,
-    a_service_that_ends_says_so,
-    a_stop_under_load_keeps_every_answer,
-    anything_goes,
-    async_flush_keeps_a_prefix,
-    checkpoint_never_leads,
-    clean_stop_loses_nothing,
-    consumers_get_everything_in_order,
-    consumers_never_see_what_can_vanish,
-    crash_during_allocation,
-    crash_in_recovery,
-    cut_records_never_return,
-    damage_hides_nothing_behind_it,
-    delayed_messages_arrive_and_never_early,
-    every_key_is_found,
-    failed_sync_is_never_acknowledged,
-    full_disk_refuses_cleanly,
-    index_files_roll_over_at_a_power_cut,
-    light_queues_hold_every_message_once,
-    lost_tail_is_cut_with_its_entries,
-    network_trouble_costs_time_not_messages,
-    odd_segments_are_refused_not_forgotten,
-    old_blocks_are_never_records,
-    pauses_and_clock_steps_change_no_answer,
-    process_kill_loses_nothing,
-    progress_survives_every_crash,
-    retention_takes_only_the_oldest,
-    retries_explain_every_duplicate,
-    rollover_at_a_crash,
-    second_start_is_refused,
-    slow_sync_times_out_truthfully,
-    sync_flush_survives_power_loss,
-    sync_replication_survives_a_lost_master,
-    tag_filtered_reads_stay_exact,
-    torn_records_are_dropped,
-    transactions_are_decided_once_and_never_lost,
-    transactions_survive_the_network,
-    what_is_not_the_stores_is_left_alone,
-)
 
-SCENARIOS: dict[str, Scenario] = {
-    module.SCENARIO.name: module.SCENARIO
-    for module in (
-        sync_flush_survives_power_loss,
-        async_flush_keeps_a_prefix,
-        process_kill_loses_nothing,
-        rollover_at_a_crash,
-        crash_during_allocation,
-        crash_in_recovery,
-        clean_stop_loses_nothing,
-        a_stop_under_load_keeps_every_answer,
-        a_kill_takes_only_what_was_not_committed,
-        slow_sync_times_out_truthfully,
-        failed_sync_is_never_acknowledged,
-        tag_filtered_reads_stay_exact,
-        consumers_never_see_what_can_vanish,
-        cut_records_never_return,
-        checkpoint_never_leads,
-        torn_records_are_dropped,
-        lost_tail_is_cut_with_its_entries,
-        damage_hides_nothing_behind_it,
-        a_gap_in_the_numbers_hides_no_message,
-        full_disk_refuses_cleanly,
-        a_full_disk_recovers_when_space_returns,
-        a_service_that_ends_says_so,
-        a_commit_waits_for_room,
-        retention_takes_only_the_oldest,
-        old_blocks_are_never_records,
-        odd_segments_are_refused_not_forgotten,
-        what_is_not_the_stores_is_left_alone,
-        second_start_is_refused,
-        every_key_is_found,
-        index_files_roll_over_at_a_power_cut,
-        light_queues_hold_every_message_once,
-        transactions_are_decided_once_and_never_lost,
-        a_gap_in_the_numbers_hides_no_transaction,
-        delayed_messages_arrive_and_never_early,
-        progress_survives_every_crash,
-        pauses_and_clock_steps_change_no_answer,
-        anything_goes,
-        sync_replication_survives_a_lost_master,
-        a_replica_is_a_prefix_of_its_master,
-        a_longer_replica_is_never_believed,
-        network_trouble_costs_time_not_messages,
-        a_broker_keeps_what_it_answered,
-        retries_explain_every_duplicate,
-        consumers_get_everything_in_order,
-        transactions_survive_the_network,
-        a_lying_disk_leaves_one_store,
-        a_dying_disk_is_never_made_worse,
-    )
-}
+_THEMES = (
+    "crashes",
+    "answers",
+    "recovery",
+    "exhaustion",
+    "directory",
+    "lookups",
+    "delivery",
+    "disturbances",
+    "clusters",
+    "brokers",
+    "unsound_disks",
+)
+"""The modules in their order, the plainest claims first. A module's claims follow each other as they stand in it."""
+
+assert sorted(_THEMES) == [module.name for module in iter_modules(__path__)], "_THEMES is not this folder"
+
+
+def _collect() -> dict[str, Scenario]:
+    scenarios: list[Scenario] = [
+        scenario for theme in _THEMES for scenario in import_module(f".{theme}", __name__).SCENARIOS
+    ]
+    by_name = {scenario.name: scenario for scenario in scenarios}
+    assert len(by_name) == len(scenarios), "two scenarios have the same name"
+    return by_name
+
+
+SCENARIOS: dict[str, Scenario] = _collect()
 """Every scenario by name, the plainest claim first."""

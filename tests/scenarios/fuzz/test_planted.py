@@ -14,7 +14,7 @@ PLANTED = [
     ("record-crc-unchecked", "commitlog", 500, "served-unwhole"),
     ("index-chain-unbounded", "index", 1_000, "chain"),
     ("json-depth-unbounded", "json", 1_500, "crash-recursionerror-side_json.decode_side_json"),
-    ("bad-length-trusted", "directory", 40, "crash-runtimeerror-bad_length_trusted._scan_records"),
+    ("bad-length-trusted", "directory", 40, "crash-runtimeerror-scan._scan_trusting_lengths"),
     ("crc-skipped-on-recovery", "directory", 60, "served-unwhole"),
 ]
 

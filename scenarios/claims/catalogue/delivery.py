@@ -1,0 +1,78 @@
+"""Delivery: transactions, delayed messages, and progress."""
+
+from dataclasses import replace
+
+from ..plan import Ranges
+from ..scenario import Scenario
+
+_TRANSACTIONS = Ranges(
+    transaction_chance=(0.4, 1.0),
+    transient_pool=(False, False, True),
+    offsets=(False, True),
+    consumers=(0, 1, 2),
+    messages_each=(2, 5, 10),
+    pause_chance=(0.2, 0.5),
+    pause_ms_max=(1, 30, 300),
+    faults={"failed_creation_chance": (0.0, 0.0, 0.0, 0.2, 0.5), "slow_sync_chance": (0.0, 0.0, 0.1)},
+    endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop", "stop"),
+)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    # Producers prepare messages and decide about them at once, late, or when they are asked;
+    # the broker dies meanwhile.
+    Scenario(
+        "transactions-are-decided-once-and-never-lost",
+        "a committed message is seen and never lost, a rolled back one never seen, an open one asked about to its end",
+        _TRANSACTIONS,
+    ),
+    # Queues skip numbers, those of half messages and of decisions too, as where 4.9.8 was started in between.
+    Scenario(
+        "a-gap-in-the-numbers-hides-no-transaction",
+        "half messages behind numbers that their queue skips are decided or asked about, as all others are",
+        replace(
+            _TRANSACTIONS,
+            skipped_numbers_max=(1, 3),
+            lives=(2, 3),
+        ),
+    ),
+    # Messages are put to be seen later; the store dies while they wait and while they are delivered, and puts fail.
+    Scenario(
+        "delayed-messages-arrive-and-never-early",
+        "every delayed message that is stored arrives, never before it is due, and again only after a crash",
+        Ranges(
+            delay_chance=(0.3, 0.8),
+            consumers=(0, 1),
+            endings=(
+                "crash in traffic",
+                "crash in traffic",
+                "crash in persist",
+                "crash at rest",
+                "crash in load",
+                "stop",
+                "stop and damage",
+            ),
+            faults={"failed_creation_chance": (0.0, 0.0, 0.3), "slow_sync_chance": (0.0, 0.0, 0.2)},
+        ),
+    ),
+    # Consumer groups commit how far they came, delivery does too, and the machine dies while that is persisted.
+    Scenario(
+        "progress-survives-every-crash",
+        "progress once persisted is found again after any crash, and consumers go on from where it says",
+        Ranges(
+            offsets=(True,),
+            delay_chance=(0.0, 0.4),
+            consumers=(1, 2),
+            topics=(1,),
+            queues_per_topic=(1, 2),
+            pause_chance=(0.5,),
+            pause_ms_max=(1000, 3000),
+            lives=(2, 3, 4),
+            endings=(
+                *("crash in persist",) * 3,
+                *("crash in traffic", "crash in load", "stop"),
+                *("stop and damaged progress",) * 2,
+            ),
+            faults={"failed_sync_chance": (0.0, 0.0, 0.03)},
+        ),
+    ),
+)

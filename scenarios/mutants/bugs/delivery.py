@@ -1,0 +1,182 @@
+"""Bugs of delivery: delayed messages and transactions."""
+
+from dataclasses import replace
+
+from ....store.delivery import half_message, schedule
+from ....store.delivery.half_message import OP_TOPIC, QUEUE_ID, HalfMessage, again
+from ....store.delivery.op_queue import OpQueue
+from ....store.delivery.redirect import delivered
+from ....store.delivery.schedule import ScheduleMessageService
+from ....store.delivery.transaction_check import TransactionalMessageCheckService
+from ....store.formats.consume_queue import QueueEntry
+from ....store.formats.message import MessageRecord
+from ....store.message import Message
+from ....store.put_result import PutMessageStatus
+from ...claims.plan import Ranges
+from ..mutant import Mutant, Patch
+
+
+# #32 delay-offset-not-clamped: progress of delayed delivery is used as it was persisted, even beyond its
+# queue's end. After the queue lost its tail nothing of that level is delivered until as many messages were
+# put as were lost, and those are passed over.
+def _as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
+    return offset
+
+
+def _with_lost_tails(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        delay_chance=(1.0,),
+        producers=(1,),
+        messages_each=(1, 3),  # so that the sector that is lost has a message and its copy
+        body_bytes_max=(0, 40),
+        property_bytes_max=(0,),
+        batch_chance=(0.0,),
+        endings=("stop and damage",),
+        lives=(2, 3),
+    )
+
+
+DELAY_OFFSET_NOT_CLAMPED = Mutant(
+    "delay-offset-not-clamped",
+    "delayed delivery",
+    "progress that leads beyond the end of its delay level's queue is taken for what it is not",
+    (Patch(ScheduleMessageService, "_within_queue", _as_persisted),),
+    _with_lost_tails,
+    ("META", "SCHED", "LIVE"),
+)
+
+
+# #33 delay-retry-skips-message: after a delivery that failed, the next attempt begins behind the message.
+_original_deliver_entry = ScheduleMessageService._deliver_entry
+
+
+def _deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) -> int:
+    self.last_answer = PutMessageStatus.PUT_OK
+    wait_ms = _original_deliver_entry(self, level, entry)
+    if wait_ms and self.last_answer is not PutMessageStatus.PUT_OK:
+        self._move_to(level, self.offsets.get(level, 0) + 1)
+    return wait_ms
+
+
+def _with_failed_deliveries(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        delay_chance=(0.8,),
+        faults={"failed_creation_chance": (0.3, 0.5)},
+        commit_log_bytes=(2048,),
+        endings=("crash at rest", "stop"),
+    )
+
+
+DELAY_RETRY_SKIPS_MESSAGE = Mutant(
+    "delay-retry-skips-message",
+    "delayed delivery",
+    "a delayed message whose delivery failed is not tried again",
+    (Patch(ScheduleMessageService, "_deliver_entry", _deliver_once),),
+    _with_failed_deliveries,
+    ("SCHED",),
+)
+
+
+# delayed-copy-born-anew: a delayed message is delivered as if the store itself had sent it just now.
+def _delivered_from_store(record: MessageRecord) -> Message | None:
+    message = delivered(record)
+    return None if message is None else replace(message, born_host=message.store_host)
+
+
+def _with_delays(ranges: Ranges) -> Ranges:
+    return replace(ranges, delay_chance=(0.5,), topics=(1,), messages_each=(8,))
+
+
+DELAYED_COPY_BORN_ANEW = Mutant(
+    "delayed-copy-born-anew",
+    "delayed delivery",
+    "the copy of a delayed message has the store's host where its client's should be",
+    (Patch(schedule, "delivered", _delivered_from_store),),
+    _with_delays,
+    ("PREFIX",),
+)
+
+
+# #34 half-msg-immunity-double-clock: the age of a half message is compared with its immunity twice. The clock is read
+# each time. Who is young enough at first, and not when the helper looks again, is reported as dealt with although it
+# was neither put back nor asked about. Virtual time stands still while a task runs, so the mutant is held up between
+# the two readings, as any thread can be by a collection or another's turn on the processor.
+_original_deal_with = TransactionalMessageCheckService._deal_with
+_HELD_UP_MS = 20
+
+
+def _deal_with_two_clocks(self: TransactionalMessageCheckService, half: HalfMessage, ops: OpQueue) -> bool:
+    immunity_ms = half.immunity_ms
+    if immunity_ms is None or ops.is_decided(half) or _age_ms(self, half) >= immunity_ms:
+        return _original_deal_with(self, half, ops)
+    self.world.tasks.sleep(_HELD_UP_MS)
+    if _age_ms(self, half) >= immunity_ms:
+        return True
+    return _original_deal_with(self, half, ops)
+
+
+def _age_ms(self: TransactionalMessageCheckService, half: HalfMessage) -> int:
+    return self.world.clock.now_ms() - half.record.born_timestamp_ms
+
+
+def _with_many_transactions(ranges: Ranges) -> Ranges:
+    return replace(ranges, transaction_chance=(1.0,), messages_each=(8, 16))
+
+
+HALF_MSG_IMMUNITY_DOUBLE_CLOCK = Mutant(
+    "half-msg-immunity-double-clock",
+    "transactions",
+    "a half message whose immunity ends while it is looked at is passed over",
+    (Patch(TransactionalMessageCheckService, "_deal_with", _deal_with_two_clocks),),
+    _with_many_transactions,
+    ("TX",),
+)
+
+
+# #35 op-queue-overflow-one: to find nothing new at the end of the op queue is taken for an offset that is
+# wrong. The check then begins anew at the place the answer points to, which is that same end, and what it had
+# read of decisions that its half messages still need is forgotten.
+_original_read = OpQueue.read
+
+
+def _read_or_forget(self: OpQueue) -> None:
+    if self._read_to == self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID):
+        self._ops.clear()
+        self._decided.clear()
+        return
+    _original_read(self)
+
+
+def _with_short_pauses(ranges: Ranges) -> Ranges:
+    return replace(ranges, transaction_chance=(1.0,), messages_each=(8, 16), pause_ms_max=(1, 30))
+
+
+OP_QUEUE_OVERFLOW_ONE = Mutant(
+    "op-queue-overflow-one",
+    "transactions",
+    "a check that finds no new decisions forgets those that it has read",
+    (Patch(OpQueue, "read", _read_or_forget),),
+    _with_short_pauses,
+    ("TX",),
+)
+
+
+# put-back-forgets-reconsume-times: a half message that is put again after a question has lost a field on the way.
+def _again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
+    return replace(again(half, topic, added), reconsume_times=0)
+
+
+def _with_put_back_messages(ranges: Ranges) -> Ranges:
+    return replace(ranges, transaction_chance=(0.5,), commit_log_bytes=(8192, 16384), sync_flush=(True,))
+
+
+PUT_BACK_FORGETS_RECONSUME_TIMES = Mutant(
+    "put-back-forgets-reconsume-times",
+    "transactions",
+    "a half message that is put back says that it was never consumed in vain",
+    (Patch(half_message, "again", _again_never_reconsumed),),
+    _with_put_back_messages,
+    ("PREFIX",),
+)

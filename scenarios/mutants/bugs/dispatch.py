@@ -1,0 +1,116 @@
+"""Bugs of dispatch, and of services that end and tell nobody."""
+
+from dataclasses import replace
+
+from ....store.errors import StoreError
+from ....store.queues.dispatch import DispatchService
+from ....store.retention.disk_usage import is_disk_full
+from ....store.service import Service
+from ...claims.plan import Ranges
+from ..mutant import Mutant, Patch
+
+
+# #4 reput-past-flushed: under SYNC_FLUSH dispatch follows the append position instead of the flushed one.
+# Consumers are given messages whose producers have no answer yet, and which a power cut takes back.
+def _appended_limit(self: DispatchService) -> int:
+    return self._commit_log.queue.max_offset
+
+
+def _with_close_consumers(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        sync_flush=(True,),
+        consumers=(1, 2),
+        sync_ms_max=(10,),
+        disk=("ext4-ordered", "strict-posix"),
+        endings=("crash in traffic",),
+    )
+
+
+REPUT_PAST_FLUSHED = Mutant(
+    "reput-past-flushed",
+    "dispatch / visibility",
+    "under sync flush, consumers are shown what is not durable yet",
+    (Patch(DispatchService, "readable_limit", _appended_limit),),
+    _with_close_consumers,
+    ("VIS",),
+)
+
+
+# #18 reput-dies-on-error: one class of errors ends the dispatcher for good, while puts go on being acknowledged.
+def _step_without_os_errors(self: DispatchService) -> None:
+    try:
+        moved = self.dispatch_available()
+    except StoreError as error:
+        self.last_error = error
+        self.pause(1_000)
+        return
+    if not moved:
+        self.signal.wait(None)
+
+
+def _with_failed_creations(ranges: Ranges) -> Ranges:
+    return ranges.with_faults(failed_creation_chance=(0.2,))
+
+
+REPUT_DIES_ON_ERROR = Mutant(
+    "reput-dies-on-error",
+    "dispatch thread",
+    "a file that cannot be made ends the dispatcher, and nothing becomes visible any more",
+    (Patch(DispatchService, "step", _step_without_os_errors),),
+    _with_failed_creations,
+    ("LIVE",),
+)
+
+
+# reput-never-retries: dispatch never tries again after one error of the disk. What is put from then on is seen by
+# nobody, nothing says so, and puts go on being acknowledged. Its sibling, reput-dies-on-error, ends at what cannot be
+# made; this one at any error but want of space, which the disk need not ever show again.
+def _step_until_error(self: DispatchService) -> None:
+    if self.last_error is not None and not is_disk_full(self.last_error):
+        self.signal.wait(None)
+        return
+    try:
+        moved = self.dispatch_available()
+    except (StoreError, OSError) as error:
+        self.last_error = error
+        self.pause(1_000)
+        return
+    if not moved:
+        self.signal.wait(None)
+
+
+def _with_failed_maps(ranges: Ranges) -> Ranges:
+    return ranges.with_faults(failed_map_chance=(0.1,))
+
+
+REPUT_NEVER_RETRIES = Mutant(
+    "reput-never-retries",
+    "dispatch thread",
+    "one error of the disk ends the dispatcher for good, though the next attempt would do",
+    (Patch(DispatchService, "step", _step_until_error),),
+    _with_failed_maps,
+    ("LIVE",),
+)
+
+
+# service-dies-silently: a service ends of what it did not foresee, and nobody is told. Puts go on, its work is not
+# done.
+def _run_unguarded(self: Service) -> None:
+    while not self.is_stopping:
+        self.step()
+    self.finish()
+
+
+def _with_little_memory(ranges: Ranges) -> Ranges:
+    return replace(ranges, out_of_memory_chance=(0.5,))
+
+
+SERVICE_DIES_SILENTLY = Mutant(
+    "service-dies-silently",
+    "services",
+    "a service that ends of what nobody foresaw tells nobody, and the store goes on as if it were there",
+    (Patch(Service, "_run", _run_unguarded),),
+    _with_little_memory,
+    ("LIVE", "STATUS"),
+)

@@ -1,0 +1,144 @@
+"""Bugs of the key index: its keys, its recovery, and what a full file vouches for."""
+
+from dataclasses import replace
+
+from ....store.errors import CorruptFileError
+from ....store.formats import index_key
+from ....store.formats.index_key import keys_of
+from ....store.index import index_recovery
+from ....store.index.index_file import IndexFile
+from ....store.index.index_recovery import IndexRecovery, Place
+from ....store.log.recovery import Recovery
+from ....store.queues.flush_queues import FlushConsumeQueueService
+from ....store.queues.queue_replay import EarlierEntriesMissing
+from ...claims.plan import Ranges
+from ..mutant import Mutant, Patch
+
+
+# index-first-key-only: a message is indexed by the first of its keys, and found by no other.
+def _first_key_of(properties: bytes) -> list[bytes]:
+    return keys_of(properties)[:1]
+
+
+def _with_several_keys(ranges: Ranges) -> Ranges:
+    return replace(ranges, index_slots=(5, 40), equal_sizes=(False,))
+
+
+INDEX_FIRST_KEY_ONLY = Mutant(
+    "index-first-key-only",
+    "key index",
+    "the index leads to each message by one key, though some have several",
+    (Patch(index_key, "keys_of", _first_key_of), Patch(index_recovery, "keys_of", _first_key_of)),
+    _with_several_keys,
+    ("IDX",),
+)
+
+
+# #28 index-file-dropped-on-crash: index files that are not known to be durable go, and are not made again as
+# a whole. The log is scanned from where queues need it, whatever the index has lost in front of that.
+def _scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | None:
+    try:
+        stopped_by = self._scan(0 if self._config.recover_whole_log else trusted, trusted)
+    except EarlierEntriesMissing:
+        stopped_by = self._scan(0, trusted)
+    if self.index is not None:
+        self.index.drop_beyond(self._report.end_offset)
+    return stopped_by
+
+
+def _with_index_behind_checkpoint(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        recover_whole_log=(False,),
+        index_slots=(5, 40),
+        commit_log_bytes=(2048,),
+        body_bytes_max=(300,),
+        messages_each=(16,),
+        pause_chance=(0.5,),
+        pause_ms_max=(3000,),
+        thorough_interval_ms=(2000,),
+        endings=("crash at rest", "crash in traffic"),
+    )
+
+
+INDEX_FILE_DROPPED_ON_CRASH = Mutant(
+    "index-file-dropped-on-crash",
+    "index",
+    "after a crash the newest index file is deleted, and only what recovery scans for the queues is indexed again",
+    (Patch(Recovery, "_scan_enough", _scan_for_queues_only),),
+    _with_index_behind_checkpoint,
+    ("IDX",),
+)
+
+
+# #45 index-header-ahead-of-entries: after a crash the header of an index file is believed, entries unseen.
+# Header and entries are in different sectors, so one may be durable without the other; what the header counts
+# is not indexed again.
+_ALL_KEYS = 1 << 31
+_original_end_of = IndexRecovery._end_of
+
+
+def _end_by_header(
+    self: IndexRecovery, file: IndexFile, begin: Place
+) -> tuple[Place | None, CorruptFileError | None]:
+    if self._clean_exit:
+        return _original_end_of(self, file, begin)
+    if file.header.next_entry == 1:
+        return None, None
+    return (file.end_physical_offset, _ALL_KEYS), None
+
+
+def _with_lost_entries(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        index_slots=(40,),
+        index_entries=(60, 200),
+        messages_each=(16,),
+        disk=("strict-posix", "ext4-ordered"),
+        endings=("crash at rest", "crash in traffic"),
+    )
+
+
+INDEX_HEADER_AHEAD_OF_ENTRIES = Mutant(
+    "index-header-ahead-of-entries",
+    "index",
+    "after a crash an index file is kept as far as its header says, without a look at its entries",
+    (Patch(IndexRecovery, "_end_of", _end_by_header),),
+    _with_lost_entries,
+    ("IDX",),
+)
+
+
+# #29 index-roll-publishes-cq-checkpoint: a full index file has the checkpoint written as it is in memory just then.
+# That says that queues are durable as far as they are dispatched, which only a thorough flush makes true.
+_original_flush_full_index_files = FlushConsumeQueueService._flush_full_index_files
+
+
+def _flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
+    is_new = _original_flush_full_index_files(self)
+    if is_new:
+        self._checkpoint.queues_are_durable_to(self._dispatch.dispatched_store_timestamp_ms)
+    return is_new
+
+
+def _with_full_index_files(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        recover_whole_log=(False,),
+        index_slots=(5,),
+        index_entries=(5, 12),
+        pause_chance=(0.5,),
+        pause_ms_max=(3000,),
+        thorough_interval_ms=(10_000,),
+        endings=("crash in traffic", "crash at rest"),
+    )
+
+
+INDEX_ROLL_PUBLISHES_CQ_CHECKPOINT = Mutant(
+    "index-roll-publishes-cq-checkpoint",
+    "checkpoint / index / consume queue",
+    "a full index file has the checkpoint written, which then speaks for queue entries that are not durable",
+    (Patch(FlushConsumeQueueService, "_flush_full_index_files", _flush_and_vouch_for_queues),),
+    _with_full_index_files,
+    ("CKPT", "CQ-COMPLETE"),
+)

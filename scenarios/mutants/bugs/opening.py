@@ -1,0 +1,127 @@
+"""Bugs of opening a directory: its marker, its lock, and files that are refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ....store.errors import CorruptFileError
+from ....store.log.recovery import RecoveryReport
+from ....store.message_store import MessageStore
+from ....store.queues.consume_queue import QueueSegments
+from ....store.queues.consume_queue_table import ConsumeQueueTable
+from ...claims.plan import Ranges
+from ..mutant import Mutant, Patch
+
+
+# #15 abort-marker-unsynced: the marker of an unclean exit is created without a directory sync. A power cut
+# can take its name and leave the log's pages; the next start believes in a clean stop and trusts the log.
+def _mark_without_sync(self: MessageStore) -> None:
+    files = self.world.files
+    files.sync_directory(self.config.store_path_root_dir)
+    files.write(self.config.abort_path, b"")
+
+
+def _on_strict_posix(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        sync_flush=(False,),
+        disk=("strict-posix",),
+        commit_log_bytes=(2048,),
+        body_bytes_max=(300, 900),
+        messages_each=(16,),
+        producers=(2, 3),
+        recover_whole_log=(False,),
+        endings=("crash in traffic", "crash at rest"),
+    )
+
+
+ABORT_MARKER_UNSYNCED = Mutant(
+    "abort-marker-unsynced",
+    "startup / shutdown marker",
+    "a power cut takes the marker, and the log it leaves is trusted as after a clean stop",
+    (Patch(MessageStore, "mark_running", _mark_without_sync),),
+    _on_strict_posix,
+    ("PREFIX", "DUR", "CQ-COMPLETE", "CQ-VALID", "QOFF", "START"),
+)
+
+
+# #21 second-instance-recovers-before-lock: the directory is locked after recovery instead of before it. The
+# second instance finds the marker of the first, takes the tail it reads for a crash's, and removes the
+# segments that were made ahead, before the lock tells it that somebody is at work here.
+_original_lock_directory = MessageStore._lock_directory
+_original_recover = MessageStore.recover
+
+
+def _make_directory(self: MessageStore) -> None:
+    self.world.files.make_directories(self.config.store_path_root_dir)
+
+
+def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
+    report = _original_recover(self, clean_exit=clean_exit)
+    _original_lock_directory(self)
+    return report
+
+
+def _with_second_start(ranges: Ranges) -> Ranges:
+    return replace(ranges, second_start=(True,))
+
+
+SECOND_INSTANCE_RECOVERS_BEFORE_LOCK = Mutant(
+    "second-instance-recovers-before-lock",
+    "startup / locking",
+    "a second start on a live directory recovers it before it finds out that it is locked",
+    (
+        Patch(MessageStore, "_lock_directory", _make_directory),
+        Patch(MessageStore, "recover", _recover_then_lock),
+    ),
+    _with_second_start,
+    ("ISO", "POS", "STATUS", "DUR", "LIVE", "CKPT"),
+)
+
+
+# strays-refused: what is not the store's, among its queues, keeps it from opening. Found in this store: a file of
+# somebody's notes in `consumequeue`, a directory without a number below a topic, a copy beside a queue's files.
+_original_load = ConsumeQueueTable.load
+
+
+def _load_refusing_strays(
+    self: ConsumeQueueTable, *, before_loss: Callable[[], None] | None = None
+) -> list[CorruptFileError]:
+    for stray in _original_load(self, before_loss=before_loss):
+        raise stray
+    return []
+
+
+def _with_strays(ranges: Ranges) -> Ranges:
+    return replace(ranges, endings=("stop and strays",))
+
+
+STRAYS_REFUSED = Mutant(
+    "strays-refused",
+    "load",
+    "a name among the queues that is none of theirs is refused, though nothing needs it",
+    (Patch(ConsumeQueueTable, "load", _load_refusing_strays),),
+    _with_strays,
+    ("START",),
+)
+
+
+# partial-queue-file-refused: a queue file that a crash left with some of its length keeps the store from
+# opening. Nothing is lost with it, for the log can tell its entries again. Found in this store. An allocation
+# that is cut short leaves such a file, empty or with entries in it.
+def _is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> bool:
+    status = self._world.files.status(self.path(base_offset))
+    return status is not None and not status.is_directory and status.size_bytes in (0, self.segment_bytes)
+
+
+def _with_crashes_in_load(ranges: Ranges) -> Ranges:
+    return replace(ranges, consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load"))
+
+
+PARTIAL_QUEUE_FILE_REFUSED = Mutant(
+    "partial-queue-file-refused",
+    "load",
+    "a queue file with a part of its length, as a crash inside its allocation leaves it, is refused",
+    (Patch(QueueSegments, "is_expendable", _is_expendable_if_empty_or_whole),),
+    _with_crashes_in_load,
+    ("START",),
+)

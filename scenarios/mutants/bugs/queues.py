@@ -1,0 +1,321 @@
+"""Bugs of consume queues: their offsets, entries, tag codes, removal, and how they are read."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+
+from ....store.filters.message_filter import MessageFilter
+from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, encode_entry
+from ....store.formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
+from ....store.formats.java_hash import java_hash
+from ....store.formats.properties import find_property
+from ....store.get_result import GetMessageResult
+from ....store.log import recovery
+from ....store.log.commit_log import CommitLog, EncodedPut
+from ....store.log.recovery import RecoveryReport
+from ....store.message import Message, MessageBatch
+from ....store.message_store import MessageStore
+from ....store.put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
+from ....store.queues import dispatch
+from ....store.queues.consume_queue import ConsumeQueue
+from ....store.queues.light_queues import LightPut
+from ....store.queues.pull import Puller
+from ....store.queues.queue_replay import SkippedRanges, keep_trusted_entries
+from ....store.retention.clean_consume_queue import CleanConsumeQueue
+from ...claims.catalogue import SCENARIOS
+from ...claims.plan import Ranges
+from ..mutant import Mutant, Patch
+
+# #23 failed-put-burns-queue-offset: a put takes its queue offset before it is known whether its record can be stored.
+# One that is refused keeps it, and from then on the queue's slots and the offsets in the records disagree.
+_original_put = CommitLog.put
+
+
+def _put_burning_offset(self: CommitLog, message: Message | MessageBatch) -> PutMessageResult:
+    result = _original_put(self, message)
+    if result.append is None:
+        head = message.head if isinstance(message, MessageBatch) else message
+        key = (head.topic, head.queue_id)
+        with self._put_lock:
+            self.topic_queue_table[key] = self.topic_queue_table.get(key, 0) + 1
+    return result
+
+
+def _with_refused_puts(ranges: Ranges) -> Ranges:
+    return replace(ranges, commit_log_bytes=(2048,), body_bytes_max=(2500,))
+
+
+FAILED_PUT_BURNS_QUEUE_OFFSET = Mutant(
+    "failed-put-burns-queue-offset",
+    "append path / queue offsets",
+    "a refused message uses up a queue offset",
+    (Patch(CommitLog, "put", _put_burning_offset),),
+    _with_refused_puts,
+    ("CQ-VALID", "CQ-COMPLETE", "QOFF"),
+)
+
+
+# #24 lmq-offset-lock-split: places in light queues are taken under a lock of the message's own queue. Two producers
+# with different queues of their own and one light queue in common both take the place they find there.
+_original_append = CommitLog.append
+
+
+def _append_under_queue_lock(self: CommitLog, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
+    light = encoded.light
+    if light is None:
+        return _original_append(self, encoded)
+    with _lock_of(self, (encoded.topic, encoded.queue_id)):
+        light.offsets = tuple(self.topic_queue_table.get(key, 0) for key in light.keys)
+        return _original_append(self, encoded)
+
+
+def _lock_of(log: CommitLog, queue: tuple[str, int]) -> AbstractContextManager[None]:
+    locks: dict[tuple[str, int], AbstractContextManager[None]] = vars(log).setdefault("_locks_of_queues", {})
+    return locks.setdefault(queue, log._world.tasks.lock("queue"))
+
+
+def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> bytearray:
+    return self.encode(self._properties_with(self.offsets))
+
+
+def _with_light_queues(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges, light_chance=(0.9,), producers=(3,), topics=(2,), queues_per_topic=(2,), batch_chance=(0.0,)
+    )
+
+
+LMQ_OFFSET_LOCK_SPLIT = Mutant(
+    "lmq-offset-lock-split",
+    "append path / multi-dispatch",
+    "two messages take the same place in a light queue",
+    (
+        Patch(CommitLog, "append", _append_under_queue_lock),
+        Patch(LightPut, "take_places", _take_places_found),
+    ),
+    _with_light_queues,
+    ("QOFF", "CQ-COMPLETE", "READ", "VIS"),
+)
+
+
+# #26 cq-redispatch-duplicates: dispatch replays the log from where recovery began, and queues take what they
+# have. Its mark of the highest indexed log offset restarts from nothing, and the exact test, whether the slot
+# of this queue offset is filled, is not there.
+_original_recover = MessageStore.recover
+_original_recovered = ConsumeQueue.recovered
+
+
+def _recover_and_redispatch(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
+    report = _original_recover(self, clean_exit=clean_exit)
+    self.dispatch.reput_from.set(report.start_offset)
+    return report
+
+
+def _recovered_without_mark(self: ConsumeQueue, end: int, durable: int) -> None:
+    _original_recovered(self, end, durable)
+    self.max_physical_offset = -1
+
+
+def _put_beyond_mark(
+    self: ConsumeQueue, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int
+) -> None:
+    if physical_offset + size_bytes <= self.max_physical_offset:
+        return
+    if queue_offset > self.max_offset:
+        self.fill_blank(queue_offset)
+    self.append_entries(encode_entry(physical_offset, size_bytes, tags_code))
+    self.max_physical_offset = physical_offset + size_bytes
+
+
+CQ_REDISPATCH_DUPLICATES = Mutant(
+    "cq-redispatch-duplicates",
+    "consume queue",
+    "records that are replayed after a crash are in their queues twice",
+    (
+        Patch(MessageStore, "recover", _recover_and_redispatch),
+        Patch(ConsumeQueue, "recovered", _recovered_without_mark),
+        Patch(ConsumeQueue, "put", _put_beyond_mark),
+    ),
+    None,
+    ("CQ-COMPLETE", "READ", "CQ-VALID", "CKPT"),
+)
+
+
+# #27 cq-empty-tail-file: the first slot of a queue's newest segment is taken for an entry whatever is in it.
+# A power cut can leave that segment with a size and no content: its zeros become an entry, and the segment
+# before it is not looked at.
+def _keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges) -> bool:
+    last = queue.queue.last()
+    if last is None or any(last.file.view(0, last.size_bytes)):
+        return keep_trusted_entries(queue, log_offset, skipped)
+    end = last.base_offset // ENTRY_BYTES + 1
+    changed = queue.truncate(end)
+    queue.recovered(end, end)
+    return changed
+
+
+def _with_short_queue_files(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        disk=("ext4-ordered", "strict-posix"),
+        consume_queue_bytes=(100,),
+        topics=(2,),
+        queues_per_topic=(2,),
+        endings=("crash in traffic", "crash at rest"),
+    )
+
+
+CQ_EMPTY_TAIL_FILE = Mutant(
+    "cq-empty-tail-file",
+    "consume queue recovery",
+    "an all-zero slot at the front of a queue's newest segment becomes a real entry",
+    (Patch(recovery, "keep_trusted_entries", _keep_first_slot),),
+    _with_short_queue_files,
+    ("CQ-VALID",),
+)
+
+
+# queue-removed-beside-a-put: the removal of a queue gives the put lock back before it has forgotten the queue. A put
+# in between begins the queue at 0 again and is dispatched into the one that is about to be forgotten: answered OK, it
+# is in no queue that anybody can ask until a restart.
+def _remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: int) -> None:
+    remove: Callable[[], None] = queue.remove
+    with self._queues.names_lock:
+        gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
+        if gone:
+            self._queues.forget(queue)
+    if gone:
+        with suppress(OSError):
+            self._queues.remove_directories(queue)
+
+
+def _with_removals_beside_puts(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        sync_flush=(False,),
+        policy=("pct", "random-walk"),
+        disturbances={"paused_task_chance": (0.2,)},
+        starved_steps_max=(500,),
+        retention=(True,),
+        queues_removed=(True,),
+        commit_log_bytes=(1024, 2048),
+        consume_queue_bytes=(100, 200),
+        body_bytes_max=(300, 700),
+        property_bytes_max=(0,),
+        queues_per_topic=(2, 4),
+        messages_each=(16, 24),
+        producers=(2, 3),
+        consumers=(1, 2),
+        pause_chance=(0.5,),
+        pause_ms_max=(30, 100),
+    )
+
+
+QUEUE_REMOVED_BESIDE_A_PUT = Mutant(
+    "queue-removed-beside-a-put",
+    "consume queue",
+    "a put that comes while its queue is removed is answered OK, and nobody can read it before a restart",
+    (Patch(CleanConsumeQueue, "_remove", _remove_without_put_lock),),
+    _with_removals_beside_puts,
+    ("CQ-COMPLETE", "READ", "CLEAN"),
+)
+
+
+# hole-hides-segment, not of the catalogue: a pull takes any entry without a record for one that retention
+# removed, as 4.9.8 does. It passes over all that lies in the rest of the same log segment, which is the first
+# one for a blank entry.
+_original_scan = Puller._scan
+
+
+def _scan_over_holes(
+    self: Puller,
+    result: GetMessageResult,
+    queue: ConsumeQueue,
+    raw: memoryview,
+    max_messages: int,
+    wanted: MessageFilter,
+    log_limit: int,
+) -> None:
+    segment_bytes = self._commit_log.queue.segment_bytes
+    shown, skip_until = bytearray(raw), 0
+    for at in range(0, len(shown), ENTRY_BYTES):
+        entry = decode_entry(raw, at)
+        if entry.physical_offset < skip_until:
+            shown[at : at + ENTRY_BYTES] = bytes(ENTRY_BYTES)
+        elif self._commit_log.record_bytes(entry.physical_offset, entry.size_bytes, log_limit) is None:
+            skip_until = (entry.physical_offset // segment_bytes + 1) * segment_bytes
+        else:
+            skip_until = 0
+    _original_scan(self, result, queue, memoryview(shown), max_messages, wanted, log_limit)
+
+
+def _with_skipped_numbers(_: Ranges) -> Ranges:
+    return SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges
+
+
+HOLE_HIDES_SEGMENT = Mutant(
+    "hole-hides-segment",
+    "read path",
+    "a pull that meets an entry without a record passes over the rest of a log segment",
+    (Patch(Puller, "_scan", _scan_over_holes),),
+    _with_skipped_numbers,
+    ("READ",),
+)
+
+
+# tag-code-by-code-point: a tag's code is made of characters, where Java has two code units for some.
+def _tags(properties: bytes) -> str:
+    return (find_property(properties, b"TAGS") or b"").decode(errors="surrogateescape")
+
+
+def _hash_of_code_points(text: str) -> int:
+    h = 0
+    for character in text:
+        h = 31 * h + ord(character) & 0xFFFFFFFF
+    return h - 0x1_0000_0000 if h & 0x8000_0000 else h
+
+
+def _code_by_code_point(
+    topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]
+) -> int:
+    if topic == SCHEDULE_TOPIC:
+        return entry_tags_code(topic, properties, store_timestamp_ms, delays)
+    return _hash_of_code_points(_tags(properties))
+
+
+def _with_odd_tags(ranges: Ranges) -> Ranges:
+    return replace(ranges, equal_sizes=(False,))
+
+
+TAG_CODE_BY_CODE_POINT = Mutant(
+    "tag-code-by-code-point",
+    "consume queue",
+    "queue entries of tags beyond the BMP have a code that no subscriber asks for",
+    (
+        Patch(dispatch, "entry_tags_code", _code_by_code_point),
+        Patch(recovery, "entry_tags_code", _code_by_code_point),
+    ),
+    _with_odd_tags,
+    ("CQ-VALID",),
+)
+
+
+# tag-code-trims: a tag's code is that of the tag without the spaces around it.
+def _code_of_trimmed_tag(
+    topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]
+) -> int:
+    if topic == SCHEDULE_TOPIC:
+        return entry_tags_code(topic, properties, store_timestamp_ms, delays)
+    return java_hash(_tags(properties).strip())
+
+
+TAG_CODE_TRIMS = Mutant(
+    "tag-code-trims",
+    "consume queue",
+    "queue entries of tags with spaces around them have the code of another tag",
+    (
+        Patch(dispatch, "entry_tags_code", _code_of_trimmed_tag),
+        Patch(recovery, "entry_tags_code", _code_of_trimmed_tag),
+    ),
+    _with_odd_tags,
+    ("CQ-VALID",),
+)

@@ -1,0 +1,223 @@
+"""Bugs of recovery: where it cuts the log, and what it leaves in the queues."""
+
+from dataclasses import replace
+
+from ....store.formats.consume_queue import ENTRY_BYTES, is_valid
+from ....store.log.recovery import Recovery, RecoveryReport
+from ....store.message_store import MessageStore
+from ....store.queues.consume_queue import ConsumeQueue
+from ....store.queues.dispatch import DispatchService
+from ....store.queues.queue_replay import QueueReplay, _Doubted
+from ...claims.catalogue import SCENARIOS
+from ...claims.plan import Ranges
+from ..mutant import Mutant, Patch
+
+
+# #11 stale-tail-after-truncate: cutting the log resets positions and leaves the bytes behind the cut in
+# place. When a later record ends exactly where an old one begins, the next recovery walks onto the old ones.
+def _cut_without_zeroing(self: Recovery, end_offset: int) -> bool:
+    log = self._log
+    dirty = False
+    while log.segments and log.segments[-1].base_offset > end_offset:
+        dirty |= log._remove_last()
+    return dirty
+
+
+def _with_repeated_cuts(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        sync_flush=(False,),
+        disk=("ext4-ordered", "strict-posix"),
+        equal_sizes=(True,),
+        batch_chance=(0.0,),
+        lives=(2, 3),
+        endings=("crash in traffic", "crash at rest"),
+    )
+
+
+STALE_TAIL_AFTER_TRUNCATE = Mutant(
+    "stale-tail-after-truncate",
+    "recovery / truncation",
+    "records behind a cut stay on the disk and come back to life",
+    (Patch(Recovery, "cut_log", _cut_without_zeroing),),
+    _with_repeated_cuts,
+    ("PREFIX", "QOFF"),
+)
+
+
+# #17 reput-starts-at-log-end: recovery keeps the queue entries it finds and leaves the missing ones to the
+# dispatcher. But that begins at the log's end, so what lies between the queues' ends and the log's is in
+# no queue for ever.
+def _keep_entries(queue: ConsumeQueue, log_end: int) -> None:
+    """Recover a queue to the run of its own entries that lie below the log's end."""
+    segments = queue.queue.segments
+    end = segments[0].base_offset // ENTRY_BYTES if segments else 0
+    while (entry := queue.entry(end)) is not None and is_valid(entry) and entry.physical_offset < log_end:
+        end += 1
+    queue.truncate(end)
+    queue.recovered(end, 0)
+
+
+def _finish_with_entries_found(self: Recovery) -> None:
+    for queue in self._queues.all():
+        _keep_entries(queue, self._report.end_offset)
+        queue.correct_min_offset(max(self._log.min_offset, 0))
+
+
+REPUT_STARTS_AT_LOG_END = Mutant(
+    "reput-starts-at-log-end",
+    "startup / dispatch",
+    "after a restart, records that were stored and not dispatched are never dispatched",
+    (Patch(Recovery, "finish_queues", _finish_with_entries_found),),
+    None,
+    ("CQ-COMPLETE", "CQ-VALID"),
+)
+
+
+# #10 normal-recovery-keeps-dirty-cq: after a clean stop, recovery cuts the log at a bad record and leaves the
+# queues. Entries for what was cut stay, and later records take the place that they point at.
+_original_finish_queues = Recovery.finish_queues
+_ANYWHERE = 1 << 62
+
+
+def _finish_without_cutting(self: Recovery) -> None:
+    if self._clean_exit:
+        for queue in self._queues.all():
+            _keep_entries(queue, _ANYWHERE)
+            queue.correct_min_offset(max(self._log.min_offset, 0))
+    else:
+        _original_finish_queues(self)
+
+
+def _with_damage_after_stop(ranges: Ranges) -> Ranges:
+    return replace(ranges, endings=("stop and damage",))
+
+
+NORMAL_RECOVERY_KEEPS_DIRTY_CQ = Mutant(
+    "normal-recovery-keeps-dirty-cq",
+    "recovery",
+    "after a clean stop, queue entries outlive the damaged records that recovery cuts",
+    (Patch(Recovery, "finish_queues", _finish_without_cutting),),
+    _with_damage_after_stop,
+    ("CQ-VALID", "CQ-COMPLETE"),
+)
+
+
+# #16 clean-exit-with-backlog: a stop does not wait for the dispatcher, and removes the marker with a backlog
+# left. A start without the marker takes the queues as they are, so the backlog is in no queue for ever.
+def _end_at_once(self: DispatchService) -> None:
+    """End at once: the time that the stop gives the dispatcher is over."""
+
+
+def _is_clean_with_backlog(self: MessageStore) -> bool:
+    return (
+        self.flags.is_writeable
+        and self.log.flushed_where.get() == self.log.max_offset
+        and self.flush_queues.last_error is None
+    )
+
+
+def _finish_without_backlog(self: Recovery) -> None:
+    if self._clean_exit:
+        for queue in self._queues.all():
+            _keep_entries(queue, self._report.end_offset)
+    else:
+        _original_finish_queues(self)
+
+
+def _with_stops_under_load(ranges: Ranges) -> Ranges:
+    return replace(ranges, sync_flush=(True,), no_wait_chance=(0.5,), sync_ms_max=(10,), endings=("stop",))
+
+
+CLEAN_EXIT_WITH_BACKLOG = Mutant(
+    "clean-exit-with-backlog",
+    "shutdown",
+    "a stop counts as clean although records are not dispatched, and the next start does not dispatch them",
+    (
+        Patch(DispatchService, "finish", _end_at_once),
+        Patch(MessageStore, "is_clean", _is_clean_with_backlog),
+        Patch(Recovery, "finish_queues", _finish_without_backlog),
+    ),
+    _with_stops_under_load,
+    ("CQ-COMPLETE",),
+)
+
+
+# #25 offset-table-rebuilt-early: the next queue offsets are taken from the queues before recovery has completed
+# these. A queue that lags behind the log gives offsets out again that records in the log have already.
+_original_recover = MessageStore.recover
+
+
+def _recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
+    ends = {(queue.topic, queue.queue_id): _end_of_entries(queue) for queue in self.queues.all()}
+    report = _original_recover(self, clean_exit=clean_exit)
+    table = self.commit_log.topic_queue_table
+    for key, end in table.items():
+        table[key] = min(end, ends.get(key, 0))
+    return report
+
+
+def _end_of_entries(queue: ConsumeQueue) -> int:
+    segments = queue.queue.segments
+    end = segments[0].base_offset // ENTRY_BYTES if segments else 0
+    while (entry := queue.entry(end)) is not None and is_valid(entry):
+        end += 1
+    return end
+
+
+OFFSET_TABLE_REBUILT_EARLY = Mutant(
+    "offset-table-rebuilt-early",
+    "recovery / role change",
+    "after a restart, new messages get queue offsets that others in the log have",
+    (Patch(MessageStore, "recover", _recover_with_early_offsets),),
+    None,
+    ("CQ-COMPLETE", "QOFF", "READ"),
+)
+
+
+# numbering-gap-refused, not of the catalogue: recovery refuses records behind a gap in a queue's numbers,
+# unless the log has room for it. A restart of 4.9.8 skips numbers without a byte of the log; who counts bytes
+# takes all records behind it for damaged.
+def _place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
+    entry = self.queue.entry(self.next)
+    is_here = entry is not None and entry.physical_offset == doubted.physical_offset
+    if is_here or following == self.next + 1:
+        return self.next
+    return doubted.queue_offset if doubted.queue_offset > self.next and self._has_room(doubted) else None
+
+
+def _with_skipped_numbers(_: Ranges) -> Ranges:
+    return SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges
+
+
+NUMBERING_GAP_REFUSED = Mutant(
+    "numbering-gap-refused",
+    "recovery",
+    "messages behind numbers that a queue has skipped lose their entries",
+    (Patch(QueueReplay, "_place_of", _place_without_gaps),),
+    _with_skipped_numbers,
+    ("CQ-COMPLETE", "VIS"),
+)
+
+
+# wrong-number-blanks-entry, not of the catalogue: recovery believes a record's queueOffset, which no checksum
+# covers, rather than all others. A flipped bit of it makes a blank of an entry that was right, and may hold
+# back those that follow.
+_original_place_of = QueueReplay._place_of
+
+
+def _place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
+    place = _original_place_of(self, doubted, following)
+    if place in (doubted.queue_offset, None):
+        return place
+    return doubted.queue_offset if doubted.queue_offset > self.next and self._has_room(doubted) else None
+
+
+WRONG_NUMBER_BLANKS_ENTRY = Mutant(
+    "wrong-number-blanks-entry",
+    "recovery",
+    "a flipped bit of a record's queueOffset costs a message that its entry leads to",
+    (Patch(QueueReplay, "_place_of", _place_by_own_number),),
+    _with_skipped_numbers,
+    ("CQ-COMPLETE", "VIS"),
+)

@@ -1,0 +1,82 @@
+"""Bugs of replication: what a master and a slave believe of each other."""
+
+from dataclasses import replace
+
+from ....store.errors import MisplacedRecordError
+from ....store.formats.replication import encode_frame_header
+from ....store.queues.consume_queue import ConsumeQueue
+from ....store.replication.ha_connection import HAConnection
+from ...claims.cluster_ranges import CLUSTER
+from ...claims.plan import Ranges
+from ..mutant import Mutant, Patch
+
+# #36 ha-ack-beyond-master: how far slaves are is the greatest report of any, the first and the longest
+# slave's too. A master that has lost its tail takes the report of a slave that still has it for an answer to
+# the puts that come in its place: they are told that a slave has them before any has been sent them.
+_original_take_first_report = HAConnection._take_first_report
+
+
+def _believe_first_report(self: HAConnection, report: int) -> bool:
+    if report <= self._readable_limit():
+        return _original_take_first_report(self, report)
+    self._sent.set(report)
+    self._began.set(report)
+    self._reported.set(report)
+    if self._group_transfer is not None:
+        self._group_transfer.connected(self)
+        self._group_transfer.reported(self)
+    self._send(encode_frame_header(report, 0))
+    self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._write))
+    return True
+
+
+def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -> bool:
+    return end_offset <= self._reported.get()
+
+
+def _with_lost_master_tails(ranges: Ranges) -> Ranges:
+    return replace(
+        CLUSTER,
+        sync_flush=(False,),
+        lives=(2, 3),
+        endings=("crash in traffic", "crash at rest"),
+        disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
+        cluster={**CLUSTER.cluster, "slaves": (1,), "sync_master": (True,), "gathers": (True,)},
+    )
+
+
+HA_ACK_BEYOND_MASTER = Mutant(
+    "ha-ack-beyond-master",
+    "replication",
+    "a master that lost its tail takes the report of a longer slave for the answer to new puts",
+    (
+        Patch(HAConnection, "_take_first_report", _believe_first_report),
+        Patch(HAConnection, "has", _has_by_any_report),
+    ),
+    _with_lost_master_tails,
+    ("REP", "DUR"),
+)
+
+
+# slave-dispatch-unbounded: dispatch believes any queueOffset that is ahead, and fills all in front of it with
+# blank entries. On a slave that is a number it was sent, and no checksum covers it: one flipped bit, and
+# there is no memory or no disk for the blanks.
+def _check_place_from_below(
+    self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int
+) -> None:
+    if queue_offset < following:
+        raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", f"{following} or more", queue_offset)
+
+
+def _with_flipped_bits(ranges: Ranges) -> Ranges:
+    return replace(CLUSTER, cluster={**CLUSTER.cluster, "flipped_bit_chance": (0.5,)})
+
+
+SLAVE_DISPATCH_UNBOUNDED = Mutant(
+    "slave-dispatch-unbounded",
+    "dispatch thread",
+    "one replicated record with a flipped bit in its queueOffset takes the slave's dispatch with it",
+    (Patch(ConsumeQueue, "_check_place", _check_place_from_below),),
+    _with_flipped_bits,
+    ("LIVE",),
+)

@@ -1,0 +1,157 @@
+"""Bugs of segments: how they are made, loaded, appended to and removed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ....store.log.allocate import AllocateMappedFileService
+from ....store.log.segment import Segment, first_nonzero
+from ....store.log.segment_queue import SegmentQueue
+from ...claims.plan import Ranges
+from ..mutant import Mutant, Patch
+
+
+# #44 append-advances-before-write: the write position moves first, the bytes come second. A flush between the
+# two syncs what is not there yet and counts it as durable.
+def _advance_then_append(self: Segment, position: int, data: bytes | bytearray) -> None:
+    self.wrote.set(position + len(data))
+    self.file.store(position, data)
+
+
+def _with_busy_producers(ranges: Ranges) -> Ranges:
+    return replace(ranges, sync_flush=(True,), producers=(3,), messages_each=(16,), no_wait_chance=(0.5,))
+
+
+APPEND_ADVANCES_BEFORE_WRITE = Mutant(
+    "append-advances-before-write",
+    "append path",
+    "positions cover bytes that are still to be written",
+    (Patch(Segment, "append", _advance_then_append),),
+    _with_busy_producers,
+    ("POS", "STATUS", "DUR", "LIVE", "PREFIX"),
+)
+
+
+# #38 no-dir-fsync-on-rollover: a new segment's data and size are synced, its name is not.
+def _sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
+    self.world.files.sync(path)
+
+
+def _on_strict_posix(ranges: Ranges) -> Ranges:
+    return replace(ranges, disk=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,))
+
+
+NO_DIR_FSYNC_ON_ROLLOVER = Mutant(
+    "no-dir-fsync-on-rollover",
+    "file allocation",
+    "a power cut takes a new segment's name, and everything acknowledged in it",
+    (Patch(AllocateMappedFileService, "make_durable", _sync_all_but_name),),
+    _on_strict_posix,
+    ("DUR", "START", "PREFIX", "CQ-VALID"),
+)
+
+
+# #19 zero-length-trailing-file: loading refuses a segment of another size, the empty one at the end included.
+# A crash between the creation of a file and its extension leaves just that.
+def _is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
+    path = self.path(base_offset)
+    status = self._world.files.status(path)
+    if status is None or status.is_directory or status.size_bytes != self.segment_bytes:
+        return False
+    file = self._world.files.map(path, status.size_bytes)
+    expendable = first_nonzero(file.view(0, status.size_bytes)) is None
+    file.close()
+    return expendable
+
+
+def _with_crashes_in_traffic(ranges: Ranges) -> Ranges:
+    return replace(ranges, commit_log_bytes=(2048,), endings=("crash in traffic",))
+
+
+ZERO_LENGTH_TRAILING_FILE = Mutant(
+    "zero-length-trailing-file",
+    "file allocation / load",
+    "a segment that a crash left without a size keeps the store from opening",
+    (Patch(SegmentQueue, "is_expendable", _is_expendable_if_whole),),
+    _with_crashes_in_traffic,
+    ("START",),
+)
+
+
+# #20 load-stops-on-odd-file: a segment of a wrong size ends the loading without an error. It and all behind
+# it are left out, and the log seems to end in front of it.
+def _load_up_to_odd_file(
+    self: SegmentQueue, *, expired_mtime_ms: int = -1, before_loss: Callable[[], None] | None = None
+) -> None:
+    files, segments = self._world.files, []
+    for base in self._find_bases():
+        path = self.path(base)
+        status = files.status(path)
+        if status is None or status.size_bytes != self.segment_bytes:
+            break
+        segment = Segment(self._world.tasks, files.map(path, self.segment_bytes), base, self._label)
+        segment.set_positions(self.segment_bytes, self.segment_bytes)
+        segments.append(segment)
+    self.segments = tuple(segments)
+
+
+def _with_odd_file(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges, commit_log_bytes=(2048,), body_bytes_max=(300, 900), endings=("stop and odd file",)
+    )
+
+
+LOAD_STOPS_ON_ODD_FILE = Mutant(
+    "load-stops-on-odd-file",
+    "load",
+    "segments behind one of a wrong size are forgotten without an error",
+    (Patch(SegmentQueue, "load", _load_up_to_odd_file),),
+    _with_odd_file,
+    ("DUR", "START", "CLEAN"),
+)
+
+
+# #22 truncate-forgets-undeleted-file: cutting the log forgets the segments behind the cut, not their files. When the
+# log has grown to where such a file begins, it is opened with its old bytes. A reader that holds the segment is what
+# keeps RocketMQ from removing it; here nobody reads while a log is cut, so no file is removed at all.
+def _forget_last(self: SegmentQueue) -> bool:
+    segment = self.segments[-1]
+    dirty = first_nonzero(segment.file.view(0, segment.size_bytes)) is not None
+    self.segments = self.segments[:-1]
+    segment.file.close()
+    return dirty
+
+
+def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Segment:
+    path = self._queue.path(base_offset)
+    file = self.world.files.map(path, self._queue.segment_bytes)
+    self.make_durable(path)
+    return self._segment(file, base_offset)
+
+
+def _with_repeated_cuts(ranges: Ranges) -> Ranges:
+    return replace(
+        ranges,
+        sync_flush=(False,),
+        disk=("ext4-ordered", "strict-posix"),
+        commit_log_bytes=(1024, 2048),
+        body_bytes_max=(300,),
+        property_bytes_max=(0,),
+        equal_sizes=(True,),
+        batch_chance=(0.0,),
+        messages_each=(8,),
+        lives=(2, 3),
+        endings=("crash in traffic", "crash at rest"),
+    )
+
+
+TRUNCATE_FORGETS_UNDELETED_FILE = Mutant(
+    "truncate-forgets-undeleted-file",
+    "truncation / reference counting",
+    "segments that were cut off stay on the disk and come back with their records",
+    (
+        Patch(SegmentQueue, "_remove_last", _forget_last),
+        Patch(AllocateMappedFileService, "make", _make_from_leftover),
+    ),
+    _with_repeated_cuts,
+    ("PREFIX", "QOFF", "START", "CQ-COMPLETE"),
+)
