@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from .errors import NondeterminismError
 from .guard import guard
-from .trace import Recording, Trace, TraceEvent
+from .trace import Trace, TraceEvent, TraceRecording
 
 T = TypeVar("T")
 
@@ -54,14 +54,14 @@ def _find_difference(run: Traced) -> str:
     return f"{_TRIES + 1} more runs were all the same, so it does not show every time"
 
 
-def record(run: Traced) -> Recording:
+def record(run: Traced) -> TraceRecording:
     """Call run with a trace, and return all that happened in it."""
     trace = Trace(to_compare=True)
     run(trace)
     return trace.recording()
 
 
-def first_difference(first: Recording, second: Recording) -> str | None:
+def first_difference(first: TraceRecording, second: TraceRecording) -> str | None:
     """Say what happens otherwise in the second run than in the first, the first such thing; None: nothing does.
 
     What the trace does not show, such as the bytes written, is told by the event it came after.
@@ -76,13 +76,13 @@ def first_difference(first: Recording, second: Recording) -> str | None:
         )  # how many events came before it; the next may tell of it
         if event is None or shown < event:
             return (
-                f"they part right after {_told(first.events, shown - 1)}: "
+                f"they part right after {_event_text(first.events, shown - 1)}: "
                 f"the digest takes {_pair(first.words, word)} in the one, {_pair(second.words, word)} in the other"
             )
     assert event is not None, "else the words differ"
     return (
-        f"they part right after {_told(first.events, event - 1)}: "
-        f"{_told(first.events, event)} in the one, {_told(second.events, event)} in the other"
+        f"they part right after {_event_text(first.events, event - 1)}: "
+        f"{_event_text(first.events, event)} in the one, {_event_text(second.events, event)} in the other"
     )
 
 
@@ -95,7 +95,7 @@ def _first_unlike(first: Sequence[object], second: Sequence[object]) -> int | No
     return min(len(first), len(second))
 
 
-def _told(events: Sequence[TraceEvent], index: int) -> str:
+def _event_text(events: Sequence[TraceEvent], index: int) -> str:
     if index < 0:
         return "the start"
     if index >= len(events):

@@ -193,14 +193,14 @@ class Scheduler(RollingDigest):
                     self._switches += (points, label, chosen.name)
                     self.note((_DECISION | points, chosen.number))
                     self.fold()
-            stretch = policy.stretch(chosen, step)
+            quantum = policy.quantum(chosen, step)
         except Exception as failure:  # for the hub: simulated code must not get to swallow it
             self._policy_failure = failure
             return None
-        if stretch >= self._disturb_step - step:
-            stretch = max(0, self._disturb_step - step - 1)
-        self.fuel = stretch
-        self._horizon = step + stretch
+        if quantum >= self._disturb_step - step:
+            quantum = max(0, self._disturb_step - step - 1)
+        self.fuel = quantum
+        self._horizon = step + quantum
         return chosen
 
     def _switch_to(self, chosen: SimTask | None) -> None:

@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 
 from .errors import ReplayDivergedError
 from .policies import Policy
-from .policies.bounded import Bounded, Decision, Deviation, parse_deviations
+from .policies.bounded import Bounded, ScheduleDeviation, SwitchPoint, parse_deviations
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ KINDS = ("preemptions", "delays")
 
 
 @dataclass(frozen=True, slots=True)
-class Explored(Generic[T]):
+class ScheduleRun(Generic[T]):
     """One schedule, and what its run gave."""
 
     schedule: str
@@ -73,7 +73,7 @@ class ScheduleSearch(Generic[T]):
             return f"first {count} of more {extent}"
         return f"all {count} {extent}" if self._after is None else f"last {count} {extent}"
 
-    def __iter__(self) -> Iterator[Explored[T]]:
+    def __iter__(self) -> Iterator[ScheduleRun[T]]:
         """Yield every schedule within the bound, or as many as the limit lets. What a run raises ends the search."""
         first, level = self._first()
         self.by_cost = [0] * level
@@ -86,13 +86,13 @@ class ScheduleSearch(Generic[T]):
                     if self.explored == self._limit:  # there is indeed one more
                         return
                     self.by_cost[cost] += 1
-                    yield Explored(" ".join(map(str, deviations)), cost, result)
+                    yield ScheduleRun(" ".join(map(str, deviations)), cost, result)
                 deviations = self._next(decisions, cost)
             if not self.by_cost[cost] and (self._after is None or cost > level):
                 break  # nothing costs as much, so nothing costs more
         self.is_complete = True
 
-    def _first(self) -> tuple[tuple[Deviation, ...] | None, int]:
+    def _first(self) -> tuple[tuple[ScheduleDeviation, ...] | None, int]:
         """Return where to begin, and the cost of the schedules that are looked for first."""
         if self._after is None:
             return (), 0
@@ -102,7 +102,7 @@ class ScheduleSearch(Generic[T]):
             raise ValueError(f"after: expected ≤ {self.bound} {self.kind}, found {level}")
         return self._next(decisions, level), level
 
-    def _execute(self, deviations: tuple[Deviation, ...]) -> tuple[T, list[Decision]]:
+    def _execute(self, deviations: tuple[ScheduleDeviation, ...]) -> tuple[T, list[SwitchPoint]]:
         policy = Bounded(deviations)
         result = self._run(policy)
         self.runs += 1
@@ -111,7 +111,7 @@ class ScheduleSearch(Generic[T]):
             raise ReplayDivergedError("deviations", index, str(policy.untaken[0]), "the end of the run")
         return result, policy.decisions()
 
-    def _next(self, decisions: list[Decision], bound: int) -> tuple[Deviation, ...] | None:
+    def _next(self, decisions: list[SwitchPoint], bound: int) -> tuple[ScheduleDeviation, ...] | None:
         """Return what to try after a run that decided so: another option at the last decision that affords one.
 
         The points of a stretch come after the decision that began it, the last of them first.
@@ -120,14 +120,14 @@ class ScheduleSearch(Generic[T]):
         for index in range(len(decisions) - 1, -1, -1):
             decision = decisions[index]
             if decision.silent_to > decision.step and total + self._cost(0, 1) <= bound:
-                return (*_deviations(decisions[: index + 1]), Deviation(decision.silent_to, 0, 1))
+                return (*_deviations(decisions[: index + 1]), ScheduleDeviation(decision.silent_to, 0, 1))
             step, forced, options, option, _ = decision
             total -= self._cost(forced, option)
             if option + 1 < options and total + self._cost(forced, option + 1) <= bound:
-                return (*_deviations(decisions[:index]), Deviation(step, forced, option + 1))
+                return (*_deviations(decisions[:index]), ScheduleDeviation(step, forced, option + 1))
         return None
 
-    def _total(self, decisions: list[Decision]) -> int:
+    def _total(self, decisions: list[SwitchPoint]) -> int:
         return sum(self._cost(decision.forced, decision.option) for decision in decisions)
 
     def _cost(self, forced: int, option: int) -> int:
@@ -155,9 +155,9 @@ def explore_schedules(
     return ScheduleSearch(run, bound, kind, limit, after)
 
 
-def _deviations(decisions: list[Decision]) -> tuple[Deviation, ...]:
+def _deviations(decisions: list[SwitchPoint]) -> tuple[ScheduleDeviation, ...]:
     return tuple(
-        Deviation(decision.step, decision.forced, decision.option)
+        ScheduleDeviation(decision.step, decision.forced, decision.option)
         for decision in decisions
         if decision.option
     )

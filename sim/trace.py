@@ -22,7 +22,7 @@ class TraceEvent(NamedTuple):
         return f"{self.now_ns / 1e6:12.6f} ms  step {self.step:<7} {self.task:<24} {self.kind:<8} {self.text}"
 
 
-class Recording(NamedTuple):
+class TraceRecording(NamedTuple):
     """A run to compare with another one; it can travel between processes."""
 
     events: list[TraceEvent]
@@ -68,12 +68,12 @@ class Trace:
     def tell(self, fact: object) -> None:
         """Take note of something that whoever drives the kernel has found out, whatever it is."""
 
-    def recording(self) -> "Recording":
+    def recording(self) -> "TraceRecording":
         """Return all of it for a comparison; the trace was made for one, and its kernel has come to an end."""
         kernel, words_before = self._kernel, self._words_before
         assert kernel is not None, "a trace belongs to a kernel"
         assert words_before is not None, "the trace was not made to compare"
-        return Recording(self._events, words_before, kernel.kept_words())
+        return TraceRecording(self._events, words_before, kernel.kept_words())
 
     def last(self, count: int) -> list[TraceEvent]:
         """Return the newest count events, oldest first."""

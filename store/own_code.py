@@ -1,6 +1,6 @@
 """What code of your own may use, so that it runs on this computer and in a simulation without knowing which.
 
-Hand it a `World`, and let it reach nothing else. `tornlog.store.real.world.this_computer` has one of the operating
+Hand it a `PortableWorld`, and let it reach nothing else. `tornlog.store.real.world.this_computer` has one of the operating
 system's clocks, threads and files, `Simulation.live` one that fails on purpose (`tornlog.faults.simulation`). Calls
 block; paths are absolute and `/`-separated; failures are `OSError`s with their errno. Clocks, tasks and most of what
 files can do are what the store itself is given; descriptors are beside that.
@@ -41,7 +41,7 @@ class File(Protocol):
         """Give the descriptor back. A second call does nothing; any other use is an OSError(EBADF)."""
 
 
-class Files(StoreFiles, Protocol):
+class PortableFiles(StoreFiles, Protocol):
     """One file system, with descriptors and further names beside what the store needs."""
 
     def open(self, path: str) -> File:
@@ -51,7 +51,7 @@ class Files(StoreFiles, Protocol):
         """Give a file one more name, which nothing has yet: FileExistsError."""
 
 
-class World(Protocol):
+class PortableWorld(Protocol):
     """All that comes from outside."""
 
     @property
@@ -63,5 +63,5 @@ class World(Protocol):
         """Return what runs beside something else, and what it meets at: locks, signals, cells."""
 
     @property
-    def files(self) -> Files:
+    def files(self) -> PortableFiles:
         """Return the files."""

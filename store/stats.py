@@ -43,7 +43,7 @@ class TopicTotals:
 _NOTHING = TopicTotals()
 
 
-class Counted(Protocol):
+class LogCounts(Protocol):
     """What the log counts by itself."""
 
     put_totals: dict[str, TopicTotals]
@@ -72,7 +72,7 @@ class Rates(NamedTuple):
 class StoreStats:
     """Counts of one life of a store."""
 
-    def __init__(self, world: World, counted: Counted) -> None:
+    def __init__(self, world: World, counted: LogCounts) -> None:
         """Begin at zero; counted is the log, whose put lock keeps its counts exact."""
         self.boot_timestamp_ms = world.clock.now_ms()
         self.put_ns_max = 0

@@ -116,7 +116,7 @@ class StoreParts:
             self.commit_log.on_appended = self.commit.wake
             self.commit.on_committed = self._on_committed
         else:
-            self._tell_of_more()
+            self._wake_on_more()
 
     @property
     def services(self) -> list[Service]:
@@ -132,15 +132,15 @@ class StoreParts:
         """Have wake called, too, whenever more of the log may be read."""
         earlier = self._on_readable
 
-        def tell_both() -> None:
+        def wake_both() -> None:
             earlier()
             wake()
 
-        self._on_readable = tell_both
+        self._on_readable = wake_both
         if self.commit is None:
-            self._tell_of_more()
+            self._wake_on_more()
 
-    def _tell_of_more(self) -> None:
+    def _wake_on_more(self) -> None:
         """Have those told who wait for more of the log by whatever makes more of it readable."""
         if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             self.flush.on_flushed = self._on_readable

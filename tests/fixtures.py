@@ -16,10 +16,10 @@ from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.given import PLAIN
 from tornlog.scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, Detour, Ledger, PutEntry
-from tornlog.scenarios.oracle.reader import Record
+from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord, RecoveredStore
-from tornlog.scenarios.oracle.transactions import Behaviour, Decision, Transaction
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.oracle.transactions import Behaviour, Transaction, TransactionDecision
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
@@ -70,10 +70,10 @@ def delayed_plan(quiet_plan: Plan) -> Plan:
 
 
 @pytest.fixture(scope="session")
-def execute() -> Callable[..., Outcome]:
+def execute() -> Callable[..., RunOutcome]:
     """Run a plan with the choices of a seed."""
 
-    def execute(plan: Plan, seed: str = "1") -> Outcome:
+    def execute(plan: Plan, seed: str = "1") -> RunOutcome:
         return Run(plan, Choices(seed)).execute()
 
     return execute
@@ -140,7 +140,7 @@ class History:
         store = self.evidence.store
         at, queue_offset = len(store.records) * 500, self._queue_ends.get(topic, 0)
         head = PLAIN.head(body)._replace(prepared_transaction_offset=prepared)
-        record = Record(at, 500, topic, 0, queue_offset, sys_flag, 1000, properties, head)
+        record = LogRecord(at, 500, topic, 0, queue_offset, sys_flag, 1000, properties, head)
         store.records.append(FoundRecord(record, "/store/commitlog/0", at, body))
         self._queue_ends[topic] = queue_offset + 1
         return store.records[-1]
@@ -183,7 +183,7 @@ class History:
         *,
         commits: bool = True,
         status: EndTransactionStatus | None = EndTransactionStatus.DECIDED,
-    ) -> Decision:
+    ) -> TransactionDecision:
         """Note that its producer decided."""
         transactions = self.evidence.ledger.transactions
         decision = transactions.ask(transactions.by_name[name], commits=commits, now_ns=0)

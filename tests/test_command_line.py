@@ -14,7 +14,7 @@ from tornlog.__main__ import application
 from tornlog.command_line import COMMANDS, Entry, load
 from tornlog.reports.cli.options import unknown
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.realities import DISK_MODELS
 
 CPU_SECONDS_MAX = 0.3
 ENTRIES = {
@@ -92,7 +92,7 @@ def test_a_shell_completes_commands_options_and_names() -> None:
     assert "run" in completions("r")
     assert "--check-determinism" in completions("run --ch")
     assert completions("run second-") == ["second-start-is-refused"]
-    assert completions("run --disk ext4-") == [name for name in REALITIES if name.startswith("ext4-")]
+    assert completions("run --disk ext4-") == [name for name in DISK_MODELS if name.startswith("ext4-")]
     assert completions("plot la") == ["latency"]
 
 

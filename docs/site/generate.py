@@ -17,7 +17,7 @@ from typer.main import get_command
 from tornlog.__main__ import application
 from tornlog.faults.kinds import GROUPS, KINDS
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 from tornlog.scenarios.oracle.promised import PROMISED
@@ -79,9 +79,9 @@ def scenarios() -> str:
 
 def promises() -> str:
     """Return what each invariant says, and on which disk it is promised."""
-    disks = list(REALITIES)
+    disks = list(DISK_MODELS)
     kept = [(name, *(PROMISED[disk][name].value for disk in disks)) for name in INVARIANTS]
-    meanings = [(f"`{one.name}`", one.meaning) for one in REALITIES.values()]
+    meanings = [(f"`{one.name}`", one.meaning) for one in DISK_MODELS.values()]
     return (
         f"# Promises\n\n{_table(('promise', 'what it says'), INVARIANTS.items())}\n\n"
         "## On which disk\n\n`intact`: of everything in front of the first damage. `-`: the disk has taken away what "

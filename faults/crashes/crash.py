@@ -6,8 +6,8 @@ Here is what a power cut may take, and the image that is left once it is known w
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ..disk.changes import Change, Entries, Lost
-from ..disk.damage import Damage
+from ..disk.changes import Change, Lost, MetadataState
+from ..disk.damage import DamagedRange
 from ..disk.image import FileImage, Image
 from ..disk.namespace import Namespace
 from ..disk.page_cache import Inode
@@ -15,12 +15,12 @@ from .moments import DirtyPage, Survivor, lay_moment, lay_survivor
 from .profiles import CrashProfile, Metadata
 
 
-def cache_image(entries: Entries, wall_start_ms: int) -> Image:
+def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
     """Return what survives if the page cache does."""
     return _image(entries, {path: inode.content() for path, inode in _files(entries)}, wall_start_ms)
 
 
-def platter_image(entries: Entries, upto: int, wall_start_ms: int) -> Image:
+def platter_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
     """Return what survives if everything dirty is written out first; what failed syncs dropped is not dirty."""
     contents = {}
     for path, inode in _files(entries):
@@ -40,7 +40,7 @@ class PowerCut:
         self._names = names
         self._page_bytes = page_bytes
         self._sector_bytes = sector_bytes
-        self.damage: list[Damage] = []
+        self.damage: list[DamagedRange] = []
         """Sectors that images of this cut have filled with garbage, synced bytes beside them included."""
 
     @property
@@ -65,7 +65,7 @@ class PowerCut:
             change for change in unsynced if change.number > committed or not metadata.is_in_order(change)
         ]
 
-    def entries_without(self, lost: Lost, fired: Counter[str]) -> Entries:
+    def entries_without(self, lost: Lost, fired: Counter[str]) -> MetadataState:
         """Return names and sizes after these changes are lost, and count them."""
         entries = self._names.durable.copy()
         for change in self._names.journal:
@@ -80,7 +80,7 @@ class PowerCut:
         entries.prune()
         return entries
 
-    def dirty_pages(self, entries: Entries) -> list[DirtyPage]:
+    def dirty_pages(self, entries: MetadataState) -> list[DirtyPage]:
         """Return the pages that may be at several moments. Those beyond a file's surviving size are gone.
 
         Pages go by the first of a file's names.
@@ -94,7 +94,7 @@ class PowerCut:
             for page in self._dirty(path, inode, entries)
         ]
 
-    def _dirty(self, path: str, inode: Inode, entries: Entries) -> Iterator[DirtyPage]:
+    def _dirty(self, path: str, inode: Inode, entries: MetadataState) -> Iterator[DirtyPage]:
         size_bytes = entries.sizes.get(inode.identity, 0)
         written = entries.written.get(inode.identity, -1) if self._profile.data_before_size else -1
         for page, writes in inode.dirty_pages(size_bytes):
@@ -107,7 +107,7 @@ class PowerCut:
 
     def image(
         self,
-        entries: Entries,
+        entries: MetadataState,
         dirty: Sequence[DirtyPage],
         survivors: Sequence[Survivor],
         fired: Counter[str],
@@ -159,12 +159,12 @@ class PowerCut:
                 fired["lie exposed"] += 1
         return durable if content == durable else bytes(content)
 
-    def _garbage(self, page: DirtyPage, survivor: Survivor) -> Iterator[Damage]:
+    def _garbage(self, page: DirtyPage, survivor: Survivor) -> Iterator[DamagedRange]:
         start = page.page * self._page_bytes
         for sector in range(self.page_sectors):
             if survivor.garbage >> sector & 1:
                 at = start + sector * self._sector_bytes
-                yield Damage(page.path, at, at + self._sector_bytes, "garbage sector")
+                yield DamagedRange(page.path, at, at + self._sector_bytes, "garbage sector")
 
     def _exposes_lie(
         self, inode: Inode, page: DirtyPage, survivor: Survivor, found: bytearray, durable: bytes
@@ -187,11 +187,11 @@ def _fate(page: DirtyPage, moment: int) -> str:
     return "page at a middle moment" if moment else "page lost"
 
 
-def _files(entries: Entries) -> list[tuple[str, Inode]]:
+def _files(entries: MetadataState) -> list[tuple[str, Inode]]:
     return [(path, entries.files[file]) for path, file in sorted(entries.names.items())]
 
 
-def _image(entries: Entries, contents: dict[str, bytes], wall_start_ms: int) -> Image:
+def _image(entries: MetadataState, contents: dict[str, bytes], wall_start_ms: int) -> Image:
     files = {}
     for path, inode in _files(entries):
         files[path] = file_image(inode, contents[path], wall_start_ms)

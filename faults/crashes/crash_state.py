@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
 
-from ..disk.changes import Change, Entries, Lost
+from ..disk.changes import Change, Lost, MetadataState
 from ..disk.image import FileImage, Image, digest_of_pieces, directory_piece, file_piece
 from ..disk.page_cache import Inode
 from .crash import PowerCut, file_image
@@ -20,7 +20,7 @@ Chosen = tuple[int, ...]
 """For each dirty page, in order, the number of its outcome."""
 
 
-class Taken(NamedTuple):
+class CrashLosses(NamedTuple):
     """What one state has lost: changes, with the bytes left of a growth; of the dirty pages, what became of each."""
 
     changes: tuple[tuple[Change, int], ...]
@@ -32,7 +32,7 @@ class CrashState:
 
     __slots__ = ("_chosen", "_variant", "digest")
 
-    def __init__(self, variant: "Variant | Kept", chosen: Chosen, digest: str) -> None:
+    def __init__(self, variant: "MetadataVariant | SurvivingCache", chosen: Chosen, digest: str) -> None:
         self._variant = variant
         self._chosen = chosen
         self.digest = digest
@@ -66,7 +66,7 @@ class CrashState:
         return self._variant.image(self._chosen)
 
 
-class Kept:
+class SurvivingCache:
     """The one state that the page cache leaves if it survives."""
 
     def __init__(self, whole: Image) -> None:
@@ -86,7 +86,7 @@ class Platters:
         self._wall_ms = wall_ms
         self._files: dict[tuple[str, int, int], tuple[FileImage, bytes]] = {}
 
-    def file(self, path: str, inode: Inode, entries: Entries) -> tuple[FileImage, bytes]:
+    def file(self, path: str, inode: Inode, entries: MetadataState) -> tuple[FileImage, bytes]:
         """Return a file with the length it has left, and what it gives to a digest."""
         size_bytes = entries.sizes.get(inode.identity, 0)
         key = (path, inode.identity, size_bytes)
@@ -97,7 +97,7 @@ class Platters:
         return known
 
 
-class Variant:
+class MetadataVariant:
     """What is left of names and sizes once some changes are lost, and the states of pages on top of that."""
 
     def __init__(self, cut: PowerCut, lost: Lost, page_bytes: int, harm: SectorHarm, platters: "Platters"):

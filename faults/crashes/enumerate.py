@@ -24,7 +24,7 @@ from ...sim.choices import Choices, Decision, Stream
 from ..disk.changes import Lost
 from ..disk.image import Image
 from .crash import PowerCut
-from .crash_state import Chosen, CrashState, Kept, Platters, Taken, Variant
+from .crash_state import Chosen, CrashLosses, CrashState, MetadataVariant, Platters, SurvivingCache
 from .fates import SectorHarm, decide_lost_changes, decide_survivor, draw_lost_changes, draw_survivors
 from .profiles import CrashProfile
 
@@ -63,7 +63,7 @@ class CrashStates:
         self._platters = Platters(wall_ms)
         self._limit = limit
         self._stream = stream
-        self._variants: dict[frozenset[tuple[int, int]], Variant] = {}
+        self._variants: dict[frozenset[tuple[int, int]], MetadataVariant] = {}
         self._unsure = cut.unsure_changes() if whole is None else []
         self._ordered = [one.number for one in self._unsure if profile.metadata.is_in_order(one)]
         self._single = [one.number for one in self._unsure if not profile.metadata.is_in_order(one)]
@@ -80,7 +80,7 @@ class CrashStates:
 
     def _make(self) -> list[CrashState]:
         if self._whole is not None:
-            return [CrashState(Kept(self._whole), (), self._whole.digest())]
+            return [CrashState(SurvivingCache(self._whole), (), self._whole.digest())]
         states = self._representatives() if self._product is None else self._everything(self._product)
         made = list(islice(states, self._limit))
         self.was_cut = next(states, None) is not None
@@ -100,27 +100,27 @@ class CrashStates:
     def drawn(self, stream: Stream) -> CrashState:
         """Return the state that a crash comes to that draws from stream, as `decisions` records one."""
         if self._whole is not None:
-            return CrashState(Kept(self._whole), (), self._whole.digest())
+            return CrashState(SurvivingCache(self._whole), (), self._whole.digest())
         variant, chosen = self._draw(stream)
         return variant.state(chosen)
 
-    def taken(self, state: CrashState) -> Taken:
+    def taken(self, state: CrashState) -> CrashLosses:
         """Return what is lost in a state."""
         lost = state.lost
         changes = tuple((change, lost[change.number]) for change in self._unsure if change.number in lost)
-        return Taken(changes, tuple(zip(state.dirty_pages, state.survivors, strict=True)))
+        return CrashLosses(changes, tuple(zip(state.dirty_pages, state.survivors, strict=True)))
 
-    def _variant(self, lost: Lost) -> Variant:
+    def _variant(self, lost: Lost) -> MetadataVariant:
         key = frozenset(lost.items())
         variant = self._variants.get(key)
         if variant is None:
-            variant = Variant(self._cut, lost, self._page_bytes, self._harm, self._platters)
+            variant = MetadataVariant(self._cut, lost, self._page_bytes, self._harm, self._platters)
             self._variants[key] = variant
         return variant
 
     # -- all of them -------------------------------------------------------------------------------
 
-    def _find_product(self) -> list[Variant] | None:
+    def _find_product(self) -> list[MetadataVariant] | None:
         """Return every variant, with all outcomes of its pages found; None if that makes more states than the limit."""
         if (len(self._ordered) + 1) << len(self._single) > self._limit:
             return None
@@ -150,7 +150,7 @@ class CrashStates:
         for parts in product(*(sorted({0, 1, growth.grown_bytes - 1}) for growth in growths)):
             yield whole | {growth.number: part for growth, part in zip(growths, parts, strict=True)}
 
-    def _everything(self, variants: list[Variant]) -> Iterator[CrashState]:
+    def _everything(self, variants: list[MetadataVariant]) -> Iterator[CrashState]:
         if self._tears_sectors:
             for variant in variants:
                 yield from variant.states(variant.harmed())
@@ -178,7 +178,7 @@ class CrashStates:
         if self._harm.is_possible and not self._tears_sectors:
             yield from kept.states(kept.harmed())
 
-    def _in_order(self, kept: Variant) -> Iterator[CrashState]:
+    def _in_order(self, kept: MetadataVariant) -> Iterator[CrashState]:
         """Yield what is left if all that is later than some operation, and not sure, is lost."""
         numbers = {number for page in kept.pages for number, _, _ in page.page.writes}
         unsure = [*self._ordered, *self._single]
@@ -196,7 +196,7 @@ class CrashStates:
         for kept in range(len(self._ordered)):
             yield from self._in_parts(self._ordered[kept:])
 
-    def _draw(self, stream: Stream) -> tuple[Variant, Chosen]:
+    def _draw(self, stream: Stream) -> tuple[MetadataVariant, Chosen]:
         """Draw a state as a power cut of a run is drawn."""
         variant = self._variant(draw_lost_changes(stream, self._profile, self._unsure))
         dirty = [page.page for page in variant.pages]

@@ -7,7 +7,7 @@ readers in it by what is cached in front of where they read, which comes to the 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
-from .elevator import Elevator, Request
+from .elevator import Elevator, IoRequest
 from .file_pages import FilePages
 from .memory import Memory
 from .read_ahead import ReadAhead
@@ -27,7 +27,7 @@ class CachedReads:
         self._elevator = elevator
         self._most = memory.cache_bytes // BLOCK_BYTES
         self._read_ahead = read_ahead or (lambda path: ReadAhead())
-        self._pages: OrderedDict[Page, Request] = OrderedDict()
+        self._pages: OrderedDict[Page, IoRequest] = OrderedDict()
         self._states: dict[tuple[str, str], ReadAhead] = {}
         self.misses = 0
         """How often a reader had to wait for the device."""

@@ -23,7 +23,7 @@ _SERVING = Waiting("the device")
 _COMPLETION = Waiting("a request's end")
 
 
-class Request:
+class IoRequest:
     """Runs that one task asked for. Invariant: `done_ns`, when the last of them ends, is known once none is queued."""
 
     __slots__ = ("begun_ns", "done_ns", "queued", "waiters")
@@ -35,7 +35,7 @@ class Request:
         self.waiters = waiters
 
 
-Queued = tuple[int, int, int, Request]
+Queued = tuple[int, int, int, IoRequest]
 """A run that waits: its first block, a number that makes it comparable, how many blocks, whose it is."""
 
 
@@ -47,7 +47,7 @@ class Elevator:
         self._device = device
         self._reads: list[Queued] = []
         self._writes: list[Queued] = []
-        self._flushes: list[Request] = []
+        self._flushes: list[IoRequest] = []
         self._numbers = count()
         self._head = 0
         self._reads_in_a_row = 0
@@ -60,29 +60,29 @@ class Elevator:
         self.blocks_written = 0
         machine.tasks.spawn("elevator", self._serve)
 
-    def read(self, runs: Sequence[Run]) -> Request:
+    def read(self, runs: Sequence[Run]) -> IoRequest:
         """Queue reads."""
         return self._queue(self._reads, runs)
 
-    def write(self, runs: Sequence[Run]) -> Request:
+    def write(self, runs: Sequence[Run]) -> IoRequest:
         """Queue writes."""
         return self._queue(self._writes, runs)
 
-    def flush(self) -> Request:
+    def flush(self) -> IoRequest:
         """Queue a flush of the device's cache: it covers the writes that have ended."""
         request = self._new_request(1)
         self._flushes.append(request)
         self._wake()
         return request
 
-    def wait(self, request: Request) -> None:
+    def wait(self, request: IoRequest) -> None:
         """Let the current task wait for the end of a request."""
         while request.done_ns is None:
             request.waiters.join()
         if request.done_ns > self._kernel.now_ns:
             self._kernel.park(_COMPLETION, request.done_ns)
 
-    def _queue(self, queue: list[Queued], runs: Sequence[Run]) -> Request:
+    def _queue(self, queue: list[Queued], runs: Sequence[Run]) -> IoRequest:
         request = self._new_request(len(runs))
         for first, blocks in runs:
             insort(queue, (first, next(self._numbers), blocks, request))
@@ -92,8 +92,8 @@ class Elevator:
             request.done_ns = self._kernel.now_ns
         return request
 
-    def _new_request(self, queued: int) -> Request:
-        return Request(self._kernel.now_ns, queued, Waiters(self._kernel, "a request's turn"))
+    def _new_request(self, queued: int) -> IoRequest:
+        return IoRequest(self._kernel.now_ns, queued, Waiters(self._kernel, "a request's turn"))
 
     def _wake(self) -> None:
         if self._idle is not None:
@@ -185,7 +185,7 @@ def merged(runs: Iterable[Run]) -> list[Run]:
     return found
 
 
-def _finish(request: Request, done_ns: int) -> None:
+def _finish(request: IoRequest, done_ns: int) -> None:
     """Note that one of a request's runs ends then; let those who wait go on if it was the last one."""
     request.queued -= 1
     if not request.queued:

@@ -1,7 +1,7 @@
 """The timing of a simulated disk's syncs by a model of its storage, which sees which blocks a sync writes."""
 
 from ..disk.page_cache import Inode
-from ..disk.plug import Plug
+from ..disk.plug import FaultInjector
 from ..disk.timing import SyncTiming
 from .storage import BLOCK_BYTES, Run, Storage
 
@@ -17,7 +17,7 @@ class StorageTiming:
         self.syncs = 0
         """How many syncs of files there were."""
 
-    def sync_ns(self, plug: Plug, label: str, inode: Inode | None, start: int, end: int) -> int:
+    def sync_ns(self, plug: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
         """Return one sync's latency in ns."""
         now_ns = plug.kernel.now_ns
         runs: list[Run] = []

@@ -10,7 +10,7 @@ Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c; mm/p
 from collections.abc import Sequence
 
 from ...sim.machine import Machine
-from .elevator import Elevator, Request
+from .elevator import Elevator, IoRequest
 from .file_pages import FilePages
 from .journal import Journal
 from .memory import Memory
@@ -149,7 +149,7 @@ class WriteBack:
             file.written.wake_all()
             self._room.wake_all()
 
-    def _begin(self, file: FilePages, pages: list[int]) -> Request:
+    def _begin(self, file: FilePages, pages: list[int]) -> IoRequest:
         """Begin to write pages of one file, which are clean as soon as they are on their way."""
         runs = self._placement.place(file.blocks, pages)
         file.in_flight += len(pages)

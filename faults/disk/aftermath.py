@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..crashes.moments import DirtyPage, Survivor, lay_moment
-from .changes import Change, Create, Entries, MakeDirectory, Rename
+from .changes import Change, Create, MakeDirectory, MetadataState, Rename
 from .image import Image
 from .namespace import Namespace
 
@@ -75,7 +75,7 @@ def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskStat
 
 def aftermath_of(
     profile: str,
-    entries: Entries,
+    entries: MetadataState,
     lost: Sequence[tuple[Change, int]],
     fates: Sequence[tuple[DirtyPage, Survivor]],
     image: Image,
@@ -103,7 +103,7 @@ def _unsure_names(journal: Sequence[Change]) -> list[str]:
     return made + [change.target for change in changes if isinstance(change, Rename)]
 
 
-def _fate(page: DirtyPage, survivor: Survivor, entries: Entries, image: Image, page_bytes: int) -> str:
+def _fate(page: DirtyPage, survivor: Survivor, entries: MetadataState, image: Image, page_bytes: int) -> str:
     """Return what became of one page, by the bytes that are there now."""
     inode, content = entries.inode(page.path), image.files[page.path].content
     assert inode is not None, page.path

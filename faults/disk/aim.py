@@ -29,14 +29,14 @@ class CrashPoint(NamedTuple):
         return cls(found["kind"], found["path"], int(found["nth"]))
 
 
-class Aim(Protocol):
+class CrashTrigger(Protocol):
     """Is asked at each operation after the other, until it says that this is the one."""
 
     def meets(self, number: int, kind: str, path: str) -> bool:
         """Return whether to die at the operation of that number, which is the next one."""
 
 
-class NamedAim:
+class NamedCrashTrigger:
     """Waits for the operation of a name."""
 
     def __init__(self, point: CrashPoint) -> None:
@@ -50,7 +50,7 @@ class NamedAim:
         return self._left == 0
 
 
-class NamingAim:
+class NamingCrashTrigger:
     """Waits for the operation of a number, and finds out its name."""
 
     def __init__(self, operation: int) -> None:

@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ...sim.choices import Stream
-from .damage import Damage
+from .damage import DamagedRange
 from .flaws import LATENT_SECTOR_ERROR
 from .image import FileImage, Image
 
@@ -51,7 +51,7 @@ def rot(
     *,
     sector_bytes: int = 512,
     page_bytes: int = 4096,
-) -> tuple[Image, list[Damage]]:
+) -> tuple[Image, list[DamagedRange]]:
     """Return what time has made of an image, and where it did so; the image itself if it did nothing.
 
     fired counts what changed a byte; a sector that cannot be read is counted by who tries. Damages of that kind are
@@ -59,7 +59,7 @@ def rot(
     """
     if not plan.is_possible:
         return image, []
-    damage: list[Damage] = []
+    damage: list[DamagedRange] = []
     files = dict(image.files)
     for path, file in image.files.items():
         rotting = _Rotting(path, file.content, stream.within(path), fired, sector_bytes, page_bytes)
@@ -83,7 +83,7 @@ class _Rotting:
         page_bytes: int,
     ) -> None:
         self.content = bytearray(content)
-        self.damage: list[Damage] = []
+        self.damage: list[DamagedRange] = []
         self._path = path
         self._stream = stream
         self._fired = fired
@@ -141,4 +141,4 @@ class _Rotting:
         return at, min(at + unit_bytes, size_bytes)
 
     def _note(self, start: int, end: int, kind: str) -> None:
-        self.damage.append(Damage(self._path, start, end, kind))
+        self.damage.append(DamagedRange(self._path, start, end, kind))

@@ -8,13 +8,13 @@ import errno
 from typing import NamedTuple
 
 from .namespace import Namespace
-from .plug import Plug
+from .plug import FaultInjector
 
 UNLIMITED_BYTES = 1 << 40
 """What a disk without a capacity says it holds."""
 
 
-class DiskSpace(NamedTuple):
+class SimulatedDiskSpace(NamedTuple):
     """How full a disk is."""
 
     used_bytes: int
@@ -26,16 +26,16 @@ class Capacity:
 
     __slots__ = ("_names", "_plug", "limit_bytes")
 
-    def __init__(self, names: Namespace, plug: Plug, limit_bytes: int | None) -> None:
+    def __init__(self, names: Namespace, plug: FaultInjector, limit_bytes: int | None) -> None:
         self._names = names
         self._plug = plug
         self.limit_bytes = limit_bytes
 
-    def space(self) -> DiskSpace:
+    def space(self) -> SimulatedDiskSpace:
         """Return what the files take and what is left; a disk may hold more than it could take now."""
         used_bytes = self._names.current.used_bytes
         limit_bytes = UNLIMITED_BYTES if self.limit_bytes is None else self.limit_bytes
-        return DiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
+        return SimulatedDiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
 
     def check_creation(self, path: str) -> None:
         """Raise OSError(ENOSPC) if nothing at all is left; a new file begins empty."""

@@ -30,7 +30,7 @@ Lost = Mapping[int, int]
 
 
 @dataclass(slots=True)
-class Entries:
+class MetadataState:
     """Names, directories and sizes as they are at some moment.
 
     A name leads to a file's number, and that to its present content: emptying or cutting a file gives it a new Inode,
@@ -44,9 +44,9 @@ class Entries:
     sizes: dict[int, int] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
 
-    def copy(self) -> "Entries":
+    def copy(self) -> "MetadataState":
         """Return entries that can change on their own; the inodes are shared."""
-        return Entries(
+        return MetadataState(
             dict(self.names), dict(self.files), set(self.directories), dict(self.sizes), dict(self.written)
         )
 
@@ -106,10 +106,10 @@ class Change(ABC):
         return f"{self.kind} {self.path}"
 
     @abstractmethod
-    def apply(self, entries: Entries) -> None:
+    def apply(self, entries: MetadataState) -> None:
         """Do the change to entries."""
 
-    def lose(self, entries: Entries, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing behind
+    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing behind
         """Do to entries what is left of a lost change. kept_bytes: of the growth of a file."""
 
     def lost_as(self, kept_bytes: int = 0) -> str:
@@ -129,12 +129,12 @@ class Create(Change):
         self.file = file
         self.inode = inode
 
-    def apply(self, entries: Entries) -> None:
+    def apply(self, entries: MetadataState) -> None:
         """Give the file its name and its first content."""
         entries.names[self.path] = self.file
         entries.files[self.file] = self.inode
 
-    def lose(self, entries: Entries, kept_bytes: int = 0) -> None:
+    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
         """Leave the file nameless: a later rename may still name it."""
         entries.files[self.file] = self.inode
 
@@ -174,14 +174,14 @@ class Extend(Change):
         """Return None: the file's own sync makes it durable."""
         return None
 
-    def apply(self, entries: Entries) -> None:
+    def apply(self, entries: MetadataState) -> None:
         """Set the size; it only grows."""
         if self.size_bytes > entries.sizes.get(self.identity, 0):
             entries.sizes[self.identity] = self.size_bytes
         if self.by_write:
             entries.written[self.identity] = self.number
 
-    def lose(self, entries: Entries, kept_bytes: int = 0) -> None:
+    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
         """Leave the file as long as a part of the growth makes it."""
         if kept_bytes:
             grown = self.before_bytes + kept_bytes
@@ -209,7 +209,7 @@ class Empty(Change):
         """Return None: the file's own sync makes it durable."""
         return None
 
-    def apply(self, entries: Entries) -> None:
+    def apply(self, entries: MetadataState) -> None:
         """Give the file its new content."""
         entries.files[self.file] = self.inode
 
@@ -235,7 +235,7 @@ class Truncate(Change):
         """Return None: the file's own sync makes it durable."""
         return None
 
-    def apply(self, entries: Entries) -> None:
+    def apply(self, entries: MetadataState) -> None:
         """Give the file its rest, as far as it has grown in these entries."""
         before, after = entries.files[self.file].identity, self.inode.identity
         entries.files[self.file] = self.inode
@@ -255,7 +255,7 @@ class Unlink(Change):
         super().__init__(number, path)
         self.file = file
 
-    def apply(self, entries: Entries) -> None:
+    def apply(self, entries: MetadataState) -> None:
         """Remove the name if it still means this file."""
         if entries.names.get(self.path) == self.file:
             del entries.names[self.path]
@@ -278,7 +278,7 @@ class Rename(Change):
         """Return the directory of the new name."""
         return parent_of(self.target)
 
-    def apply(self, entries: Entries) -> None:
+    def apply(self, entries: MetadataState) -> None:
         """Move the name."""
         if entries.names.get(self.path) == self.file:
             del entries.names[self.path]
@@ -296,7 +296,7 @@ class Link(Change):
         super().__init__(number, path)
         self.file = file
 
-    def apply(self, entries: Entries) -> None:
+    def apply(self, entries: MetadataState) -> None:
         """Add the name."""
         entries.names[self.path] = self.file
 
@@ -308,7 +308,7 @@ class MakeDirectory(Change):
     kind = "make directory"
     lost = "directory lost"
 
-    def apply(self, entries: Entries) -> None:
+    def apply(self, entries: MetadataState) -> None:
         """Add the directory."""
         entries.directories.add(self.path)
 
@@ -320,6 +320,6 @@ class RemoveDirectory(Change):
     kind = "remove directory"
     lost = "removal undone"
 
-    def apply(self, entries: Entries) -> None:
+    def apply(self, entries: MetadataState) -> None:
         """Remove the directory."""
         entries.directories.discard(self.path)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Damage(NamedTuple):
+class DamagedRange(NamedTuple):
     """Bytes [start, end) of a file that are not what its user was told, or shown, and the kind of fault that did it."""
 
     path: str

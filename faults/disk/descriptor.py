@@ -13,7 +13,7 @@ from .capacity import Capacity
 from .flaws import LATENT_SECTOR_ERROR
 from .namespace import Namespace
 from .page_cache import Inode
-from .plug import DURING, Plug, io_error
+from .plug import DURING, FaultInjector, io_error
 from .syncs import Syncs, SyncWait
 
 _NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the plug, maps and syncs
@@ -30,7 +30,7 @@ class SimDescriptor:
         file: int,
         machine: Machine,
         names: Namespace,
-        plug: Plug,
+        plug: FaultInjector,
         syncs: Syncs,
         capacity: Capacity,
     ) -> None:
@@ -125,7 +125,7 @@ class SimDescriptor:
 
 
 def write_through(
-    plug: Plug, machine: Machine, names: Namespace, path: str, inode: Inode, at: int, data: bytes
+    plug: FaultInjector, machine: Machine, names: Namespace, path: str, inode: Inode, at: int, data: bytes
 ) -> None:
     """Write data to the page cache as one operation, and note the size if the file grows.
 

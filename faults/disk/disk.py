@@ -21,15 +21,15 @@ from ..crashes.fingerprint import fingerprint_of
 from ..crashes.profiles import CrashProfile
 from ..plan import FaultPlan
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
-from .aim import Aim, CrashPoint, NamedAim, NamingAim
+from .aim import CrashPoint, CrashTrigger, NamedCrashTrigger, NamingCrashTrigger
 from .capacity import Capacity
-from .damage import Damage
+from .damage import DamagedRange
 from .files import SimFiles
 from .flaws import find_bad_sectors, lay_bad_sectors, lay_holes
 from .image import Image
 from .locks import FileLocks
 from .namespace import Namespace
-from .plug import MOMENTS, Met, Plug
+from .plug import MOMENTS, CrashSite, FaultInjector
 from .syncs import Syncs
 from .timing import SyncTiming, Timing
 
@@ -48,14 +48,14 @@ class Disk:
         timing: Timing | None = None,
         faults: FaultPlan | None = None,
         capacity_bytes: int | None = None,
-        bad_sectors: Iterable[Damage] = (),
+        bad_sectors: Iterable[DamagedRange] = (),
     ) -> None:
         assert page_bytes % sector_bytes == 0, (page_bytes, sector_bytes)
         self._sector_bytes = sector_bytes
         self._page_bytes = page_bytes
         self._kernel = kernel
         self._stream = stream
-        self._plug = Plug(kernel, stream, faults or FaultPlan())
+        self._plug = FaultInjector(kernel, stream, faults or FaultPlan())
         if image is None:
             self._names = Namespace(page_bytes)
         else:
@@ -75,7 +75,7 @@ class Disk:
         return self._plug.operations
 
     @property
-    def met(self) -> Met | None:
+    def met(self) -> CrashSite | None:
         """Return the last operation that a machine died at, None if none did."""
         return self._plug.met
 
@@ -85,12 +85,12 @@ class Disk:
         return self._plug.fired
 
     @property
-    def damage(self) -> list[Damage]:
+    def damage(self) -> list[DamagedRange]:
         """Return what the disk took back after it had told or shown it, in the order in which it did."""
         return self._plug.damage
 
     @property
-    def bad_sectors(self) -> list[Damage]:
+    def bad_sectors(self) -> list[DamagedRange]:
         """Return the sectors that cannot be read, for the disk that a later machine finds in this one's place."""
         return find_bad_sectors(self._names)
 
@@ -139,19 +139,19 @@ class Disk:
 
     def crash_at_point(self, point: CrashPoint, moment: str) -> None:
         """Do as crash_at does, at the operation of that name among those to come."""
-        self._arm(self.operations, moment, NamedAim(point))
+        self._arm(self.operations, moment, NamedCrashTrigger(point))
 
-    def crash_and_name(self, operation: int, moment: str) -> NamingAim:
+    def crash_and_name(self, operation: int, moment: str) -> NamingCrashTrigger:
         """Do as crash_at does, and return who knows the operation's name once it has been met."""
-        aim = NamingAim(operation)
+        aim = NamingCrashTrigger(operation)
         self._arm(self.operations, moment, aim)
         return aim
 
-    def crash_where(self, aim: Aim, moment: str) -> None:
+    def crash_where(self, aim: CrashTrigger, moment: str) -> None:
         """Do as crash_at does, at the operation that aim says, which may be none of them."""
         self._arm(self.operations, moment, aim)
 
-    def _arm(self, operation: int, moment: str, aim: Aim | None) -> None:
+    def _arm(self, operation: int, moment: str, aim: CrashTrigger | None) -> None:
         if moment not in MOMENTS:
             raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
         self._plug.armed = operation

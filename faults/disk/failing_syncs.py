@@ -15,9 +15,9 @@ Source: Rebello et al., "Can Applications Recover from fsync Failures?", USENIX 
 
 import errno
 
-from .damage import Damage
+from .damage import DamagedRange
 from .page_cache import Inode
-from .plug import Plug
+from .plug import FaultInjector
 
 _STOPPED_WITH = {
     "ext4-ordered": errno.EROFS,
@@ -35,7 +35,7 @@ class FailingSyncs:
 
     __slots__ = ("_journalled", "_plug")
 
-    def __init__(self, plug: Plug) -> None:
+    def __init__(self, plug: FaultInjector) -> None:
         self._plug = plug
         self._journalled: dict[int, list[_Saved]] = {}
         """By Inode.identity: pages that have reached the journal, and will not reach their place."""
@@ -58,7 +58,7 @@ class FailingSyncs:
         plug.fired["failed sync"] += 1
         if faults.failing_sync == "btrfs":
             for page in sorted(lost):
-                plug.damage.append(Damage(path, *inode.revert(page), "failed sync"))
+                plug.damage.append(DamagedRange(path, *inode.revert(page), "failed sync"))
         return True
 
     def come_due(self, path: str, inode: Inode) -> bool:
@@ -68,7 +68,7 @@ class FailingSyncs:
             return False
         plug = self._plug
         lost = [
-            Damage(path, at, at + len(data), "late sync error")
+            DamagedRange(path, at, at + len(data), "late sync error")
             for number, at, data in reversed(saved)
             if inode.take_back(number, at, data)
         ]
@@ -82,13 +82,13 @@ class FailingSyncs:
     def strike_directory(self, label: str) -> bool:
         """Draw whether a directory's sync fails."""
         plug = self._plug
-        return plug.strikes(plug.faults.failed_directory_sync_chance, "failed directory sync", label)
+        return plug.inject_if(plug.faults.failed_directory_sync_chance, "failed directory sync", label)
 
     def stop(self, label: str) -> None:
         """Draw whether a failure stops the file system."""
         plug = self._plug
         faults = plug.faults
-        if plug.strikes(faults.stopped_file_system_chance, "stopped file system", label):
+        if plug.inject_if(faults.stopped_file_system_chance, "stopped file system", label):
             plug.stopped = _STOPPED_WITH[faults.failing_sync]
 
     def _save(self, inode: Inode, number: int, start: int, end: int) -> None:

@@ -4,7 +4,7 @@ import errno
 from typing import NamedTuple
 
 from ...sim.machine import Machine
-from .capacity import Capacity, DiskSpace
+from .capacity import Capacity, SimulatedDiskSpace
 from .changes import parent_of
 from .descriptor import SimDescriptor, write_through
 from .flawed_map import FlawedMappedFile
@@ -13,11 +13,11 @@ from .locks import FileLocks, SimFileLock
 from .mapped_file import SimMappedFile
 from .namespace import Namespace, not_a_directory
 from .page_cache import Inode
-from .plug import Plug, io_error
+from .plug import FaultInjector, io_error
 from .syncs import Syncs, SyncWait
 
 
-class FileStatus(NamedTuple):
+class SimulatedFileStatus(NamedTuple):
     """What a directory knows of a name. Directories have size and time 0."""
 
     size_bytes: int
@@ -37,7 +37,7 @@ class SimFiles:
         self,
         machine: Machine,
         names: Namespace,
-        plug: Plug,
+        plug: FaultInjector,
         syncs: Syncs,
         locks: FileLocks,
         capacity: Capacity,
@@ -51,15 +51,17 @@ class SimFiles:
         self._capacity = capacity
         self._sector_bytes = sector_bytes
 
-    def status(self, path: str) -> FileStatus | None:
+    def status(self, path: str) -> SimulatedFileStatus | None:
         """Return what is at path, None if nothing is."""
         self._pause("status", path)
         self._plug.check_readable(path)
         self._plug.fail_by_chance(self._plug.faults.failed_lookup_chance, "failed look-up", path)
         inode = self._names.current.inode(path)
         if inode is not None:
-            return FileStatus(inode.size_bytes, inode.mtime_ms(self._plug.kernel.wall_start_ms), False)
-        return FileStatus(0, 0, True) if path in self._names.current.directories else None
+            return SimulatedFileStatus(
+                inode.size_bytes, inode.mtime_ms(self._plug.kernel.wall_start_ms), False
+            )
+        return SimulatedFileStatus(0, 0, True) if path in self._names.current.directories else None
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
@@ -120,7 +122,7 @@ class SimFiles:
         self._plug.pause(self._machine, "set mtime")
         self._names.find(path).mtime_ns = (mtime_ms - self._plug.kernel.wall_start_ms) * 1_000_000
 
-    def space(self, path: str) -> DiskSpace:
+    def space(self, path: str) -> SimulatedDiskSpace:
         """Return how full the disk is: what its files take, and what its capacity leaves."""
         self._plug.pause(self._machine, "space")
         return self._capacity.space()
@@ -256,13 +258,13 @@ class SimFiles:
         """Raise OSError(ENOSPC) if the disk is full, or with the chance that it has been given for it."""
         self._capacity.check_creation(path)
         plug = self._plug
-        if plug.strikes(plug.faults.failed_creation_chance, "failed creation", path):
+        if plug.inject_if(plug.faults.failed_creation_chance, "failed creation", path):
             raise OSError(errno.ENOSPC, "No space left on device", path)
 
     def _find_growth(self, path: str, inode: Inode, size_bytes: int) -> None:
         """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the chance given for it."""
         plug = self._plug
-        if plug.strikes(plug.faults.failed_extend_chance, "failed extend", path):
+        if plug.inject_if(plug.faults.failed_extend_chance, "failed extend", path):
             raise OSError(errno.ENOSPC, "No space left on device", path)
         if not plug.faults.sparse:
             self._capacity.check_growth(path, size_bytes - inode.size_bytes)

@@ -8,7 +8,7 @@ from .capacity import Capacity
 from .flaws import LATENT_SECTOR_ERROR, Flaws
 from .mapped_file import Buffer, SimMappedFile
 from .page_cache import Inode
-from .plug import Plug, io_error
+from .plug import FaultInjector, io_error
 from .syncs import Syncs
 
 _HOLE_WITHOUT_ROOM = "hole without room"
@@ -25,7 +25,7 @@ class FlawedMappedFile(SimMappedFile):
         size_bytes: int,
         inode: Inode,
         machine: Machine,
-        plug: Plug,
+        plug: FaultInjector,
         syncs: Syncs,
         flaws: Flaws,
         capacity: Capacity,

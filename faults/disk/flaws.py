@@ -11,7 +11,7 @@ posix_fallocate(3) for what files have that were only made longer.
 
 from collections.abc import Iterable
 
-from .damage import Damage
+from .damage import DamagedRange
 from .namespace import Namespace
 
 
@@ -72,11 +72,11 @@ class Flaws:
             if page in self.holes
         ]
 
-    def ranges(self, path: str, size_bytes: int) -> list[Damage]:
+    def ranges(self, path: str, size_bytes: int) -> list[DamagedRange]:
         """Return the bad sectors as places of the file at path."""
         sector_bytes = self._sector_bytes
         return [
-            Damage(path, at, min(at + sector_bytes, size_bytes), LATENT_SECTOR_ERROR)
+            DamagedRange(path, at, min(at + sector_bytes, size_bytes), LATENT_SECTOR_ERROR)
             for at in (sector * sector_bytes for sector in sorted(self.bad_sectors))
         ]
 
@@ -85,7 +85,7 @@ LATENT_SECTOR_ERROR = "latent sector error"
 
 
 def lay_bad_sectors(
-    names: Namespace, bad_sectors: Iterable[Damage], page_bytes: int, sector_bytes: int
+    names: Namespace, bad_sectors: Iterable[DamagedRange], page_bytes: int, sector_bytes: int
 ) -> None:
     """Let the sectors that damages touch be unreadable, where they lie in files that exist."""
     for damage in bad_sectors:
@@ -117,7 +117,7 @@ def lay_holes(names: Namespace, page_bytes: int, sector_bytes: int) -> None:
             inode.flaws.holes = holes
 
 
-def find_bad_sectors(names: Namespace) -> list[Damage]:
+def find_bad_sectors(names: Namespace) -> list[DamagedRange]:
     """Return the sectors that cannot be read of the files that have a name, by path and place."""
     current = names.current
     found = []

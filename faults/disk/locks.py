@@ -3,7 +3,7 @@
 import errno
 
 from ...sim.machine import Machine
-from .plug import Plug
+from .plug import FaultInjector
 
 
 class SimFileLock:
@@ -26,7 +26,7 @@ class FileLocks:
 
     __slots__ = ("_holders", "_plug")
 
-    def __init__(self, plug: Plug) -> None:
+    def __init__(self, plug: FaultInjector) -> None:
         self._plug = plug
         self._holders: dict[int, Machine] = {}
 

@@ -6,7 +6,7 @@ from isal.isal_zlib import crc32
 
 from ...sim.machine import Machine
 from .page_cache import Inode
-from .plug import AFTER, DURING, Plug
+from .plug import AFTER, DURING, FaultInjector
 from .syncs import Syncs, SyncWait
 
 Buffer = bytes | bytearray | memoryview
@@ -33,7 +33,7 @@ class SimMappedFile:
     )
 
     def __init__(
-        self, path: str, size_bytes: int, inode: Inode, machine: Machine, plug: Plug, syncs: Syncs
+        self, path: str, size_bytes: int, inode: Inode, machine: Machine, plug: FaultInjector, syncs: Syncs
     ) -> None:
         assert size_bytes <= inode.size_bytes, (path, size_bytes, inode.size_bytes)
         self.path = path
@@ -123,7 +123,7 @@ class SimMappedFile:
         plug.pause(self._machine, "mlock")
         if self._limit < 0:
             raise self._out_of_bounds(0, self.size_bytes)
-        if plug.strikes(plug.faults.refused_lock_chance, "refused mlock", self.path):
+        if plug.inject_if(plug.faults.refused_lock_chance, "refused mlock", self.path):
             raise OSError(errno.ENOMEM, "Cannot allocate memory", self.path)
 
     def munlock(self) -> None:

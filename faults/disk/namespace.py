@@ -12,10 +12,10 @@ from .changes import (
     Change,
     Create,
     Empty,
-    Entries,
     Extend,
     Link,
     MakeDirectory,
+    MetadataState,
     RemoveDirectory,
     Rename,
     Truncate,
@@ -33,8 +33,8 @@ class Namespace:
     """
 
     def __init__(self, page_bytes: int) -> None:
-        self.current = Entries()
-        self.durable = Entries()
+        self.current = MetadataState()
+        self.durable = MetadataState()
         self.journal: list[Change] = []
         self.committed = -1
         self.acknowledged = -1

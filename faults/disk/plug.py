@@ -11,9 +11,9 @@ from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ..plan import FaultPlan
-from .aim import Aim
+from .aim import CrashTrigger
 from .changes import PARTIAL_EXTEND
-from .damage import Damage
+from .damage import DamagedRange
 from .device import Device
 
 BEFORE, DURING, AFTER = "before", "during", "after"
@@ -22,7 +22,7 @@ _NOTE_OPERATION = 3 << 56
 _STOPPED_TEXTS = {errno.EROFS: "Read-only file system", errno.EIO: "Input/output error"}
 
 
-class Met(NamedTuple):
+class CrashSite(NamedTuple):
     """An operation that a machine dies at; at: the position that a write begins at."""
 
     kind: str
@@ -30,7 +30,7 @@ class Met(NamedTuple):
     at: int
 
 
-class Plug:
+class FaultInjector:
     """What every operation of a disk passes through.
 
     operations: how many have begun. fired: every fault that really happened. armed: the number of the operation to die
@@ -57,16 +57,16 @@ class Plug:
         self.kernel = kernel
         self.stream = stream
         self.fired: Counter[str] = Counter()
-        self.damage: list[Damage] = []
+        self.damage: list[DamagedRange] = []
         self.device = Device(kernel, stream, self.fired)
         self.operations = 0
         self.stopped = 0
         """The errno of all that would change a file system that has stopped itself; 0 while it goes on."""
         self.armed = -1
-        self.aim: Aim | None = None
+        self.aim: CrashTrigger | None = None
         self.faults = faults
         self.moment = BEFORE
-        self.met: Met | None = None
+        self.met: CrashSite | None = None
         """The last operation that a machine died at, or is about to."""
 
     def pause(self, machine: Machine, kind: str) -> None:
@@ -82,7 +82,7 @@ class Plug:
         if not machine.alive:
             raise MachineDied(machine.name)
 
-    def strikes(self, chance: float, fault: str, label: str) -> bool:
+    def inject_if(self, chance: float, fault: str, label: str) -> bool:
         """Draw whether a fault happens here, and count it if so. What has no chance is not drawn."""
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
             return False
@@ -92,9 +92,9 @@ class Plug:
     def writable_bytes(self, path: str, size_bytes: int) -> int:
         """Return how many of size_bytes, 1 at least, a write through a descriptor writes; OSError(EIO) if it fails."""
         faults = self.faults
-        if self.strikes(faults.failed_write_chance, "failed write", path):
+        if self.inject_if(faults.failed_write_chance, "failed write", path):
             raise io_error(path)
-        if size_bytes > 1 and self.strikes(faults.short_write_chance, "short write", path):
+        if size_bytes > 1 and self.inject_if(faults.short_write_chance, "short write", path):
             return size_bytes - self.stream.between(
                 1, size_bytes - 1, f"bytes missing in a short write {path}"
             )
@@ -102,7 +102,7 @@ class Plug:
 
     def fail_by_chance(self, chance: float, fault: str, path: str) -> None:
         """Raise OSError(EIO) with some chance."""
-        if chance > 0.0 and self.strikes(chance, fault, path):
+        if chance > 0.0 and self.inject_if(chance, fault, path):
             raise io_error(path)
 
     def wait_for_device(self, kind: str, path: str) -> None:
@@ -138,7 +138,7 @@ class Plug:
             self.armed = number + 1
             return False
         self.aim = None
-        self.met = Met(kind, path, at)
+        self.met = CrashSite(kind, path, at)
         return True
 
     def stopped_error(self, path: str) -> OSError:
@@ -167,7 +167,7 @@ class Plug:
         """
         number = self.begin_atomic(machine, "extend", path)
         dying = number == self.armed and self.moment == DURING
-        if dying and after_bytes - before_bytes > 1 and self.strikes(0.5, PARTIAL_EXTEND, path):
+        if dying and after_bytes - before_bytes > 1 and self.inject_if(0.5, PARTIAL_EXTEND, path):
             missing_bytes = self.stream.between(
                 1, after_bytes - before_bytes - 1, f"bytes not allocated {path}"
             )

@@ -9,10 +9,10 @@ lose and misplace writes; Prabhakaran et al., "IRON File Systems", SOSP 2005; Kr
 Regained", FAST 2008, for what a misdirected write does at both places.
 """
 
-from .damage import Damage
+from .damage import DamagedRange
 from .namespace import Namespace
 from .page_cache import Inode
-from .plug import Plug
+from .plug import FaultInjector
 
 _LOST, _MISDIRECTED = "lost write", "misdirected write"
 _BEFORE_ALL = -1
@@ -24,7 +24,7 @@ class StrayWrites:
 
     __slots__ = ("_names", "_plug")
 
-    def __init__(self, plug: Plug, names: Namespace) -> None:
+    def __init__(self, plug: FaultInjector, names: Namespace) -> None:
         self._plug = plug
         self._names = names
 
@@ -50,7 +50,7 @@ class StrayWrites:
             if kind == _MISDIRECTED:
                 self._misdirect(path, inode, page, before[first:last], after[first:last])
             elif inode.take_back(_BEFORE_ALL, first, before[first:last]):
-                self._note(kind, Damage(path, first, first + len(before[first:last]), kind))
+                self._note(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
 
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
         """Let a page's data arrive at a drawn page of some file, if that is another one; its own is left as it was."""
@@ -75,10 +75,10 @@ class StrayWrites:
         if left or hit:
             self._note(
                 _MISDIRECTED,
-                *([Damage(path, first, first + len(before), _MISDIRECTED)] if left else ()),
-                *([Damage(target, at, end, _MISDIRECTED)] if hit else ()),
+                *([DamagedRange(path, first, first + len(before), _MISDIRECTED)] if left else ()),
+                *([DamagedRange(target, at, end, _MISDIRECTED)] if hit else ()),
             )
 
-    def _note(self, kind: str, *damage: Damage) -> None:
+    def _note(self, kind: str, *damage: DamagedRange) -> None:
         self._plug.fired[kind] += 1
         self._plug.damage += damage

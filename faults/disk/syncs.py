@@ -9,7 +9,7 @@ from .drive_cache import DriveCache
 from .failing_syncs import FailingSyncs
 from .namespace import Namespace
 from .page_cache import Inode
-from .plug import DURING, Plug
+from .plug import DURING, FaultInjector
 from .stray_writes import StrayWrites
 from .timing import Timing
 
@@ -35,7 +35,7 @@ class Syncs:
 
     __slots__ = ("_drive", "_failing", "_kernel", "_names", "_plug", "_stray", "_timing")
 
-    def __init__(self, plug: Plug, names: Namespace, timing: Timing) -> None:
+    def __init__(self, plug: FaultInjector, names: Namespace, timing: Timing) -> None:
         self._kernel = plug.kernel
         self._plug = plug
         self._names = names

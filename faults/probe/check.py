@@ -18,7 +18,7 @@ from pathlib import Path
 from ..disk.export import export
 from ..disk.image import Image
 from .record import FILES, TEMPORARY
-from .verdict import BROKEN, HELD, RAISED, Verdict
+from .verdict import BROKEN, HELD, RAISED, CheckOutcome
 
 CHECK = "check"
 _MODULE = "tornlog_probe_check"
@@ -49,7 +49,7 @@ def load_check(path: Path) -> Function:
     return function
 
 
-def judge(check: Function, image: Image, acknowledged: list[str], scratch: Path) -> Verdict:
+def judge(check: Function, image: Image, acknowledged: list[str], scratch: Path) -> CheckOutcome:
     """Return what a check says of an image, of which a directory in scratch is made for as long as that takes."""
     with _materialised(image, scratch) as root, _surroundings(root):
         directory = Path(f"{root}{FILES}")
@@ -57,8 +57,8 @@ def judge(check: Function, image: Image, acknowledged: list[str], scratch: Path)
             found = check(directory, list(acknowledged))
             lines = () if found is None else tuple(_few(found))
         except (Exception, SystemExit) as error:
-            return Verdict(RAISED, tuple(line.replace(str(root), "") for line in _told(error)))
-        return Verdict(BROKEN, lines) if lines else Verdict(HELD)
+            return CheckOutcome(RAISED, tuple(line.replace(str(root), "") for line in _error_lines(error)))
+        return CheckOutcome(BROKEN, lines) if lines else CheckOutcome(HELD)
 
 
 @contextlib.contextmanager
@@ -92,7 +92,7 @@ def _few(found: Iterable[str]) -> Iterator[str]:
         yield str(line)
 
 
-def _told(error: BaseException) -> Iterator[str]:
+def _error_lines(error: BaseException) -> Iterator[str]:
     """Yield what was raised, then where, innermost first."""
     yield f"{type(error).__name__}: {error}".splitlines()[0]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

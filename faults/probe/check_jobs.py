@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ...sim.alarm import NoEndInSight, cpu_limit
 from ..disk.image import Image
 from .check import Function, judge, load_check
-from .verdict import DIED, TIMED_OUT, Verdict
+from .verdict import DIED, TIMED_OUT, CheckOutcome
 
 Question = tuple[Image, list[str]]
 """A state, and what had been acknowledged."""
@@ -31,7 +31,7 @@ _IN_MEMORY = "/dev/shm"
 _SAID_BYTES_MAX = 64 << 10
 
 
-class _Worker(NamedTuple):
+class _CheckWorker(NamedTuple):
     process: ForkProcess
     connection: Connection
 
@@ -46,8 +46,8 @@ class Checkers:
         self._scratch = TemporaryDirectory(
             prefix="tornlog-probe-", dir=_scratch_parent(), ignore_cleanup_errors=True
         )
-        self._idle: list[_Worker] = []
-        self._busy: dict[Connection, tuple[int, _Worker, float]] = {}
+        self._idle: list[_CheckWorker] = []
+        self._busy: dict[Connection, tuple[int, _CheckWorker, float]] = {}
         """Those with a question: its number, and until when they have time for it, on the monotonic clock."""
         self.judged = 0
         """How many states have been judged."""
@@ -60,12 +60,12 @@ class Checkers:
             file.seek(max(0, self._said.stat().st_size - _SAID_BYTES_MAX))
             return file.read().decode(errors="replace")
 
-    def verdicts(self, questions: Sequence[Question]) -> list[Verdict]:
+    def verdicts(self, questions: Sequence[Question]) -> list[CheckOutcome]:
         """Return what the check says of each, in order."""
         self.judged += len(questions)
         if not self._jobs:
             return [self._judge_here(*question) for question in questions]
-        answers: dict[int, Verdict] = {}
+        answers: dict[int, CheckOutcome] = {}
         waiting = deque(enumerate(questions))
         while waiting or self._busy:
             while waiting and len(self._busy) < self._jobs:
@@ -77,7 +77,7 @@ class Checkers:
                     answers[number] = self._answer(worker)
                 elif monotonic() >= end:
                     _end(worker)
-                    answers[number] = Verdict(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s",))
+                    answers[number] = CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s",))
                 if number in answers:
                     del self._busy[connection]
         return [answers[number] for number in range(len(questions))]
@@ -87,20 +87,20 @@ class Checkers:
         worker.connection.send(question)
         self._busy[worker.connection] = (number, worker, monotonic() + self._seconds_max)
 
-    def _answer(self, worker: _Worker) -> Verdict:
+    def _answer(self, worker: _CheckWorker) -> CheckOutcome:
         """Return what a process has to say; one that is no more has died of the state it was given."""
         try:
-            verdict: Verdict = worker.connection.recv()
+            verdict: CheckOutcome = worker.connection.recv()
         except EOFError:
             worker.process.join()
             code = worker.process.exitcode
             why = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
             _end(worker)
-            return Verdict(DIED, (f"the check's process has ended: {why}",))
+            return CheckOutcome(DIED, (f"the check's process has ended: {why}",))
         self._idle.append(worker)
         return verdict
 
-    def _started(self) -> _Worker:
+    def _started(self) -> _CheckWorker:
         ours, theirs = _FORK.Pipe()
         others = [ours, *self._busy]
         scratch = Path(self._scratch.name)
@@ -109,7 +109,7 @@ class Checkers:
         )
         process.start()
         theirs.close()
-        return _Worker(process, ours)
+        return _CheckWorker(process, ours)
 
     def __enter__(self) -> "Checkers":
         return self
@@ -123,12 +123,12 @@ class Checkers:
         self._busy.clear()
         self._scratch.cleanup()
 
-    def _judge_here(self, image: Image, acknowledged: list[str]) -> Verdict:
+    def _judge_here(self, image: Image, acknowledged: list[str]) -> CheckOutcome:
         try:
             with cpu_limit(self._seconds_max):
                 return judge(self._function, image, acknowledged, Path(self._scratch.name))
         except NoEndInSight:
-            return Verdict(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
+            return CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
 
 
 def _scratch_parent() -> str | None:
@@ -156,7 +156,7 @@ def _work(
         connection.send(judge(check, image, acknowledged, scratch))
 
 
-def _end(worker: _Worker) -> None:
+def _end(worker: _CheckWorker) -> None:
     worker.connection.close()
     worker.process.kill()
     worker.process.join()

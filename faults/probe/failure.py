@@ -24,12 +24,12 @@ from ...sim.choices import decisions_of, recorded
 from ..crashes.profiles import PROFILES
 from ..disk.image import FileImage, Image
 from ..simulation.artefact import artefact_of
-from .probe import Case
-from .record import Record, RecordError
+from .probe import CrashCase
+from .record import ProgramRecord, RecordError
 from .replay import Point
-from .shrink import Shown
-from .story import story, told
-from .verdict import Verdict
+from .shrink import CrashCaseView
+from .story import step_text, story
+from .verdict import CheckOutcome
 
 FORMAT = "tornlog-probe-failure/1"
 
@@ -39,12 +39,12 @@ class ProbeFailure:
     """A case with the record and the check it is of."""
 
     check: str
-    case: Case
+    case: CrashCase
     start: Image
-    record: Record
+    record: ProgramRecord
     """As far as the case goes."""
 
-    def to_json(self, shown: Shown) -> str:
+    def to_json(self, shown: CrashCaseView) -> str:
         """Return the document. shown: the case with its losses."""
         case = self.case
         document = {
@@ -79,21 +79,21 @@ class ProbeFailure:
         try:
             after = document["after"]
             point = Point(after["step"], after["operations"], after["acknowledged"], after["inside"])
-            verdict = Verdict(document["outcome"], tuple(document["violations"]))
+            verdict = CheckOutcome(document["outcome"], tuple(document["violations"]))
             if document["disk"] not in PROFILES:
                 raise RecordError(f"disk: expected one of {', '.join(PROFILES)}, found {document['disk']}")
             decisions = tuple(decisions_of(document["decisions"]))
             losses = len(document["losses"])
-            case = Case(point, document["disk"], decisions, document["digest"], verdict, losses)
+            case = CrashCase(point, document["disk"], decisions, document["digest"], verdict, losses)
             start = _image_of(document["start"])
-            return cls(document["check"], case, start, Record.from_json(document["record"]))
+            return cls(document["check"], case, start, ProgramRecord.from_json(document["record"]))
         except (KeyError, TypeError, AttributeError) as error:
             raise RecordError(f"not a failure: {type(error).__name__}: {error}") from error
 
 
-def losses_json(record: Record, shown: Shown) -> list[dict[str, str]]:
+def losses_json(record: ProgramRecord, shown: CrashCaseView) -> list[dict[str, str]]:
     """Return what is lost in words, each with the step that had made it."""
-    return [{"what": loss.what, "by": told(record, loss.step).strip()} for loss in shown.losses]
+    return [{"what": loss.what, "by": step_text(record, loss.step).strip()} for loss in shown.losses]
 
 
 def _image_json(image: Image) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..crashes.crash_state import Taken
+from ..crashes.crash_state import CrashLosses
 from ..crashes.moments import DirtyPage, Survivor
 from ..disk.changes import Change, Create, Extend, Rename, Truncate
 from .record import FILES
@@ -17,7 +17,7 @@ class Loss(NamedTuple):
     """The step that had made it; of a page, the first of those whose writes are lost."""
 
 
-def losses_of(taken: Taken, steps_of: Sequence[int]) -> list[Loss]:
+def losses_of(taken: CrashLosses, steps_of: Sequence[int]) -> list[Loss]:
     """Return what was lost, in the order in which it had been made. steps_of: the step of each operation."""
     found = [(change.number, _of_change(change, kept_bytes)) for change, kept_bytes in taken.changes]
     for page, survivor in taken.pages:

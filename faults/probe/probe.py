@@ -19,17 +19,17 @@ from ..disk.image import Image
 from ..enabled import crash_kinds
 from . import record as steps
 from .check_jobs import Checkers
-from .record import Record
+from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 from .story import where
-from .verdict import Verdict
+from .verdict import CheckOutcome
 
 DISKS = ("strict-posix", "torn-sectors", "ext4-ordered", "process-kill")
 LIMIT = 256
 
 
 @dataclass(slots=True)
-class Count:
+class DiskCount:
     """What was found on one disk."""
 
     crashes: int = 0
@@ -42,14 +42,14 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CrashCase:
     """One state that is broken: where the power went, on which disk, and the decisions on what that took."""
 
     point: Point
     disk: str
     decisions: tuple[Decision, ...]
     digest: str
-    verdict: Verdict
+    verdict: CheckOutcome
     losses: int
 
     @property
@@ -67,10 +67,10 @@ class Case:
 
 
 @dataclass(slots=True)
-class Breach:
+class ViolationGroup:
     """All broken states with one signature."""
 
-    smallest: Case
+    smallest: CrashCase
     states: int = 0
     points: set[int] = field(default_factory=set)
     """The operations after which it was met."""
@@ -84,11 +84,11 @@ class Example:
 
     signature: str
     """Of the smallest."""
-    breaches: dict[str, Breach]
+    breaches: dict[str, ViolationGroup]
     """All of them by signature, the smallest first."""
 
     @property
-    def smallest(self) -> Case:
+    def smallest(self) -> CrashCase:
         """Return the case that stands for all."""
         return self.breaches[self.signature].smallest
 
@@ -110,11 +110,11 @@ class Example:
 
 
 @dataclass(slots=True)
-class Found:
+class ProbeReport:
     """What probing came to."""
 
-    counts: dict[str, Count]
-    breaches: dict[str, Breach] = field(default_factory=dict)
+    counts: dict[str, DiskCount]
+    breaches: dict[str, ViolationGroup] = field(default_factory=dict)
     points: int = 0
     operations: int = 0
     images: set[str] = field(default_factory=set)
@@ -136,16 +136,16 @@ class Found:
         return sum(count.states for count in self.counts.values())
 
     @property
-    def in_order(self) -> list[tuple[str, Breach]]:
+    def in_order(self) -> list[tuple[str, ViolationGroup]]:
         """Return the breaches, the smallest first."""
         return sorted(self.breaches.items(), key=lambda one: (one[1].smallest.size, one[0]))
 
-    def examples(self, record: Record) -> list[Example]:
+    def examples(self, record: ProgramRecord) -> list[Example]:
         """Return one example for each disk and last operation, the smallest first: messages may be as many as states.
 
         The last operation is a kind of step and the line of the program that it comes from.
         """
-        groups: dict[tuple[str, str, str], dict[str, Breach]] = {}
+        groups: dict[tuple[str, str, str], dict[str, ViolationGroup]] = {}
         for signature, breach in self.in_order:
             case = breach.smallest
             step = record.steps[case.point.step] if case.point.step >= 0 else None
@@ -155,14 +155,14 @@ class Found:
 
 
 def probe(
-    record: Record,
+    record: ProgramRecord,
     start: Image,
     checkers: Checkers,
     *,
     disks: Sequence[str] = DISKS,
     limit: int = LIMIT,
-    on_progress: Callable[[Found, int, int], None] = lambda found, done, steps: None,
-) -> Found:
+    on_progress: Callable[[ProbeReport, int, int], None] = lambda found, done, steps: None,
+) -> ProbeReport:
     """Go through all crashes of a record. limit: states of one crash. on_progress(found, steps done, of how many)."""
     prober = Prober(record, start, checkers, disks, limit)
     began = perf_counter()
@@ -179,10 +179,10 @@ class Prober:
     """Goes from point to point. Invariant: `_verdicts` has every pair of state and promises met so far."""
 
     def __init__(
-        self, record: Record, start: Image, checkers: Checkers, disks: Sequence[str], limit: int
+        self, record: ProgramRecord, start: Image, checkers: Checkers, disks: Sequence[str], limit: int
     ) -> None:
         self.replayer = Replayer(record, start)
-        self.found = Found({disk: Count() for disk in disks})
+        self.found = ProbeReport({disk: DiskCount() for disk in disks})
         self._acknowledged = record.acknowledged
         self._checkers = checkers
         self._limit = limit
@@ -190,7 +190,7 @@ class Prober:
         self._states: dict[str, CrashStates] = {}
         """By disk, those of the last point; they are those of the next one, too, unless the disk has changed."""
         self._operations = -1
-        self._verdicts: dict[tuple[str, int], Verdict] = {}
+        self._verdicts: dict[tuple[str, int], CheckOutcome] = {}
 
     def explore(self, point: Point) -> None:
         """Check what may be left at a point at which the record now is."""
@@ -246,15 +246,15 @@ class Prober:
                 fired.add("page lost")
 
     def _keep(
-        self, point: Point, disk: str, states: CrashStates, state: CrashState, verdict: Verdict
+        self, point: Point, disk: str, states: CrashStates, state: CrashState, verdict: CheckOutcome
     ) -> None:
-        case = Case(point, disk, (), state.digest, verdict, state.losses)
+        case = CrashCase(point, disk, (), state.digest, verdict, state.losses)
         breach = self.found.breaches.get(verdict.signature)
         if breach is None or case.size < breach.smallest.size:
             decisions = tuple(states.decisions(state, DISK_STREAM))
-            case = Case(point, disk, decisions, state.digest, verdict, state.losses)
+            case = CrashCase(point, disk, decisions, state.digest, verdict, state.losses)
             if breach is None:
-                breach = self.found.breaches[verdict.signature] = Breach(case)
+                breach = self.found.breaches[verdict.signature] = ViolationGroup(case)
             breach.smallest = case
         breach.states += 1
         breach.points.add(point.operations)

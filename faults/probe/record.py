@@ -67,7 +67,7 @@ class Step(NamedTuple):
     stack: int = 0
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of a program."""
 
     file: str
@@ -84,12 +84,12 @@ class Unseen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ProgramRecord:
     """All that one run of a program did to its files."""
 
     program: tuple[str, ...]
     steps: tuple[Step, ...]
-    stacks: tuple[tuple[Place, ...], ...]
+    stacks: tuple[tuple[SourceLine, ...], ...]
     unseen: tuple[Unseen, ...] = ()
     exit: int = 0
 
@@ -98,7 +98,7 @@ class Record:
         """Return all that was promised, in order."""
         return [step.path for step in self.steps if step.kind == ACKNOWLEDGE]
 
-    def upto(self, steps: int) -> "Record":
+    def upto(self, steps: int) -> "ProgramRecord":
         """Return the first steps only, with all stacks."""
         return replace(self, steps=self.steps[:steps], unseen=())
 
@@ -114,7 +114,7 @@ class Record:
         }
 
     @classmethod
-    def from_json(cls, document: Any) -> "Record":
+    def from_json(cls, document: Any) -> "ProgramRecord":
         """Read what to_json wrote. Raises RecordError saying what is wrong with another document."""
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         if found != FORMAT:
@@ -123,7 +123,7 @@ class Record:
             record = cls(
                 tuple(document["program"]),
                 tuple(_step_of(number, step) for number, step in enumerate(document["steps"])),
-                tuple(tuple(Place(*place) for place in stack) for stack in document["stacks"]),
+                tuple(tuple(SourceLine(*place) for place in stack) for stack in document["stacks"]),
                 tuple(Unseen(one["event"], one["detail"], one["from"]) for one in document["unseen"]),
                 document["exit"],
             )
@@ -170,7 +170,7 @@ def _step_of(number: int, named: dict[str, Any]) -> Step:
     )
 
 
-def _check(record: Record) -> None:
+def _check(record: ProgramRecord) -> None:
     """Raise RecordError if a step cannot be: what is carried out later is bounded here."""
     for number, step in enumerate(record.steps):
         if step.kind not in KINDS:

@@ -17,7 +17,7 @@ from ..disk.disk import Disk
 from ..disk.image import Image
 from ..disk.timing import SyncTiming
 from . import record as steps
-from .record import Record, RecordError, Step
+from .record import ProgramRecord, RecordError, Step
 
 PAGE_BYTES = 4096
 DISK_STREAM = "disk"
@@ -41,7 +41,7 @@ class Point(NamedTuple):
 class Replayer:
     """One disk on which a record is carried out. start: what is there, and durable, before the first step."""
 
-    def __init__(self, record: Record, start: Image, choices: Choices | None = None) -> None:
+    def __init__(self, record: ProgramRecord, start: Image, choices: Choices | None = None) -> None:
         self.record = record
         self._kernel = Kernel(Replay())
         self._machine = self._kernel.machine("program")

@@ -8,17 +8,17 @@ from typing import Any
 from ..disk.export import export
 from ..disk.image import Image
 from .failure import ProbeFailure, losses_json
-from .probe import Breach, Found
-from .record import FILES, Record
-from .shrink import Shown
+from .probe import ProbeReport, ViolationGroup
+from .record import FILES, ProgramRecord
+from .shrink import CrashCaseView
 from .story import story
-from .verdict import Verdict
+from .verdict import CheckOutcome
 
 FORMAT = "tornlog-probe/1"
 _SLUG_MAX = 60
 
 
-def refused_json(record: Record, reasons: list[str]) -> dict[str, Any]:
+def refused_json(record: ProgramRecord, reasons: list[str]) -> dict[str, Any]:
     """Return why a program was refused, as a document."""
     return {
         "format": FORMAT,
@@ -29,7 +29,7 @@ def refused_json(record: Record, reasons: list[str]) -> dict[str, Any]:
 
 
 def write_cases(
-    record: Record, begin: Image, check: Path, shown: dict[str, Shown], out: Path | None
+    record: ProgramRecord, begin: Image, check: Path, shown: dict[str, CrashCaseView], out: Path | None
 ) -> dict[str, Path]:
     """Write each case, and what it leaves, if there is a place for them; return where, by signature."""
     places: dict[str, Path] = {}
@@ -57,11 +57,11 @@ def _slugs(signatures: Iterable[str]) -> Iterator[str]:
 
 
 def probed_json(
-    record: Record,
+    record: ProgramRecord,
     check: Path,
     limit: int,
-    found: Found,
-    shown: dict[str, Shown],
+    found: ProbeReport,
+    shown: dict[str, CrashCaseView],
     places: dict[str, Path],
     allowed: list[str],
 ) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def probed_json(
 
 
 def _breach_json(
-    record: Record, signature: str, breach: Breach, shown: Shown, place: Path | None
+    record: ProgramRecord, signature: str, breach: ViolationGroup, shown: CrashCaseView, place: Path | None
 ) -> dict[str, Any]:
     case = shown.case
     return {
@@ -128,7 +128,7 @@ def _breach_json(
     }
 
 
-def replayed_json(failure: ProbeFailure, check: Path, verdict: Verdict) -> dict[str, Any]:
+def replayed_json(failure: ProbeFailure, check: Path, verdict: CheckOutcome) -> dict[str, Any]:
     """Return what a check says of a kept state now, as a document."""
     return {
         "format": "tornlog-probe-replay/1",

@@ -9,10 +9,10 @@ from ..crashes.profiles import PROFILES
 from ..disk.image import Image
 from .check_jobs import Checkers
 from .losses import Loss, losses_of
-from .probe import Case
-from .record import Record
+from .probe import CrashCase
+from .record import ProgramRecord
 from .replay import DISK_STREAM, Replayer
-from .verdict import Verdict
+from .verdict import CheckOutcome
 
 TRIES_MAX = 200
 
@@ -22,10 +22,10 @@ class NotReproducedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CrashCaseView:
     """A case with what it is made of: what is left, and what is not."""
 
-    case: Case
+    case: CrashCase
     image: Image
     losses: tuple[Loss, ...]
 
@@ -33,7 +33,7 @@ class Shown:
 class Scene:
     """One moment of a record, at which states can be made from decisions."""
 
-    def __init__(self, record: Record, start: Image, case: Case) -> None:
+    def __init__(self, record: ProgramRecord, start: Image, case: CrashCase) -> None:
         self._replayer = Replayer(record, start)
         self._replayer.upto(case.point)
         self._states = self._replayer.disk.crash_states(
@@ -46,20 +46,20 @@ class Scene:
         state = self._states.drawn(stream)
         return state, tuple(stream.decisions())
 
-    def shown(self, case: Case) -> Shown:
+    def shown(self, case: CrashCase) -> CrashCaseView:
         """Return a case with its state. Raises NotReproducedError if that is another one than it was."""
         state, _ = self.state(case.decisions)
         if state.digest != case.digest:
             raise NotReproducedError(f"state: expected digest {case.digest}, found {state.digest}")
         losses = losses_of(self._states.taken(state), self._replayer.steps_of)
-        return Shown(case, state.image, tuple(losses))
+        return CrashCaseView(case, state.image, tuple(losses))
 
 
-def shrink(record: Record, start: Image, case: Case, checkers: Checkers) -> Shown:
+def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Checkers) -> CrashCaseView:
     """Return the smallest case of the same breach that is found by taking losses back."""
     scene = Scene(record, start, case)
     promised = record.acknowledged[: case.point.acknowledged]
-    verdicts: dict[str, Verdict] = {case.digest: case.verdict}
+    verdicts: dict[str, CheckOutcome] = {case.digest: case.verdict}
 
     def still_fails(candidate: Decided) -> Decided | None:
         state, followed = scene.state(candidate.decisions)

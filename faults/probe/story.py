@@ -7,24 +7,24 @@ from functools import cache
 
 from . import record as steps
 from .losses import named
-from .record import Place, Record, Step
+from .record import ProgramRecord, SourceLine, Step
 
 STORY_STEPS = 12
 
 
-def told(record: Record, number: int) -> str:
+def step_text(record: ProgramRecord, number: int) -> str:
     """Return a step, and where it comes from, in a line."""
     step = record.steps[number]
     return f"{number + 1:>4} {described(record, step)}  {where(record.stacks[step.stack])}".rstrip()
 
 
-def story(record: Record, upto: int) -> Iterator[str]:
+def story(record: ProgramRecord, upto: int) -> Iterator[str]:
     """Yield the last steps up to that number."""
     for number in range(max(0, upto + 1 - STORY_STEPS), upto + 1):
-        yield told(record, number)
+        yield step_text(record, number)
 
 
-def described(record: Record, step: Step) -> str:
+def described(record: ProgramRecord, step: Step) -> str:
     """Return what a step did, with the paths that the program knows."""
     name = _name_of(record, step.file) if step.file >= 0 else ""
     match step.kind:
@@ -43,13 +43,13 @@ def described(record: Record, step: Step) -> str:
     return f"{step.kind} {named(step.path)}"
 
 
-def _name_of(record: Record, file: int) -> str:
+def _name_of(record: ProgramRecord, file: int) -> str:
     """Return what a file was called first."""
     made = [step.path for step in record.steps if step.kind == steps.CREATE and step.file == file]
     return named(made[0]) if made else f"file {file}"
 
 
-def where(stack: Sequence[Place]) -> str:
+def where(stack: Sequence[SourceLine]) -> str:
     """Return the line of the user's program, and behind it that of the library which that was in, if there is one."""
     if not stack:
         return ""

@@ -11,7 +11,7 @@ _LIST = re.compile(r"(?P<one>#|'…')(?:, (?P=one))*(?=[\])}])")
 """One or more of a kind in brackets: how many there are makes no other breach of it."""
 
 
-class Verdict(NamedTuple):
+class CheckOutcome(NamedTuple):
     """What came of a check: it HELD, was BROKEN, RAISED, TIMED_OUT, or its process DIED."""
 
     outcome: str

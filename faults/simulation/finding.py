@@ -36,7 +36,7 @@ _IS_TAKEN = f" {TAKEN}"
 
 
 @dataclass(frozen=True, slots=True)
-class Record(Decided):
+class TrialRecord(Decided):
     """What decides a run: beside draws and schedule, how its lives end."""
 
     crashes: tuple[Crash, ...]
@@ -52,7 +52,7 @@ class Finding:
     """A run that failed. As text, all there is to read in it; as JSON, all there is to keep."""
 
     seed: int
-    record: Record
+    record: TrialRecord
     signature: str
     error: str
     digest: str
@@ -110,7 +110,7 @@ class Finding:
             found = document.get("format") if isinstance(document, dict) else type(document).__name__
             raise ValueError(f"format: expected {FORMAT}, found {found}")
         try:
-            record = Record(
+            record = TrialRecord(
                 tuple(decisions_of(document["decisions"])),
                 tuple(parse_switch(line) for line in document["schedule"]),
                 tuple(_crash_of(*crash) for crash in document["crashes"]),

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from ...sim.choices import Decision
 from ..disk.aim import CrashPoint
-from .finding import Record
+from .finding import TrialRecord
 from .simulation import DISK_STREAM, Crash
-from .trials import Replayed
+from .trials import TrialReplay
 
 _NUMBER = re.compile(r"\d+")
 
 
-def renumbered(record: Record, replayed: Replayed) -> Record:
+def renumbered(record: TrialRecord, replayed: TrialReplay) -> TrialRecord:
     """Return a record about what its replay came to; the same one if there is nothing of those names.
 
     Of several files it is the one that was met last.

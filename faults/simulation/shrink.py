@@ -11,7 +11,7 @@ from ...sim.policies.drawn import draw_policy
 from ...sim.shrink import Search, shrink_decisions, shrink_schedule
 from ..disk.aim import CrashPoint
 from ..disk.plug import AFTER, BEFORE
-from .finding import Finding, Record
+from .finding import Finding, TrialRecord
 from .renumber import renumbered
 from .simulation import NOTHING_LOST, PROCESS_KILL, STEP_LIMIT, TORN_SECTORS, Crash, Scenario
 from .trials import finding_of, record_of, replay, replay_otherwise
@@ -29,7 +29,7 @@ def shrink(
     finding: Finding,
     *,
     tries_max: int = TRIES_MAX,
-    on_try: Callable[[Record, bool], None] = lambda record, accepted: None,
+    on_try: Callable[[TrialRecord, bool], None] = lambda record, accepted: None,
 ) -> Finding:
     """Return a smaller run with the same signature, down to a local minimum or until tries_max runs are used up.
 
@@ -42,7 +42,7 @@ def shrink(
         raise ReplayDivergedError("finding", 0, finding.signature, first.signature or "no failure")
     passed: dict[str, Mapping[tuple[str, str], int]] = dict(first.operations)
 
-    def still_fails(record: Record) -> Record | None:
+    def still_fails(record: TrialRecord) -> TrialRecord | None:
         replayed = replay(scenario, record, step_limit=step_limit)
         if replayed.outcome.signature != finding.signature:
             moved = renumbered(record, replayed)
@@ -54,7 +54,7 @@ def shrink(
         passed.update(replayed.outcome.operations)
         return replayed.record
 
-    def fails_somehow(record: Record) -> Record | None:
+    def fails_somehow(record: TrialRecord) -> TrialRecord | None:
         followed = still_fails(record)
         for number in range(SCHEDULES if followed is None else 0):
             policy = draw_policy(Choices(f"schedule {number}").stream("schedule"))
@@ -63,7 +63,9 @@ def shrink(
                 return record_of(scenario, outcome)
         return followed
 
-    def search_from(start: Record, test: Callable[[Record], Record | None]) -> Search[Record]:
+    def search_from(
+        start: TrialRecord, test: Callable[[TrialRecord], TrialRecord | None]
+    ) -> Search[TrialRecord]:
         return Search(start, test, tries_max=tries_max - tries, on_try=on_try)
 
     best, before, tries = finding.record, None, 0
@@ -81,7 +83,7 @@ def shrink(
         return replace(finding_of(scenario, finding.seed, best), is_shrunk=is_shrunk)
 
 
-def _shrink_each_way(search: Search[Record], passed: Operations) -> None:
+def _shrink_each_way(search: Search[TrialRecord], passed: Operations) -> None:
     before = None
     while before != search.best and not search.is_over:
         before = search.best
@@ -90,17 +92,17 @@ def _shrink_each_way(search: Search[Record], passed: Operations) -> None:
         shrink_schedule(search)
 
 
-def _drop_steps(search: Search[Record]) -> None:
+def _drop_steps(search: Search[TrialRecord]) -> None:
     """Drop steps of the workload; the search may find the failure again under another schedule."""
 
-    def keep(record: Record, kept: Sequence[Decision]) -> Record:
+    def keep(record: TrialRecord, kept: Sequence[Decision]) -> TrialRecord:
         gone = {step for step in record.taken if step not in kept}
         return replace(record, decisions=tuple(other for other in record.decisions if other not in gone))
 
     search.drop_parts(lambda record: record.taken, keep)
 
 
-def _shrink_crashes(search: Search[Record], passed: Operations) -> None:
+def _shrink_crashes(search: Search[TrialRecord], passed: Operations) -> None:
     """Let lives end more kindly: cleanly, at their end, with less lost, at an earlier operation."""
     for life in [crash.life for crash in search.best.crashes]:
         for kinder in (_endings, _profiles, _moments, partial(_earlier, passed)):
@@ -141,11 +143,11 @@ def _earlier(passed: Operations, crash: Crash) -> Iterator[Crash]:
             yield crash._replace(point=str(earlier))
 
 
-def _crash_of(record: Record, life: str) -> Crash | None:
+def _crash_of(record: TrialRecord, life: str) -> Crash | None:
     """Return how a life ends, None if it was left out."""
     return next((crash for crash in record.crashes if crash.life == life), None)
 
 
-def _with_crash(record: Record, changed: Crash) -> Record:
+def _with_crash(record: TrialRecord, changed: Crash) -> TrialRecord:
     crashes = tuple(changed if crash.life == changed.life else crash for crash in record.crashes)
     return replace(record, crashes=crashes)

@@ -18,7 +18,7 @@ from ...sim.policies.replay import Replay
 from ...sim.schedule import Switch
 from ...sim.trace import Trace
 from .coverage import Coverage, NeverFired
-from .finding import Finding, Record, story_of
+from .finding import Finding, TrialRecord, story_of
 from .simulation import STEP_LIMIT, Crash, PromiseBroken, Scenario, Simulation
 
 _ROOT = __file__.rsplit("/", 3)[0]
@@ -27,7 +27,7 @@ _OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "s
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialOutcome:
     """What one run came to."""
 
     failure: Exception | None
@@ -78,12 +78,12 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class TrialReplay:
     """What a record led to."""
 
-    record: Record
+    record: TrialRecord
     """What did happen of the record that was replayed."""
-    outcome: Outcome
+    outcome: TrialOutcome
     gone: tuple[Decision | Switch | Crash, ...]
     """What the run never came to; empty as long as record and code fit."""
 
@@ -93,7 +93,7 @@ class Replayed:
         return not self.gone and (outcome.digest, outcome.signature) == (finding.digest, finding.signature)
 
 
-def run_seed(scenario: Scenario, seed: int) -> Outcome:
+def run_seed(scenario: Scenario, seed: int) -> TrialOutcome:
     """Run one seed under the guard, with a policy of its own. Raises LeakError if a task reached past its world."""
     choices = Choices(str(seed))
     return _execute(scenario, Simulation(choices, draw_policy(choices.stream("schedule"))))
@@ -102,7 +102,7 @@ def run_seed(scenario: Scenario, seed: int) -> Outcome:
 def find(
     scenario: Scenario,
     seeds: Iterable[int],
-    on_run: Callable[[int, Outcome], None] = lambda seed, outcome: None,
+    on_run: Callable[[int, TrialOutcome], None] = lambda seed, outcome: None,
 ) -> Finding | None:
     """Run seeds until one fails, and return its finding; None if none does. on_run is told of each run.
 
@@ -111,7 +111,7 @@ def find(
     """
     coverage = Coverage()
 
-    def noted(seed: int, outcome: Outcome) -> None:
+    def noted(seed: int, outcome: TrialOutcome) -> None:
         coverage.add(seed, outcome)
         on_run(seed, outcome)
 
@@ -124,7 +124,7 @@ def find(
 
 
 def first_failure(
-    scenario: Scenario, seeds: Iterable[int], on_run: Callable[[int, Outcome], None]
+    scenario: Scenario, seeds: Iterable[int], on_run: Callable[[int, TrialOutcome], None]
 ) -> Finding | None:
     """Do as find does, and warn of nothing."""
     with guard():  # inside of it, the guards of the runs cost next to nothing
@@ -138,18 +138,18 @@ def first_failure(
 
 
 def replay(
-    scenario: Scenario, record: Record, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT
-) -> Replayed:
+    scenario: Scenario, record: TrialRecord, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT
+) -> TrialReplay:
     """Run a record again as far as the code follows it: where it does not, nothing special happens."""
     choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
     run = Simulation(choices, schedule, crashes=record.crashes, trace=trace, step_limit=step_limit)
     outcome = _execute(scenario, run)
-    made = Record(outcome.decisions, tuple(schedule.followed), outcome.crashes)
+    made = TrialRecord(outcome.decisions, tuple(schedule.followed), outcome.crashes)
     missed = (crash for crash in record.crashes if crash not in outcome.crashes)
-    return Replayed(made, outcome, (*choices.unmet(), *schedule.unmet, *missed))
+    return TrialReplay(made, outcome, (*choices.unmet(), *schedule.unmet, *missed))
 
 
-def finding_of(scenario: Scenario, seed: int, record: Record) -> Finding:
+def finding_of(scenario: Scenario, seed: int, record: TrialRecord) -> Finding:
     """Return what a record leads to, whole. Raises ReplayDivergedError if the code does not follow it to a failure."""
     trace = Trace()
     replayed = replay(scenario, record, trace)
@@ -161,14 +161,14 @@ def finding_of(scenario: Scenario, seed: int, record: Record) -> Finding:
 
 
 def replay_otherwise(
-    scenario: Scenario, record: Record, policy: Policy, *, step_limit: int = STEP_LIMIT
-) -> Outcome:
+    scenario: Scenario, record: TrialRecord, policy: Policy, *, step_limit: int = STEP_LIMIT
+) -> TrialOutcome:
     """Run a record again but for its schedule, of which a policy decides."""
     choices = Choices.replaying(record.decisions)
     return _execute(scenario, Simulation(choices, policy, crashes=record.crashes, step_limit=step_limit))
 
 
-def record_of(scenario: Scenario, found: Outcome, trace: Trace | None = None) -> Record:
+def record_of(scenario: Scenario, found: TrialOutcome, trace: Trace | None = None) -> TrialRecord:
     """Return a run in names that outlive other code. Raises ReplayDivergedError if it cannot be repeated."""
     choices, schedule = Choices.replaying(found.decisions), Labelling(found.schedule)
     again = _execute(scenario, Simulation(choices, schedule, crashes=found.crashes, trace=trace))
@@ -176,21 +176,21 @@ def record_of(scenario: Scenario, found: Outcome, trace: Trace | None = None) ->
     after = (again.digest, again.signature)
     if before != after or schedule.left or choices.unmet():
         raise ReplayDivergedError("run", 0, before, after)
-    return Record(found.decisions, tuple(schedule.labelled), found.crashes)
+    return TrialRecord(found.decisions, tuple(schedule.labelled), found.crashes)
 
 
-def _finding(seed: int, record: Record, outcome: Outcome, trace: Trace) -> Finding:
+def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Finding:
     story = story_of(trace)
     return Finding(
         seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised
     )
 
 
-def _execute(scenario: Scenario, run: Simulation) -> Outcome:
+def _execute(scenario: Scenario, run: Simulation) -> TrialOutcome:
     return guarded(partial(_run, scenario, run))
 
 
-def _run(scenario: Scenario, run: Simulation) -> Outcome:
+def _run(scenario: Scenario, run: Simulation) -> TrialOutcome:
     failure: Exception | None = None
     with run.kernel as kernel:
         try:
@@ -200,7 +200,7 @@ def _run(scenario: Scenario, run: Simulation) -> Outcome:
         except Exception as error:
             failure = error
         digest = kernel.digest()
-    return Outcome(
+    return TrialOutcome(
         failure,
         digest,
         kernel.steps,

@@ -6,6 +6,6 @@
 
 from .figure import Figure, Latency, Sample
 from .suite import run_bench, select
-from .workplace import Settings
+from .workplace import BenchSettings
 
-__all__ = ["Figure", "Latency", "Sample", "Settings", "run_bench", "select"]
+__all__ = ["BenchSettings", "Figure", "Latency", "Sample", "run_bench", "select"]

@@ -8,8 +8,8 @@ from rich.progress import TextColumn
 
 from ..cli.common import OUT, JsonFile, progress_bar
 from ..cli.options import write_json
-from . import Settings, run_bench, select
-from .table import tell_bench
+from . import BenchSettings, run_bench, select
+from .table import print_bench
 
 
 def bench(
@@ -29,7 +29,7 @@ def bench(
     json_file: JsonFile = None,
 ) -> None:
     """Measure what the harness and the store do in a second."""
-    settings = Settings(None if directory is None else str(directory.resolve()), log_bytes=log_bytes)
+    settings = BenchSettings(None if directory is None else str(directory.resolve()), log_bytes=log_bytes)
     if quick:
         settings, rounds = settings.quick(), 1
     try:
@@ -45,4 +45,4 @@ def bench(
     if json_file is not None:
         write_json(json_file, document)
     if json_file != "-":
-        tell_bench(OUT, figures, rounds)
+        print_bench(OUT, figures, rounds)

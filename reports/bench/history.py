@@ -15,11 +15,11 @@ from typing import NamedTuple
 from ...scenarios.oracle.evidence import Evidence, Violation
 from ...scenarios.oracle.found_index import FoundIndex
 from ...scenarios.oracle.given import PLAIN
-from ...scenarios.oracle.index_model import IndexHeader, ModelEntry, file_content, time_diff_s
+from ...scenarios.oracle.index_model import FoundIndexHeader, ModelEntry, file_content, time_diff_s
 from ...scenarios.oracle.invariants import CHECKERS
-from ...scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, Detour, Ledger, PutEntry, Seen
-from ...scenarios.oracle.reader import Record, indexed_keys
-from ...scenarios.oracle.recovered import Entries, FoundQueue, FoundRecord, RecoveredStore, keep_once
+from ...scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, ConsumedMessage, Detour, Ledger, PutEntry
+from ...scenarios.oracle.reader import LogRecord, indexed_keys
+from ...scenarios.oracle.recovered import FoundQueue, FoundRecord, QueueEntries, RecoveredStore, keep_once
 from ...scenarios.oracle.transactions import Behaviour
 from ...sim.garbage import garbage_kept
 from ...store.delivery.transaction_service import EndTransactionStatus
@@ -127,7 +127,7 @@ class History:
             self._put(number)
         store = self.evidence.store
         for (topic, queue_id), raw in self._entries.items():
-            entries = Entries(bytes(raw))
+            entries = QueueEntries(bytes(raw))
             store.queues[topic, queue_id] = FoundQueue(topic, queue_id, 0, 0, len(entries), "", entries)
         store.delivered_to = {1: store.queues[SCHEDULE_TOPIC, 0].max_offset}
         store.index = _index_of(store.records)
@@ -164,9 +164,9 @@ class History:
         elif put.detour is not None:
             self._commit(put, properties, number, own)
         elif number % 10 == 0:
-            self.evidence.ledger.stable.append(Seen(topic, queue_id, own.queue_offset, put))
+            self.evidence.ledger.stable.append(ConsumedMessage(topic, queue_id, own.queue_offset, put))
 
-    def _commit(self, put: PutEntry, properties: str, number: int, half: Record) -> None:
+    def _commit(self, put: PutEntry, properties: str, number: int, half: LogRecord) -> None:
         """Let a half message be committed, and end."""
         transactions = self.evidence.ledger.transactions
         transaction = transactions.prepare(put.name, _PLAIN)
@@ -195,7 +195,7 @@ class History:
         code: int | None = None,
         sys_flag: int = 0,
         prepared: int = 0,
-    ) -> Record:
+    ) -> LogRecord:
         """Add a record and its entry."""
         store, (topic, queue_id) = self.evidence.store, place
         raw, at = properties.encode(), store.max_offset
@@ -205,7 +205,7 @@ class History:
         head = PLAIN.head(body)._replace(prepared_transaction_offset=prepared)
         if topic == OP_TOPIC:
             head = head._replace(born_host=head.store_host)
-        record = Record(at, size_bytes, topic, queue_id, index, sys_flag, _now_ms(number), raw, head)
+        record = LogRecord(at, size_bytes, topic, queue_id, index, sys_flag, _now_ms(number), raw, head)
         found = FoundRecord(record, _FILE, at, body)
         keep_once(found, self.evidence.ledger.by_properties)
         store.by_offset[at] = found
@@ -246,6 +246,6 @@ def _index_of(records: Sequence[FoundRecord]) -> FoundIndex:
 
 def _close(index: FoundIndex, entries: list[ModelEntry], begin_ms: int, end_ms: int) -> None:
     first, last = entries[0][1], entries[-1][1]
-    header = IndexHeader(begin_ms, end_ms, first, last, 0, 0)
+    header = FoundIndexHeader(begin_ms, end_ms, first, last, 0, 0)
     content = file_content(header, entries, index.slots, index.entries_max)
     index.files.append((f"/store/index/{len(index.files)}", content))

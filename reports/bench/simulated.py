@@ -7,8 +7,8 @@ from statistics import median
 from time import perf_counter, process_time
 
 from ...faults.disk import descriptor, mapped_file, plug
-from ...scenarios.campaigns.explore import Explorer, Found, record
-from ...scenarios.campaigns.explore import Settings as ExploreSettings
+from ...scenarios.campaigns.explore import ExplorationCounts, Explorer, record
+from ...scenarios.campaigns.explore import ExploreSettings as ExploreSettings
 from ...scenarios.claims.plan import Life, Plan, Ranges, draw_plan
 from ...scenarios.runs.store_run import Run
 from ...sim.choices import Choices
@@ -153,7 +153,7 @@ def crash_states() -> float:
     plan = replace(_plan(3, 2, "stop"), disk="strict-posix")
     situation = record(plan, Choices("bench/explore"))
     assert situation is not None
-    found = Found()
+    found = ExplorationCounts()
     explorer = Explorer(situation, ExploreSettings(limit=64), found)
     with guard():
         began = perf_counter()

@@ -23,7 +23,7 @@ from .raw_disk import sequential_write, sync_of_a_page
 from .reads import pulls, queries
 from .real_store import real_pulls, real_puts, real_recovery_scan, why_missing
 from .simulated import crash_runs, crash_states, digest_overhead, kernel_steps, simulated_messages
-from .workplace import Settings, Workplace
+from .workplace import BenchSettings, Workplace
 
 _BODIES = ((1024, "1 KiB"), (100, "100 B"))
 _FLUSHES = ((FlushDiskType.ASYNC_FLUSH, "async"), (FlushDiskType.SYNC_FLUSH, "sync"))
@@ -197,11 +197,11 @@ def select(only: Sequence[str]) -> list[Measurement]:
 def run_bench(
     rounds: int,
     on_begin: Callable[[str], None],
-    settings: Settings | None = None,
+    settings: BenchSettings | None = None,
     only: Sequence[str] = (),
 ) -> list[Figure]:
     """Measure what is wanted so many times, and compare; on_begin is told which one is next."""
-    figures = measured(select(only), rounds, on_begin, settings or Settings())
+    figures = measured(select(only), rounds, on_begin, settings or BenchSettings())
     samples = {figure.name: figure.samples for figure in figures}
     return figures + [
         _compare(ratio, samples) for ratio in RATIOS if {ratio.over, ratio.under} <= set(samples)
@@ -209,7 +209,7 @@ def run_bench(
 
 
 def measured(
-    wanted: Sequence[Measurement], rounds: int, on_begin: Callable[[str], None], settings: Settings
+    wanted: Sequence[Measurement], rounds: int, on_begin: Callable[[str], None], settings: BenchSettings
 ) -> list[Figure]:
     """Measure each so many times, round after round; on_begin is told which one is next."""
     samples: defaultdict[str, list[float]] = defaultdict(list)

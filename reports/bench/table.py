@@ -10,7 +10,7 @@ from .figure import Figure
 from .real_store import why_missing
 
 
-def tell_bench(console: Console, figures: Sequence[Figure], rounds: int) -> None:
+def print_bench(console: Console, figures: Sequence[Figure], rounds: int) -> None:
     """Print the rates, and below them how long single calls took."""
     console.print(bench_table(figures, rounds))
     if why_missing():

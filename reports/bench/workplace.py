@@ -16,7 +16,7 @@ from .messages import BATCH_MESSAGES, batch, message
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BenchSettings:
     """How much is measured, and where."""
 
     directory: str | None = None
@@ -33,7 +33,7 @@ class Settings:
     history_operations: int = 1_000_000
     """Of the history that is judged."""
 
-    def quick(self) -> "Settings":
+    def quick(self) -> "BenchSettings":
         """Return the same in small: for a look, not for a record."""
         return replace(
             self,
@@ -48,7 +48,7 @@ class Settings:
 class Workplace:
     """A new directory, removed when left, whether by an error or by Ctrl-C."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: BenchSettings) -> None:
         self.settings = settings
         self._root = ""
         self._filled: dict[tuple[int, int, bool], str] = {}

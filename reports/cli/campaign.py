@@ -10,10 +10,10 @@ from typing import Any
 import typer
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...scenarios.campaigns.blame import BrokenPromise, broken_promises, explained
+from ...scenarios.campaigns.blame import ViolationKind, broken_promises, explained
 from ...scenarios.campaigns.coverage import never_fired, never_hit
 from ...scenarios.campaigns.failures.failure import Failure
-from ...scenarios.campaigns.failures.print_failure import tell_failure
+from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.campaigns.interruption import Interruption, interruptible
 from ...scenarios.campaigns.runner import Batch, Reach, Tally, batches_of, run_batches
 from ...scenarios.campaigns.seeds import run_seed
@@ -24,7 +24,7 @@ from ...scenarios.mutants.versions import VERSIONS, Version
 from ...sim.policies.replay import Replay
 from ...sim.schedule import parse_schedule
 from ..html.results import RunResults
-from ..timeline.recording.record_run import chronicle_of_seed
+from ..timeline.recording.record_run import record_seed
 from .common import (
     ERR,
     EXIT_BROKEN,
@@ -48,8 +48,8 @@ from .common import (
 )
 from .junit import runs_document, write_junit
 from .options import write_json
-from .present import runs_table, tell_fired
-from .present_version import tell_version, version_json
+from .present import print_fired, runs_table
+from .present_version import print_version, version_json
 from .reporting import draw_run, leave_run_report, replay_command
 from .run import RunOptions
 from .summary import append_summary
@@ -146,7 +146,7 @@ def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
         raise typer.BadParameter("expected one scenario and --seed, run once", param_hint="--schedule")
 
 
-def _explain(rows: list[BrokenPromise], version: Version, jobs: int) -> list[BrokenPromise]:
+def _explain(rows: list[ViolationKind], version: Version, jobs: int) -> list[ViolationKind]:
     """Look for the causes of what broke, with a progress display on a terminal."""
     with progress_bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as progress:
         bar = progress.add_task("looking for causes", total=len(rows))
@@ -234,8 +234,8 @@ class _Left:
             return
         policy = None if asked.schedule is None else _policy_in(asked.schedule)
         with results_written("--timeline"):
-            chronicle = chronicle_of_seed(scenario, asked.seed, mutant=self._results.mutant, policy=policy)
-            self._drawn = draw_run(chronicle, asked.timeline, asked.trace)
+            run_recording = record_seed(scenario, asked.seed, mutant=self._results.mutant, policy=policy)
+            self._drawn = draw_run(run_recording, asked.timeline, asked.trace)
 
     def report(self) -> None:
         """Leave the page, if there is a place for it."""
@@ -260,16 +260,16 @@ class _Left:
         results, is_shown = self._results, self._asked.json_file != "-"
         if is_shown:
             OUT.print(runs_table(results.tallies, results.seconds, results.reach))
-            tell_fired(OUT, results.tallies)
+            print_fired(OUT, results.tallies)
             for path in self._drawn:
                 OUT.print(str(path), soft_wrap=True, markup=False)
             if results.version is not None:
-                tell_version(OUT, results.version, list(results.broken), self._again_of_row)
+                print_version(OUT, results.version, list(results.broken), self._again_of_row)
         console = findings_console(self._asked.json_file)
         for tally in results.tallies:
             if results.version is None:
                 for failure in tally.failures[:1]:
-                    tell_failure(console, failure, self._again(failure))
+                    print_failure(console, failure, self._again(failure))
             for error in [*tally.errors[:1], *tally.nondeterministic[:1]]:
                 ERR.print(error, style="red", markup=False, soft_wrap=True)
         for what, missing in results.never.items():
@@ -288,7 +288,7 @@ class _Left:
         named = {"disk": asked.disk, "policy": asked.policy, "mutant": asked.mutant, "as": asked.as_version}
         return f"tornlog run {failure.scenario} --seed {failure.seed}{options_text(**named)}"
 
-    def _again_of_row(self, row: BrokenPromise) -> str:
+    def _again_of_row(self, row: ViolationKind) -> str:
         return self._again(row.first)
 
     def _document(self) -> dict[str, Any]:

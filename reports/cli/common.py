@@ -13,7 +13,7 @@ from ...scenarios.campaigns.amounts import seconds_in as seconds_in
 from ...scenarios.campaigns.amounts import seeds_in as seeds_in
 from ...scenarios.campaigns.failures.failure import Failure, FailureFileError
 from ...scenarios.claims.catalogue import SCENARIOS
-from ...scenarios.claims.realities import REALITIES
+from ...scenarios.claims.realities import DISK_MODELS
 from ...scenarios.claims.scenario import POLICIES, Scenario
 from ...scenarios.mutants.known import find_mutant
 from .options import EXIT_BROKEN as EXIT_BROKEN
@@ -68,11 +68,11 @@ def scenarios_named(names: list[str] | None, disk: str | None, policy: str | Non
     for name in names or ():
         if name not in SCENARIOS:
             raise unknown("scenario", name, SCENARIOS)
-    for what, chosen, known in (("disk", disk, REALITIES), ("policy", policy, POLICIES)):
+    for what, chosen, known in (("disk", disk, DISK_MODELS), ("policy", policy, POLICIES)):
         if chosen is not None and chosen not in known:
             raise unknown(what, chosen, known, f"--{what}")
     wanted = list(dict.fromkeys(names or SCENARIOS))
-    if not names and disk in REALITIES:
+    if not names and disk in DISK_MODELS:
         wanted = [name for name in wanted if SCENARIOS[name].admits(disk)]
         if len(wanted) < len(SCENARIOS):
             left_out = len(SCENARIOS) - len(wanted)

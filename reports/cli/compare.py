@@ -23,8 +23,8 @@ from typing import Annotated, NoReturn
 import typer
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from ...scenarios.conformance.campaign import Campaign, FailureFileError, kept_case, run_campaign
-from ...scenarios.conformance.cases import WRITTEN_HERE, WRITTEN_THERE, Compared
+from ...scenarios.conformance.campaign import CaseFileError, ConformanceReport, kept_case, run_campaign
+from ...scenarios.conformance.cases import WRITTEN_HERE, WRITTEN_THERE, CaseResult
 from ...scenarios.conformance.cases import compare as compare_case
 from ...scenarios.conformance.maven import VERSIONS, JavaMissing, JavaProgram, real_store_program
 from ...scenarios.conformance.real_store import RealStore, RealStoreFailed
@@ -43,7 +43,7 @@ from .common import (
     seeds_in,
 )
 from .options import write_json
-from .present_compare import campaign_json, failure_json, tell_campaign, tell_failure
+from .present_compare import campaign_json, failure_json, print_campaign, print_failure
 
 _NEWEST = "rocketmq-4.9.8"
 _BOTH = "both"
@@ -105,9 +105,9 @@ def compare(
     if json_file is not None:
         write_json(json_file, campaign_json(campaign, against, chosen, seconds))
     if json_file != "-":
-        tell_campaign(OUT, campaign, against, seconds)
+        print_campaign(OUT, campaign, against, seconds)
     for failure in campaign.failures[:_FAILURES_TOLD]:
-        tell_failure(findings_console(json_file), failure, _again(failure, against, as_version, out))
+        print_failure(findings_console(json_file), failure, _again(failure, against, as_version, out))
     raise typer.Exit(EXIT_BROKEN if campaign.failures else EXIT_HELD)
 
 
@@ -118,14 +118,14 @@ def _run(
     version: str | None,
     jobs: int,
     out: Path | None,
-) -> Campaign:
+) -> ConformanceReport:
     """Compare with a progress display on a terminal, silently in a pipe."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[facts]}"))
     with progress_bar(*columns, TimeElapsedColumn(), ticks=False) as progress:
         bar = progress.add_task("comparing", total=len(seeds) * len(writers), facts="")
         unexplained = 0
 
-        def on_case(compared: Compared) -> None:
+        def on_case(compared: CaseResult) -> None:
             nonlocal unexplained
             unexplained += compared.outcome == "unexplained"
             progress.update(bar, advance=1, facts=f"{unexplained:,} not explained", refresh=True)
@@ -133,7 +133,7 @@ def _run(
         return run_campaign(files, seeds, writers, version=version, jobs=jobs, out=out, on_case=on_case)
 
 
-def _again(compared: Compared, against: str, version: str | None, out: Path | None) -> str:
+def _again(compared: CaseResult, against: str, version: str | None, out: Path | None) -> str:
     """Return the command that shows a case again. What a kill left is a matter of luck: that has to be kept."""
     case = compared.case
     command = f"tornlog compare --against {against}"
@@ -148,13 +148,13 @@ def _replay(file: Path, files: JavaProgram, json_file: str | None) -> NoReturn:
         try:
             with kept_case(file) as case, RealStore(files, Path(home), stores=1) as real:
                 compared = compare_case(case, real)
-        except FailureFileError as error:
+        except CaseFileError as error:
             raise typer.BadParameter(str(error), param_hint="--replay") from error
     if json_file is not None:
         write_json(json_file, {"format": "tornlog-compare-replay/1", **failure_json(compared)})
     if json_file != "-":
         OUT.print(f"{case.name}: {compared.outcome}", soft_wrap=True)
     if compared.unexplained:
-        tell_failure(findings_console(json_file), compared, f"tornlog compare --replay {file}")
+        print_failure(findings_console(json_file), compared, f"tornlog compare --replay {file}")
         raise typer.Exit(EXIT_BROKEN)
     raise typer.Exit(EXIT_HELD)

@@ -9,7 +9,7 @@ from typing import NoReturn
 import typer
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from ...scenarios.campaigns.determinism import Comparison, Witness, WitnessError, compare
+from ...scenarios.campaigns.determinism import DeterminismReport, WitnessError, WitnessProcess, compare
 from ...scenarios.campaigns.interpreters import InterpreterError, furnished, installed
 from .common import (
     ERR,
@@ -40,7 +40,7 @@ def check_processes(
         bar = progress.add_task("running everything again", total=len(scenarios) * len(wanted))
         try:
             with furnished(pythons) as others:
-                witnesses = [Witness("another process"), *others]
+                witnesses = [WitnessProcess("another process"), *others]
                 found = compare(
                     [scenario.name for scenario in scenarios],
                     wanted,
@@ -51,13 +51,13 @@ def check_processes(
         except (InterpreterError, WitnessError) as error:
             ERR.print(str(error), style="red", markup=False, soft_wrap=True)
             raise typer.Exit(EXIT_HARNESS) from error
-    _tell_comparison(found, [one.name for one in witnesses], json_file)
+    _print_comparison(found, [one.name for one in witnesses], json_file)
     if found.errors:
         raise typer.Exit(EXIT_HARNESS)
     raise typer.Exit(EXIT_NONDETERMINISTIC if found.differences else EXIT_HELD)
 
 
-def _tell_comparison(found: Comparison, witnesses: list[str], json_file: str | None) -> None:
+def _print_comparison(found: DeterminismReport, witnesses: list[str], json_file: str | None) -> None:
     document = {
         "format": "tornlog-determinism/1",
         "witnesses": witnesses,

@@ -79,7 +79,7 @@ def inspect(
 ) -> None:
     """Open a store directory as the store would, recovery included but only in memory, and show what is in it."""
     root = os.path.abspath(directory)
-    told = _told(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    told = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     with _unread_told():
         found = inspect_directory(overlay_world(), root, told, OverlayFiles)
     if json_file is not None:
@@ -107,7 +107,7 @@ def verify(
 ) -> None:
     """Check every record, queue entry and the checkpoint of a store directory as it stands, without recovery."""
     root = os.path.abspath(directory)
-    told = _told(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    told = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     with _unread_told(), _progress(_log_bytes(root, told)) as advance:
         found = verify_directory(overlay_world().files, root, told, advance)
     if json_file is not None:
@@ -144,7 +144,7 @@ def dump(
     selection = Selection(topic, queue, begin, end, keys)
     damage: list[str] = []
     try:
-        settings = config_of_directory(OverlayFiles(), root, _told(config, commit_log_size))
+        settings = config_of_directory(OverlayFiles(), root, _geometry_options(config, commit_log_size))
         found = dump_log(OverlayFiles, settings, selection, body)
         with open_lines(json_file) as out:
             for one in found:
@@ -182,7 +182,7 @@ def rebuild(
         raise typer.BadParameter("must not be the store itself, or in it", param_hint="--to")
     if os.path.isdir(new) and os.listdir(new):
         raise typer.BadParameter(f"{new}: not empty", param_hint="--to")
-    told = _told(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    told = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     files = overlay_world().files
     try:
         settings = config_of_directory(files, root, told)
@@ -235,7 +235,7 @@ def _usage_errors(config: Path | None) -> Iterator[None]:
         raise typer.BadParameter(f"{config}: {error}", param_hint="--config") from error
 
 
-def _told(
+def _geometry_options(
     config: Path | None,
     log_bytes: int | None,
     queue_bytes: int | None = None,

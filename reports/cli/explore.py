@@ -17,11 +17,11 @@ import typer
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ...scenarios.campaigns.explore import LIMIT, Found, Settings
+from ...scenarios.campaigns.explore import LIMIT, ExplorationCounts, ExploreSettings
 from ...scenarios.campaigns.explore_jobs import Exploration, explore_seed
-from ...scenarios.campaigns.failures.print_failure import tell_failure
+from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.claims.catalogue import SCENARIOS
-from ...scenarios.claims.realities import REALITIES
+from ...scenarios.claims.realities import DISK_MODELS
 from ...scenarios.claims.scenario import Scenario
 from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant
@@ -53,7 +53,7 @@ def explore(
         int | None,
         typer.Option(min=1, help=f"States of one crash, {LIMIT} unless told; with --schedules, of those."),
     ] = None,
-    disk: Annotated[str | None, typer.Option(help=f"One of {', '.join(REALITIES)}.")] = None,
+    disk: Annotated[str | None, typer.Option(help=f"One of {', '.join(DISK_MODELS)}.")] = None,
     messages: Annotated[
         int | None, typer.Option(min=1, help="Of each producer, instead of what the seed draws.")
     ] = None,
@@ -93,7 +93,9 @@ def explore(
     scenario = _scenario(name, disk)
     if mutant is not None and find_mutant(mutant) is None:
         raise unknown("mutant", mutant, MUTANTS, "--mutant")
-    settings = Settings(limit=LIMIT if limit is None else limit, nest=nest, heal=heal, messages_each=messages)
+    settings = ExploreSettings(
+        limit=LIMIT if limit is None else limit, nest=nest, heal=heal, messages_each=messages
+    )
     try:
         explored = _explore(scenario, seed, settings, mutant, jobs)
     except ReplayDivergedError as error:
@@ -104,11 +106,11 @@ def explore(
     if json_file is not None:
         write_json(json_file, _json(explored, paths))
     if json_file != "-":
-        _tell(explored)
+        _print_result(explored)
     for failure in explored.failures:
         path = paths.get(failure.signature)
         again = "the same again, with --out DIR" if path is None else f"tornlog replay {path}"
-        tell_failure(findings_console(json_file), failure, again)
+        print_failure(findings_console(json_file), failure, again)
     raise typer.Exit(EXIT_BROKEN if explored.failures else EXIT_HELD)
 
 
@@ -123,14 +125,16 @@ def _scenario(name: str, disk: str | None) -> Scenario:
         raise typer.BadParameter(str(error), param_hint="--disk") from error
 
 
-def _explore(scenario: Scenario, seed: int, settings: Settings, mutant: str | None, jobs: int) -> Exploration:
+def _explore(
+    scenario: Scenario, seed: int, settings: ExploreSettings, mutant: str | None, jobs: int
+) -> Exploration:
     """Explore with a progress display on a terminal, silently in a pipe."""
     with progress_bar(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[facts]}"), TimeElapsedColumn()
     ) as progress:
         bar = progress.add_task("pulling the plug", total=None, facts="")
 
-        def on_progress(found: Found, done: int, total: int) -> None:
+        def on_progress(found: ExplorationCounts, done: int, total: int) -> None:
             sums = found.total
             facts = f"{sums.states:,} states, {sums.judged:,} judged, {sums.violations:,} broken"
             progress.update(bar, completed=done, total=total, facts=facts)
@@ -172,7 +176,7 @@ def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:
     }
 
 
-def _tell(explored: Exploration) -> None:
+def _print_result(explored: Exploration) -> None:
     total, found = explored.found.total, explored.found
     OUT.print(_table(explored))
     every = (

@@ -27,13 +27,13 @@ from ...scenarios.campaigns.failures.print_failure import prose
 from ...scenarios.campaigns.interruption import Interruption, in_processes, interruptible
 from ...scenarios.campaigns.runner import Reach, reach_words
 from ...scenarios.fuzz.bounds import address_space_limited
-from ...scenarios.fuzz.campaign import Fuzzed, Settings, applied_fuzzed, fuzz_format, write_findings
+from ...scenarios.fuzz.campaign import FuzzReport, FuzzSettings, applied_fuzzed, fuzz_format, write_findings
 from ...scenarios.fuzz.coverage import fuzz_covered, is_installed
-from ...scenarios.fuzz.engine import Tally
-from ...scenarios.fuzz.finding import Finding, FindingFileError
-from ...scenarios.fuzz.judging import Breach, judge_in_full
+from ...scenarios.fuzz.engine import FuzzTally
+from ...scenarios.fuzz.finding import FindingFileError, FuzzFailure
+from ...scenarios.fuzz.judging import FuzzViolation, judge_in_full
 from ...scenarios.fuzz.mutants import FUZZED, find_fuzzed
-from ...scenarios.fuzz.target import Outcome
+from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS
 from ...scenarios.mutants import MUTANTS
 from ...store.errors import brings
@@ -99,7 +99,7 @@ def fuzz(
     seconds = None if time is None else seconds_in(time)
     if seconds is None and inputs is None:
         seconds = _SECONDS
-    every = [Settings(name, seed, seconds, inputs, mutant, out) for name in names]
+    every = [FuzzSettings(name, seed, seconds, inputs, mutant, out) for name in names]
     with interruptible() as interruption:
         try:
             results = list(_results(every, engine, jobs, interruption))
@@ -117,7 +117,7 @@ def fuzz(
         OUT.print(_table(results, findings, reach))
     console = findings_console(json_file)
     for finding in findings:
-        _tell(console, finding, paths.get(finding.name))
+        _print_result(console, finding, paths.get(finding.name))
     if reach.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     raise typer.Exit(EXIT_BROKEN if findings else EXIT_HELD)
@@ -133,7 +133,9 @@ def _names(formats: list[str] | None) -> list[str]:
 # -- fuzzing ---------------------------------------------------------------------------------------
 
 
-def _results(every: list[Settings], engine: str, jobs: int, interruption: Interruption) -> Iterator[Fuzzed]:
+def _results(
+    every: list[FuzzSettings], engine: str, jobs: int, interruption: Interruption
+) -> Iterator[FuzzReport]:
     """Yield what comes of each format, in order, with a progress display on a terminal.
 
     Our own engine hands in what it has of a format when it is interrupted; what atheris is at is lost.
@@ -148,12 +150,12 @@ def _results(every: list[Settings], engine: str, jobs: int, interruption: Interr
     with progress_bar(*columns, ticks=jobs == 1) as progress:
         bar = progress.add_task("", total=len(every), facts="")
 
-        def on_progress(tally: Tally) -> None:
+        def on_progress(tally: FuzzTally) -> None:
             facts = f"{tally.inputs:,} inputs, {tally.corpus.outcomes:,} outcomes, {tally.broken:,} broken"
             progress.update(bar, facts=facts)
 
         if jobs > 1:
-            fuzz_one: Callable[[Settings], Fuzzed] = fuzz_format if is_ours else fuzz_covered
+            fuzz_one: Callable[[FuzzSettings], FuzzReport] = fuzz_format if is_ours else fuzz_covered
             for _, result in in_processes(fuzz_one, every, jobs, interruption):
                 if isinstance(result, BrokenProcessPool):
                     raise result
@@ -172,7 +174,7 @@ def _results(every: list[Settings], engine: str, jobs: int, interruption: Interr
 
 
 def _json(
-    results: list[Fuzzed],
+    results: list[FuzzReport],
     engine: str,
     seed: int,
     mutant: str | None,
@@ -205,7 +207,7 @@ def _json(
     }
 
 
-def _finding_json(finding: Finding, paths: dict[str, Path]) -> dict[str, Any]:
+def _finding_json(finding: FuzzFailure, paths: dict[str, Path]) -> dict[str, Any]:
     return {
         "signature": finding.breach.signature,
         "expected": finding.breach.expected,
@@ -216,7 +218,7 @@ def _finding_json(finding: Finding, paths: dict[str, Path]) -> dict[str, Any]:
     }
 
 
-def _table(results: list[Fuzzed], findings: list[Finding], reach: Reach) -> Table:
+def _table(results: list[FuzzReport], findings: list[FuzzFailure], reach: Reach) -> Table:
     inputs = sum(result.inputs for result in results)
     verdict = "no promise broken" if reach.interrupted else "every promise held"
     if findings:
@@ -249,10 +251,10 @@ def _short(count: int) -> str:
     return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:.2f} M"
 
 
-def _tell(console: Console, finding: Finding, path: Path | None) -> None:
+def _print_result(console: Console, finding: FuzzFailure, path: Path | None) -> None:
     """Print one finding, and how to see it again."""
     console.print(f"\n[red]broken[/red]: {finding.target}, seed {finding.seed}, input {finding.number:,}")
-    _tell_breach(console, finding.breach)
+    _print_breach(console, finding.breach)
     prose(console, 2, f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}")
     again = "the same again, with --out DIR"
     if path is not None:
@@ -260,7 +262,7 @@ def _tell(console: Console, finding: Finding, path: Path | None) -> None:
     prose(console, 2, f"again: {again}", style="bold")
 
 
-def _tell_breach(console: Console, breach: Breach) -> None:
+def _print_breach(console: Console, breach: FuzzViolation) -> None:
     prose(console, 2, breach.signature)
     prose(console, 4, f"expected: {breach.expected[:_SHOWN_CHARACTERS]}")
     prose(console, 4, f"found:    {breach.found[:_SHOWN_CHARACTERS]}")
@@ -286,27 +288,27 @@ def _replay(file: Path, formats: list[str] | None, mutant: str | None, json_file
     raw = file.read_bytes() if finding is None else finding.raw
     with applied_fuzzed(mutant), address_space_limited():
         judged = judge_in_full(TARGETS[name](), raw)
-    signature = judged.signature if isinstance(judged, Breach) else None
+    signature = judged.signature if isinstance(judged, FuzzViolation) else None
     same = None if finding is None else signature == finding.breach.signature
     if json_file is not None:
         write_json(json_file, _replay_json(name, mutant, judged, same))
     if json_file != "-":
-        _tell_judged(name, judged, same)
-    raise typer.Exit(EXIT_BROKEN if isinstance(judged, Breach) else EXIT_HELD)
+        _print_judged(name, judged, same)
+    raise typer.Exit(EXIT_BROKEN if isinstance(judged, FuzzViolation) else EXIT_HELD)
 
 
-def _finding_in(file: Path) -> Finding | None:
+def _finding_in(file: Path) -> FuzzFailure | None:
     """Return the finding in a file, None if it is an input as it stands. BadParameter: neither."""
     if file.suffix != ".json":
         return None
     try:
-        return Finding.from_json(file.read_text())
+        return FuzzFailure.from_json(file.read_text())
     except (OSError, UnicodeDecodeError, FindingFileError) as error:
         raise typer.BadParameter(f"{file}: {error}", param_hint="--replay") from error
 
 
 def _replay_json(
-    name: str, mutant: str | None, judged: Outcome | Breach, same: bool | None
+    name: str, mutant: str | None, judged: InputOutcome | FuzzViolation, same: bool | None
 ) -> dict[str, Any]:
     document: dict[str, Any] = {
         "format": "tornlog-fuzz-replay/1",
@@ -314,7 +316,7 @@ def _replay_json(
         "mutant": mutant,
         "same": same,
     }
-    if isinstance(judged, Breach):
+    if isinstance(judged, FuzzViolation):
         return document | {
             "outcome": None,
             "signature": judged.signature,
@@ -324,14 +326,14 @@ def _replay_json(
     return document | {"outcome": _outcome_text(judged), "signature": None, "expected": None, "found": None}
 
 
-def _outcome_text(outcome: Outcome) -> str:
+def _outcome_text(outcome: InputOutcome) -> str:
     return f"{'accepted' if outcome.accepted else 'refused'}: {outcome.way.strip() or 'as it is'}"
 
 
-def _tell_judged(name: str, judged: Outcome | Breach, same: bool | None) -> None:
-    if isinstance(judged, Breach):
+def _print_judged(name: str, judged: InputOutcome | FuzzViolation, same: bool | None) -> None:
+    if isinstance(judged, FuzzViolation):
         note = {True: ", as recorded", False: ", but not as recorded", None: ""}[same]
         OUT.print(f"[red]broken[/red]: {name}{note}")
-        _tell_breach(OUT, judged)
+        _print_breach(OUT, judged)
     else:
         OUT.print(f"{name}: {_outcome_text(judged)}", markup=False, soft_wrap=True)

@@ -22,7 +22,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import failure_text
-from ...scenarios.campaigns.hunt import Hunted
+from ...scenarios.campaigns.hunt import MutantResult
 from ...scenarios.campaigns.runner import ALL, Reach, Tally
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -36,7 +36,9 @@ def runs_document(tallies: Iterable[Tally], again: Callable[[Failure], str], rea
     return _document("tornlog run", [*suites, *_not_run(reach)])
 
 
-def hunts_document(hunts: Iterable[Hunted], survivors: Mapping[str, str], reach: Reach = ALL) -> Element:
+def hunts_document(
+    hunts: Iterable[MutantResult], survivors: Mapping[str, str], reach: Reach = ALL
+) -> Element:
     """Return a test case for each mutant: it fails if the mutant was not found, or something else was.
 
     survivors: why mutants may live, by name; such a test case is skipped.
@@ -91,7 +93,7 @@ def _run_suite(tally: Tally, again: Callable[[Failure], str]) -> Element:
     return _suite(case, properties)
 
 
-def _hunt_suite(hunted: Hunted, survivors: Mapping[str, str]) -> Element:
+def _hunt_suite(hunted: MutantResult, survivors: Mapping[str, str]) -> Element:
     case = _case(hunted.id, hunted.seconds)
     if hunted.clean_violation:
         _add(case, "failure", "clean", f"without it, too: {hunted.clean_violation}", hunted.clean_violation)

@@ -3,7 +3,7 @@
 from ...faults.crashes.profiles import PROFILES
 from ...faults.kinds import FAULTS
 from ...scenarios.claims.catalogue import SCENARIOS
-from ...scenarios.claims.realities import REALITIES
+from ...scenarios.claims.realities import DISK_MODELS
 from ...scenarios.claims.scenario import POLICIES
 from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.versions import VERSIONS
@@ -21,8 +21,8 @@ def list_(json_file: JsonFile = None) -> None:
         "scenarios": {scenario.name: scenario.claim for scenario in SCENARIOS.values()},
         "invariants": INVARIANTS,
         "faults": FAULTS,
-        "disks": {reality.name: reality.meaning for reality in REALITIES.values()},
-        "promises": {disk: promised_text(disk) for disk in REALITIES},
+        "disks": {reality.name: reality.meaning for reality in DISK_MODELS.values()},
+        "promises": {disk: promised_text(disk) for disk in DISK_MODELS},
         "crashes": {name: disk_text(profile) for name, profile in PROFILES.items()},
         "marks": MARKS,
         "policies": POLICIES,

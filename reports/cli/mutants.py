@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, TextColumn
 
-from ...scenarios.campaigns.hunt import Hunted, hunt_all
+from ...scenarios.campaigns.hunt import MutantResult, run_mutants
 from ...scenarios.campaigns.interruption import interruptible
 from ...scenarios.campaigns.runner import Reach
 from ...scenarios.mutants import MUTANTS
@@ -34,7 +34,7 @@ from .common import (
 )
 from .junit import hunts_document, write_junit
 from .options import write_json
-from .present import hunts_table, tell_survivors
+from .present import hunts_table, print_survivors
 from .reporting import leave_hunt_report
 
 _SHRINK_SECONDS = 15.0
@@ -73,12 +73,12 @@ def mutants(
         survivors = survivors_in(module)
     except LookupError as error:
         raise typer.BadParameter(str(error), param_hint="--set") from error
-    hunts: list[Hunted] = []
+    hunts: list[MutantResult] = []
     began = perf_counter()
     with interruptible() as interruption:
         with progress_bar(TextColumn("{task.description}"), BarColumn()) as progress:
             bar = progress.add_task("", total=len(wanted))
-            for hunted in hunt_all(
+            for hunted in run_mutants(
                 wanted,
                 seeds,
                 jobs=jobs,
@@ -105,7 +105,7 @@ def mutants(
                 write_junit(junit, hunts_document(hunts, survivors, reach))
     if json_file != "-":
         OUT.print(hunts_table(hunts, reach))
-        tell_survivors(OUT, hunts, survivors)
+        print_survivors(OUT, hunts, survivors)
     for hunted in hunts:
         if hunted.clean_violation:
             text = f"{hunted.id}: without it, too: {hunted.clean_violation}"

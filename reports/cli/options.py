@@ -113,9 +113,9 @@ def _mutants() -> Collection[str]:
 
 
 def _disks() -> Collection[str]:
-    from ...scenarios.claims.realities import REALITIES
+    from ...scenarios.claims.realities import DISK_MODELS
 
-    return REALITIES
+    return DISK_MODELS
 
 
 def _policies() -> Collection[str]:

@@ -14,7 +14,7 @@ from ...faults.crashes.profiles import CrashProfile
 from ...faults.kinds import FAULTS
 from ...scenarios.campaigns.coverage import ends_of, faults_of
 from ...scenarios.campaigns.failures.print_failure import prose
-from ...scenarios.campaigns.hunt import SIZE_TOLD, Hunted
+from ...scenarios.campaigns.hunt import SIZES_SHOWN, MutantResult
 from ...scenarios.campaigns.runner import ALL, Reach, Tally, reach_words, verdict_of
 from ...scenarios.runs.marks import MARKS
 
@@ -43,7 +43,7 @@ def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> 
     return table
 
 
-def tell_fired(console: Console, tallies: Iterable[Tally]) -> None:
+def print_fired(console: Console, tallies: Iterable[Tally]) -> None:
     """Print how often each fault, each kind of end and each mark came about, and which never did."""
     fired: Counter[str] = Counter()
     marks: Counter[str] = Counter()
@@ -83,7 +83,7 @@ def disk_text(profile: CrashProfile) -> str:
     return f"unsynced pages may be {pages}; of unsynced names and sizes survive {profile.metadata.value}"
 
 
-def hunts_table(hunts: Iterable[Hunted], reach: Reach = ALL) -> Table:
+def hunts_table(hunts: Iterable[MutantResult], reach: Reach = ALL) -> Table:
     """Return one row a mutant: whether it was found, by what, after how long."""
     rows = list(hunts)
     found = sum(hunted.found for hunted in rows)
@@ -95,7 +95,7 @@ def hunts_table(hunts: Iterable[Hunted], reach: Reach = ALL) -> Table:
         verdict = "[green]yes[/green]" if hunted.found else "[red]no[/red]"
         if hunted.clean_violation:
             verdict = "[red]clean store broke[/red]"
-        size = [str(hunted.shrunk[name]) for name in SIZE_TOLD] if hunted.shrunk else []
+        size = [str(hunted.shrunk[name]) for name in SIZES_SHOWN] if hunted.shrunk else []
         table.add_row(
             hunted.id, verdict, hunted.invariant, f"{hunted.seeds:,}", f"{hunted.seconds:.1f}", *size
         )
@@ -108,7 +108,7 @@ def _hunts_verdict(found: int, hunted: int, reach: Reach) -> str:
     return ", ".join([*reach_words(reach, "mutant"), f"{found} of {hunted} mutants found"])
 
 
-def tell_survivors(console: Console, hunts: Iterable[Hunted], survivors: Mapping[str, str]) -> None:
+def print_survivors(console: Console, hunts: Iterable[MutantResult], survivors: Mapping[str, str]) -> None:
     """Print why mutants live that were not found, and which were found although it is said that they live."""
     for hunted in hunts:
         verdict = survivors.get(hunted.id)

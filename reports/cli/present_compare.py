@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from ...scenarios.campaigns.failures.print_failure import prose
-from ...scenarios.conformance.campaign import Campaign
-from ...scenarios.conformance.cases import WRITTEN_HERE, WRITTEN_THERE, Compared
+from ...scenarios.conformance.campaign import ConformanceReport
+from ...scenarios.conformance.cases import WRITTEN_HERE, WRITTEN_THERE, CaseResult
 from ...scenarios.conformance.deviations import DEVIATIONS
 from .present import plain_table
 
@@ -17,7 +17,7 @@ DIFFERENCES_TOLD = 5
 _WRITERS = {True: "written here", False: "written by the real store"}
 
 
-def tell_campaign(console: Console, campaign: Campaign, against: str, seconds: float) -> None:
+def print_campaign(console: Console, campaign: ConformanceReport, against: str, seconds: float) -> None:
     """Print the sum of a campaign."""
     failed = len(campaign.failures)
     verdict = f"{failed:,} not explained" if failed else "all agreed or explained"
@@ -47,7 +47,7 @@ def tell_campaign(console: Console, campaign: Campaign, against: str, seconds: f
         console.print(table)
 
 
-def _deviations(campaign: Campaign) -> dict[str, tuple[int, int]]:
+def _deviations(campaign: ConformanceReport) -> dict[str, tuple[int, int]]:
     """Return in how many directories of ours and of the real store each was seen, the most frequent first."""
     found = campaign.deviations
     seen = {name: (found[WRITTEN_HERE, name], found[WRITTEN_THERE, name]) for name in DEVIATIONS}
@@ -55,7 +55,7 @@ def _deviations(campaign: Campaign) -> dict[str, tuple[int, int]]:
     return {name: counts for name, counts in frequent if any(counts)}
 
 
-def tell_failure(console: Console, compared: Compared, again: str) -> None:
+def print_failure(console: Console, compared: CaseResult, again: str) -> None:
     """Print one case that is not explained, and how to see it again."""
     case = compared.case
     facts = ", ".join(text for text in (case.scenario, case.kind, case.disk) if text)
@@ -68,7 +68,9 @@ def tell_failure(console: Console, compared: Compared, again: str) -> None:
     console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
 
 
-def campaign_json(campaign: Campaign, against: str, seeds: range, seconds: float) -> Mapping[str, Any]:
+def campaign_json(
+    campaign: ConformanceReport, against: str, seeds: range, seconds: float
+) -> Mapping[str, Any]:
     """Return what `--json` writes."""
     return {
         "format": "tornlog-compare/1",
@@ -93,7 +95,7 @@ def campaign_json(campaign: Campaign, against: str, seeds: range, seconds: float
     }
 
 
-def failure_json(compared: Compared) -> Mapping[str, Any]:
+def failure_json(compared: CaseResult) -> Mapping[str, Any]:
     """Return one case with its differences."""
     case = compared.case
     return {

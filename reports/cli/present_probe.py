@@ -7,17 +7,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...faults.probe.probe import Example, Found
-from ...faults.probe.record import Record
-from ...faults.probe.shrink import Shown
-from ...faults.probe.story import described, story, told, where
+from ...faults.probe.probe import Example, ProbeReport
+from ...faults.probe.record import ProgramRecord
+from ...faults.probe.shrink import CrashCaseView
+from ...faults.probe.story import described, step_text, story, where
 from ...scenarios.campaigns.failures.print_failure import prose
 from .present import plain_table
 
 VIOLATIONS_TOLD, LOSSES_TOLD, ACKNOWLEDGED_TOLD = 3, 8, 3
 
 
-def tell_probed(console: Console, found: Found, record: Record) -> None:
+def print_probed(console: Console, found: ProbeReport, record: ProgramRecord) -> None:
     """Print what was tried, and, if there is any, which breaches there are."""
     broken = sum(count.broken for count in found.counts.values())
     verdict = f"{broken:,} states broken" if broken else "every promise held"
@@ -39,7 +39,7 @@ def tell_probed(console: Console, found: Found, record: Record) -> None:
         console.print(_breaches_table(found.examples(record)))
 
 
-def _disks_table(found: Found) -> Table:
+def _disks_table(found: ProbeReport) -> Table:
     table = plain_table(
         "", ("disk",), ("crashes", "all states\ntried of", "cut by\n--limit", "states", "broken")
     )
@@ -68,8 +68,13 @@ def _others(example: Example) -> str:
     return f" (and {others:,} other message{'' if others == 1 else 's'})" if others else ""
 
 
-def tell_breach(
-    console: Console, record: Record, example: Example | None, shown: Shown, place: Path | None, again: str
+def print_breach(
+    console: Console,
+    record: ProgramRecord,
+    example: Example | None,
+    shown: CrashCaseView,
+    place: Path | None,
+    again: str,
 ) -> None:
     """Print one case: what is broken, on which disk and when, what is lost, how it came to that."""
     case = shown.case
@@ -84,7 +89,7 @@ def tell_breach(
     others = [disk for disk in example.disks if disk != case.disk] if example is not None else []
     prose(console, 2, f"on {case.disk}{'; also on ' if others else ''}{', '.join(others)}")
     prose(console, 2, f"crash {_moment(record, shown)}")
-    _tell_losses(console, record, shown)
+    _print_losses(console, record, shown)
     promised = record.acknowledged[: case.point.acknowledged]
     if promised:
         few = ", ".join(repr(one) for one in promised[-ACKNOWLEDGED_TOLD:])
@@ -97,7 +102,7 @@ def tell_breach(
     console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
 
 
-def _moment(record: Record, shown: Shown) -> str:
+def _moment(record: ProgramRecord, shown: CrashCaseView) -> str:
     """Return when the power goes, by the step and its line."""
     point = shown.case.point
     if point.step < 0:
@@ -107,27 +112,27 @@ def _moment(record: Record, shown: Shown) -> str:
     return f"{inside} step {point.step + 1}: {described(record, step)} at {where(record.stacks[step.stack])}"
 
 
-def _tell_losses(console: Console, record: Record, shown: Shown) -> None:
+def _print_losses(console: Console, record: ProgramRecord, shown: CrashCaseView) -> None:
     if not shown.losses:
         prose(console, 2, "nothing is lost: all that had been done is there, and no more")
         return
     prose(console, 2, "what is lost:")
     for loss in shown.losses[:LOSSES_TOLD]:
         prose(console, 4, loss.what)
-        prose(console, 6, f"by {told(record, loss.step).strip()}", style="dim")
+        prose(console, 6, f"by {step_text(record, loss.step).strip()}", style="dim")
     more = len(shown.losses) - LOSSES_TOLD
     if more > 0:
         prose(console, 4, f"and {more} more")
 
 
-def tell_refusal(console: Console, reasons: Iterable[str]) -> None:
+def print_refusal(console: Console, reasons: Iterable[str]) -> None:
     """Print what the recorder could not see."""
     console.print("[red]refused[/red]: the program did what the recorder does not see", soft_wrap=True)
     for reason in reasons:
         prose(console, 2, reason)
 
 
-def tell_said(console: Console, said: str, lines_max: int = 20) -> None:
+def print_said(console: Console, said: str, lines_max: int = 20) -> None:
     """Print the end of what the check, and the library it opened states with, have written."""
     lines = said.splitlines()
     if not lines:

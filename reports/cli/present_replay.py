@@ -5,10 +5,10 @@ from dataclasses import fields
 from rich.console import Console
 from rich.table import Table
 
-from ...scenarios.campaigns.failures.breach import Breach, Size
+from ...scenarios.campaigns.failures.breach import FailingRun, Size
 from ...scenarios.campaigns.failures.failure import Failure
-from ...scenarios.campaigns.failures.print_failure import tell_failure
-from ...scenarios.campaigns.failures.replay import Replayed
+from ...scenarios.campaigns.failures.print_failure import print_failure
+from ...scenarios.campaigns.failures.replay import RunReplay
 from ...scenarios.campaigns.failures.shrink import Shrunk
 from .present import plain_table
 
@@ -16,7 +16,7 @@ SWITCHES_TOLD_MAX = 20
 GONE_TOLD_MAX = 20
 
 
-def tell_replay(console: Console, replayed: Replayed, breach: Breach) -> None:
+def print_replay(console: Console, replayed: RunReplay, breach: FailingRun) -> None:
     """Print whether a replay was what was recorded, and which of its decisions no longer exist."""
     outcome = replayed.outcome
     if replayed.is_same(breach):
@@ -28,18 +28,18 @@ def tell_replay(console: Console, replayed: Replayed, breach: Breach) -> None:
     else:
         verdict = f"something else broke this time: {outcome.violations[0]}"
     console.print(f"replayed: digest {outcome.digest}, {verdict}", soft_wrap=True, markup=False)
-    _tell_lines(console, "gone:", replayed.gone, GONE_TOLD_MAX)
-    _tell_lines(console, "changed:", replayed.changed, GONE_TOLD_MAX)
+    _print_lines(console, "gone:", replayed.gone, GONE_TOLD_MAX)
+    _print_lines(console, "changed:", replayed.changed, GONE_TOLD_MAX)
 
 
-def tell_shrunk(console: Console, shrunk: Shrunk, seconds: float, again: str) -> None:
+def print_shrunk(console: Console, shrunk: Shrunk, seconds: float, again: str) -> None:
     """Print how much smaller a failure has become, what decides the small one, its story, how to see it again."""
     failure = shrunk.failure
     console.print(_sizes_table(failure, f"{shrunk.tries:,} runs, {seconds:.1f} s"))
     record = failure.smallest.record
-    _tell_lines(console, "schedule:", [str(switch) for switch in record.schedule], SWITCHES_TOLD_MAX)
-    _tell_lines(console, "draws:", [str(decision) for decision in record.decisions], SWITCHES_TOLD_MAX)
-    tell_failure(console, failure, again)
+    _print_lines(console, "schedule:", [str(switch) for switch in record.schedule], SWITCHES_TOLD_MAX)
+    _print_lines(console, "draws:", [str(decision) for decision in record.decisions], SWITCHES_TOLD_MAX)
+    print_failure(console, failure, again)
 
 
 def _sizes_table(failure: Failure, title: str) -> Table:
@@ -50,7 +50,7 @@ def _sizes_table(failure: Failure, title: str) -> Table:
     return table
 
 
-def _tell_lines(console: Console, title: str, lines: list[str], told_max: int) -> None:
+def _print_lines(console: Console, title: str, lines: list[str], told_max: int) -> None:
     """Print some lines under a title; nothing without any."""
     if not lines:
         return

@@ -6,20 +6,20 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from ...scenarios.campaigns.blame import BrokenPromise, cause_text, likeliest_names
+from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_names
 from ...scenarios.campaigns.failures.print_failure import prose
-from ...scenarios.mutants.versions import Verdict, Version
+from ...scenarios.mutants.versions import BugPresence, Version
 from .present import plain_table
 
 _CAUSES_TOLD = 3
 
 
-def tell_version(
-    console: Console, version: Version, rows: Iterable[BrokenPromise], again: Callable[[BrokenPromise], str]
+def print_version(
+    console: Console, version: Version, rows: Iterable[ViolationKind], again: Callable[[ViolationKind], str]
 ) -> None:
     """Print one row for each broken promise, then for each where it broke, its causes and the command that shows it."""
     broken = list(rows)
-    _tell_bugs(console, version)
+    _print_bugs(console, version)
     if not broken:
         console.print("every promise held")
         return
@@ -45,7 +45,7 @@ def tell_version(
         console.print(f"  again: [bold]{escape(again(row))}[/bold]", soft_wrap=True)
 
 
-def _tell_bugs(console: Console, version: Version) -> None:
+def _print_bugs(console: Console, version: Version) -> None:
     on = sum(fact.is_on for fact in version.facts)
     deviations = len(version.deviations)
     catalogue = f"{on} of the {len(version.facts)} bugs of the catalogue"
@@ -54,12 +54,12 @@ def _tell_bugs(console: Console, version: Version) -> None:
     for fact in version.facts:
         if fact.left_out:
             prose(console, 2, f"left out, {fact.id}: {fact.left_out}")
-        elif fact.verdict is Verdict.UNCERTAIN:
+        elif fact.verdict is BugPresence.UNCERTAIN:
             prose(console, 2, f"not certain, {fact.id}: {fact.reason}")
 
 
 def version_json(
-    version: Version, rows: Iterable[BrokenPromise], again: Callable[[BrokenPromise], str]
+    version: Version, rows: Iterable[ViolationKind], again: Callable[[ViolationKind], str]
 ) -> dict[str, Any]:
     """Return the same as JSON takes it."""
     return {

@@ -30,17 +30,17 @@ from ...faults.disk.image import Image
 from ...faults.probe.check import CheckError
 from ...faults.probe.check_jobs import Checkers
 from ...faults.probe.failure import ProbeFailure
-from ...faults.probe.probe import DISKS, LIMIT, Example, Found
+from ...faults.probe.probe import DISKS, LIMIT, Example, ProbeReport
 from ...faults.probe.probe import probe as probe_record
-from ...faults.probe.record import Record, RecordError
+from ...faults.probe.record import ProgramRecord, RecordError
 from ...faults.probe.recording.run import EMPTY, ProgramError, record_program, start_of
 from ...faults.probe.replay import Replayer
 from ...faults.probe.results import probed_json, refused_json, replayed_json, write_cases
-from ...faults.probe.shrink import NotReproducedError, Scene, Shown, shrink
+from ...faults.probe.shrink import CrashCaseView, NotReproducedError, Scene, shrink
 from ...faults.probe.story import where
 from .common import ERR, EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, OUT, JsonFile, findings_console, progress_bar
 from .options import write_json
-from .present_probe import tell_breach, tell_probed, tell_refusal, tell_said
+from .present_probe import print_breach, print_probed, print_refusal, print_said
 
 _SECONDS, _PROGRAM_SECONDS = 10.0, 300.0
 
@@ -107,10 +107,12 @@ def probe(
     if json_file is not None:
         write_json(json_file, probed_json(record, check, limit, found, shown, places, allowed))
     if json_file != "-":
-        tell_probed(OUT, found, record)
+        print_probed(OUT, found, record)
     for one in examples:
-        _tell(findings_console(json_file), record, one, shown[one.signature], places.get(one.signature))
-    tell_said(ERR, said)
+        _print_result(
+            findings_console(json_file), record, one, shown[one.signature], places.get(one.signature)
+        )
+    print_said(ERR, said)
     raise typer.Exit(EXIT_BROKEN if found.breaches else EXIT_HELD)
 
 
@@ -123,7 +125,7 @@ def _checkers(check: Path, jobs: int, seconds: float) -> Checkers:
 
 def _record(
     program: list[str], start: Path | None, seconds: float, allow: list[str], json_file: str | None
-) -> tuple[Record, Image, list[str]]:
+) -> tuple[ProgramRecord, Image, list[str]]:
     """Run the program; return its record, what it began with, and what it did unseen that is allowed.
 
     Exits if it did more unseen, or did not end.
@@ -140,12 +142,12 @@ def _record(
     if reasons:
         if json_file is not None:
             write_json(json_file, refused_json(record, reasons))
-        tell_refusal(ERR, reasons)
+        print_refusal(ERR, reasons)
         raise typer.Exit(EXIT_HARNESS)
     return record, begin, [f"{one.event}: {one.detail}" for one in allowed]
 
 
-def _accept_whole(record: Record, begin: Image, checkers: Checkers) -> None:
+def _accept_whole(record: ProgramRecord, begin: Image, checkers: Checkers) -> None:
     """Have the check look at what the program has left without any crash: it has to accept that."""
     replayer = Replayer(record, begin)
     for _ in replayer.points():
@@ -158,7 +160,9 @@ def _accept_whole(record: Record, begin: Image, checkers: Checkers) -> None:
         )
 
 
-def _probe(record: Record, begin: Image, checkers: Checkers, disks: tuple[str, ...], limit: int) -> Found:
+def _probe(
+    record: ProgramRecord, begin: Image, checkers: Checkers, disks: tuple[str, ...], limit: int
+) -> ProbeReport:
     """Probe with a progress display on a terminal, silently in a pipe."""
     with progress_bar(
         TextColumn("{task.description}"),
@@ -169,7 +173,7 @@ def _probe(record: Record, begin: Image, checkers: Checkers, disks: tuple[str, .
     ) as progress:
         bar = progress.add_task("pulling the plug", total=None, facts="")
 
-        def on_progress(found: Found, done: int, steps: int) -> None:
+        def on_progress(found: ProbeReport, done: int, steps: int) -> None:
             facts = (
                 f"{found.states:,} states, {found.judged:,} checked, {len(found.breaches):,} kinds of breach"
             )
@@ -178,13 +182,13 @@ def _probe(record: Record, begin: Image, checkers: Checkers, disks: tuple[str, .
         return probe_record(record, begin, checkers, disks=disks, limit=limit, on_progress=on_progress)
 
 
-def _tell(
-    console: Console, record: Record, example: Example | None, shown: Shown, place: Path | None
+def _print_result(
+    console: Console, record: ProgramRecord, example: Example | None, shown: CrashCaseView, place: Path | None
 ) -> None:
     again = (
         "the same again, with --out DIR" if place is None else f"tornlog probe --replay {place}/failure.json"
     )
-    tell_breach(console, record, example, shown, None if place is None else place / "files", again)
+    print_breach(console, record, example, shown, None if place is None else place / "files", again)
 
 
 def _replay(file: Path, check: Path | None, seconds: float, json_file: str | None) -> NoReturn:
@@ -204,8 +208,8 @@ def _replay(file: Path, check: Path | None, seconds: float, json_file: str | Non
     if json_file is not None:
         write_json(json_file, replayed_json(failure, chosen, verdict))
     if verdict.is_broken:
-        now = Shown(replace(failure.case, verdict=verdict), shown.image, shown.losses)
-        _tell(findings_console(json_file), failure.record, None, now, file.parent)
+        now = CrashCaseView(replace(failure.case, verdict=verdict), shown.image, shown.losses)
+        _print_result(findings_console(json_file), failure.record, None, now, file.parent)
         raise typer.Exit(EXIT_BROKEN)
     if json_file != "-":
         OUT.print("the check has nothing against this state any more", soft_wrap=True)

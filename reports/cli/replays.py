@@ -13,14 +13,14 @@ from typing import Annotated
 import typer
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...scenarios.campaigns.failures.print_failure import tell_failure
+from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.campaigns.failures.replay import replay
 from ...scenarios.campaigns.failures.shrink import TRIES_MAX, shrink_failure, shrunk_json
 from ...scenarios.mutants.known import applied_mutant
 from ...sim.alarm import CPU_SECONDS_MAX
 from ...sim.errors import ReplayDivergedError
 from ..timeline.recording.record import Subject
-from ..timeline.recording.record_run import replay_with_chronicle
+from ..timeline.recording.record_run import replay_recorded
 from .common import (
     ERR,
     EXIT_BROKEN,
@@ -35,7 +35,7 @@ from .common import (
     seconds_in,
 )
 from .options import TimelineFile, TraceFile, write_json
-from .present_replay import tell_replay, tell_shrunk
+from .present_replay import print_replay, print_shrunk
 from .reporting import draw_run
 
 _SHRINK_SECONDS = 15.0
@@ -61,8 +61,8 @@ def replay_(
             replayed = replay(breach.record)
         else:
             subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
-            replayed, chronicle = replay_with_chronicle(subject, breach.record)
-            drawn = draw_run(chronicle, timeline, trace)
+            replayed, run_recording = replay_recorded(subject, breach.record)
+            drawn = draw_run(run_recording, timeline, trace)
         again = replay(breach.record)
     outcome, same = replayed.outcome, replayed.is_same(breach)
     document = {
@@ -80,8 +80,8 @@ def replay_(
     if json_file is not None:
         write_json(json_file, document)
     if json_file != "-":
-        tell_failure(OUT, failure, original=original)
-        tell_replay(OUT, replayed, breach)
+        print_failure(OUT, failure, original=original)
+        print_replay(OUT, replayed, breach)
         for path in drawn:
             OUT.print(str(path), soft_wrap=True, markup=False)
     if outcome.digest != again.outcome.digest:
@@ -127,5 +127,5 @@ def shrink(
     if json_file is not None:
         write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took)})
     if json_file != "-":
-        tell_shrunk(OUT, found, took, f"tornlog replay {shlex.quote(str(small or file))}")
+        print_shrunk(OUT, found, took, f"tornlog replay {shlex.quote(str(small or file))}")
     raise typer.Exit(EXIT_BROKEN)

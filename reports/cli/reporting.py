@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.mutants.known import applied_mutant
-from ..html.results import HuntResults, Left, RunResults
-from ..timeline.recording.record import Chronicle, Subject
-from ..timeline.recording.record_run import replay_with_chronicle
+from ..html.results import FailureLinks, HuntResults, RunResults
+from ..timeline.recording.record import RunRecording, Subject
+from ..timeline.recording.record_run import replay_recorded
 
 PAGE = "report.html"
 TIMELINES_MAX = 12
@@ -45,7 +45,7 @@ def leave_hunt_report(results: HuntResults, paths: Mapping[str, Path], out: Path
     return write_page(hunt_page(replace(results, failures=left)), out)
 
 
-def draw_run(chronicle: Chronicle, timeline: Path | None, trace: Path | None) -> list[Path]:
+def draw_run(run_recording: RunRecording, timeline: Path | None, trace: Path | None) -> list[Path]:
     """Leave what is wanted of a run: a page that needs nothing else, or trace events; return the files."""
     from ..timeline.page import timeline_page
     from ..timeline.perfetto import trace_json
@@ -54,7 +54,7 @@ def draw_run(chronicle: Chronicle, timeline: Path | None, trace: Path | None) ->
     for file, draw in ((timeline, timeline_page), (trace, trace_json)):
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(draw(chronicle), encoding="utf-8")
+            file.write_text(draw(run_recording), encoding="utf-8")
             drawn.append(file)
     return drawn
 
@@ -74,9 +74,9 @@ def write_page(html: str, out: Path) -> Path:
 
 def leave_timelines(
     failures: Iterable[Failure], paths: Mapping[str, Path], out: Path, again: Again, *, draws: bool = True
-) -> dict[str, Left]:
+) -> dict[str, FailureLinks]:
     """Return the first failure of each signature, by that, in the order given; the runs of the first few are drawn."""
-    left: dict[str, Left] = {}
+    left: dict[str, FailureLinks] = {}
     drawn = 0
     for failure in failures:
         if failure.signature in left:
@@ -87,7 +87,7 @@ def leave_timelines(
             timeline = _draw(failure, out)
             drawn += 1
         file = paths[failure.signature].relative_to(out).as_posix()
-        left[failure.signature] = Left(failure, again(failure), file, timeline)
+        left[failure.signature] = FailureLinks(failure, again(failure), file, timeline)
     return left
 
 
@@ -100,6 +100,6 @@ def _draw(failure: Failure, out: Path) -> str:
     """Draw the smallest run that there is of a failure; return the page's path below `out`."""
     subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
     with applied_mutant(failure.mutant):
-        _, chronicle = replay_with_chronicle(subject, failure.smallest.record)
-    (page,) = draw_run(chronicle, out / "timelines" / f"{failure.signature}.html", None)
+        _, run_recording = replay_recorded(subject, failure.smallest.record)
+    (page,) = draw_run(run_recording, out / "timelines" / f"{failure.signature}.html", None)
     return page.relative_to(out).as_posix()

@@ -11,7 +11,7 @@ from time import perf_counter
 import typer
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...scenarios.campaigns.failures.print_failure import tell_failure
+from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.campaigns.search import SearchResult, search_schedules
 from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant
@@ -95,7 +95,7 @@ def explore_schedules(
             OUT.print(f"  go on with --after '{found.last_schedule}'", markup=False, soft_wrap=True)
     for failure in failures:
         path = paths.get(failure.signature)
-        tell_failure(
+        print_failure(
             findings_console(json_file), failure, f"tornlog replay {path}" if path is not None else ""
         )
     raise typer.Exit(EXIT_BROKEN if failures else EXIT_HELD)

@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ...scenarios.campaigns.blame import BrokenPromise, cause_text, likeliest_names
-from ...scenarios.campaigns.failures.print_failure import STORY_TOLD, VIOLATIONS_TOLD
+from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_names
+from ...scenarios.campaigns.failures.print_failure import STORY_LINES_MAX, VIOLATIONS_MAX
 from ...scenarios.oracle.evidence import Violation
 from ...scenarios.oracle.invariants import INVARIANTS
 from .render import counted
-from .results import Left
+from .results import FailureLinks
 
 _PLACES_TOLD = 3
 
 
-class Told(NamedTuple):
+class FailureText(NamedTuple):
     """One failure, of the smallest run that there is of it."""
 
     anchor: str
@@ -24,10 +24,10 @@ class Told(NamedTuple):
     more: int
     """Violations that are not told."""
     story: list[str]
-    left: Left
+    left: FailureLinks
 
 
-class Kind(NamedTuple):
+class FailureKind(NamedTuple):
     """One way in which one promise broke."""
 
     anchor: str
@@ -39,32 +39,32 @@ class Kind(NamedTuple):
     places: str
     likeliest: str
     causes: list[str]
-    failures: list[Told]
+    failures: list[FailureText]
 
 
-def told(left: Left, title: str, about: str) -> Told:
+def told(left: FailureLinks, title: str, about: str) -> FailureText:
     """Return a failure as it is told under a title."""
     failure, breach = left.failure, left.failure.smallest
-    return Told(
+    return FailureText(
         failure.signature,
         title,
         about,
         failure.claim,
-        breach.violations[:VIOLATIONS_TOLD],
-        len(breach.violations[VIOLATIONS_TOLD:]),
-        breach.story[-STORY_TOLD:],
+        breach.violations[:VIOLATIONS_MAX],
+        len(breach.violations[VIOLATIONS_MAX:]),
+        breach.story[-STORY_LINES_MAX:],
         left,
     )
 
 
-def kinds_of(rows: Iterable[BrokenPromise], failures: Mapping[str, Left]) -> list[Kind]:
+def kinds_of(rows: Iterable[ViolationKind], failures: Mapping[str, FailureLinks]) -> list[FailureKind]:
     """Return what broke; of failures, by signature, the first of each scenario is told."""
     return [_kind(row, failures) for row in rows]
 
 
-def _kind(row: BrokenPromise, failures: Mapping[str, Left]) -> Kind:
+def _kind(row: ViolationKind, failures: Mapping[str, FailureLinks]) -> FailureKind:
     first = dict.fromkeys(failure.signature for failure in row.failures)
-    return Kind(
+    return FailureKind(
         row.first.violations[0].signature,
         row.promise,
         row.kind,
@@ -74,11 +74,11 @@ def _kind(row: BrokenPromise, failures: Mapping[str, Left]) -> Kind:
         _places(row.scenarios),
         ", ".join(likeliest_names(row)),
         [cause_text(cause) for cause in row.causes],
-        [_told_in_scenario(failures[signature], row.scenarios) for signature in first],
+        [_text_in_scenario(failures[signature], row.scenarios) for signature in first],
     )
 
 
-def _told_in_scenario(left: Left, times: Mapping[str, int]) -> Told:
+def _text_in_scenario(left: FailureLinks, times: Mapping[str, int]) -> FailureText:
     failure = left.failure
     return told(
         left, failure.scenario, f"seed {failure.seed}, {counted(times[failure.scenario], 'time')} in all"

@@ -3,12 +3,12 @@
 from statistics import median
 from typing import Any, NamedTuple
 
-from ...scenarios.campaigns.hunt import SIZE_TOLD, Hunted
+from ...scenarios.campaigns.hunt import SIZES_SHOWN, MutantResult
 from ...scenarios.campaigns.runner import Reach, reach_words
 from ...scenarios.mutants.known import mutant_named
-from .failures import Told, told
+from .failures import FailureText, told
 from .figures import detection_picture
-from .render import Facts, Verdict, counted, figure, render
+from .render import Facts, PageVerdict, counted, figure, render
 from .results import HuntResults
 
 _NAMES_TOLD = 4
@@ -32,7 +32,7 @@ class MutantRow(NamedTuple):
     """Whether it is not as it should be."""
     why: str
     """What there is to say if it is not plainly found."""
-    told: Told | None
+    told: FailureText | None
 
 
 def hunt_page(results: HuntResults) -> str:
@@ -63,7 +63,7 @@ def hunt_page(results: HuntResults) -> str:
     )
 
 
-def _row(hunted: Hunted, results: HuntResults) -> MutantRow:
+def _row(hunted: MutantResult, results: HuntResults) -> MutantRow:
     survives = results.survivors.get(hunted.id, "")
     why = ""
     if hunted.clean_violation:
@@ -82,11 +82,11 @@ def _row(hunted: Hunted, results: HuntResults) -> MutantRow:
         hunted.clean_violation,
         bool(hunted.clean_violation) or not (hunted.found or survives),
         why,
-        _told(hunted, results),
+        _failure_text(hunted, results),
     )
 
 
-def _told(hunted: Hunted, results: HuntResults) -> Told | None:
+def _failure_text(hunted: MutantResult, results: HuntResults) -> FailureText | None:
     if hunted.failure is None:
         return None
     failure = hunted.failure
@@ -94,10 +94,10 @@ def _told(hunted: Hunted, results: HuntResults) -> Told | None:
 
 
 def _size(shrunk: dict[str, Any] | None) -> str:
-    return "" if shrunk is None else " ".join(str(shrunk[name]) for name in SIZE_TOLD)
+    return "" if shrunk is None else " ".join(str(shrunk[name]) for name in SIZES_SHOWN)
 
 
-def _verdict(rows: list[MutantRow], reach: Reach) -> Verdict:
+def _verdict(rows: list[MutantRow], reach: Reach) -> PageVerdict:
     found = sum(bool(row.invariant) for row in rows)
     noisy = [row.id for row in rows if row.clean]
     missed = [row.id for row in rows if row.alarming and not row.clean]
@@ -111,9 +111,9 @@ def _verdict(rows: list[MutantRow], reach: Reach) -> Verdict:
         more.append(f"{counted(known, 'mutant')} not found of which it is known why")
     more += reach_words(reach, "mutant")
     if noisy or missed:
-        return Verdict("broken", f"{found} of {counted(len(rows), 'mutant')} found", tuple(more))
+        return PageVerdict("broken", f"{found} of {counted(len(rows), 'mutant')} found", tuple(more))
     text = f"{found} of {counted(len(rows), 'mutant')} found, and the clean store is silent"
-    return Verdict("unsure" if reach.not_run else "held", text, tuple(more))
+    return PageVerdict("unsure" if reach.not_run else "held", text, tuple(more))
 
 
 def _names(names: list[str]) -> str:

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...scenarios.claims.realities import REALITIES
+from ...scenarios.claims.realities import DISK_MODELS
 from ...scenarios.oracle.invariants import INVARIANTS
 from ...scenarios.oracle.promised import PROMISED, Promise
 
 _STATES = {Promise.KEPT: "held", Promise.INTACT: "intact", Promise.NONE: "none"}
 
 
-class Cell(NamedTuple):
+class PromiseCell(NamedTuple):
     """One invariant on one disk. state: held, intact, broken, none (not promised), untried, unjudged."""
 
     state: str
@@ -19,15 +19,15 @@ class Cell(NamedTuple):
     broken: int
 
 
-class Row(NamedTuple):
+class InvariantRow(NamedTuple):
     """One invariant."""
 
     invariant: str
     meaning: str
-    cells: list[Cell]
+    cells: list[PromiseCell]
 
 
-class Disk(NamedTuple):
+class DiskColumn(NamedTuple):
     """One column."""
 
     name: str
@@ -39,8 +39,8 @@ class Disk(NamedTuple):
 class Promises(NamedTuple):
     """The table."""
 
-    disks: list[Disk]
-    rows: list[Row]
+    disks: list[DiskColumn]
+    rows: list[InvariantRow]
 
 
 def promises_table(
@@ -49,9 +49,9 @@ def promises_table(
     broken: Mapping[tuple[str, str], int],
 ) -> Promises:
     """Return the table; judged: seeds by disk; tried, broken: seeds by invariant and disk."""
-    disks = [Disk(name, reality.meaning, judged.get(name, 0)) for name, reality in REALITIES.items()]
+    disks = [DiskColumn(name, reality.meaning, judged.get(name, 0)) for name, reality in DISK_MODELS.items()]
     rows = [
-        Row(
+        InvariantRow(
             invariant,
             meaning,
             [
@@ -69,7 +69,7 @@ def promises_table(
     return Promises(disks, rows)
 
 
-def _cell(invariant: str, disk: Disk, tried: int, broken: int) -> Cell:
+def _cell(invariant: str, disk: DiskColumn, tried: int, broken: int) -> PromiseCell:
     state = _STATES[PROMISED[disk.name][invariant]]
     if broken:
         state = "broken"
@@ -77,4 +77,4 @@ def _cell(invariant: str, disk: Disk, tried: int, broken: int) -> Cell:
         state = "unjudged"
     elif state != "none" and not tried:
         state = "untried"
-    return Cell(state, tried, broken)
+    return PromiseCell(state, tried, broken)

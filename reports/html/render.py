@@ -17,7 +17,7 @@ Facts = list[tuple[str, str]]
 """Figures of a summary: what they count, and how many."""
 
 
-class Verdict(NamedTuple):
+class PageVerdict(NamedTuple):
     """What it all came to. tone: held, broken, or unsure if neither is said."""
 
     tone: str
@@ -33,7 +33,7 @@ class Picture(NamedTuple):
     hint: str = ""
 
 
-def render(template: str, name: str, verdict: Verdict, command: str, facts: Facts, **more: Any) -> str:
+def render(template: str, name: str, verdict: PageVerdict, command: str, facts: Facts, **more: Any) -> str:
     """Return a page; name: of the command; sections, in more: what can be jumped to, as anchors and titles."""
     here = files(__package__)
     style = "\n".join(here.joinpath(file).read_text("utf-8") for file in ("palette.css", "report.css"))

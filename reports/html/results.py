@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...scenarios.campaigns.blame import BrokenPromise
+from ...scenarios.campaigns.blame import ViolationKind
 from ...scenarios.campaigns.failures.failure import Failure
-from ...scenarios.campaigns.hunt import Hunted
+from ...scenarios.campaigns.hunt import MutantResult
 from ...scenarios.campaigns.runner import ALL, Reach, Tally
 from ...scenarios.mutants.versions import Version
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class FailureLinks:
     """A failure, and what is left of it beside the page: files by their paths from there, "" if there is none."""
 
     failure: Failure
@@ -31,14 +31,14 @@ class RunResults:
     """The command line."""
     tallies: Sequence[Tally]
     seconds: float
-    broken: Sequence[BrokenPromise] = ()
+    broken: Sequence[ViolationKind] = ()
     """Every way in which a promise broke; with causes, if the bugs of a version were in."""
     mutant: str | None = None
     version: Version | None = None
     """Whose bugs were in."""
     never: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What had to come about and never did: names, by what they are names of."""
-    failures: Mapping[str, Left] = field(default_factory=dict)
+    failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """The first failure of each signature, by that."""
     reach: Reach = ALL
 
@@ -49,10 +49,10 @@ class HuntResults:
 
     command: str
     """The command line."""
-    hunts: Sequence[Hunted]
+    hunts: Sequence[MutantResult]
     seconds: float
     survivors: Mapping[str, str]
     """Why mutants may live that nothing finds, by id."""
-    failures: Mapping[str, Left] = field(default_factory=dict)
+    failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """What found the mutants, by signature."""
     reach: Reach = ALL

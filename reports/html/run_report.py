@@ -10,7 +10,7 @@ from ...scenarios.claims.catalogue import SCENARIOS
 from .coverage import coverage_groups
 from .failures import kinds_of
 from .promises import promises_table
-from .render import Facts, Verdict, counted, figure, render
+from .render import Facts, PageVerdict, counted, figure, render
 from .results import RunResults
 
 _KINDS_OPENED = 3
@@ -71,7 +71,7 @@ def run_page(results: RunResults) -> str:
     )
 
 
-def _verdict(results: RunResults) -> Verdict:
+def _verdict(results: RunResults) -> PageVerdict:
     tallies = results.tallies
     seeds = sum(tally.seeds for tally in tallies)
     violated = sum(tally.violations for tally in tallies)
@@ -82,19 +82,21 @@ def _verdict(results: RunResults) -> Verdict:
     reach = results.reach
     more = (*reach_words(reach, "scenario"), *more)
     if violated:
-        return Verdict(
+        return PageVerdict(
             "broken", f"{_broken(results)} in {figure(violated)} of {counted(seeds, 'seed')}", more
         )
     if lost:
-        return Verdict("broken", f"{counted(lost, 'seed')} without a verdict", (verdict_of(tallies), *more))
+        return PageVerdict(
+            "broken", f"{counted(lost, 'seed')} without a verdict", (verdict_of(tallies), *more)
+        )
     if any(results.never.values()):
-        return Verdict("broken", "No promise broken, but not all came about that had to", more)
+        return PageVerdict("broken", "No promise broken, but not all came about that had to", more)
     if not seeds:
-        return Verdict("unsure", "Nothing was run", more)
+        return PageVerdict("unsure", "Nothing was run", more)
     if more:
         text = verdict_of(tallies, reach)
-        return Verdict("unsure", text[0].upper() + text[1:])
-    return Verdict("held", "Every promise held")
+        return PageVerdict("unsure", text[0].upper() + text[1:])
+    return PageVerdict("held", "Every promise held")
 
 
 def _broken(results: RunResults) -> str:

@@ -10,10 +10,10 @@ from ..durations import duration
 from ..percentiles import PER_MILLE
 from ..shares import rate
 from .coverage import coverage_groups
-from .failures import Told, told
+from .failures import FailureText, told
 from .figures import latency_picture
 from .promises import promises_table
-from .render import Facts, Verdict, counted, figure, render
+from .render import Facts, PageVerdict, counted, figure, render
 from .sweep_results import Row, SweepResults
 
 _OUTCOMES = ("seeds", "held", "violated", "other")
@@ -34,7 +34,7 @@ class Rate(NamedTuple):
     """In percent, with its bounds."""
 
 
-class Rates(NamedTuple):
+class PassRates(NamedTuple):
     """What seeds of the store as it is came to, or of mutants."""
 
     whose: str
@@ -55,7 +55,7 @@ def sweep_page(results: SweepResults) -> str:
     promises = (
         None if results.broken is None else promises_table(results.judged, results.tried, results.broken)
     )
-    stories = [_told(results, signature) for signature in results.failures]
+    stories = [_failure_text(results, signature) for signature in results.failures]
     latencies = [_latency(row) for row in results.put_latency]
     sections = [
         ("rates", "Pass rates", rates),
@@ -93,7 +93,7 @@ def _totals(rows: Iterable[Row]) -> Counter[str]:
     return sum((Counter({name: row[name] for name in _OUTCOMES}) for row in rows), Counter())
 
 
-def _verdict(results: SweepResults) -> Verdict:
+def _verdict(results: SweepResults) -> PageVerdict:
     """Judge the store as it is, if there are seeds of it: that mutants break promises is what they are for."""
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     totals = _totals(clean or results.pass_rates)
@@ -109,14 +109,16 @@ def _verdict(results: SweepResults) -> Verdict:
         more.insert(0, f"{counted(totals['other'], 'seed')} without a verdict")
     seeds = counted(totals["seeds"], "seed")
     if totals["violated"]:
-        return Verdict("broken", f"{figure(totals['violated'])} of {seeds} broke a promise", tuple(more))
+        return PageVerdict("broken", f"{figure(totals['violated'])} of {seeds} broke a promise", tuple(more))
     if totals["other"]:
-        return Verdict("broken", f"No promise broken in {seeds}, and not all have a verdict", tuple(more))
+        return PageVerdict("broken", f"No promise broken in {seeds}, and not all have a verdict", tuple(more))
     if not totals["seeds"]:
-        return Verdict("unsure", "No seed has been run", tuple(more))
+        return PageVerdict("unsure", "No seed has been run", tuple(more))
     if results.damaged:
-        return Verdict("unsure", f"Every promise held in {seeds}, and others could not be read", tuple(more))
-    return Verdict("held", f"Every promise held in {seeds}", tuple(more))
+        return PageVerdict(
+            "unsure", f"Every promise held in {seeds}, and others could not be read", tuple(more)
+        )
+    return PageVerdict("held", f"Every promise held in {seeds}", tuple(more))
 
 
 def _facts(results: SweepResults) -> Facts:
@@ -131,7 +133,7 @@ def _facts(results: SweepResults) -> Facts:
     ]
 
 
-def _rates(whose: str, rows: Sequence[Row]) -> Rates:
+def _rates(whose: str, rows: Sequence[Row]) -> PassRates:
     scenarios = sorted({row["scenario"] for row in rows})
     disks = sorted({row["disk"] or _WITHOUT for row in rows})
     policies = sorted({row["policy"] or _WITHOUT for row in rows})
@@ -144,7 +146,7 @@ def _rates(whose: str, rows: Sequence[Row]) -> Rates:
             run = (row["scenario"], row["disk"] or _WITHOUT, row["policy"] or _WITHOUT)
             by_run.setdefault(run, []).append(row)
     worst = sorted(by_run, key=lambda run: (_share(by_run[run]), run))
-    return Rates(
+    return PassRates(
         whose,
         [_rate(name, _claim(name), [row for row in rows if row["scenario"] == name]) for name in scenarios],
         policies,
@@ -186,7 +188,7 @@ def _latency(row: Row) -> tuple[str, str, int, int, list[str]]:
     return ("sync" if row["sync_flush"] else "async", row["disk"], row["producers"], row["puts"], times)
 
 
-def _told(results: SweepResults, signature: str) -> Told:
+def _failure_text(results: SweepResults, signature: str) -> FailureText:
     left = results.failures[signature]
     failure = left.failure
     times = counted(results.signatures[signature], "time")

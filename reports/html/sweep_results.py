@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .results import Left
+from .results import FailureLinks
 
 Row = dict[str, Any]
 
@@ -31,7 +31,7 @@ class SweepResults:
     """Seeds that broke a promise, by invariant and disk; None if nobody counted."""
     signatures: Mapping[str, int] = field(default_factory=dict)
     """How often each failure was met, by its signature."""
-    failures: Mapping[str, Left] = field(default_factory=dict)
+    failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """The smallest failure of each signature, by that."""
     left: int = 0
     """Seeds that were asked for and have no row."""

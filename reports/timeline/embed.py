@@ -24,7 +24,16 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from .recording.record import READY, RUNNING, WAITING, Broken, Chronicle, Cut, Operation, Put
+from .recording.record import (
+    READY,
+    RUNNING,
+    WAITING,
+    Cut,
+    OperationRecord,
+    Put,
+    RunRecording,
+    ViolationRecord,
+)
 from .story import PLAIN, Line, Storyteller, last_changes
 from .words import cut_words, path_words, task_words
 
@@ -32,17 +41,17 @@ _STATES = {RUNNING: 0, READY: 1, WAITING: 2}
 _CHANGES_TOLD = 8
 
 
-def embedded_json(chronicle: Chronicle) -> str:
+def embedded_json(run_recording: RunRecording) -> str:
     """Return the JSON, safe inside a script element."""
-    document = _Embedding(chronicle).document()
+    document = _Embedding(run_recording).document()
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
 class _Embedding:
-    def __init__(self, chronicle: Chronicle) -> None:
-        self._chronicle = chronicle
+    def __init__(self, run_recording: RunRecording) -> None:
+        self._chronicle = run_recording
         self._texts: dict[str, int] = {}
-        self._storyteller = Storyteller(chronicle)
+        self._storyteller = Storyteller(run_recording)
 
     def document(self) -> dict[str, Any]:
         """Return what the page's script reads."""
@@ -77,7 +86,7 @@ class _Embedding:
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
 
-    def _operation(self, one: Operation) -> list[int]:
+    def _operation(self, one: OperationRecord) -> list[int]:
         parts = path_words(", ".join(one.parts))
         return [
             one.task,
@@ -133,7 +142,7 @@ class _Embedding:
             self._lines(self._storyteller.story(number)),
         ]
 
-    def _broken(self, broken: Broken) -> list[Any]:
+    def _broken(self, broken: ViolationRecord) -> list[Any]:
         violation = broken.violation
         lines = [
             self._change(one)
@@ -148,7 +157,7 @@ class _Embedding:
             self._lines(lines),
         ]
 
-    def _change(self, one: Operation) -> Line:
+    def _change(self, one: OperationRecord) -> Line:
         who = task_words(self._chronicle.tasks[one.task].name)
         what = ", ".join(one.parts) or one.kind
         where = f" [{one.start}, {one.stop})" if one.start >= 0 else ""

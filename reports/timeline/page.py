@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from .. import html
 from .embed import embedded_json
-from .recording.record import Chronicle
+from .recording.record import RunRecording
 from .words import path_words
 
 SCRIPTS = (
@@ -30,7 +30,7 @@ PALETTE = files(html) / "palette.css"
 """The colours that all pages share."""
 
 
-def timeline_page(chronicle: Chronicle) -> str:
+def timeline_page(run_recording: RunRecording) -> str:
     """Return the page of one run, as HTML."""
     environment = Environment(
         loader=PackageLoader(__package__, "."),
@@ -41,24 +41,24 @@ def timeline_page(chronicle: Chronicle) -> str:
     )
     here = files(__package__)
     return environment.get_template("page.html").render(
-        subject=chronicle.subject,
-        facts=_facts(chronicle),
-        broken=[path_words(str(broken.violation)) for broken in chronicle.broken],
+        subject=run_recording.subject,
+        facts=_facts(run_recording),
+        broken=[path_words(str(broken.violation)) for broken in run_recording.broken],
         style=PALETTE.read_text("utf-8") + here.joinpath("page.css").read_text("utf-8"),
         script="\n".join(here.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS),
-        record=embedded_json(chronicle),
+        record=embedded_json(run_recording),
     )
 
 
-def _facts(chronicle: Chronicle) -> list[tuple[str, str]]:
+def _facts(run_recording: RunRecording) -> list[tuple[str, str]]:
     """Return what else there is to know of the run, in pairs."""
-    plan, last = chronicle.plan, chronicle.moments[-1]
+    plan, last = run_recording.plan, run_recording.moments[-1]
     return [
-        ("messages", f"{len(chronicle.puts):,}"),
+        ("messages", f"{len(run_recording.puts):,}"),
         ("lives", f"{len(plan.lives):,}"),
         ("flush", "sync" if plan.sync_flush else "async"),
         ("disk", plan.disk),
         ("steps", f"{last.step:,}"),
         ("virtual time", f"{last.now_ns / 1e6:,.1f} ms"),
-        ("digest", chronicle.digest),
+        ("digest", run_recording.digest),
     ]

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .recording.record import WAITING, Chronicle
+from .recording.record import WAITING, RunRecording
 from .words import cut_words, path_words, task_words
 
 Event = dict[str, Any]
@@ -23,31 +23,31 @@ _FIRST_MACHINE = 10
 _MACHINES, _MISHAPS = 1, 2
 
 
-def trace_json(chronicle: Chronicle) -> str:
+def trace_json(run_recording: RunRecording) -> str:
     """Return the document: `traceEvents` by time, and what run it is."""
-    subject = chronicle.subject
+    subject = run_recording.subject
     document = {
-        "traceEvents": trace_events(chronicle),
+        "traceEvents": trace_events(run_recording),
         "displayTimeUnit": "ns",
-        "otherData": {**subject._asdict(), "digest": chronicle.digest},
+        "otherData": {**subject._asdict(), "digest": run_recording.digest},
     }
     return json.dumps(document, separators=(",", ":"))
 
 
-def trace_events(chronicle: Chronicle) -> list[Event]:
+def trace_events(run_recording: RunRecording) -> list[Event]:
     """Return all events, the names first, then in the order of time; of those that begin at once, the longest first."""
-    return _Events(chronicle).all()
+    return _Events(run_recording).all()
 
 
 class _Events:
-    def __init__(self, chronicle: Chronicle) -> None:
-        self._run = chronicle
+    def __init__(self, run_recording: RunRecording) -> None:
+        self._run = run_recording
         self._times_ns: list[int] = []
-        for moment in chronicle.moments:
+        for moment in run_recording.moments:
             least = self._times_ns[-1] + 1 if self._times_ns else 0
             self._times_ns.append(max(moment.now_ns, least))
-        numbers = {machine.name: _FIRST_MACHINE + 2 * at for at, machine in enumerate(chronicle.machines)}
-        self._processes = [numbers.get(task.machine, _RUN) for task in chronicle.tasks]
+        numbers = {machine.name: _FIRST_MACHINE + 2 * at for at, machine in enumerate(run_recording.machines)}
+        self._processes = [numbers.get(task.machine, _RUN) for task in run_recording.tasks]
 
     def all(self) -> list[Event]:
         """Return names, then events."""

@@ -6,7 +6,17 @@ It is put together from the record of the run alone, by the bytes that belong to
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .recording.record import ABSENT, CUT_OFF, DISPATCHED, LOST, MIXED, Chronicle, Cut, Operation, Put
+from .recording.record import (
+    ABSENT,
+    CUT_OFF,
+    DISPATCHED,
+    LOST,
+    MIXED,
+    Cut,
+    OperationRecord,
+    Put,
+    RunRecording,
+)
 from .words import cut_words, path_words, task_words
 
 GOOD, BAD, PLAIN = "good", "bad", "plain"
@@ -27,19 +37,19 @@ class Line(NamedTuple):
 class Storyteller:
     """Tells the stories of the messages of one run."""
 
-    def __init__(self, chronicle: Chronicle) -> None:
-        self._chronicle = chronicle
-        self._by_path: dict[str, list[Operation]] = {}
-        for operation in chronicle.operations:
+    def __init__(self, run_recording: RunRecording) -> None:
+        self._chronicle = run_recording
+        self._by_path: dict[str, list[OperationRecord]] = {}
+        for operation in run_recording.operations:
             self._by_path.setdefault(operation.path, []).append(operation)
-        self._dispatched = [one for one in chronicle.positions if one.name == DISPATCHED]
+        self._dispatched = [one for one in run_recording.positions if one.name == DISPATCHED]
 
     def story(self, number: int) -> list[Line]:
         """Return what happened to the put of that number, in order."""
         put = self._chronicle.puts[number]
         lines = [self._asked(put)]
         written = self._written(put)
-        syncs: list[Operation] = []
+        syncs: list[OperationRecord] = []
         if written is not None:
             place = f"{path_words(put.path)} [{put.start}, {put.stop})"
             lines.append(Line(written.begin, f"its record is written: {place}", PLAIN))
@@ -64,7 +74,7 @@ class Storyteller:
         wait = "" if put.wait else ", not to wait for the disk"
         return Line(put.asked, f"{who} puts it into {put.topic}/{put.queue_id}{wait}", PLAIN)
 
-    def _written(self, put: Put) -> Operation | None:
+    def _written(self, put: Put) -> OperationRecord | None:
         """Return the write that brought its record into the page cache."""
         for one in self._by_path.get(put.path, ()):
             overlaps = one.start < put.stop and put.start < one.stop
@@ -72,7 +82,7 @@ class Storyteller:
                 return one
         return None
 
-    def _named(self, put: Put, written: Operation) -> Iterator[Line]:
+    def _named(self, put: Put, written: OperationRecord) -> Iterator[Line]:
         """Tell whether the file's name was made durable, where the run has made the file."""
         made = [one for one in self._by_path[put.path] if "create" in one.parts and one.begin < written.begin]
         if not made:
@@ -93,7 +103,7 @@ class Storyteller:
         cuts = (cut.at for cut in self._chronicle.cuts if cut.at > since and cut.how not in _HARMLESS)
         return next(cuts, len(self._chronicle.moments))
 
-    def _syncs(self, put: Put, written: Operation) -> Iterator[Operation]:
+    def _syncs(self, put: Put, written: OperationRecord) -> Iterator[OperationRecord]:
         """Yield the syncs that cover its record, up to the first that works, or to a loss."""
         page_bytes, until = self._chronicle.page_bytes, self._first_loss(written.end)
         for one in self._by_path[put.path]:
@@ -163,7 +173,7 @@ def _was_there(put: Put, at: int) -> bool:
     return not found or found[-1]
 
 
-def _sync_line(sync: Operation) -> Line:
+def _sync_line(sync: OperationRecord) -> Line:
     name = f"{sync.kind} of {path_words(sync.path)}"
     if not sync.ending:
         return Line(sync.end, f"its bytes are durable: {name}", GOOD)
@@ -172,7 +182,7 @@ def _sync_line(sync: Operation) -> Line:
     return Line(sync.end, f"a sync of it fails: {name}", BAD)
 
 
-def last_changes(operations: Iterable[Operation], path: str, count: int) -> list[Operation]:
+def last_changes(operations: Iterable[OperationRecord], path: str, count: int) -> list[OperationRecord]:
     """Return the last writes, syncs and other changes of a file."""
     found = [one for one in operations if one.path == path and (one.parts or one.kind in _WRITES + _SYNCS)]
     return found[-count:]

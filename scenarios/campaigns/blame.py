@@ -18,7 +18,7 @@ from ...sim.alarm import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
 from ..mutants.composite import composed
 from ..mutants.mutant import Mutant
 from ..mutants.versions import VERSIONS
-from .failures.breach import Record
+from .failures.breach import RunRecord
 from .failures.failure import Failure
 from .failures.replay import replay
 from .runner import Tally
@@ -46,7 +46,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokenPromise:
+class ViolationKind:
     """One promise that was broken in one way, in however many runs."""
 
     promise: str
@@ -88,7 +88,7 @@ class BrokenPromise:
         }
 
 
-def broken_promises(tallies: Iterable[Tally]) -> list[BrokenPromise]:
+def broken_promises(tallies: Iterable[Tally]) -> list[ViolationKind]:
     """Return what broke in some runs, the most frequent first."""
     times: dict[str, dict[str, int]] = {}
     found: dict[str, list[Failure]] = {}
@@ -104,7 +104,7 @@ def broken_promises(tallies: Iterable[Tally]) -> list[BrokenPromise]:
         scenarios = dict(sorted(times[signature].items()))
         total = sum(scenarios.values())
         kind = violation.field or "broken"
-        rows.append(BrokenPromise(violation.invariant, kind, total, scenarios, in_turn))
+        rows.append(ViolationKind(violation.invariant, kind, total, scenarios, in_turn))
     return sorted(rows, key=lambda row: (-row.times, row.promise, row.kind))
 
 
@@ -118,7 +118,7 @@ def _in_turn(failures: Iterable[Failure]) -> tuple[Failure, ...]:
     return tuple(failure for _, failure in sorted(keyed, key=lambda pair: pair[0]))
 
 
-def explained(rows: Sequence[BrokenPromise], version: str, *, jobs: int = 1) -> Iterator[BrokenPromise]:
+def explained(rows: Sequence[ViolationKind], version: str, *, jobs: int = 1) -> Iterator[ViolationKind]:
     """Yield what broke in runs of a version, in order, each with its causes among the version's bugs."""
     explain = partial(_explained, version=version)
     if jobs == 1:
@@ -128,11 +128,11 @@ def explained(rows: Sequence[BrokenPromise], version: str, *, jobs: int = 1) -> 
         yield from pool.map(explain, rows)
 
 
-def _explained(row: BrokenPromise, version: str) -> BrokenPromise:
+def _explained(row: ViolationKind, version: str) -> ViolationKind:
     return with_causes(row, tuple(VERSIONS[version].members.values()))
 
 
-def with_causes(row: BrokenPromise, members: Sequence[Mutant]) -> BrokenPromise:
+def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
     """Return a broken promise with those of the bugs that were in which had a part in it."""
     signature = row.first.violations[0].signature
     records = [failure.original.record for failure in row.failures[:FAILURES_TRIED]]
@@ -153,12 +153,12 @@ def with_causes(row: BrokenPromise, members: Sequence[Mutant]) -> BrokenPromise:
     return replace(row, causes=tuple(causes), clean=len(clean))
 
 
-def _broken_with(mutant: Mutant, records: Sequence[Record], signature: str) -> set[int]:
+def _broken_with(mutant: Mutant, records: Sequence[RunRecord], signature: str) -> set[int]:
     """Return which records' runs break a promise in one way, or come to no end, with a mutant: by number."""
     return {number for number, record in enumerate(records) if _breaks(record, mutant, signature)}
 
 
-def _breaks(record: Record, mutant: Mutant, signature: str) -> bool:
+def _breaks(record: RunRecord, mutant: Mutant, signature: str) -> bool:
     try:
         with mutant.applied(), cpu_limit(CPU_SECONDS_MAX):
             outcome = replay(record).outcome
@@ -167,7 +167,7 @@ def _breaks(record: Record, mutant: Mutant, signature: str) -> bool:
     return any(violation.signature == signature for violation in outcome.violations)
 
 
-def likeliest_names(row: BrokenPromise) -> list[str]:
+def likeliest_names(row: ViolationKind) -> list[str]:
     """Return what most likely broke a promise; if it is no bug alone, a single line that says so."""
     unknown = "none: it breaks without them, too" if row.clean else "only several together"
     return [cause.id for cause in row.likeliest] or [unknown]

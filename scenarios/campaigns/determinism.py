@@ -19,8 +19,8 @@ from typing import Any
 
 from ...sim.choices import Choices
 from ...sim.determinism import first_difference
-from ...sim.trace import Recording
-from .determinism_witness import Job, OneRun, Runs, Statement, attest, main, tell
+from ...sim.trace import TraceRecording
+from .determinism_witness import Job, OneRun, Runs, Statement, attest, main, record_run
 from .runner import BATCH_SEEDS
 
 _BATCH_OF_A_WITNESS = 7
@@ -33,7 +33,7 @@ class WitnessError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class WitnessProcess:
     """Another process that runs the same seeds."""
 
     name: str
@@ -57,7 +57,7 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DigestDifference:
     """One seed that was not the same run twice."""
 
     witness: str
@@ -75,13 +75,13 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Comparison:
+class DeterminismReport:
     """What came of running everything again."""
 
     runs: int = 0
     digests: dict[str, str] = field(default_factory=dict)
     """Scenario -> digest folded over its seeds."""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[DigestDifference] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     """Faults of the harness: in runs here, which have no digest to compare."""
     seconds: float = 0.0
@@ -90,11 +90,11 @@ class Comparison:
 def compare(
     scenarios: Sequence[str],
     seeds: range,
-    witnesses: Sequence[Witness],
+    witnesses: Sequence[WitnessProcess],
     *,
     jobs: int = 1,
     on_progress: Callable[[int], None] = lambda runs: None,
-) -> Comparison:
+) -> DeterminismReport:
     """Run seeds here and with every witness. Raises WitnessError.
 
     jobs: how many processes there may be beside this one; the seeds are dealt among so many for each witness.
@@ -110,7 +110,7 @@ def compare(
             here[statement[:2]] = statement
             on_progress(1)
         told = [(witness, answer.result()) for (witness, _), answer in zip(slices, answers, strict=True)]
-    found = Comparison(len(in_order), _folded(here.values()))
+    found = DeterminismReport(len(in_order), _folded(here.values()))
     found.errors = [f"{one.scenario} --seed {one.seed}: {one.error}" for one in here.values() if one.error]
     differences = chain.from_iterable(_differences(witness, here, there) for witness, there in told)
     order = {run: number for number, run in enumerate(in_order)}
@@ -139,24 +139,24 @@ def _folded(statements: Iterable[Statement]) -> dict[str, str]:
 
 
 def _differences(
-    witness: Witness, here: dict[tuple[str, int], Statement], there: list[Statement]
-) -> Iterator[Difference]:
+    witness: WitnessProcess, here: dict[tuple[str, int], Statement], there: list[Statement]
+) -> Iterator[DigestDifference]:
     for one in there:
         own = here[one.scenario, one.seed]
         if (own.outcome, own.digest) != (one.outcome, one.digest):
-            yield Difference(witness.name, own, one)
+            yield DigestDifference(witness.name, own, one)
 
 
-def _placed(difference: Difference, witnesses: dict[str, Witness]) -> Difference:
+def _placed(difference: DigestDifference, witnesses: dict[str, WitnessProcess]) -> DigestDifference:
     """Run a seed again, here and there, and see where the runs part."""
     own = difference.here
     job = OneRun(own.scenario, own.seed)
     try:
-        there: Recording = witnesses[difference.witness].answer(job)
-        where = first_difference(tell(job), there)
+        there: TraceRecording = witnesses[difference.witness].answer(job)
+        where = first_difference(record_run(job), there)
     except Exception as error:
         where = f"run again with a trace, it ends with {type(error).__name__}: {error}"
-    return Difference(
+    return DigestDifference(
         difference.witness,
         own,
         difference.there,

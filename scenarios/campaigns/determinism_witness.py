@@ -1,7 +1,7 @@
 """The other process: runs the seeds it is told to, in the order it is told to, and says what came of each.
 
 It is a process that calls `main`: a pickled `Job` on its standard input gives a pickled answer on its standard output,
-for `Runs` a list of `Statement`, for `OneRun` a `Recording`.
+for `Runs` a list of `Statement`, for `OneRun` a `TraceRecording`.
 """
 
 import pickle
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...sim.determinism import record
 from ...sim.guard import guard
-from ...sim.trace import Recording
+from ...sim.trace import TraceRecording
 from ..claims.catalogue import SCENARIOS
 from .seeds import digest_of, run_seed
 
@@ -56,7 +56,7 @@ def attest(job: Runs) -> Iterator[Statement]:
                 yield Statement(name, seed, result.outcome, result.digest, result.error)
 
 
-def tell(job: OneRun) -> Recording:
+def record_run(job: OneRun) -> TraceRecording:
     """Run one seed, and return all that happened."""
     return record(partial(digest_of, SCENARIOS[job.scenario], job.seed))
 
@@ -64,5 +64,5 @@ def tell(job: OneRun) -> Recording:
 def main() -> None:
     """Take a job, and answer it."""
     job: Job = pickle.load(sys.stdin.buffer)
-    answer = tell(job) if isinstance(job, OneRun) else list(attest(job))
+    answer = record_run(job) if isinstance(job, OneRun) else list(attest(job))
     pickle.dump(answer, sys.stdout.buffer)

@@ -28,11 +28,11 @@ from ...sim.policies.labelling import Labelling
 from ...sim.policies.replay import Replay
 from ...sim.schedule import Switch
 from ..claims.plan import Life, Plan
-from ..claims.realities import REALITIES
+from ..claims.realities import DISK_MODELS
 from ..claims.scenario import Scenario
 from ..oracle.evidence import Violation
-from .explore_runs import DyingRun, Left, Recorder, RecoveringRun
-from .failures.breach import Breach, Record
+from .explore_runs import CrashedRun, DyingRun, OperationRecorder, RecoveringRun
+from .failures.breach import FailingRun, RunRecord
 from .failures.replay import breach_of, replay
 from .seeds import draw
 
@@ -47,7 +47,7 @@ _INSIDE_MAX = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExploreSettings:
     """How thoroughly to explore. limit: states per moment and kind of crash. heal: use each recovered store, too."""
 
     limit: int = LIMIT
@@ -77,7 +77,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class CrashMoment:
     """Where a machine dies: before, after or during an operation; missing: bytes of a write it dies in."""
 
     point: CrashPoint
@@ -90,7 +90,7 @@ class Moment:
 
 
 @dataclass(slots=True)
-class Count:
+class OperationCount:
     """What was found at operations of one kind."""
 
     moments: int = 0
@@ -104,14 +104,14 @@ class Count:
     """States that were recovered and judged, because image or promises were new."""
     violations: int = 0
 
-    def add(self, other: "Count") -> None:
+    def add(self, other: "OperationCount") -> None:
         """Take another count in."""
-        for name in Count.__slots__:
+        for name in OperationCount.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Sample:
+class StateSample:
     """A state to go on from: its digest, and the record that leads to it."""
 
     digest: str
@@ -121,20 +121,20 @@ class Sample:
 
 
 @dataclass(slots=True)
-class Found:
+class ExplorationCounts:
     """What exploring came to: by depth and kind of operation, and every distinct image and judgement by its digest."""
 
-    counts: dict[tuple[int, str], Count] = field(default_factory=dict)
+    counts: dict[tuple[int, str], OperationCount] = field(default_factory=dict)
     images: set[str] = field(default_factory=set)
     judged: set[tuple[str, str]] = field(default_factory=set)
-    breaches: dict[str, Breach] = field(default_factory=dict)
+    breaches: dict[str, FailingRun] = field(default_factory=dict)
     """The first breach of each signature."""
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[StateSample] = field(default_factory=list)
 
-    def add(self, other: "Found") -> None:
+    def add(self, other: "ExplorationCounts") -> None:
         """Take in what was found elsewhere."""
         for key, count in other.counts.items():
-            self.counts.setdefault(key, Count()).add(count)
+            self.counts.setdefault(key, OperationCount()).add(count)
         self.images |= other.images
         self.judged |= other.judged
         for signature, breach in other.breaches.items():
@@ -149,14 +149,14 @@ class Found:
             return False
         return len(self.samples) < NEST_SAMPLES or digest < self.samples[-1].digest
 
-    def sample(self, sample: Sample) -> None:
+    def sample(self, sample: StateSample) -> None:
         """Keep a state to go on from, in place of the one with the greatest digest if there are enough."""
         self.samples = sorted([*self.samples, sample])[:NEST_SAMPLES]
 
     @property
-    def total(self) -> Count:
+    def total(self) -> OperationCount:
         """Return the sum over all depths and kinds."""
-        total = Count()
+        total = OperationCount()
         for count in self.counts.values():
             total.add(count)
         return total
@@ -176,7 +176,7 @@ def record(plan: Plan, choices: Choices) -> Situation | None:
     if run.violations:
         return None
     decisions = tuple(one for one in choices.decisions() if one.stream not in ("plan", "schedule"))
-    labelling, recorder = Labelling(run.schedule), Recorder(plan)
+    labelling, recorder = Labelling(run.schedule), OperationRecorder(plan)
     again = DyingRun(plan, Choices.replaying(decisions), labelling, crash_points=recorder)
     again.die()
     if labelling.left or again.schedule != run.schedule:
@@ -185,11 +185,11 @@ def record(plan: Plan, choices: Choices) -> Situation | None:
     return Situation(plan, decisions, tuple(labelling.labelled), points, again.stream_name)
 
 
-def nested(sample: Sample) -> Situation:
+def nested(sample: StateSample) -> Situation:
     """Return the situation of a machine that recovers a state: the operations of its load."""
     life = Life("crash in load", "process-kill", -1, BEFORE, 0)
     plan = replace(sample.plan, lives=(*sample.plan.lives, life))
-    recorder = Recorder(plan)
+    recorder = OperationRecorder(plan)
     run = DyingRun(plan, Choices.replaying(sample.decisions), Replay(sample.schedule), crash_points=recorder)
     recorder.run = run
     run.die()
@@ -199,11 +199,11 @@ def nested(sample: Sample) -> Situation:
 class Explorer:
     """Walks moments of one situation; what is judged already, as `found` has it, is not judged again."""
 
-    def __init__(self, situation: Situation, settings: Settings, found: Found) -> None:
+    def __init__(self, situation: Situation, settings: ExploreSettings, found: ExplorationCounts) -> None:
         self._situation = situation
         self._settings = settings
         self._found = found
-        self._profiles = tuple(dict.fromkeys(REALITIES[situation.plan.disk].crashes))
+        self._profiles = tuple(dict.fromkeys(DISK_MODELS[situation.plan.disk].crashes))
         self._chances = Choices(f"explore/{situation.depth}")
         self._fingerprint = ""
         self._states: dict[str, CrashStates] = {}
@@ -212,17 +212,17 @@ class Explorer:
     def explore(self, number: int) -> None:
         """Try every crash before, after and inside the operation of that number."""
         point = self._situation.points[number]
-        self._explore_moment(Moment(point, BEFORE))
+        self._explore_moment(CrashMoment(point, BEFORE))
         if point.kind in _SYNCS:
-            self._explore_moment(Moment(point, DURING))
+            self._explore_moment(CrashMoment(point, DURING))
         elif point.kind in _WRITES:
-            left = self._explore_moment(Moment(point, DURING, 1))
+            left = self._explore_moment(CrashMoment(point, DURING, 1))
             for missing in () if left is None else _beginnings(left, point):
-                self._explore_moment(Moment(point, DURING, missing))
-        self._explore_moment(Moment(point, AFTER))
+                self._explore_moment(CrashMoment(point, DURING, missing))
+        self._explore_moment(CrashMoment(point, AFTER))
 
-    def _explore_moment(self, moment: Moment) -> Left | None:
-        count = self._found.counts.setdefault((self._situation.depth, moment.point.kind), Count())
+    def _explore_moment(self, moment: CrashMoment) -> CrashedRun | None:
+        count = self._found.counts.setdefault((self._situation.depth, moment.point.kind), OperationCount())
         count.moments += 1
         decisions = (*self._situation.decisions, *self._missing(moment))
         run = DyingRun(
@@ -242,7 +242,9 @@ class Explorer:
         self._keep(self._plan(moment, self._profiles[0]), decisions, run.violations)
         return None
 
-    def _explore_crash(self, moment: Moment, left: Left, profile: str, count: Count) -> None:
+    def _explore_crash(
+        self, moment: CrashMoment, left: CrashedRun, profile: str, count: OperationCount
+    ) -> None:
         promised = left.promised[profile]
         states = self._states_of(left.disk, profile, str(moment))
         plan, found = self._plan(moment, profile), self._found
@@ -265,7 +267,7 @@ class Explorer:
                 count.violations += 1
                 self._keep(plan, decisions, violations)
             else:
-                found.sample(Sample(digest, plan, decisions, self._situation.schedule))
+                found.sample(StateSample(digest, plan, decisions, self._situation.schedule))
         count.crashes += 1
         count.exhausted += states.is_exhaustive
         count.cut += states.was_cut
@@ -282,13 +284,13 @@ class Explorer:
             self._states[profile] = states
         return states
 
-    def _plan(self, moment: Moment, profile: str) -> Plan:
+    def _plan(self, moment: CrashMoment, profile: str) -> Plan:
         """Return the plan with its last life ending like that."""
         *before, last = self._situation.plan.lives
         dying = replace(last, profile=profile, moment=moment.when, crash_point=str(moment.point))
         return replace(self._situation.plan, lives=(*before, dying))
 
-    def _missing(self, moment: Moment) -> Iterator[Decision]:
+    def _missing(self, moment: CrashMoment) -> Iterator[Decision]:
         """Yield the decision on how many bytes are missing of the write that a machine dies in."""
         if moment.missing:
             label = _missing_label(moment.point)
@@ -300,7 +302,7 @@ class Explorer:
         signature = violations[0].signature
         if signature in self._found.breaches:
             return
-        replayed = replay(Record(decisions, self._situation.schedule, plan))
+        replayed = replay(RunRecord(decisions, self._situation.schedule, plan))
         seen = replayed.outcome.violations
         if not seen or seen[0].signature != signature:
             raise ReplayDivergedError("violation", 0, str(violations[0]), str(seen[0]) if seen else "none")
@@ -311,7 +313,7 @@ def _missing_label(point: CrashPoint) -> str:
     return f"bytes not written {point.path}"
 
 
-def _beginnings(left: Left, point: CrashPoint) -> list[int]:
+def _beginnings(left: CrashedRun, point: CrashPoint) -> list[int]:
     """Return how many bytes may be missing of the write that a machine has died in, beside 1: a few of all."""
     label = _missing_label(point)
     size_bytes = next(one.options - 1 for one in reversed(left.decisions) if one.label == label)

@@ -17,7 +17,7 @@ from ..claims.plan import Plan
 from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant
 from ..runs.store_run import Run
-from .explore import Explorer, Found, Settings, Situation, first_life, nested, record
+from .explore import ExplorationCounts, Explorer, ExploreSettings, Situation, first_life, nested, record
 from .failures.failure import Failure
 from .failures.replay import breach_of_seed
 from .seeds import draw
@@ -42,9 +42,9 @@ class Exploration:
     seed: int
     mutant: str | None
     plan: Plan
-    settings: Settings
+    settings: ExploreSettings
     depths: list[Depth] = field(default_factory=list)
-    found: Found = field(default_factory=Found)
+    found: ExplorationCounts = field(default_factory=ExplorationCounts)
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -57,11 +57,11 @@ class Exploration:
 def explore_seed(
     scenario: Scenario,
     seed: int,
-    settings: Settings,
+    settings: ExploreSettings,
     *,
     mutant: str | None = None,
     jobs: int = 1,
-    on_progress: Callable[[Found, int, int], None] = lambda found, done, total: None,
+    on_progress: Callable[[ExplorationCounts, int, int], None] = lambda found, done, total: None,
 ) -> Exploration:
     """Explore the first life of a seed's run. on_progress(found, operations done, of how many at this depth)."""
     began = perf_counter()
@@ -102,7 +102,7 @@ def _chunks(situation: Situation) -> list[_Chunk]:
     ]
 
 
-def _explored(chunks: list[_Chunk], done: Exploration, jobs: int) -> Iterator[Found]:
+def _explored(chunks: list[_Chunk], done: Exploration, jobs: int) -> Iterator[ExplorationCounts]:
     """Yield what each chunk comes to, in order; one process goes on with what it has found before."""
     if jobs == 1:
         for chunk in chunks:
@@ -112,9 +112,11 @@ def _explored(chunks: list[_Chunk], done: Exploration, jobs: int) -> Iterator[Fo
         yield from pool.map(explore_chunk, chunks, repeat(done.settings), repeat(done.mutant))
 
 
-def explore_chunk(chunk: _Chunk, settings: Settings, mutant: str | None, found: Found | None = None) -> Found:
+def explore_chunk(
+    chunk: _Chunk, settings: ExploreSettings, mutant: str | None, found: ExplorationCounts | None = None
+) -> ExplorationCounts:
     """Explore some operations of a situation, adding to found if there is something."""
-    found = Found() if found is None else found
+    found = ExplorationCounts() if found is None else found
     situation, numbers = chunk
     with applied_mutant(mutant), guard():
         explorer = Explorer(situation, settings, found)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.aim import CrashPoint
-from ...faults.disk.damage import Damage
+from ...faults.disk.damage import DamagedRange
 from ...faults.disk.disk import Disk
 from ...faults.disk.image import Image
 from ...faults.disk.plug import BEFORE
@@ -18,12 +18,12 @@ from ..claims.crash_points import CrashPoints
 from ..claims.plan import Life, Plan
 from ..oracle.ends import note_crash
 from ..oracle.evidence import Violation
-from ..oracle.judge import BrokenPromise
+from ..oracle.judge import StopOnViolation
 from ..oracle.standing import standing_of
 from ..runs.store_run import Run
 
 
-class Recorder(CrashPoints):
+class OperationRecorder(CrashPoints):
     """Finds the names of all operations of a run's last life, none of which it ends in.
 
     In a life that is to end in its load, it ends in the first operation behind that, which is none of them.
@@ -53,12 +53,12 @@ class Recorder(CrashPoints):
 
 
 @dataclass(frozen=True, slots=True)
-class Promised:
+class CrashGuarantees:
     """What is promised when a crash of some kind has come."""
 
     known: bytes
     """The ledger, and what is known of the versions of side files, pickled: who judges changes them."""
-    damage: tuple[Damage, ...]
+    damage: tuple[DamagedRange, ...]
     """What disks have done so far to what was durable."""
     standing: str
     """A digest of all that."""
@@ -66,11 +66,11 @@ class Promised:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class CrashedRun:
     """What a machine left when it died: its disk, what is promised after each kind of crash, and all draws so far."""
 
     disk: Disk
-    promised: dict[str, Promised]
+    promised: dict[str, CrashGuarantees]
     decisions: list[Decision]
 
 
@@ -88,7 +88,7 @@ class DyingRun(Run):
     ) -> None:
         super().__init__(plan, choices, policy, crash_points=crash_points)
         self._profiles = profiles
-        self._left: Left | None = None
+        self._left: CrashedRun | None = None
 
     @property
     def stream_name(self) -> str:
@@ -100,13 +100,13 @@ class DyingRun(Run):
         """Return whether the store of the present life has been loaded."""
         return self._store is not None
 
-    def die(self) -> Left | None:
+    def die(self) -> CrashedRun | None:
         """Run; return what the last life left by dying, None if it did not die, or something was broken before."""
         with self._kernel:
             try:
                 for number, life in enumerate(self._plan.lives):
                     self._live(number, life)
-            except BrokenPromise:
+            except StopOnViolation:
                 return None
             return self._left
 
@@ -127,16 +127,16 @@ class DyingRun(Run):
             self._ledger.progress_is_final = False
             before = pickle.dumps(self._ledger)
             promised = {profile: self._promised(disk, profile, before) for profile in self._profiles}
-            self._left = Left(disk, promised, self._choices.decisions())
+            self._left = CrashedRun(disk, promised, self._choices.decisions())
 
-    def _promised(self, disk: Disk, profile: str, before: bytes) -> Promised:
+    def _promised(self, disk: Disk, profile: str, before: bytes) -> CrashGuarantees:
         """Return what is promised after a crash of that profile; before: the ledger as it was when the machine died."""
         vars(self._ledger).update(vars(pickle.loads(before)))
         note_crash(self._plan, self._judge, self._ledger, self._store, disk, PROFILES[profile])
         self._judge.note_damage(self._config, disk.damage)
         versions = (self._progress.delayed, self._progress.groups)
         damage = tuple(self.lasting.damage)
-        return Promised(
+        return CrashGuarantees(
             pickle.dumps((self._ledger, versions)),
             damage,
             standing_of(self._ledger, versions, damage),
@@ -147,7 +147,7 @@ class DyingRun(Run):
 class RecoveringRun(Run):
     """A run that begins with what a crash has left."""
 
-    def __init__(self, plan: Plan, promised: Promised, image: Image) -> None:
+    def __init__(self, plan: Plan, promised: CrashGuarantees, image: Image) -> None:
         ledger, (delayed, groups) = pickle.loads(promised.known)
         super().__init__(plan, Choices.replaying(()), Replay(), ledger=ledger)
         self._progress.delayed, self._progress.groups = delayed, groups
@@ -163,6 +163,6 @@ class RecoveringRun(Run):
                     self._heal()
                 else:
                     self._recover("heal", self._judge.recovery)
-            except BrokenPromise:
+            except StopOnViolation:
                 pass
         return self._judge.violations

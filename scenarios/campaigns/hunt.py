@@ -17,12 +17,12 @@ from .failures.shrink import shrink_failure
 from .interruption import Interruption, in_processes
 from .seeds import SeedResult, run_seed
 
-SIZE_TOLD = ("messages", "preemptions", "sectors")
+SIZES_SHOWN = ("messages", "preemptions", "sectors")
 """What is told of the size of a shrunk failure."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hunted:
+class MutantResult:
     """What came of one hunt."""
 
     id: str
@@ -51,20 +51,20 @@ class Hunted:
         }
 
 
-def hunting_ground(mutant: Mutant) -> Scenario:
+def narrowed_scenario(mutant: Mutant) -> Scenario:
     """Return the scenario a mutant is hunted in: anything at all, within what the mutant needs."""
     ranges = Ranges() if mutant.narrow is None else mutant.narrow(Ranges())
     return Scenario(f"hunt-{mutant.id}", "every promise of the store, at once", ranges)
 
 
-def hunt(mutant: Mutant, seeds: int, *, shrink_seconds: float | None = None) -> Hunted:
+def run_mutant(mutant: Mutant, seeds: int, *, shrink_seconds: float | None = None) -> MutantResult:
     """Run up to so many seeds with a mutant, and those same seeds without it if that finds it.
 
     With shrink_seconds, what found it is made smaller for so long at most.
 
     Raises RuntimeError for what is wrong with the harness.
     """
-    ground = hunting_ground(mutant)
+    ground = narrowed_scenario(mutant)
     began = perf_counter()
     invariant, used, failure = "", 0, None
     for result in _results(ground, seeds, mutant.id):
@@ -84,11 +84,11 @@ def hunt(mutant: Mutant, seeds: int, *, shrink_seconds: float | None = None) -> 
             violation = broken.error or (
                 str(broken.failure.violations[0]) if broken.failure else broken.outcome
             )
-    hunted = Hunted(mutant.id, bool(invariant), invariant, used, seconds, violation, failure)
+    hunted = MutantResult(mutant.id, bool(invariant), invariant, used, seconds, violation, failure)
     return hunted if shrink_seconds is None or failure is None else _shrunk(hunted, failure, shrink_seconds)
 
 
-def _shrunk(hunted: Hunted, failure: Failure, seconds_max: float) -> Hunted:
+def _shrunk(hunted: MutantResult, failure: Failure, seconds_max: float) -> MutantResult:
     """Return the hunt with its failure made smaller."""
     began = perf_counter()
     small = shrink_failure(
@@ -100,14 +100,14 @@ def _shrunk(hunted: Hunted, failure: Failure, seconds_max: float) -> Hunted:
     )
 
 
-def hunt_all(
+def run_mutants(
     names: Sequence[str],
     seeds: int,
     *,
     jobs: int = 1,
     shrink_seconds: float | None = None,
     interruption: Interruption | None = None,
-) -> Iterator[Hunted]:
+) -> Iterator[MutantResult]:
     """Hunt mutants, so many at a time in processes of their own; yield what comes of each in the order of names.
 
     An interruption leaves out those that are not hunted to an end.
@@ -127,8 +127,8 @@ def hunt_all(
         yield hunted
 
 
-def _hunt_named(name: str, seeds: int, shrink_seconds: float | None) -> Hunted:
-    return hunt(mutant_named(name), seeds, shrink_seconds=shrink_seconds)
+def _hunt_named(name: str, seeds: int, shrink_seconds: float | None) -> MutantResult:
+    return run_mutant(mutant_named(name), seeds, shrink_seconds=shrink_seconds)
 
 
 def _results(ground: Scenario, seeds: int, mutant: str | None) -> Iterator[SeedResult]:

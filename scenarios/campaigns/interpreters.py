@@ -12,7 +12,7 @@ from importlib.metadata import requires
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .determinism import Witness
+from .determinism import WitnessProcess
 
 OLDEST = (3, 11)
 _ASK = "import platform, sys; print(*sys.version_info[:3], platform.python_implementation(), sys.executable)"
@@ -57,7 +57,7 @@ def ask(python: str) -> tuple[str, str]:
 
 
 @contextmanager
-def furnished(pythons: Sequence[str]) -> Iterator[list[Witness]]:
+def furnished(pythons: Sequence[str]) -> Iterator[list[WitnessProcess]]:
     """Yield a witness for each Python, in an environment that is removed at the end. Raises InterpreterError."""
     with TemporaryDirectory(prefix="tornlog-pythons-") as scratch:
         path = _link(Path(scratch)) if pythons else None
@@ -65,7 +65,7 @@ def furnished(pythons: Sequence[str]) -> Iterator[list[Witness]]:
         for number, python in enumerate(pythons):
             version, executable = ask(python)
             inside = _environment(executable, Path(scratch) / str(number))
-            witnesses.append(Witness(f"Python {version}", inside, hash_seed=1 + number, path=path))
+            witnesses.append(WitnessProcess(f"Python {version}", inside, hash_seed=1 + number, path=path))
         yield witnesses
 
 

@@ -14,7 +14,7 @@ from ...sim.policies import Policy
 from ...sim.search import explore_schedules
 from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant
-from ..runs.outcome import Outcome
+from ..runs.outcome import RunOutcome
 from ..runs.run_of import run_of
 from .failures.failure import Failure
 from .failures.replay import breach_of_seed
@@ -64,7 +64,7 @@ def search_schedules(
     itself.
     """
 
-    def run(policy: Policy) -> tuple[Choices, Outcome]:
+    def run(policy: Policy) -> tuple[Choices, RunOutcome]:
         with garbage_kept():
             choices, plan = draw(scenario, seed)
             return choices, guarded(run_of(plan, choices, policy).execute)

@@ -16,7 +16,7 @@ from ...sim.trace import Trace
 from ..claims.plan import Plan, draw_plan
 from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant
-from ..runs.outcome import Outcome
+from ..runs.outcome import RunOutcome
 from ..runs.run_of import run_of
 from .failures.failure import Failure
 from .failures.replay import breach_of_seed
@@ -89,7 +89,7 @@ def _run(
     *,
     check_determinism: bool,
     policy: Policy | None,
-) -> Outcome:
+) -> RunOutcome:
     choices, outcome = _execute(scenario, seed, policy=policy)
     result.digest = outcome.digest
     result.disk = outcome.plan.disk
@@ -117,7 +117,7 @@ def _run(
 
 def _execute(
     scenario: Scenario, seed: int, trace: Trace | None = None, policy: Policy | None = None
-) -> tuple[Choices, Outcome]:
+) -> tuple[Choices, RunOutcome]:
     choices, plan = draw(scenario, seed)
     return choices, guarded(run_of(plan, choices, policy, trace).execute)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ...faults.disk.aim import CrashPoint, NamingAim
+from ...faults.disk.aim import CrashPoint, NamingCrashTrigger
 from ...faults.disk.disk import Disk
 from .plan import Life, Plan
 
@@ -13,7 +13,7 @@ class CrashPoints:
     def __init__(self, *, naming: bool = False) -> None:
         self._naming = naming
         self._number = 0
-        self._aims: dict[int, NamingAim] = {}
+        self._aims: dict[int, NamingCrashTrigger] = {}
 
     def begin_life(self, number: int) -> None:
         """Take note that the life of that number is the present one."""

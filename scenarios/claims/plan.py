@@ -16,7 +16,7 @@ from ...sim.choices import Stream
 from ...sim.disturbances import DisturbancePlan
 from .broker_plan import BrokerPlan
 from .cluster_plan import ClusterPlan
-from .realities import REALITIES
+from .realities import DISK_MODELS
 
 STOPS = (
     "stop",
@@ -324,7 +324,7 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
         for field in fields(Plan)
         if field.name not in DRAWN_APART
     }
-    reality = REALITIES[drawn["disk"]]
+    reality = DISK_MODELS[drawn["disk"]]
     drawn["recover_whole_log"] |= reality.needs_whole_log
     if reality.capacity_bytes:
         drawn["capacity_bytes"] = stream.pick(reality.capacity_bytes, "capacity_bytes of the disk")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Reality:
+class DiskModel:
     """One kind of disk under one kind of file system."""
 
     name: str
@@ -28,40 +28,40 @@ class Reality:
     """Whether it has room, does what it says, and keeps what it holds: what runs of several machines are judged on."""
 
 
-REALITIES: dict[str, Reality] = {
+DISK_MODELS: dict[str, DiskModel] = {
     reality.name: reality
     for reality in (
-        Reality("nothing-lost", "a machine that stops and keeps everything", ("nothing-lost",)),
-        Reality("process-kill", "a process that is killed; the system lives on", ("process-kill",)),
-        Reality(
+        DiskModel("nothing-lost", "a machine that stops and keeps everything", ("nothing-lost",)),
+        DiskModel("process-kill", "a process that is killed; the system lives on", ("process-kill",)),
+        DiskModel(
             "ext4-ordered",
             "ext4 with data=ordered: metadata in order, appended data before its size",
             ("ext4-ordered", "ext4-ordered", "process-kill"),
         ),
-        Reality(
+        DiskModel(
             "strict-posix",
             "any file system POSIX allows: what was not synced is lost in any combination",
             ("strict-posix", "strict-posix", "os-crash", "process-kill"),
             {"torn_bytes_chance": (0.0, 0.0, 0.5)},
         ),
-        Reality(
+        DiskModel(
             "ext4-data",
             "ext4 with data=journal: what was written survives in order, a page whole",
             ("ext4-data", "ext4-data", "process-kill"),
         ),
-        Reality(
+        DiskModel(
             "xfs",
             "XFS: metadata in order, sizes only after the data",
             ("xfs", "xfs", "process-kill"),
             {"failing_sync": ("xfs",)},
         ),
-        Reality(
+        DiskModel(
             "btrfs",
             "btrfs: whole transactions, and a log of what was synced since",
             ("btrfs", "btrfs", "process-kill"),
             {"failing_sync": ("btrfs",)},
         ),
-        Reality(
+        DiskModel(
             "full-disk",
             "ext4 with hardly any room left, or none",
             ("ext4-ordered", "process-kill"),
@@ -73,7 +73,7 @@ REALITIES: dict[str, Reality] = {
             capacity_bytes=(20_000, 40_000, 80_000),
             is_sound=False,
         ),
-        Reality(
+        DiskModel(
             "lying-disk",
             "a drive that acknowledges syncs out of a cache that forgets when the power goes",
             ("strict-posix", "ext4-ordered", "process-kill"),
@@ -85,7 +85,7 @@ REALITIES: dict[str, Reality] = {
             needs_whole_log=True,
             is_sound=False,
         ),
-        Reality(
+        DiskModel(
             "dying-disk",
             "a drive that loses, misplaces and changes what it holds, and answers with errors",
             ("ext4-ordered", "strict-posix", "process-kill"),

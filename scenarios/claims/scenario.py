@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from .plan import Ranges
-from .realities import REALITIES
+from .realities import DISK_MODELS
 
 POLICIES = {
     "random-walk": "every runnable task is as likely as any other, for stretches of random length",
@@ -24,14 +24,14 @@ class Scenario:
     def admits(self, disk: str) -> bool:
         """Return whether it is judged on a disk: clusters and brokers are on sound ones only."""
         ranges = self.ranges
-        return REALITIES[disk].is_sound or not (ranges.cluster or ranges.broker)
+        return DISK_MODELS[disk].is_sound or not (ranges.cluster or ranges.broker)
 
     def narrowed(self, *, disk: str | None = None, policy: str | None = None) -> "Scenario":
         """Return the scenario with one disk or one policy only; ValueError if there is no such for it."""
         ranges = self.ranges
         if disk is not None:
-            if disk not in REALITIES:
-                raise ValueError(f"disk: expected one of {', '.join(REALITIES)}, found {disk}")
+            if disk not in DISK_MODELS:
+                raise ValueError(f"disk: expected one of {', '.join(DISK_MODELS)}, found {disk}")
             if not self.admits(disk):
                 raise ValueError(
                     f"disk: {self.name} is of several machines, which are not judged on a {disk}"

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...store.config import StoreConfig
-from .cases import WRITTEN_HERE, Case, Compared, case_written_here, cases_written_there, compare
+from .cases import WRITTEN_HERE, CaseResult, DirectoryCase, case_written_here, cases_written_there, compare
 from .maven import JavaProgram
 from .real_store import STORES_AT_A_TIME, RealStore, moved, settings_of
 
@@ -25,7 +25,7 @@ _CASES_PER_PROCESS = 120
 
 
 @dataclass(slots=True)
-class Campaign:
+class ConformanceReport:
     """The sum of what was compared."""
 
     outcomes: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
@@ -36,9 +36,9 @@ class Campaign:
     records: int = 0
     answers: int = 0
     """Puts that the real store had answered OK, and that were looked for here."""
-    failures: list[Compared] = field(default_factory=list)
+    failures: list[CaseResult] = field(default_factory=list)
 
-    def add(self, compared: Compared) -> None:
+    def add(self, compared: CaseResult) -> None:
         """Take one case's result."""
         case = compared.case
         key = (case.writer, case.kind)
@@ -67,13 +67,13 @@ def run_campaign(
     version: str | None = None,
     jobs: int = 1,
     out: Path | None = None,
-    on_case: Callable[[Compared], None] = lambda compared: None,
-) -> Campaign:
+    on_case: Callable[[CaseResult], None] = lambda compared: None,
+) -> ConformanceReport:
     """Compare what every seed leaves, of each writer. Failures are kept below out, if that is given.
 
     version: of RocketMQ, with whose bugs stores of ours write.
     """
-    campaign = Campaign()
+    campaign = ConformanceReport()
     with TemporaryDirectory(prefix="tornlog-compare-") as scratch:
         for compared in _compared(files, seeds, writers, version, Path(scratch), jobs):
             campaign.add(compared)
@@ -92,7 +92,7 @@ def _compared(
     version: str | None,
     work: Path,
     jobs: int,
-) -> Iterator[Compared]:
+) -> Iterator[CaseResult]:
     for writer in writers:
         for first in range(0, len(seeds), _CASES_PER_PROCESS):
             part = seeds[first : first + _CASES_PER_PROCESS]
@@ -105,12 +105,14 @@ def _compared(
                         cases = iter(list(cases))
                 else:
                     cases = cases_written_there(part, files, real, work)
-                waiting: list[Future[Compared]] = [pool.submit(compare, case, real) for case in cases]
+                waiting: list[Future[CaseResult]] = [pool.submit(compare, case, real) for case in cases]
                 for done in as_completed(waiting):
                     yield done.result()
 
 
-def _written_here(seeds: Sequence[int], version: str | None, work: Path, jobs: int) -> Iterator[Case]:
+def _written_here(
+    seeds: Sequence[int], version: str | None, work: Path, jobs: int
+) -> Iterator[DirectoryCase]:
     directories = [work / f"{WRITTEN_HERE}-{seed}" for seed in seeds]
     for directory in directories:
         directory.mkdir()
@@ -125,7 +127,7 @@ def _written_here(seeds: Sequence[int], version: str | None, work: Path, jobs: i
 # -- failures --------------------------------------------------------------------------------------
 
 
-def keep(compared: Compared, out: Path) -> Path:
+def keep(compared: CaseResult, out: Path) -> Path:
     """Leave a failure below out: the directory as it was found, and what differs; return where that is told."""
     case = compared.case
     place = out / "failures" / case.name
@@ -149,29 +151,29 @@ def keep(compared: Compared, out: Path) -> Path:
     return file
 
 
-class FailureFileError(Exception):
+class CaseFileError(Exception):
     """A file is no failure that was kept here."""
 
 
 @contextmanager
-def kept_case(file: Path) -> Iterator[Case]:
+def kept_case(file: Path) -> Iterator[DirectoryCase]:
     """Yield the case of a failure that was kept, in a directory of its own."""
     try:
         fields: dict[str, Any] = json.loads(file.read_text("utf-8"))
         if fields.get("format") != FORMAT:
-            raise FailureFileError(f"{file}: format: expected {FORMAT}, found {fields.get('format')}")
+            raise CaseFileError(f"{file}: format: expected {FORMAT}, found {fields.get('format')}")
         with TemporaryDirectory(prefix="tornlog-compare-") as scratch:
             with tarfile.open(file.with_name("store.tar.gz")) as tar:
                 tar.extractall(scratch, filter="data")
             directory = Path(scratch, "store")
-            yield Case(
+            yield DirectoryCase(
                 *(fields["writer"], fields["seed"], fields["kind"], fields["disk"], fields["scenario"]),
                 directory=directory,
                 config=config_of_settings(directory, fields["settings"], fields["recoverWholeLog"]),
                 answers=fields["answers"],
             )
     except (OSError, ValueError, KeyError, tarfile.TarError) as error:
-        raise FailureFileError(f"{file}: {type(error).__name__}: {error}") from error
+        raise CaseFileError(f"{file}: {type(error).__name__}: {error}") from error
 
 
 def config_of_settings(directory: Path, settings: dict[str, Any], recover_whole_log: bool) -> StoreConfig:

@@ -12,8 +12,8 @@ from ...store.config import StoreConfig
 from .differences import differences
 from .images import CLEAN_STOP, PROCESS_KILL, left_by
 from .maven import JavaProgram
-from .observed import Observed, observe, read_answer, times_of
-from .opened import Difference, Opened
+from .observed import StoreObservation, observe, read_answer, times_of
+from .opened import OpenedDirectory, StoreDifference
 from .real_store import RealStore, RealStoreDied, RealStoreFailed, moved, settings_of
 from .workload import Workload, workload_of
 
@@ -24,7 +24,7 @@ KILLED_TOGETHER = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class DirectoryCase:
     """One directory as its writer left it. Where the real store wrote it: what it had answered before."""
 
     writer: str
@@ -43,17 +43,17 @@ class Case:
 
 
 @dataclass(slots=True)
-class Compared:
+class CaseResult:
     """What became of one case."""
 
-    case: Case
+    case: DirectoryCase
     records: int
     is_opened: bool
     """Whether our store opened it: otherwise nothing was looked for."""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[StoreDifference] = field(default_factory=list)
 
     @property
-    def unexplained(self) -> list[Difference]:
+    def unexplained(self) -> list[StoreDifference]:
         """Return what nothing explains."""
         return [one for one in self.differences if one.deviation is None]
 
@@ -65,7 +65,7 @@ class Compared:
         return "explained" if self.differences else "agreed"
 
 
-def case_written_here(seed: int, directory: Path, version: str | None = None) -> Case | None:
+def case_written_here(seed: int, directory: Path, version: str | None = None) -> DirectoryCase | None:
     """Run a seed in the simulator and write what it left into a directory that exists.
 
     version: of RocketMQ, with whose bugs the store writes; None is returned where one of them ends the run before.
@@ -76,12 +76,12 @@ def case_written_here(seed: int, directory: Path, version: str | None = None) ->
             return None
         raise RuntimeError(f"seed {seed}: a run of the sound store did not come to its end")
     config = left.export(directory)
-    return Case(WRITTEN_HERE, seed, left.kind, left.disk, left.scenario, directory, config)
+    return DirectoryCase(WRITTEN_HERE, seed, left.kind, left.disk, left.scenario, directory, config)
 
 
 def cases_written_there(
     seeds: Sequence[int], files: JavaProgram, real: RealStore, work: Path
-) -> Iterator[Case]:
+) -> Iterator[DirectoryCase]:
     """Have the real store write directories: those to be killed in a process that is killed, the others in `real`."""
     workloads = [workload_of(seed) for seed in seeds]
     answers: dict[int, list[dict[str, Any]]] = {}
@@ -117,7 +117,7 @@ def leave_empty_queue_files(root: Path, file_bytes: int) -> None:
 
 def _killed(
     workloads: Sequence[Workload], files: JavaProgram, work: Path, answers: Mapping[int, list[dict[str, Any]]]
-) -> Iterator[Case]:
+) -> Iterator[DirectoryCase]:
     """Let stores live in one process until the longest of their lives is over, and kill it."""
     home = work / f"killed-{workloads[0].seed}"
     home.mkdir()
@@ -130,13 +130,13 @@ def _killed(
 
 def _write(
     real: RealStore, workload: Workload, work: Path, before: Mapping[int, list[dict[str, Any]]]
-) -> Case:
+) -> DirectoryCase:
     directory = work / f"real-{workload.seed}"
     answers = _put_all(real, workload, workload.producers, directory, stop=not workload.is_killed)
     kind = PROCESS_KILL if workload.is_killed else CLEAN_STOP
     config = moved(workload.config, directory)
     answers = before.get(workload.seed, []) + answers
-    return Case(WRITTEN_THERE, workload.seed, kind, "", "", directory, config, answers)
+    return DirectoryCase(WRITTEN_THERE, workload.seed, kind, "", "", directory, config, answers)
 
 
 def _put_all(
@@ -168,7 +168,7 @@ def _put_all(
     return answers
 
 
-def compare(case: Case, real: RealStore) -> Compared:
+def compare(case: DirectoryCase, real: RealStore) -> CaseResult:
     """Open a case in both stores; the directory stays as it is."""
     ours = observe(case.directory, case.config)
     files = _files_of(case.directory)
@@ -180,8 +180,8 @@ def compare(case: Case, real: RealStore) -> Compared:
         seen = read_answer(real.open(copy, moved(case.config, copy), times_ms))
     finally:
         shutil.rmtree(copy, ignore_errors=True)
-    found = differences(Opened(case.config, files, ours, seen, real.version))
-    return Compared(case, len(ours.records), not ours.refusal, found + list(_unkept(case, ours)))
+    found = differences(OpenedDirectory(case.config, files, ours, seen, real.version))
+    return CaseResult(case, len(ours.records), not ours.refusal, found + list(_unkept(case, ours)))
 
 
 def _files_of(directory: Path) -> dict[str, bytes]:
@@ -192,7 +192,7 @@ def _files_of(directory: Path) -> dict[str, bytes]:
     }
 
 
-def _unkept(case: Case, ours: Observed) -> Iterator[Difference]:
+def _unkept(case: DirectoryCase, ours: StoreObservation) -> Iterator[StoreDifference]:
     """Yield what the real store had answered with OK and is not found here: a kill takes nothing of that.
 
     But for what lay in the buffers of its pool, which is the end of the log.
@@ -210,4 +210,6 @@ def _unkept(case: Case, ours: Observed) -> Iterator[Difference]:
             record, queue_offset = ours.records.get(offset), answer["queueOffset"] + number
             if record is None or (record.message_id, record.queue_offset) != (message_id, queue_offset):
                 place = f"answered {answer['name']} {number}"
-                yield Difference(place, str(record), f"{message_id} at queue offset {queue_offset}", None)
+                yield StoreDifference(
+                    place, str(record), f"{message_id} at queue offset {queue_offset}", None
+                )

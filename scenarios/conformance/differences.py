@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from .deviations import EMPTY_QUEUE_FILE, GAP, ODD_FILE
 from .log_differences import differences_of_log, has_gap
 from .lookup_differences import differences_of_lookup, differences_of_times
-from .opened import Difference, Opened
+from .opened import OpenedDirectory, StoreDifference
 from .queue_differences import differences_of_progress, differences_of_queue
 from .truth import faults_of
 
 
-def differences(opened: Opened) -> list[Difference]:
+def differences(opened: OpenedDirectory) -> list[StoreDifference]:
     """Return all differences; first what is wrong here by our own log's word, which nothing explains."""
     ours, real = opened.ours, opened.real
     if ours.refusal or real.refusal:
         return list(_of_refusals(opened))
     found = [
-        Difference(f"{place}, by the log", str(got), str(expected), None)
+        StoreDifference(f"{place}, by the log", str(got), str(expected), None)
         for place, expected, got in faults_of(ours, opened.config)
     ]
     found += differences_of_log(opened)
@@ -29,7 +29,7 @@ def differences(opened: Opened) -> list[Difference]:
     return found
 
 
-def _of_refusals(opened: Opened) -> Iterator[Difference]:
+def _of_refusals(opened: OpenedDirectory) -> Iterator[StoreDifference]:
     ours, real = opened.ours, opened.real
     why = None
     if ours.refusal:  # that the real store refuses, too, does not make it right
@@ -40,10 +40,10 @@ def _of_refusals(opened: Opened) -> Iterator[Difference]:
         why = ODD_FILE
     elif real.refusal == "load() returned false" and opened.version == "rocketmq-5.3.3":
         why = EMPTY_QUEUE_FILE if any(_queues_without_a_last_entry(opened)) else None
-    yield Difference("opening", ours.refusal or "opens", real.refusal or "opens", why)
+    yield StoreDifference("opening", ours.refusal or "opens", real.refusal or "opens", why)
 
 
-def _queues_without_a_last_entry(opened: Opened) -> Iterator[str]:
+def _queues_without_a_last_entry(opened: OpenedDirectory) -> Iterator[str]:
     """Yield the directories of queues of several files of which the last is all zeros, be it after a cut."""
     last: dict[str, list[bytes]] = {}
     for path, content in sorted(opened.files.items()):
@@ -54,7 +54,7 @@ def _queues_without_a_last_entry(opened: Opened) -> Iterator[str]:
             yield directory
 
 
-def _odd_files(opened: Opened) -> Iterator[str]:
+def _odd_files(opened: OpenedDirectory) -> Iterator[str]:
     """Yield files of log and queues that are not as long as the settings say."""
     for base, content in opened.log_files.items():
         if len(content) != opened.config.mapped_file_size_commit_log:

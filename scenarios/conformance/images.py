@@ -11,7 +11,7 @@ from ...store.config import StoreConfig
 from ..claims.catalogue import SCENARIOS
 from ..claims.machine import ROOT, config_of
 from ..claims.plan import Plan, Ranges, draw_plan
-from ..claims.realities import REALITIES
+from ..claims.realities import DISK_MODELS
 from ..mutants.known import applied_mutant
 from ..runs.store_run import Run
 
@@ -39,7 +39,7 @@ _SCENARIOS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LastLife:
     """What one run's last life left."""
 
     seed: int
@@ -55,7 +55,7 @@ class Left:
         return replace(config_of(self.plan), store_path_root_dir=str(directory))
 
 
-def left_by(seed: int, mutant: str | None = None) -> Left | None:
+def left_by(seed: int, mutant: str | None = None) -> LastLife | None:
     """Run a seed; None if its life ended otherwise than it was to, as when a bug of a mutant broke a promise before.
 
     Raises RuntimeError where the sound store breaks a promise, be it when what was left is recovered; of a mutant
@@ -73,7 +73,7 @@ def left_by(seed: int, mutant: str | None = None) -> Left | None:
     if run.left is None:
         return None
     disk = "" if kind == CLEAN_STOP else plan.lives[-1].profile
-    return Left(seed, scenario.name, kind, disk, plan, run.left)
+    return LastLife(seed, scenario.name, kind, disk, plan, run.left)
 
 
 def _ending_in(kind: str, plan: Plan) -> Plan:
@@ -81,7 +81,7 @@ def _ending_in(kind: str, plan: Plan) -> Plan:
     last = plan.lives[-1]
     if kind != POWER_LOSS or not PROFILES[last.profile].page_cache_survives:
         return plan
-    power_loss = REALITIES[plan.disk].crashes[0]
+    power_loss = DISK_MODELS[plan.disk].crashes[0]
     return replace(plan, lives=(*plan.lives[:-1], replace(last, profile=power_loss)))
 
 

@@ -5,18 +5,18 @@ from itertools import pairwise
 
 from ..oracle.reader import UnreadableError, read
 from .deviations import FOREIGN_RECORD, GAP, TORN_RECORD, Deviation
-from .opened import Difference, Opened
+from .opened import OpenedDirectory, StoreDifference
 
 
-def differences_of_log(opened: Opened) -> Iterator[Difference]:
+def differences_of_log(opened: OpenedDirectory) -> Iterator[StoreDifference]:
     """Yield where the logs begin and end otherwise, and each record that is not the same."""
     ours, real = opened.ours, opened.real
     beyond = why_longer(opened)
     in_front = GAP if real.min_offset < ours.min_offset and has_gap(opened) else None
     if ours.min_offset != real.min_offset:
-        yield Difference("log, begin", str(ours.min_offset), str(real.min_offset), in_front)
+        yield StoreDifference("log, begin", str(ours.min_offset), str(real.min_offset), in_front)
     if ours.max_offset != real.max_offset:
-        yield Difference("log, end", str(ours.max_offset), str(real.max_offset), beyond)
+        yield StoreDifference("log, end", str(ours.max_offset), str(real.max_offset), beyond)
     for offset in sorted(ours.records.keys() | real.records.keys()):
         here, there = ours.records.get(offset), real.records.get(offset)
         if here != there:
@@ -25,10 +25,10 @@ def differences_of_log(opened: Opened) -> Iterator[Difference]:
                 why = beyond
             elif there is None and has_gap(opened):
                 why = GAP  # the walk over the real log has come to the hole
-            yield Difference(f"record {offset}", str(here), str(there), why)
+            yield StoreDifference(f"record {offset}", str(here), str(there), why)
     for offset in sorted(set(ours.unreadable) ^ set(real.unreadable)):
         explained = offset >= ours.max_offset
-        yield Difference(
+        yield StoreDifference(
             f"damage {offset}",
             str(offset in ours.unreadable),
             str(offset in real.unreadable),
@@ -36,7 +36,7 @@ def differences_of_log(opened: Opened) -> Iterator[Difference]:
         )
 
 
-def why_longer(opened: Opened) -> Deviation | None:
+def why_longer(opened: OpenedDirectory) -> Deviation | None:
     """Return why the real log goes on where ours ends, None if it does not or there is no reason.
 
     The bytes there have to say it themselves: our scanner is what is judged, so it is not asked.
@@ -56,7 +56,7 @@ def why_longer(opened: Opened) -> Deviation | None:
     return None
 
 
-def has_gap(opened: Opened) -> bool:
+def has_gap(opened: OpenedDirectory) -> bool:
     """Return whether between the files of the log one is missing."""
     bases = sorted(opened.log_files)
     size = opened.config.mapped_file_size_commit_log

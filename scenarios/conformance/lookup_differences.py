@@ -22,7 +22,7 @@ from .deviations import (
 )
 from .log_differences import why_longer
 from .observed import QueueKey, times_of, window_of
-from .opened import Difference, Opened
+from .opened import OpenedDirectory, StoreDifference
 from .truth import BLANK, keys_of
 
 _ENTRY = Struct(">qiq")
@@ -30,17 +30,19 @@ _CHECKPOINT = Struct(">qq")
 _MARGIN_MS = 3_000
 
 
-def differences_of_lookup(opened: Opened, topic: str, key: str) -> Iterator[Difference]:
+def differences_of_lookup(opened: OpenedDirectory, topic: str, key: str) -> Iterator[StoreDifference]:
     """Yield each message that a look-up finds more or less often."""
     here, there = Counter(opened.ours.lookups[topic, key]), Counter(opened.real.lookups[topic, key])
     for offset in sorted(here.keys() | there.keys()):
         if here[offset] != there[offset]:
             why = _why_found(opened, topic, key, offset, here[offset], there[offset])
             place = f"look-up {topic} {key}: {offset}"
-            yield Difference(place, f"{here[offset]} times", f"{there[offset]} times", why)
+            yield StoreDifference(place, f"{here[offset]} times", f"{there[offset]} times", why)
 
 
-def _why_found(opened: Opened, topic: str, key: str, offset: int, here: int, there: int) -> Deviation | None:
+def _why_found(
+    opened: OpenedDirectory, topic: str, key: str, offset: int, here: int, there: int
+) -> Deviation | None:
     """Return why a look-up finds a message more or less often. What is here has been compared with the log."""
     if there < here:
         return _why_not_found(opened, offset)
@@ -57,14 +59,14 @@ def _why_found(opened: Opened, topic: str, key: str, offset: int, here: int, the
     return INDEX_TWICE if was_twice or "abort" in opened.files or offset >= _dispatched_from(opened) else None
 
 
-def differences_of_times(opened: Opened) -> Iterator[Difference]:
+def differences_of_times(opened: OpenedDirectory) -> Iterator[StoreDifference]:
     """Yield look-ups that take times and differ, though entries and look-ups without times are the same."""
     ours, real = opened.ours, opened.real
     for key, time_ms in sorted(ours.nearest.keys() & real.nearest.keys()):
         here, there = ours.nearest[key, time_ms], real.nearest[key, time_ms]
         if here != there and ours.queues[key].entries == real.queues[key].entries:
             place = f"queue {key[0]}/{key[1]} at {time_ms}"
-            yield Difference(place, str(here), str(there), _why_nearest(opened, key))
+            yield StoreDifference(place, str(here), str(there), _why_nearest(opened, key))
     begin_ms, end_ms = window_of(times_of(ours))
     for topic, key_name in sorted(ours.windowed.keys() & real.windowed.keys()):
         if ours.lookups[topic, key_name] != real.lookups[topic, key_name]:
@@ -76,10 +78,10 @@ def differences_of_times(opened: Opened) -> Iterator[Difference]:
             place = f"look-up {topic} {key_name} from {begin_ms} to {end_ms}: {offset}"
             is_first = offset in here_found and _may_begin_an_index_file(opened, offset)
             why = INDEX_SECONDS if is_edge or is_first else None
-            yield Difference(place, str(offset in here_found), str(offset in there_found), why)
+            yield StoreDifference(place, str(offset in here_found), str(offset in there_found), why)
 
 
-def _why_nearest(opened: Opened, key: QueueKey) -> Deviation | None:
+def _why_nearest(opened: OpenedDirectory, key: QueueKey) -> Deviation | None:
     """Return why a queue of the same entries leads elsewhere: entries without a time, or several files."""
     entries = opened.ours.queues[key].entries
     if any(entry[:2] == BLANK[:2] or entry[0] not in opened.ours.records for entry in entries):
@@ -90,7 +92,7 @@ def _why_nearest(opened: Opened, key: QueueKey) -> Deviation | None:
     return FILE_TIMES if has_several else None
 
 
-def _dispatched_from(opened: Opened) -> int:
+def _dispatched_from(opened: OpenedDirectory) -> int:
     """Return the log offset from which the real store dispatches after a clean exit: to where any queue has come."""
     ends = [0]
     for path, content in opened.files.items():
@@ -104,7 +106,7 @@ def _dispatched_from(opened: Opened) -> int:
     return max(ends)
 
 
-def _why_not_found(opened: Opened, offset: int) -> Deviation | None:
+def _why_not_found(opened: OpenedDirectory, offset: int) -> Deviation | None:
     """Return why a look-up misses a message: recovery has not come by it, or two index files had one name."""
     is_scanned = "abort" in opened.files and offset >= recovery_start(opened)
     if not is_scanned and ("abort" in opened.files or offset not in _indexed(opened)):
@@ -113,7 +115,7 @@ def _why_not_found(opened: Opened, offset: int) -> Deviation | None:
     return INDEX_NAME_TAKEN if entries >= opened.config.max_index_num else None
 
 
-def _indexed(opened: Opened) -> Counter[int]:
+def _indexed(opened: OpenedDirectory) -> Counter[int]:
     """Return how many entries index files had for each log offset before anybody opened the directory."""
     first = entries_at(opened.config.max_hash_slot_num) + INDEX_ENTRY_BYTES  # entry 0 is never used
     found: Counter[int] = Counter()
@@ -126,7 +128,7 @@ def _indexed(opened: Opened) -> Counter[int]:
     return found
 
 
-def _may_begin_an_index_file(opened: Opened, offset: int) -> bool:
+def _may_begin_an_index_file(opened: OpenedDirectory, offset: int) -> bool:
     """Return whether a record is the first of an index file: such an entry's seconds count from the file before.
 
     It is by a header's word, or may be where the real store's recovery has made files of its own.
@@ -138,7 +140,7 @@ def _may_begin_an_index_file(opened: Opened, offset: int) -> bool:
     return is_first or ("abort" in opened.files and offset >= recovery_start(opened))
 
 
-def recovery_start(opened: Opened) -> int:
+def recovery_start(opened: OpenedDirectory) -> int:
     """Return the log offset from which the real store recovers after an unclean exit.
 
     That is the last file whose first record is not younger than the checkpoint, less three seconds, or else the first.

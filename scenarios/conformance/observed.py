@@ -77,7 +77,7 @@ class SeenQueue:
 
 
 @dataclass(slots=True)
-class Observed:
+class StoreObservation:
     """All of it; or, if the store did not open, why."""
 
     refusal: str = ""
@@ -99,17 +99,17 @@ class Observed:
     """What recovery did, if it was ours."""
 
 
-def read_answer(answer: dict[str, Any]) -> Observed:
+def read_answer(answer: dict[str, Any]) -> StoreObservation:
     """Return what the real store saw, given its answer."""
     if "exception" in answer:
-        return Observed(refusal=f"{answer['exception']} at {answer['thrownAt']}")
+        return StoreObservation(refusal=f"{answer['exception']} at {answer['thrownAt']}")
     if not answer["load"]:
-        return Observed(refusal="load() returned false")
+        return StoreObservation(refusal="load() returned false")
     if not answer["start"]:
-        return Observed(
+        return StoreObservation(
             refusal=f"start() does not end: dispatch is {answer['dispatchBehindBytes']} bytes behind"
         )
-    seen = Observed(min_offset=answer["minPhyOffset"], max_offset=answer["maxPhyOffset"])
+    seen = StoreObservation(min_offset=answer["minPhyOffset"], max_offset=answer["maxPhyOffset"])
     for fields in answer["records"]:
         if len(fields) == len(SeenRecord._fields):
             seen.records[fields[0]] = SeenRecord._make(fields)
@@ -131,7 +131,7 @@ def read_answer(answer: dict[str, Any]) -> Observed:
     return seen
 
 
-def observe(directory: Path, config: StoreConfig) -> Observed:
+def observe(directory: Path, config: StoreConfig) -> StoreObservation:
     """Open a directory with our store, over memory that keeps all changes to itself, and return what is seen."""
     world = overlay_world()
     config = replace(config, store_path_root_dir=str(directory), max_msgs_num_batch=FOUND_MAX)
@@ -139,8 +139,8 @@ def observe(directory: Path, config: StoreConfig) -> Observed:
     try:
         report = store.load()
     except (StoreError, OSError) as error:
-        return Observed(refusal=f"{type(error).__name__}: {error}".replace(f"{directory}/", ""))
-    seen = Observed(min_offset=store.min_phy_offset, max_offset=store.max_phy_offset, report=report)
+        return StoreObservation(refusal=f"{type(error).__name__}: {error}".replace(f"{directory}/", ""))
+    seen = StoreObservation(min_offset=store.min_phy_offset, max_offset=store.max_phy_offset, report=report)
     for fields in records_of(store):
         if fields.get("blank"):
             continue
@@ -167,7 +167,7 @@ def observe(directory: Path, config: StoreConfig) -> Observed:
     return seen
 
 
-def times_of(seen: Observed) -> list[int]:
+def times_of(seen: StoreObservation) -> list[int]:
     """Return the times in ms that look-ups are asked with: in front of all records, of five of them, behind all."""
     stored = sorted({record.store_timestamp for record in seen.records.values()})
     if not stored:
@@ -225,7 +225,7 @@ def _code(queue: ConsumeQueue, tags_code: int) -> int:
     return tags_code if unit is None else unit.tags_code
 
 
-def _keys(seen: Observed) -> Iterator[tuple[str, str]]:
+def _keys(seen: StoreObservation) -> Iterator[tuple[str, str]]:
     for record in seen.records.values():
         properties = record.properties
         unique = properties.get("UNIQ_KEY")

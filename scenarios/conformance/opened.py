@@ -6,11 +6,11 @@ from typing import Any
 
 from ...store.config import StoreConfig
 from .deviations import Deviation
-from .observed import Observed
+from .observed import StoreObservation
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class StoreDifference:
     """One place where the two differ."""
 
     place: str
@@ -26,14 +26,14 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedDirectory:
     """One directory, as it was found and as both stores saw it."""
 
     config: StoreConfig
     files: Mapping[str, bytes]
     """What was in it before anyone opened it, by path relative to it."""
-    ours: Observed
-    real: Observed
+    ours: StoreObservation
+    real: StoreObservation
     version: str
     """Of the real store."""
 

@@ -16,13 +16,13 @@ from .deviations import (
 )
 from .log_differences import why_longer
 from .observed import Entry, QueueKey, SeenQueue
-from .opened import Difference, Opened
+from .opened import OpenedDirectory, StoreDifference
 from .truth import BLANK
 
 _ENTRY = Struct(">qiq")
 
 
-def differences_of_queue(opened: Opened, key: QueueKey) -> Iterator[Difference]:
+def differences_of_queue(opened: OpenedDirectory, key: QueueKey) -> Iterator[StoreDifference]:
     """Yield each entry of a queue that is not the same; without any, what else consumers are given."""
     ours, real = opened.ours.queues.get(key), opened.real.queues.get(key)
     name, nothing = f"queue {key[0]}/{key[1]}", SeenQueue(0, 0, [], [])
@@ -39,9 +39,9 @@ def differences_of_queue(opened: Opened, key: QueueKey) -> Iterator[Difference]:
             if is_behind and here == BLANK:  # a blank goes with what it is in front of
                 kept = next((one for one in _behind(ours, queue_offset, end) if one != BLANK), here)
             why = _why_entry(opened, key, kept, there, is_behind=is_behind)
-            yield Difference(f"{name} {queue_offset}", str(here), str(there), why)
+            yield StoreDifference(f"{name} {queue_offset}", str(here), str(there), why)
     if not differ and ours.pulled != real.pulled:
-        yield Difference(f"{name} pulled", str(ours.pulled), str(real.pulled), None)
+        yield StoreDifference(f"{name} pulled", str(ours.pulled), str(real.pulled), None)
 
 
 def _behind(queue: SeenQueue, queue_offset: int, end: int) -> Iterator[Entry | None]:
@@ -50,7 +50,7 @@ def _behind(queue: SeenQueue, queue_offset: int, end: int) -> Iterator[Entry | N
 
 
 def _why_entry(
-    opened: Opened, key: QueueKey, here: Entry | None, there: Entry | None, *, is_behind: bool
+    opened: OpenedDirectory, key: QueueKey, here: Entry | None, there: Entry | None, *, is_behind: bool
 ) -> Deviation | None:
     """Return why an entry differs. What is here has been compared with the log: it is right, or a blank."""
     ours = opened.ours
@@ -77,13 +77,13 @@ def _why_entry(
     return QUEUE_SHIFTED if is_own else DANGLING_ENTRY
 
 
-def _real_queues_end(opened: Opened) -> int:
+def _real_queues_end(opened: OpenedDirectory) -> int:
     """Return the log offset up to which the real store has entries of any queue: it dispatches nothing before that."""
     entries = (entry for queue in opened.real.queues.values() for entry in queue.entries)
     return max((offset + size for offset, size, _ in entries if size > 0), default=0)
 
 
-def _torn(opened: Opened, key: QueueKey, there: Entry) -> Deviation | None:
+def _torn(opened: OpenedDirectory, key: QueueKey, there: Entry) -> Deviation | None:
     """Return that an entry was torn by the crash, if it was there before anybody opened the directory."""
     raw = _ENTRY.pack(*there)
     directory = f"consumequeue/{key[0]}/{key[1]}/"
@@ -91,7 +91,7 @@ def _torn(opened: Opened, key: QueueKey, there: Entry) -> Deviation | None:
     return TORN_ENTRY if found else None
 
 
-def differences_of_progress(opened: Opened) -> Iterator[Difference]:
+def differences_of_progress(opened: OpenedDirectory) -> Iterator[StoreDifference]:
     """Progress of delayed delivery is brought into its queue at load, so where queues differ it may differ, too."""
     ours, real = opened.ours, opened.real
     if ours.progress is None or real.progress is None:
@@ -103,4 +103,4 @@ def differences_of_progress(opened: Opened) -> Iterator[Difference]:
         ends = [(0, 0) if queue is None else (queue.min_offset, queue.max_offset) for queue in queues]
         if here != there:
             why = QUEUE_TAIL_LOST if ends[0] != ends[1] else None
-            yield Difference(f"progress of level {level}", str(here), str(there), why)
+            yield StoreDifference(f"progress of level {level}", str(here), str(there), why)

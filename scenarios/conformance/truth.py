@@ -12,7 +12,7 @@ from ...store.formats.delay_level import SCHEDULE_TOPIC, parse_delay_levels
 from ..oracle.ledger import LIGHT_OFFSETS
 from ..oracle.light_places import light_queue
 from ..oracle.reader import ENTRY_BYTES, tag_code
-from .observed import Entry, Observed, QueueKey, SeenRecord, times_of, window_of
+from .observed import Entry, QueueKey, SeenRecord, StoreObservation, times_of, window_of
 
 BLANK = (0, 0x7FFFFFFF, 0)
 _TRANSACTION_MASK, _PREPARED, _ROLLBACK = 0xC, 0x4, 0xC
@@ -21,7 +21,7 @@ Places = dict[QueueKey, dict[int, Entry]]
 """Queue -> queue offset -> entry."""
 
 
-def places_of(seen: Observed, config: StoreConfig) -> Places:
+def places_of(seen: StoreObservation, config: StoreConfig) -> Places:
     """Return the entry that each record must have, its own and those in light queues."""
     delays_ms = parse_delay_levels(config.message_delay_level)
     places: Places = defaultdict(dict)
@@ -51,7 +51,7 @@ def _light_places(record: SeenRecord) -> Iterator[tuple[QueueKey, int]]:
             yield light_queue(name, record.queue_id), int(offset)
 
 
-def keyed_offsets(seen: Observed) -> dict[tuple[str, str], list[int]]:
+def keyed_offsets(seen: StoreObservation) -> dict[tuple[str, str], list[int]]:
     """Return the log offsets of the messages that have a key, by topic and key, in ascending order."""
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     for record in seen.records.values():
@@ -68,7 +68,7 @@ def keys_of(record: SeenRecord) -> list[str]:
     return [key for key in (properties.get("UNIQ_KEY", ""), *properties.get("KEYS", "").split(" ")) if key]
 
 
-def faults_of(seen: Observed, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
+def faults_of(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
     """Yield where a store is not what its own log says: the place, what should be there, and what is."""
     places = places_of(seen, config)
     for key, expected in places.items():
@@ -96,7 +96,7 @@ def faults_of(seen: Observed, config: StoreConfig) -> Iterator[tuple[str, object
 
 
 def _windowed_faults(
-    seen: Observed, keyed: Mapping[tuple[str, str], list[int]]
+    seen: StoreObservation, keyed: Mapping[tuple[str, str], list[int]]
 ) -> Iterator[tuple[str, object, object]]:
     """An index knows times to the second, so what is stored within one behind the window may be found, too."""
     begin_ms, end_ms = window_of(times_of(seen))
@@ -108,7 +108,7 @@ def _windowed_faults(
             yield f"look-up {topic} {name} from {begin_ms} to {end_ms}", must, found_offsets
 
 
-def _nearest_faults(seen: Observed, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
+def _nearest_faults(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
     """Which of several files is looked into depends on their mtimes, so only queues of one are asked about."""
     per_file = config.mapped_file_size_consume_queue // ENTRY_BYTES
     for (key, time_ms), found in seen.nearest.items():

@@ -9,9 +9,9 @@ from time import perf_counter, process_time
 from ..campaigns.interruption import is_stop_wanted
 from .bounds import address_space_limited
 from .corpus import read_inputs, write_inputs
-from .engine import Fuzzer, Tally
-from .finding import Finding
-from .judging import Breach, judge_in_full
+from .engine import Fuzzer, FuzzTally
+from .finding import FuzzFailure
+from .judging import FuzzViolation, judge_in_full
 from .minimise import minimised
 from .mutants import find_fuzzed
 from .targets import TARGETS
@@ -21,7 +21,7 @@ _PROGRESS_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FuzzSettings:
     """How to fuzz a format. Without an end by time it needs one by inputs."""
 
     name: str
@@ -38,7 +38,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Fuzzed:
+class FuzzReport:
     """What came of fuzzing one format."""
 
     name: str
@@ -50,7 +50,7 @@ class Fuzzed:
     corpus: int
     seconds: float
     cpu_seconds: float
-    findings: tuple[Finding, ...]
+    findings: tuple[FuzzFailure, ...]
 
     @property
     def per_second(self) -> float:
@@ -65,10 +65,10 @@ def applied_fuzzed(name: str | None) -> AbstractContextManager[None]:
 
 
 def fuzz_format(
-    settings: Settings,
-    on_progress: Callable[[Tally], None] = lambda tally: None,
+    settings: FuzzSettings,
+    on_progress: Callable[[FuzzTally], None] = lambda tally: None,
     is_stop_wanted: Callable[[], bool] = is_stop_wanted,
-) -> Fuzzed:
+) -> FuzzReport:
     """Fuzz one format; keep its corpus, if there is a place for it.
 
     is_stop_wanted: asked between two rounds. Findings are as they were met then, and not made small.
@@ -93,7 +93,7 @@ def fuzz_format(
         findings = tuple(_findings(settings, tally, is_stop_wanted))
     if directory is not None:
         write_inputs(tally.corpus, directory)
-    return Fuzzed(
+    return FuzzReport(
         settings.name,
         tally.inputs,
         tally.accepted,
@@ -107,19 +107,21 @@ def fuzz_format(
     )
 
 
-def _findings(settings: Settings, tally: Tally, is_stop_wanted: Callable[[], bool]) -> Iterator[Finding]:
+def _findings(
+    settings: FuzzSettings, tally: FuzzTally, is_stop_wanted: Callable[[], bool]
+) -> Iterator[FuzzFailure]:
     """Yield a finding for each promise that was broken, its input made small."""
     for found in tally.found.values():
         yield finding_of(settings, found.breach, found.raw, found.number, is_stop_wanted)
 
 
 def finding_of(
-    settings: Settings,
-    breach: Breach,
+    settings: FuzzSettings,
+    breach: FuzzViolation,
     raw: bytes,
     number: int,
     is_stop_wanted: Callable[[], bool] = is_stop_wanted,
-) -> Finding:
+) -> FuzzFailure:
     """Return the finding that an input is, made small; the mutant, if there is one, is applied."""
     target, began = TARGETS[settings.name](), perf_counter()
     small = minimised(
@@ -129,12 +131,12 @@ def finding_of(
         stop=lambda: is_stop_wanted() or perf_counter() - began > MINIMISING_SECONDS_MAX,
     )
     judged = judge_in_full(target, small)
-    if isinstance(judged, Breach) and judged.signature == breach.signature:
+    if isinstance(judged, FuzzViolation) and judged.signature == breach.signature:
         breach = judged
-    return Finding(settings.name, settings.seed, settings.mutant, number, breach, small, raw)
+    return FuzzFailure(settings.name, settings.seed, settings.mutant, number, breach, small, raw)
 
 
-def write_findings(findings: Iterable[Finding], out: Path) -> dict[str, Path]:
+def write_findings(findings: Iterable[FuzzFailure], out: Path) -> dict[str, Path]:
     """Write findings where failures are kept; return where each is, by its name."""
     directory, paths = out / "failures", {}
     for finding in findings:

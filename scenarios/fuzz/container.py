@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from ...faults.disk.image import FileImage, Image
-from .shape import Part
+from .shape import ShapePart
 
 MAGIC = b"TLD1"
 TRUSTS_CHECKPOINT, HAS_EXTENSIONS = 1, 2
@@ -28,7 +28,7 @@ _HEAD_BYTES = len(MAGIC) + 1
 
 
 @dataclass(frozen=True, slots=True)
-class StoreDirectory:
+class DirectoryContent:
     """What is in a store's directory: by path below it content, None for a directory."""
 
     settings: int
@@ -49,7 +49,7 @@ class StoreDirectory:
         return Image(files, tuple(directories))
 
 
-def directory_of_image(image: Image, root: str, settings: int) -> StoreDirectory:
+def directory_of_image(image: Image, root: str, settings: int) -> DirectoryContent:
     """Return what an image has below root."""
     below = f"{root}/"
     entries: dict[str, bytes | None] = {
@@ -58,10 +58,10 @@ def directory_of_image(image: Image, root: str, settings: int) -> StoreDirectory
     entries |= {
         path[len(below) :]: file.content for path, file in image.files.items() if path.startswith(below)
     }
-    return StoreDirectory(settings, dict(sorted(entries.items())))
+    return DirectoryContent(settings, dict(sorted(entries.items())))
 
 
-def pack(directory: StoreDirectory) -> bytes:
+def pack(directory: DirectoryContent) -> bytes:
     """Return a directory's bytes."""
     parts = [MAGIC, bytes([directory.settings])]
     for path, content in directory.entries.items():
@@ -72,7 +72,7 @@ def pack(directory: StoreDirectory) -> bytes:
     return b"".join(parts)
 
 
-def unpack(raw: bytes) -> StoreDirectory | None:
+def unpack(raw: bytes) -> DirectoryContent | None:
     """Return the directory that bytes are, None if they are none that a disk could have."""
     if len(raw) < _HEAD_BYTES or not raw.startswith(MAGIC):
         return None
@@ -87,10 +87,10 @@ def unpack(raw: bytes) -> StoreDirectory | None:
         entries[name.decode()] = raw[content_at + _SIZE.size : end] if kind == _FILE else None
     if end != len(raw) or _has_file_above(entries):
         return None
-    return StoreDirectory(raw[len(MAGIC)], entries)
+    return DirectoryContent(raw[len(MAGIC)], entries)
 
 
-def entry_parts(raw: bytes) -> Iterator[Part]:
+def entry_parts(raw: bytes) -> Iterator[ShapePart]:
     """Yield where the entries of a packed directory lie, as far as their lengths lead."""
     at = _HEAD_BYTES
     while at + _PATH.size <= len(raw):
@@ -103,7 +103,7 @@ def entry_parts(raw: bytes) -> Iterator[Part]:
             end += _SIZE.unpack_from(raw, end - _SIZE.size)[0]
         if end > len(raw):
             return
-        yield Part(at, end)
+        yield ShapePart(at, end)
         at = end
 
 

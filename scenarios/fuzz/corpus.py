@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
-from .target import Outcome
+from .target import InputOutcome
 
 INPUTS_MAX = 512
 
@@ -14,14 +14,14 @@ class Corpus:
 
     def __init__(self) -> None:
         self.inputs: list[bytes] = []
-        self._seen: set[Outcome] = set()
+        self._seen: set[InputOutcome] = set()
 
     @property
     def outcomes(self) -> int:
         """Return how many different outcomes there were."""
         return len(self._seen)
 
-    def note(self, outcome: Outcome, raw: bytes) -> bool:
+    def note(self, outcome: InputOutcome, raw: bytes) -> bool:
         """Return whether an outcome is new, and keep its input then as long as there is room."""
         if outcome in self._seen:
             return False

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from .bounds import address_space_limited
-from .campaign import Fuzzed, Settings, applied_fuzzed, finding_of
-from .judging import Breach
+from .campaign import FuzzReport, FuzzSettings, applied_fuzzed, finding_of
+from .judging import FuzzViolation
 
 _PROCESS = "tornlog.scenarios.fuzz.covered_process"
 _LAST_WORDS = 4_000
@@ -27,7 +27,7 @@ def is_installed() -> bool:
     return find_spec("atheris") is not None
 
 
-def fuzz_covered(settings: Settings) -> Fuzzed:
+def fuzz_covered(settings: FuzzSettings) -> FuzzReport:
     """Fuzz one format in a process of atheris. Raises RuntimeError with its last words if that does not end well."""
     with tempfile.TemporaryDirectory(prefix="tornlog-fuzz-") as scratch:
         counts, found = _run_process(settings, Path(scratch))
@@ -35,16 +35,16 @@ def fuzz_covered(settings: Settings) -> Fuzzed:
         findings = tuple(
             finding_of(
                 settings,
-                Breach(line["signature"], line["expected"], line["found"]),
+                FuzzViolation(line["signature"], line["expected"], line["found"]),
                 b64decode(line["input"]),
                 line["number"],
             )
             for line in found
         )
-    return Fuzzed(settings.name, findings=findings, **counts)
+    return FuzzReport(settings.name, findings=findings, **counts)
 
 
-def _run_process(settings: Settings, scratch: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _run_process(settings: FuzzSettings, scratch: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run the process to its end; return its counts, and a line for each finding."""
     corpus = settings.corpus_directory or scratch / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ with atheris.instrument_imports(include=["tornlog.store"]):
     from .campaign import applied_fuzzed
     from .corpus import Corpus
     from .draw import Draw
-    from .judging import Breach, breach_of_memory, hang_of, judge
+    from .judging import FuzzViolation, breach_of_memory, hang_of, judge
     from .targets import TARGETS
 
 _SEEDS = 64
@@ -68,16 +68,16 @@ class CoveredFuzzer:
                 judged = judge(target, data)
         except NoEndInSight:
             judged = hang_of(target)
-        if not isinstance(judged, Breach):
+        if not isinstance(judged, FuzzViolation):
             self._accepted += judged.accepted
             if self._corpus.note(judged, data):
                 judged = breach_of_memory(target, data) or judged
-        if isinstance(judged, Breach):
+        if isinstance(judged, FuzzViolation):
             self._note(judged, data)
         if self._is_over():
             self._end()
 
-    def _note(self, breach: Breach, raw: bytes) -> None:
+    def _note(self, breach: FuzzViolation, raw: bytes) -> None:
         self._broken += 1
         if breach.signature in self._seen:
             return

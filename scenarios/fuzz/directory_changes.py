@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, StoreDirectory, unpack
+from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, unpack
 from .draw import Draw
 from .file_shapes import shape_of_file
 from .mutation import mutated
@@ -37,7 +37,7 @@ _BASES = (
 Entries = dict[str, bytes | None]
 
 
-def changed(directory: StoreDirectory, draw: Draw, others: Sequence[bytes]) -> StoreDirectory:
+def changed(directory: DirectoryContent, draw: Draw, others: Sequence[bytes]) -> DirectoryContent:
     """Return a broken copy; others: packed directories that files may be taken from."""
     entries, settings = dict(directory.entries), directory.settings
     changes = 1
@@ -50,7 +50,7 @@ def changed(directory: StoreDirectory, draw: Draw, others: Sequence[bytes]) -> S
             draw.pick(_NAME_CHANGES)(entries, draw, others)
         else:
             settings ^= draw.pick((TRUSTS_CHECKPOINT, HAS_EXTENSIONS))
-    return StoreDirectory(settings, dict(sorted(entries.items())))
+    return DirectoryContent(settings, dict(sorted(entries.items())))
 
 
 def _change_content(entries: Entries, draw: Draw) -> None:

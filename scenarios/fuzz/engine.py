@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ...sim.alarm import NoEndInSight, cpu_limit
 from .corpus import Corpus
 from .draw import Draw
-from .judging import Breach, breach_of, breach_of_memory, judge_in_full
+from .judging import FuzzViolation, breach_of, breach_of_memory, judge_in_full
 from .target import Target
 
 FRESH_CHANCE = 0.25
@@ -23,24 +23,24 @@ MEASURED_EVERY = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FirstFailure:
     """The first input that broke a promise in some way."""
 
-    breach: Breach
+    breach: FuzzViolation
     raw: bytes
     number: int
     """Of the input, from 1."""
 
 
 @dataclass(slots=True)
-class Tally:
+class FuzzTally:
     """What one format's inputs came to."""
 
     inputs: int = 0
     accepted: int = 0
     broken: int = 0
     corpus: Corpus = field(default_factory=Corpus)
-    found: dict[str, Found] = field(default_factory=dict)
+    found: dict[str, FirstFailure] = field(default_factory=dict)
     """By signature."""
 
     @property
@@ -53,7 +53,7 @@ class Fuzzer:
     """Fuzzes one target with one seed."""
 
     def __init__(self, target: Target, seed: int) -> None:
-        self.tally = Tally()
+        self.tally = FuzzTally()
         self._target = target
         self._draw = Draw(f"fuzz/{target.name}/{seed}")
         self._current = b""
@@ -100,7 +100,7 @@ class Fuzzer:
             except NoEndInSight:
                 self._hangs += 1
                 alone = judge_in_full(self._target, self._current)
-                if isinstance(alone, Breach):
+                if isinstance(alone, FuzzViolation):
                     self._note(alone, self._current, self.tally.inputs)
         for number, raw in self._to_measure:
             breach = breach_of_memory(self._target, raw)
@@ -128,7 +128,7 @@ class Fuzzer:
                     self._measured = tally.inputs
                     to_measure.append((tally.inputs, raw))
 
-    def _note(self, breach: Breach, raw: bytes, number: int) -> None:
+    def _note(self, breach: FuzzViolation, raw: bytes, number: int) -> None:
         """Count a breach; the first of each kind is kept."""
         self.tally.broken += 1
-        self.tally.found.setdefault(breach.signature, Found(breach, raw, number))
+        self.tally.found.setdefault(breach.signature, FirstFailure(breach, raw, number))

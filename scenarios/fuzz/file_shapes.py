@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from .record_shape import record_fields, record_parts
-from .shape import CONSTANT, LENGTH, NUMBER, OFFSET, PLAIN, TEXT, Field, Part, Shape
+from .shape import CONSTANT, LENGTH, NUMBER, OFFSET, PLAIN, TEXT, Field, Shape, ShapePart
 
 QUEUE_ENTRY_BYTES = 20
 INDEX_HEADER_BYTES, INDEX_SLOT_BYTES, INDEX_ENTRY_BYTES = 40, 4, 20
@@ -34,7 +34,7 @@ def queue_shape(raw: bytes) -> Shape:
         for at in starts
         for field in (Field(at, 8, OFFSET), Field(at + 8, 4, LENGTH), Field(at + 12, 8, NUMBER))
     ]
-    return Shape(tuple(fields), tuple(Part(at, at + QUEUE_ENTRY_BYTES) for at in starts))
+    return Shape(tuple(fields), tuple(ShapePart(at, at + QUEUE_ENTRY_BYTES) for at in starts))
 
 
 def ext_shape(raw: bytes) -> Shape:
@@ -47,7 +47,7 @@ def ext_shape(raw: bytes) -> Shape:
             break
         fields += [Field(at, 2, LENGTH), Field(at + 2, 8, NUMBER), Field(at + 10, 8, NUMBER)]
         fields += [Field(at + 18, 2, LENGTH), Field(at + 20, size_bytes - 20, TEXT)]
-        parts.append(Part(at, at + size_bytes))
+        parts.append(ShapePart(at, at + size_bytes))
         at += size_bytes
     return Shape((*fields, Field(at, 2, CONSTANT)), tuple(parts))
 
@@ -60,7 +60,7 @@ def index_shape(raw: bytes, slots: int) -> Shape:
     last = entries_at + INDEX_ENTRY_BYTES * min(max(count, 3), room)
     slot_fields = [Field(at, 4, OFFSET) for at in range(INDEX_HEADER_BYTES, entries_at, INDEX_SLOT_BYTES)]
     entries = [
-        Part(at, at + INDEX_ENTRY_BYTES)
+        ShapePart(at, at + INDEX_ENTRY_BYTES)
         for at in range(entries_at + INDEX_ENTRY_BYTES, last, INDEX_ENTRY_BYTES)
     ]
     entry_fields = [
@@ -68,14 +68,16 @@ def index_shape(raw: bytes, slots: int) -> Shape:
         for start, _ in entries
         for at, size_bytes, kind in ((0, 4, NUMBER), (4, 8, OFFSET), (12, 4, NUMBER), (16, 4, OFFSET))
     ]
-    slot_parts = (Part(at, at + size_bytes) for at, size_bytes, _ in slot_fields)
+    slot_parts = (ShapePart(at, at + size_bytes) for at, size_bytes, _ in slot_fields)
     return Shape((*_INDEX_HEADER, *slot_fields, *entry_fields), (*entries, *slot_parts))
 
 
 def checkpoint_shape(raw: bytes) -> Shape:
     """Return the three times."""
     ends = range(8, min(len(raw), _CHECKPOINT_BYTES) + 1, 8)
-    return Shape(tuple(Field(end - 8, 8, NUMBER) for end in ends), tuple(Part(end - 8, end) for end in ends))
+    return Shape(
+        tuple(Field(end - 8, 8, NUMBER) for end in ends), tuple(ShapePart(end - 8, end) for end in ends)
+    )
 
 
 def text_shape(raw: bytes) -> Shape:
@@ -87,7 +89,7 @@ def text_shape(raw: bytes) -> Shape:
             at = here
     parts, at = [], 0
     for line in raw.splitlines(keepends=True):
-        parts.append(Part(at, at + len(line)))
+        parts.append(ShapePart(at, at + len(line)))
         at += len(line)
     return Shape(tuple(fields), tuple(parts))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ... import __version__
 from ...faults.simulation.artefact import artefact_of
-from .judging import Breach
+from .judging import FuzzViolation
 
 FORMAT = "tornlog-fuzz-finding/1"
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -37,14 +37,14 @@ class FindingFileError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FuzzFailure:
     """One broken promise, and the inputs that break it."""
 
     target: str
     seed: int
     mutant: str | None
     number: int
-    breach: Breach
+    breach: FuzzViolation
     raw: bytes
     original: bytes
 
@@ -71,7 +71,7 @@ class Finding:
         return json.dumps(document, indent=1)
 
     @classmethod
-    def from_json(cls, text: str) -> "Finding":
+    def from_json(cls, text: str) -> "FuzzFailure":
         """Read an artefact. Raises FindingFileError naming what is wrong with it."""
         try:
             document = artefact_of(text, FORMAT)
@@ -88,7 +88,7 @@ class Finding:
             document["seed"],
             document["mutant"],
             document["number"],
-            Breach(document["signature"], document["expected"], document["found"]),
+            FuzzViolation(document["signature"], document["expected"], document["found"]),
             _bytes_of(document, "input"),
             _bytes_of(document, "original"),
         )

@@ -9,14 +9,14 @@ from traceback import walk_tb
 
 from ...sim.alarm import NoEndInSight, cpu_limit
 from .bounds import ADDRESS_SPACE_BYTES, peak_bytes
-from .target import Broken, Outcome, Target
+from .target import InputOutcome, Target, TargetViolation
 
 _TEXT_CHARACTERS_MAX = 2000
 _OWN = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class FuzzViolation:
     """A promise that was broken."""
 
     signature: str
@@ -28,7 +28,7 @@ class Breach:
         return f"{self.signature}: expected {self.expected}, found {self.found}"
 
 
-def judge(target: Target, raw: bytes) -> Outcome | Breach:
+def judge(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
     """Judge an input by what it leads to, however long it takes. Raises NoEndInSight if an alarm goes off."""
     try:
         return target.check(raw)
@@ -36,19 +36,19 @@ def judge(target: Target, raw: bytes) -> Outcome | Breach:
         return breach_of(error)
 
 
-def judge_in_full(target: Target, raw: bytes) -> Outcome | Breach:
+def judge_in_full(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
     """Judge an input with its time and memory bounded and measured."""
     try:
         with cpu_limit(target.cpu_seconds_max):
             judged = judge(target, raw)
-        if isinstance(judged, Breach):
+        if isinstance(judged, FuzzViolation):
             return judged
         return breach_of_memory(target, raw) or judged
     except NoEndInSight:
         return hang_of(target)
 
 
-def breach_of_memory(target: Target, raw: bytes) -> Breach | None:
+def breach_of_memory(target: Target, raw: bytes) -> FuzzViolation | None:
     """Return what an input that broke nothing breaks by the memory it takes, if it does."""
     with cpu_limit(4 * target.cpu_seconds_max):  # being watched takes time of its own
         peak = peak_bytes(lambda: judge(target, raw))
@@ -58,24 +58,28 @@ def breach_of_memory(target: Target, raw: bytes) -> Breach | None:
     again = peak_bytes(lambda: judge(target, raw))
     if again <= target.memory_bytes_max:
         return None
-    return Breach("allocation", f"{target.memory_bytes_max} bytes at most, at once", f"{again} bytes")
+    return FuzzViolation("allocation", f"{target.memory_bytes_max} bytes at most, at once", f"{again} bytes")
 
 
-def hang_of(target: Target) -> Breach:
+def hang_of(target: Target) -> FuzzViolation:
     """Return the breach of an input that was not judged in its time."""
-    return Breach("hang", f"an end within {target.cpu_seconds_max:g} s of CPU time", "none")
+    return FuzzViolation("hang", f"an end within {target.cpu_seconds_max:g} s of CPU time", "none")
 
 
-def breach_of(error: Exception) -> Breach:
+def breach_of(error: Exception) -> FuzzViolation:
     """Return the breach that an error is, which no judging may end in."""
-    if isinstance(error, Broken):
-        return Breach(error.kind, error.expected[:_TEXT_CHARACTERS_MAX], error.found[:_TEXT_CHARACTERS_MAX])
+    if isinstance(error, TargetViolation):
+        return FuzzViolation(
+            error.kind, error.expected[:_TEXT_CHARACTERS_MAX], error.found[:_TEXT_CHARACTERS_MAX]
+        )
     if isinstance(error, MemoryError):
-        return Breach("allocation", f"{ADDRESS_SPACE_BYTES} bytes at most, at once", "more than there are")
+        return FuzzViolation(
+            "allocation", f"{ADDRESS_SPACE_BYTES} bytes at most, at once", "more than there are"
+        )
     place = _place_of(error)
     kind = f"crash-{type(error).__name__.lower()}-{place}"
     text = f"{type(error).__name__}: {error}"[:_TEXT_CHARACTERS_MAX]
-    return Breach(kind, "an outcome, or an error that is documented", text)
+    return FuzzViolation(kind, "an outcome, or an error that is documented", text)
 
 
 def _place_of(error: Exception) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from ...sim.shrink import Search
-from .judging import Breach, judge_in_full
-from .shape import Part
+from .judging import FuzzViolation, judge_in_full
+from .shape import ShapePart
 from .target import Target
 
 TRIES_MAX = 1500
@@ -16,7 +16,7 @@ _PIECES = 64
 def minimised(
     target: Target,
     raw: bytes,
-    breach: Breach,
+    breach: FuzzViolation,
     *,
     tries_max: int = TRIES_MAX,
     stop: Callable[[], bool] = lambda: False,
@@ -25,7 +25,7 @@ def minimised(
 
     def still_breaks(candidate: bytes) -> bytes | None:
         judged = judge_in_full(target, candidate)
-        is_same = isinstance(judged, Breach) and judged.signature == breach.signature
+        is_same = isinstance(judged, FuzzViolation) and judged.signature == breach.signature
         return candidate if is_same else None
 
     search = Search(raw, still_breaks, tries_max=tries_max, stop=stop)
@@ -40,10 +40,10 @@ def minimised(
     return search.best
 
 
-def _keeping(target: Target) -> Callable[[bytes, Sequence[Part]], bytes]:
+def _keeping(target: Target) -> Callable[[bytes, Sequence[ShapePart]], bytes]:
     """Return how a candidate becomes one with some of its parts only; what lies between parts stays."""
 
-    def keep(candidate: bytes, kept: Sequence[Part]) -> bytes:
+    def keep(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
         wanted, pieces, at = set(kept), [], 0
         for part in sorted(target.shape(candidate).parts):
             if part not in wanted:
@@ -54,22 +54,22 @@ def _keeping(target: Target) -> Callable[[bytes, Sequence[Part]], bytes]:
     return keep
 
 
-def _pieces(candidate: bytes) -> list[Part]:
+def _pieces(candidate: bytes) -> list[ShapePart]:
     """Return the bytes of a candidate one by one, or as some pieces of equal length."""
     length = len(candidate)
     step = 1 if length <= _BYTEWISE_MAX else -(-length // _PIECES)
-    return [Part(at, min(at + step, length)) for at in range(0, length, step)]
+    return [ShapePart(at, min(at + step, length)) for at in range(0, length, step)]
 
 
-def _keeping_pieces(candidate: bytes, kept: Sequence[Part]) -> bytes:
+def _keeping_pieces(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
     return b"".join(candidate[start:end] for start, end in kept)
 
 
-def _nonzero_pieces(candidate: bytes) -> list[Part]:
+def _nonzero_pieces(candidate: bytes) -> list[ShapePart]:
     return [part for part in _pieces(candidate) if any(candidate[part.start : part.end])]
 
 
-def _zeroing_others(candidate: bytes, kept: Sequence[Part]) -> bytes:
+def _zeroing_others(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
     data = bytearray(len(candidate))
     for start, end in kept:
         data[start:end] = candidate[start:end]

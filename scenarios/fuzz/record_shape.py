@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from zlib import crc32
 
-from .shape import CHECKSUM, CONSTANT, LENGTH, NUMBER, OFFSET, TEXT, Field, Part
+from .shape import CHECKSUM, CONSTANT, LENGTH, NUMBER, OFFSET, TEXT, Field, ShapePart
 
 _FIXED = (
     (0, 4, LENGTH),  # totalSize
@@ -18,18 +18,18 @@ _RECORD_BYTES_MIN = 91
 _V2 = 0xDAA320AB
 
 
-def record_parts(raw: bytes | bytearray) -> Iterator[Part]:
+def record_parts(raw: bytes | bytearray) -> Iterator[ShapePart]:
     """Yield where records lie, as far as their lengths lead from one to the next."""
     at = 0
     while at + _RECORD_BYTES_MIN <= len(raw):
         size_bytes = int.from_bytes(raw[at : at + 4], "big", signed=True)
         if not _RECORD_BYTES_MIN <= size_bytes <= len(raw) - at:
             return
-        yield Part(at, at + size_bytes)
+        yield ShapePart(at, at + size_bytes)
         at += size_bytes
 
 
-def record_fields(raw: bytes | bytearray, part: Part) -> Iterator[Field]:
+def record_fields(raw: bytes | bytearray, part: ShapePart) -> Iterator[Field]:
     """Yield the fields of one record, of those with a variable place as far as they lie in it."""
     start, end = part
     for at, size_bytes, kind in _FIXED:

@@ -9,7 +9,7 @@ from ..oracle.reader import is_blank, whole_at
 from .directory_changes import base_of
 from .material import BORN_MS, KEYS
 from .stores import LOG_FILE_BYTES
-from .target import Broken
+from .target import TargetViolation
 
 _PULLED_AT_ONCE = 7
 _NEVER_MS = 1 << 62
@@ -37,14 +37,14 @@ class GivenLog:
         base = physical_offset - physical_offset % LOG_FILE_BYTES
         content, at = self._files.get(base, b""), physical_offset % LOG_FILE_BYTES
         if content[at : at + len(raw)] != raw:
-            raise Broken("served-unknown", f"what lies at {physical_offset}", raw.hex()[:300])
+            raise TargetViolation("served-unknown", f"what lies at {physical_offset}", raw.hex()[:300])
         if base in self._told or not self._is_whole_scanned:
             return
         whole = whole_at(content, at, len(content), physical_offset)
         if whole is None or whole.record.size_bytes != len(raw):
-            raise Broken("served-unwhole", f"a whole record at {physical_offset}", raw.hex()[:300])
+            raise TargetViolation("served-unwhole", f"a whole record at {physical_offset}", raw.hex()[:300])
         if whole.record.topic != topic:
-            raise Broken("served-foreign", topic, whole.record.topic)
+            raise TargetViolation("served-foreign", topic, whole.record.topic)
 
     def check_looked_up(self, physical_offset: int, found: MessageRecord | None) -> None:
         """Broken: a record that lies whole at a log offset is not what is found there."""
@@ -52,7 +52,7 @@ class GivenLog:
         content, at = self._files[base], physical_offset - base
         whole = whole_at(content, at, len(content), physical_offset)
         if whole is not None and (found is None or found.body != whole.body):
-            raise Broken("look-up", f"the record at {physical_offset}", found)
+            raise TargetViolation("look-up", f"the record at {physical_offset}", found)
 
     def whole_end(self) -> int:
         """Return the log offset behind the last of the records that are whole from the beginning on, 0 for none."""
@@ -83,7 +83,7 @@ def check_served(store: MessageStore, given: GivenLog) -> int:
                 given.check(raw, physical_offset, topic)
         at_time = store.get_offset_in_queue_by_time(topic, queue_id, BORN_MS + 1000)
         if not 0 <= at_time <= max(queue.max_offset, 0):
-            raise Broken("offset-by-time", f"0 to {queue.max_offset}", at_time)
+            raise TargetViolation("offset-by-time", f"0 to {queue.max_offset}", at_time)
     return pulled
 
 
@@ -95,7 +95,7 @@ def _pulled(store: MessageStore, topic: str, queue_id: int) -> Iterator[tuple[by
         answer = store.get_message(topic, queue_id, offset, _PULLED_AT_ONCE)
         yield from zip(answer.records, answer.physical_offsets, strict=True)
         if answer.next_begin_offset <= offset:
-            raise Broken(
+            raise TargetViolation(
                 "pull",
                 f"to go on behind {offset} of {end}",
                 f"{answer.next_begin_offset}, {answer.status.value}",

@@ -23,7 +23,7 @@ class Field(NamedTuple):
     kind: str
 
 
-class Part(NamedTuple):
+class ShapePart(NamedTuple):
     """A record, an entry, a line: what can be left out, repeated or moved as a whole."""
 
     start: int
@@ -34,7 +34,7 @@ class Shape(NamedTuple):
     """The fields and parts of one input, as it was before anything was broken."""
 
     fields: tuple[Field, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[ShapePart, ...]
 
 
 PLAIN = Shape((), ())

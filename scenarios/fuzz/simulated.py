@@ -11,7 +11,7 @@ from ...sim.kernel import Kernel
 from ...sim.policies.round_robin import RoundRobin
 from ...store.world import World
 from ..claims.machine import world_of
-from .target import Broken
+from .target import TargetViolation
 
 T = TypeVar("T")
 
@@ -36,5 +36,5 @@ def run_on(image: Image | None, body: Callable[[World], T]) -> tuple[T, Image]:
                 raise
             raise failed.__cause__ from None
         except LivenessError as stuck:
-            raise Broken("no-end", "an end", str(stuck)[:500]) from stuck
+            raise TargetViolation("no-end", "an end", str(stuck)[:500]) from stuck
         return value, disk.settle()

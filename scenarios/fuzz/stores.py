@@ -8,7 +8,7 @@ from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import World
 from ..claims.machine import CONFIG, ROOT
-from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, StoreDirectory, directory_of_image
+from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, directory_of_image
 from .draw import Draw
 from .material import KEYS, TAGS, TOPICS, body_of
 from .simulated import run_on
@@ -39,13 +39,13 @@ def settings_of(settings: int) -> StoreConfig:
     )
 
 
-def made_store(draw: Draw) -> StoreDirectory:
+def made_store(draw: Draw) -> DirectoryContent:
     """Return the directory of one of the stores."""
     return _made(draw.below(STORES))
 
 
 @cache
-def _made(number: int) -> StoreDirectory:
+def _made(number: int) -> DirectoryContent:
     draw = Draw(f"store {number}")
     settings = number % 4
     _, image = run_on(None, lambda world: _live(world, settings, draw))

@@ -1,7 +1,7 @@
 """What is fuzzed: a format, or recovery. A target makes valid inputs, breaks them, and judges any bytes at all.
 
 Judging ends in an outcome, a short text that is the same for inputs that took the same way: inputs with a new one are
-worth breaking further. What must never come of an input is `Broken`; so is every error that no docstring names.
+worth breaking further. What must never come of an input is `TargetViolation`; so is every error that no docstring names.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ MENDED_CHANCE = 0.5
 _TEXT_CHARACTERS_MAX = 200_000
 
 
-class Outcome(NamedTuple):
+class InputOutcome(NamedTuple):
     """What came of an input."""
 
     accepted: bool
@@ -26,7 +26,7 @@ class Outcome(NamedTuple):
     """What was met on the way: the refused field, how many records were read before."""
 
 
-class Broken(Exception):
+class TargetViolation(Exception):
     """An input for which the code under test does not keep what it promises."""
 
     def __init__(self, kind: str, expected: object, found: object) -> None:
@@ -58,7 +58,7 @@ class Target(ABC):
         """Make a valid input with the store's own encoders."""
 
     @abstractmethod
-    def check(self, raw: bytes) -> Outcome:
+    def check(self, raw: bytes) -> InputOutcome:
         """Judge an input. Raises Broken, or whatever the code under test should not have raised."""
 
     def shape(self, raw: bytes) -> Shape:
@@ -79,11 +79,11 @@ class Target(ABC):
 def field_of(error: CorruptFileError, file: str, size_bytes: int) -> str:
     """Return the field that an error names. Broken: it lacks a place in the file, or what was expected or found."""
     if error.file != file:
-        raise Broken("error-file", file, error.file)
+        raise TargetViolation("error-file", file, error.file)
     if not 0 <= error.offset <= size_bytes:
-        raise Broken("error-offset", f"0 to {size_bytes}", f"{error.offset}: {error}"[:300])
+        raise TargetViolation("error-offset", f"0 to {size_bytes}", f"{error.offset}: {error}"[:300])
     if not error.field or not error.expected or not error.found:
-        raise Broken("error-text", "field, expected and found", str(error)[:300])
+        raise TargetViolation("error-text", "field, expected and found", str(error)[:300])
     if len(str(error)) > _TEXT_CHARACTERS_MAX:
-        raise Broken("error-text", f"{_TEXT_CHARACTERS_MAX} characters at most", len(str(error)))
+        raise TargetViolation("error-text", f"{_TEXT_CHARACTERS_MAX} characters at most", len(str(error)))
     return error.field

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from ...faults.disk.damage import Damage
+from ...faults.disk.damage import DamagedRange
 from ...store.config import StoreConfig
 
 
-def damaged_log_offset(config: StoreConfig, damage: Iterable[Damage]) -> int | None:
+def damaged_log_offset(config: StoreConfig, damage: Iterable[DamagedRange]) -> int | None:
     """Return the first log offset that is damaged, None if the log is not."""
     directory = f"{config.commit_log_directory}/"
     offsets = [

@@ -13,7 +13,7 @@ An op, which ends a transaction, is the store's own: both its hosts are the stor
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .reader import MAGIC, Head, Record, body_crc
+from .reader import MAGIC, Head, LogRecord, body_crc
 
 _FIXED_BYTES = 91
 _LENGTHS_BYTES = 3
@@ -48,7 +48,7 @@ _HEAD_FIELDS = (
 """What the format calls the fields of a Head."""
 
 
-class Given(NamedTuple):
+class PutContent(NamedTuple):
     """What a producer handed in. Hosts are an address of 4 or 16 bytes, and a port."""
 
     flag: int = 0
@@ -88,10 +88,10 @@ class Given(NamedTuple):
         return _FIXED_BYTES + ipv6 * _IPV6_EXTRA_BYTES + len(body) + len(topic) + len(properties)
 
 
-PLAIN = Given()
+PLAIN = PutContent()
 
 
-class Difference(NamedTuple):
+class FieldDifference(NamedTuple):
     """A field of a record that is not as it must be; offset: its position in the record."""
 
     offset: int
@@ -101,8 +101,13 @@ class Difference(NamedTuple):
 
 
 def differences(
-    record: Record, given: Given, head: Head, *, is_committed: bool = False, stored_ms: int | None = None
-) -> Iterator[Difference]:
+    record: LogRecord,
+    given: PutContent,
+    head: Head,
+    *,
+    is_committed: bool = False,
+    stored_ms: int | None = None,
+) -> Iterator[FieldDifference]:
     """Yield every field of a record that has not what was handed in.
 
     head: given.head of its body. is_committed: whether it is the record of a message that was committed. stored_ms:
@@ -117,7 +122,7 @@ def differences(
         yield from _different(record, [("storeTimestamp", stored_ms, record.store_timestamp_ms)])
 
 
-def differences_of_op(record: Record, body: bytes) -> Iterator[Difference]:
+def differences_of_op(record: LogRecord, body: bytes) -> Iterator[FieldDifference]:
     """Yield what is wrong with an op, but for its body, its properties and its times."""
     found = record.head
     head = Head(MAGIC, body_crc(body), 0, found.born_timestamp_ms, found.store_host, found.store_host, 0, 0)
@@ -125,13 +130,13 @@ def differences_of_op(record: Record, body: bytes) -> Iterator[Difference]:
     yield from _different(record, [("sysFlag", _host_bits(head.born_host, head.store_host), record.sys_flag)])
 
 
-def _different(record: Record, fields: Iterable[tuple[str, object, object]]) -> Iterator[Difference]:
+def _different(record: LogRecord, fields: Iterable[tuple[str, object, object]]) -> Iterator[FieldDifference]:
     for name, expected, found in fields:
         if expected != found:
-            yield Difference(_position(record, name), name, _shown(expected), _shown(found))
+            yield FieldDifference(_position(record, name), name, _shown(expected), _shown(found))
 
 
-def _position(record: Record, field: str) -> int:
+def _position(record: LogRecord, field: str) -> int:
     """Return where a field begins in a record."""
     at = _AT[field]
     at += len(record.head.born_host) - _IPV4_BYTES if at > _AT["bornHost"] else 0

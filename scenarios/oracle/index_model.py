@@ -23,7 +23,7 @@ _SECONDS_MAX = 0x7FFFFFFF
 _ENTRY_FIELDS = ((16, "previous"), (12, "timeDiff"), (4, "phyOffset"), (0, "keyHash"))
 
 
-class IndexHeader(NamedTuple):
+class FoundIndexHeader(NamedTuple):
     """What a file says of its entries; times in ms, offsets in the log."""
 
     begin_timestamp_ms: int
@@ -38,9 +38,9 @@ ModelEntry = tuple[int, int, int]
 """One entry, but for its link: keyHash, phyOffset, timeDiff in seconds."""
 
 
-def decode_header(content: bytes) -> IndexHeader:
+def decode_header(content: bytes) -> FoundIndexHeader:
     """Return what a file says of its entries; no number for the next one means the first."""
-    header = IndexHeader._make(_HEADER.unpack_from(content))
+    header = FoundIndexHeader._make(_HEADER.unpack_from(content))
     return header._replace(next_entry=max(header.next_entry, 1))
 
 
@@ -54,7 +54,9 @@ def time_diff_s(begin_ms: int, stored_ms: int) -> int:
     return min(max(stored_ms - begin_ms, 0) // 1000, _SECONDS_MAX) if begin_ms > 0 else 0
 
 
-def file_content(header: IndexHeader, entries: Sequence[ModelEntry], slots: int, entries_max: int) -> bytes:
+def file_content(
+    header: FoundIndexHeader, entries: Sequence[ModelEntry], slots: int, entries_max: int
+) -> bytes:
     """Return all bytes of a file with these entries; of the header, counts are as entries make them."""
     newest: dict[int, int] = {}
     content = bytearray(entries_at(slots) + ENTRY_BYTES * entries_max)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from ...faults.disk.damage import Damage
+from ...faults.disk.damage import DamagedRange
 from ...faults.disk.disk import Disk
 from ...sim.alarm import NoEndInSight
 from ...sim.choices import Stream
@@ -24,14 +24,14 @@ from .ledger import Ledger
 from .promised import PROMISED, Promise
 from .reader import Known
 from .recovered import RecoveredStore, read_store
-from .told import place_of, services_told
+from .told import place_of, services_text
 
 _NOWHERE = 1 << 63
 _OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
 """Checkers that need nothing but a store: it may be a slave's, whose log may be an older one of its master's."""
 
 
-class BrokenPromise(Exception):
+class StopOnViolation(Exception):
     """A violation was found; the run is over."""
 
 
@@ -69,7 +69,7 @@ class Judge:
         found = [violation for violation in violations if self.is_promised(violation.invariant)]
         if found:
             self._note(*found)
-            raise BrokenPromise(str(found[0]))
+            raise StopOnViolation(str(found[0]))
 
     def broken(
         self, invariant: str, summary: str, field: str, expected: str, found: str, *, detail: str = ""
@@ -77,7 +77,7 @@ class Judge:
         """End the run with one violation that has no place in a file; on a disk where it is none, just end it."""
         if self.is_promised(invariant):
             self._note(Violation(invariant, summary, "", -1, field, expected, found, detail))
-        raise BrokenPromise(summary)
+        raise StopOnViolation(summary)
 
     def _note(self, *violations: Violation) -> None:
         """Keep violations, and tell the trace, if there is one."""
@@ -95,18 +95,18 @@ class Judge:
             yield
         except TaskFailedError as failed:
             cause = failed.__cause__
-            if not isinstance(cause, BrokenPromise):
+            if not isinstance(cause, StopOnViolation):
                 summary = f"{failed.task} died: {type(cause).__name__}: {cause}"
                 place = "" if cause is None else place_of(cause)
                 self._note(Violation("LIVE", summary, field="task", detail=place and f"raised in {place}"))
-            raise BrokenPromise from failed
+            raise StopOnViolation from failed
         except LivenessError as stuck:
             self._note(Violation("LIVE", str(stuck), field="progress"))
-            raise BrokenPromise from stuck
+            raise StopOnViolation from stuck
         except NoEndInSight as endless:
             summary = "no end in sight: a task loops without a world call"
             self._note(Violation("LIVE", summary, field="progress"))
-            raise BrokenPromise from endless
+            raise StopOnViolation from endless
 
     def recovery(self, store: MessageStore, disk: Disk) -> None:
         """Judge what a recovery has made of the last life, and note what it settles."""
@@ -125,7 +125,7 @@ class Judge:
         promises.note_recovery(self._ledger, found, durable=durable)
         self.note_damage(store.config, disk.damage)
 
-    def note_damage(self, config: StoreConfig, damage: Iterable[Damage]) -> None:
+    def note_damage(self, config: StoreConfig, damage: Iterable[DamagedRange]) -> None:
         """Note where the disk has damaged the log without telling anybody: nothing is promised from there on, ever."""
         log_offset = damaged_log_offset(config, damage)
         if log_offset is not None:
@@ -184,7 +184,7 @@ class Judge:
                     "behind",
                     "0 bytes",
                     behind,
-                    detail=services_told(store, "dispatch"),
+                    detail=services_text(store, "dispatch"),
                 )
             store.world.tasks.sleep(5)
             if not self._plan.delay_chance:  # else the store itself goes on putting
@@ -213,7 +213,7 @@ class Judge:
         while store.log.max_offset < end and (must_recover or not excuses.errors(disk)):
             if self._kernel.now_ns > deadline_ns:
                 behind = f"{end - store.log.max_offset} bytes"
-                detail = services_told(store, "commit-real-time")
+                detail = services_text(store, "commit-real-time")
                 self.broken("LIVE", "puts are not committed", "behind", "0 bytes", behind, detail=detail)
             store.world.tasks.sleep(5)
 
@@ -236,7 +236,7 @@ class Judge:
                 behind = f"{end - store.log.flushed_where.get()} bytes"
                 summary, detail = (
                     "what was put does not become durable",
-                    services_told(store, store.flush.name),
+                    services_text(store, store.flush.name),
                 )
                 self.broken("LIVE", summary, "behind", "0 bytes", behind, detail=detail)
             store.world.tasks.sleep(50)
@@ -288,7 +288,7 @@ class Judge:
             had_room = has_room and self._plan.heals  # but for what has none now and then
             is_short = disk.fired["failed extend"] if had_room else excuses.wants_of_space(disk)
             if not excuses.errors(disk) and not is_short:
-                summary, detail = "a stop without a fault was not clean", services_told(store)
+                summary, detail = "a stop without a fault was not clean", services_text(store)
                 self.broken("LIVE", summary, "exit", "clean", "unclean", detail=detail)
             self._kernel.kill(machine)  # what an unclean stop leaves is judged as what a crash leaves
             raise MachineDied(machine.name)

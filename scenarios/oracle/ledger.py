@@ -12,9 +12,9 @@ from typing import NamedTuple
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.properties import decode_properties
 from ...store.put_result import PutMessageStatus
-from .given import PLAIN, Difference, Given, differences
+from .given import PLAIN, FieldDifference, PutContent, differences
 from .known_damage import KnownDamage
-from .reader import Head, Record
+from .reader import Head, LogRecord
 from .transactions import Transactions
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -83,7 +83,7 @@ class PutEntry:
     """The light queues it is to enter beside its own, as it names them."""
     wrote_bytes: int | None = None
     """Size of its record, once known."""
-    given: Given = PLAIN
+    given: PutContent = PLAIN
     """What else its producer handed in."""
     stored_ms: int | None = None
     """When it was stored, as the answer said."""
@@ -108,11 +108,11 @@ class PutEntry:
             self._sys_flag = self.given.stored_sys_flag
         return self._head
 
-    def is_kept_by(self, record: Record) -> bool:
+    def is_kept_by(self, record: LogRecord) -> bool:
         """Return whether a record, of no committed message, has what was handed in beside the message's text."""
         return record.head == self.head and record.sys_flag == self._sys_flag
 
-    def differences(self, record: Record, *, is_committed: bool = False) -> Iterator[Difference]:
+    def differences(self, record: LogRecord, *, is_committed: bool = False) -> Iterator[FieldDifference]:
         """Yield every field of a record of this message that has not what was handed in, or told."""
         told_ms = self.stored_ms if record.physical_offset == self.physical_offset else None
         return differences(record, self.given, self.head, is_committed=is_committed, stored_ms=told_ms)
@@ -135,7 +135,7 @@ class PutEntry:
 
 
 @dataclass(slots=True)
-class Seen:
+class ConsumedMessage:
     """A message that a consumer was given."""
 
     topic: str
@@ -193,9 +193,9 @@ class Ledger:
         """Puts, by name, that must be there from now on, in the order in which they were promised."""
         self.gone: dict[str, PutEntry] = {}
         """Puts that a recovery found missing: they must not come back."""
-        self.stable: list[Seen] = []
+        self.stable: list[ConsumedMessage] = []
         """What consumers saw and must find again at the same place."""
-        self.seen: list[Seen] = []
+        self.seen: list[ConsumedMessage] = []
         """What consumers saw in the present life."""
         self.pulls: list[Pull] = []
         """Walks of the present life."""
@@ -252,7 +252,7 @@ class Ledger:
         self.by_properties[entry.properties] = entry
         self.by_name[entry.name] = entry
 
-    def put_of(self, record: Record) -> PutEntry | None:
+    def put_of(self, record: LogRecord) -> PutEntry | None:
         """Return the put whose own record this is: as it was put, redirected, or with its places in light queues."""
         put = self.by_properties.get(record.properties)
         if put is not None or not _is_changed(record):
@@ -260,7 +260,7 @@ class Ledger:
         put = self.named_by(record)
         return put if put is not None and put.place == (record.topic, record.queue_id) else None
 
-    def copied_by(self, record: Record) -> PutEntry | None:
+    def copied_by(self, record: LogRecord) -> PutEntry | None:
         """Return the put that the store has carried on to where it was meant to go: delivered, or committed."""
         if b"REAL_TOPIC\1" not in record.properties:
             return None
@@ -269,11 +269,11 @@ class Ledger:
             return None
         return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
 
-    def seen_in(self, record: Record) -> PutEntry | None:
+    def seen_in(self, record: LogRecord) -> PutEntry | None:
         """Return the put that a consumer sees in a record: its own, or the one it carries on."""
         return self.put_of(record) or self.copied_by(record)
 
-    def named_by(self, record: Record) -> PutEntry | None:
+    def named_by(self, record: LogRecord) -> PutEntry | None:
         """Return the put that a changed or carried-on record names, if it still has all of its properties."""
         found = decode_properties(record.properties.decode(errors="surrogateescape"))
         put = self.by_name.get(found.get("KEYS", "").lstrip(" ").partition(" ")[0])
@@ -322,7 +322,7 @@ def _nobody(place: tuple[str, int]) -> None:
     """Do nothing."""
 
 
-def _is_changed(record: Record) -> bool:
+def _is_changed(record: LogRecord) -> bool:
     """Return whether a record may be a put's own although the store has changed its properties."""
     properties = record.properties
     if record.topic == HALF_TOPIC:

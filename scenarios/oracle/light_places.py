@@ -21,7 +21,7 @@ QueueKey = tuple[str, int]
 """Topic and queue id."""
 
 
-class Placed(Protocol):
+class RecordPlacement(Protocol):
     """What has to be known of a record; whoever has read it."""
 
     @property
@@ -46,7 +46,7 @@ def light_queue(name: str, queue_id: int) -> QueueKey:
     return name, 0 if name.startswith(LIGHT_PREFIX) else queue_id
 
 
-def light_places(record: Placed) -> dict[QueueKey, int]:
+def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
     """Return the queues beside its own that a record has a place in, and its queue offset there."""
     if LIGHT_MARK not in record.properties:
         return _NOWHERE
@@ -59,7 +59,7 @@ def light_places(record: Placed) -> dict[QueueKey, int]:
     return dict(others)
 
 
-def missing_places(record: Placed, names: Iterable[str]) -> list[QueueKey]:
+def missing_places(record: RecordPlacement, names: Iterable[str]) -> list[QueueKey]:
     """Return the queues that a record was to enter and has no place in; one that waits is to enter none yet."""
     if record.topic in _WAITING_TOPICS:
         return []

@@ -11,7 +11,7 @@ from ...store.message_store import MessageStore
 from ..claims.machine import CONFIG
 from . import excuses
 from .evidence import Violation, tried
-from .judge import BrokenPromise, Judge
+from .judge import Judge, StopOnViolation
 from .told import place_of
 
 
@@ -37,7 +37,7 @@ def load(
             kernel.kill(machine)
             raise MachineDied(machine.name) from error
         if isinstance(error, CorruptFileError) and judge.may_refuse:
-            raise BrokenPromise(f"refused by name: {error}") from error
+            raise StopOnViolation(f"refused by name: {error}") from error
         is_progress = isinstance(error, CorruptFileError) and error.file.startswith(CONFIG)
         judge.broken(
             "META" if is_progress else "START",

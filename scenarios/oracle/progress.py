@@ -1,7 +1,7 @@
 """Progress that is kept beside the log: of delayed delivery, which the store keeps, and of consumer groups.
 
 Consumer groups commit to a ConsumerOffsetManager, which a broker runs beside its store; here the run does. It is
-loaded behind the store and brought into the queues before there are puts. One `Progress` sees all lives of a store.
+loaded behind the store and brought into the queues before there are puts. One `GroupProgress` sees all lives of a store.
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from .evidence import Violation
 from .invariants import live, meta, redel
 from .ledger import Group, Ledger
 from .side_versions import Versions, WatchedSideFile
-from .told import error_told, services_told
+from .told import error_text, services_text
 
 _POLL_MS = 100
 
 
-class Progress:
+class GroupProgress:
     """The files of progress over all lives, and the manager of the present one."""
 
     def __init__(self, plan: Plan, ledger: Ledger, crash_points: CrashPoints) -> None:
@@ -118,7 +118,7 @@ class Progress:
             limit_ms = max(DELAYS_MS.values()) + live.DISPATCH_MS_MAX
             while undelivered := _undelivered(store):
                 if limit_ms <= 0:
-                    yield from live.late_delivery(undelivered, services_told(store, store.schedule.name))
+                    yield from live.late_delivery(undelivered, services_text(store, store.schedule.name))
                     return
                 limit_ms -= _POLL_MS
                 store.world.tasks.sleep(_POLL_MS)
@@ -133,9 +133,9 @@ class Progress:
 
     def _told(self, store: MessageStore) -> str:
         """Return what is known of why progress is late."""
-        lines = services_told(store, store.schedule.name)
+        lines = services_text(store, store.schedule.name)
         if self.manager is not None and self.manager.last_error is not None:
-            lines += f"\nconsumer offsets: last error: {error_told(self.manager.last_error)}"
+            lines += f"\nconsumer offsets: last error: {error_text(self.manager.last_error)}"
         return lines
 
     def _unpersisted(self, store: MessageStore) -> str:

@@ -13,7 +13,7 @@ not make it worse.
 
 from enum import Enum
 
-from ..claims.realities import REALITIES
+from ..claims.realities import DISK_MODELS
 from .invariants import INVARIANTS
 
 
@@ -56,7 +56,7 @@ def _read(table: str) -> dict[str, dict[str, Promise]]:
     """Return disk -> invariant -> promise; ValueError if a row or a column is missing, or there is one too many."""
     header, *rows = (line.split() for line in table.strip().splitlines())
     promises = {row[0]: row[1:] for row in rows}
-    for kind, expected, found in (("disks", REALITIES, header), ("invariants", INVARIANTS, promises)):
+    for kind, expected, found in (("disks", DISK_MODELS, header), ("invariants", INVARIANTS, promises)):
         if set(found) != set(expected):
             raise ValueError(f"promises: {kind}: expected {', '.join(expected)}, found {', '.join(found)}")
     return {

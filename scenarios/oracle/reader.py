@@ -51,7 +51,7 @@ class Head(NamedTuple):
     """Of a committed message: where its half message is."""
 
 
-class Record(NamedTuple):
+class LogRecord(NamedTuple):
     """A whole record."""
 
     physical_offset: int
@@ -68,7 +68,7 @@ class Record(NamedTuple):
 class Reading(NamedTuple):
     """A record and its body."""
 
-    record: Record
+    record: LogRecord
     body: bytes
 
 
@@ -213,7 +213,7 @@ def read(
     if topic is None:
         raise wrong(topic_at, "topic", "UTF-8", raw_topic.hex())
     return Reading(
-        Record(
+        LogRecord(
             said_offset,
             size_bytes,
             topic,
@@ -298,7 +298,7 @@ def keys_of(properties: bytes) -> list[bytes]:
     return [unique, *words] if unique else words
 
 
-def indexed_keys(record: Record) -> list[bytes]:
+def indexed_keys(record: LogRecord) -> list[bytes]:
     """Return the keys that the index must lead to a record by: none of a transaction that was rolled back."""
     return [] if record.sys_flag & _TRANSACTION_BITS == _ROLLED_BACK else keys_of(record.properties)
 

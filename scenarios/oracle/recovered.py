@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, overload
 from ...store.message_store import MessageStore
 from .found_index import FoundIndex, read_index
 from .known_damage import KnownDamage
-from .reader import ENTRY, ENTRY_BYTES, Known, Record, UnreadableError, walk
+from .reader import ENTRY, ENTRY_BYTES, Known, LogRecord, UnreadableError, walk
 
 if TYPE_CHECKING:
     from .ledger import PutEntry
@@ -20,7 +20,7 @@ LONG_HISTORY_PUTS = 10_000
 class FoundRecord:
     """One record of the log and the file it is in."""
 
-    record: Record
+    record: LogRecord
     file: str
     position: int
     body: bytes
@@ -30,7 +30,7 @@ Entry = tuple[int, int, int]
 """phyOffset, size, tagsCode."""
 
 
-class Entries(Sequence[Entry]):
+class QueueEntries(Sequence[Entry]):
     """Entries as a queue's files have them, decoded when looked at: tuples would take nine times as much."""
 
     __slots__ = ("_raw",)
@@ -124,7 +124,7 @@ def read_store(
             queue.min_offset,
             queue.max_offset,
             queue.queue.directory,
-            Entries(raw),
+            QueueEntries(raw),
         )
     found.index = read_index(store)
     return found

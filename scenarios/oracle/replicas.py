@@ -15,7 +15,7 @@ from .master_history import log_bytes
 
 
 @dataclass(slots=True)
-class Held:
+class ReportedRange:
     """A stretch of the log that a slave has reported."""
 
     first: int = 0
@@ -41,9 +41,9 @@ class Held:
 class Replicas:
     """All slaves of one master, by host."""
 
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, ReportedRange] = field(default_factory=dict)
     """What each must still have."""
-    lost: list[Held] = field(default_factory=list)
+    lost: list[ReportedRange] = field(default_factory=list)
     """What some had reported before a power cut took it from them."""
 
     def reported(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
@@ -59,7 +59,7 @@ class Replicas:
                 str(log.max_offset),
             )
             return
-        held = self.held.setdefault(host, Held())
+        held = self.held.setdefault(host, ReportedRange())
         if not held.data:
             held.first = max(log.min_offset, 0)
         held.data += log_bytes(log, held.end, offset)
@@ -82,7 +82,7 @@ class Replicas:
         held = self.held.get(host)
         if held is None or profile.page_cache_survives or sync_flush:
             return
-        self.lost.append(Held(held.first, held.data))
+        self.lost.append(ReportedRange(held.first, held.data))
         held.data = held.data[: max(flushed_where - held.first, 0)]
 
     def recovered(self, host: str, store: MessageStore) -> None:

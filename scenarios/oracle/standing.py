@@ -7,12 +7,12 @@ store, and demands nothing; an image that has its record was made after it was a
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from ...faults.disk.damage import Damage
+from ...faults.disk.damage import DamagedRange
 from .ledger import Ledger, PutEntry
 from .side_versions import Versions
 
 
-def standing_of(ledger: Ledger, versions: Iterable[Versions], damage: Sequence[Damage]) -> str:
+def standing_of(ledger: Ledger, versions: Iterable[Versions], damage: Sequence[DamagedRange]) -> str:
     """Return the digest of what a recovery is going to be judged by; damage: what was done to durable bytes."""
     digest = blake2b(digest_size=16)
     for put in ledger.puts:

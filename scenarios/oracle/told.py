@@ -27,13 +27,13 @@ def place_of(error: BaseException) -> str:
     return place
 
 
-def error_told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return an error with its place."""
     place = place_of(error)
     return f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
 
 
-def services_told(store: MessageStore, named: str = "") -> str:
+def services_text(store: MessageStore, named: str = "") -> str:
     """Return a line for a service that is late and for each other that has met an error: how far it came, and which.
 
     named: the late one, as its task is named; empty if it is none of these.
@@ -41,7 +41,7 @@ def services_told(store: MessageStore, named: str = "") -> str:
     lines = []
     for name, progress, error in _services(store):
         if name == named or error is not None:
-            last = "none" if error is None else error if isinstance(error, str) else error_told(error)
+            last = "none" if error is None else error if isinstance(error, str) else error_text(error)
             lines.append(
                 f"{name}: {progress}; last error: {last}" if progress else f"{name}: last error: {last}"
             )

@@ -41,7 +41,7 @@ GROUP = "sellers"
 
 
 @dataclass(slots=True, eq=False)
-class Decision:
+class TransactionDecision:
     """One request to commit or to roll back, and its answer."""
 
     transaction: "Transaction"
@@ -67,7 +67,7 @@ class Transaction:
     name: str
     """The name of its half message."""
     behaviour: Behaviour
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[TransactionDecision] = field(default_factory=list)
     questions: int = 0
     """How often its producer group was asked."""
     copies: dict[int, bool] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Transactions:
 
     def __init__(self) -> None:
         self.by_name: dict[str, Transaction] = {}
-        self.decisions: list[Decision] = []
+        self.decisions: list[TransactionDecision] = []
         """Those of the present life."""
 
     def begin_life(self) -> None:
@@ -99,9 +99,9 @@ class Transactions:
         transaction = self.by_name[name] = Transaction(name, behaviour)
         return transaction
 
-    def ask(self, transaction: Transaction, *, commits: bool, now_ns: int) -> Decision:
+    def ask(self, transaction: Transaction, *, commits: bool, now_ns: int) -> TransactionDecision:
         """Note a decision before it is asked for."""
-        decision = Decision(transaction, commits, now_ns)
+        decision = TransactionDecision(transaction, commits, now_ns)
         transaction.decisions.append(decision)
         self.decisions.append(decision)
         return decision

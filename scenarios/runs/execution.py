@@ -17,11 +17,11 @@ from ...store.put_result import PutMessageStatus
 from ..claims.crash_points import CrashPoints
 from ..claims.plan import Life, Plan
 from ..oracle.evidence import tries_collected
-from ..oracle.judge import BrokenPromise, Judge
+from ..oracle.judge import Judge, StopOnViolation
 from ..oracle.ledger import Ledger
 from ..workload.traffic import Traffic
 from .marks import RunMarks
-from .outcome import Outcome
+from .outcome import RunOutcome
 from .policies import policy_of
 
 STEP_LIMIT = 400_000
@@ -51,7 +51,7 @@ class Execution(ABC):
         self._kernel = Kernel(self._policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
         self._ledger = Ledger() if ledger is None else ledger
         self._judge = Judge(plan, self._kernel, self._ledger, choices.stream)
-        self._outcome = Outcome(plan)
+        self._outcome = RunOutcome(plan)
         self._marks = RunMarks(plan, Counter())
         self._prepare()
 
@@ -80,12 +80,12 @@ class Execution(ABC):
             self._choices.stream,
         )
 
-    def execute(self) -> Outcome:
+    def execute(self) -> RunOutcome:
         """Run, and return what came of it. Raises only what is wrong with the harness itself."""
         outcome, kernel = self._outcome, self._kernel
         with kernel, collected() as hits, tries_collected() as tries:
             self._marks = RunMarks(self._plan, hits)
-            with suppress(BrokenPromise):
+            with suppress(StopOnViolation):
                 self._play()
             outcome.digest = kernel.digest()
         outcome.marks = +hits

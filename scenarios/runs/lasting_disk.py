@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ...faults.crashes.profiles import PROFILES, CrashProfile
-from ...faults.disk.damage import Damage
+from ...faults.disk.damage import DamagedRange
 from ...faults.disk.disk import Disk
 from ...faults.disk.image import Image
 from ...faults.disk.timing import SyncTiming
@@ -16,7 +16,7 @@ from ..claims.plan import Plan
 Change = Callable[[Image], Image]
 """What happens to an image while its machine is off."""
 
-Rot = Callable[[str, Image], tuple[Image, list[Damage]]]
+Rot = Callable[[str, Image], tuple[Image, list[DamagedRange]]]
 """What time makes of an image before the disk of that name is found, and the sectors that cannot be read any more."""
 
 
@@ -25,7 +25,7 @@ def unchanged(image: Image) -> Image:
     return image
 
 
-def no_rot(_: str, image: Image) -> tuple[Image, list[Damage]]:
+def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
     """Let time pass without a trace."""
     return image, []
 
@@ -58,7 +58,7 @@ class LastingDisk:
         self._image: Image | None = None
         self._kept: Disk | None = None
         """That of a process which was killed: what only its page cache knows can still be lost."""
-        self._bad_sectors: list[Damage] = []
+        self._bad_sectors: list[DamagedRange] = []
         self._all: list[Disk] = []
 
     @property
@@ -67,7 +67,7 @@ class LastingDisk:
         return sum((disk.fired for disk in self._all), Counter())
 
     @property
-    def damage(self) -> list[Damage]:
+    def damage(self) -> list[DamagedRange]:
         """Return what has been done to what was durable, in all lives."""
         return [one for disk in self._all for one in disk.damage]
 
@@ -79,7 +79,7 @@ class LastingDisk:
             disk.disarm()  # the last life may have died of something else first
             return disk
         image = self.settled()
-        bad_sectors: list[Damage] = []
+        bad_sectors: list[DamagedRange] = []
         if image is not None:
             self.on_image(image)
             if faulty:

@@ -9,7 +9,7 @@ from ..oracle.evidence import Violation
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """What one run gave."""
 
     plan: Plan

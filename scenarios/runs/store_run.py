@@ -26,7 +26,7 @@ from ..oracle import excuses, opening, promises
 from ..oracle.content import content_digest
 from ..oracle.ends import note_crash
 from ..oracle.evidence import tried
-from ..oracle.progress import Progress
+from ..oracle.progress import GroupProgress
 from ..oracle.removals import WatchedRemovals
 from ..oracle.room import Room
 from ..workload.off_time import OffTime
@@ -45,7 +45,7 @@ class Run(Execution):
     def _prepare(self) -> None:
         plan, choices = self._plan, self._choices
         self._config = config_of(plan)
-        self._progress = Progress(plan, self._ledger, self.crash_points)
+        self._progress = GroupProgress(plan, self._ledger, self.crash_points)
         self._store: MessageStore | None = None
         self._skipped: Counter[str] = Counter()
         self._removals: WatchedRemovals | None = None

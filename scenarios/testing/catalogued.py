@@ -17,7 +17,7 @@ from ..claims.scenario import Scenario
 from ..mutants.known import find_mutant
 from .facts import Facts
 from .simulated import within_time
-from .wanted import Campaign, Wanted, WrongMark
+from .wanted import MarkArguments, SeedBudget, WrongMark
 
 SHRINK_TRIES = 300
 """Runs at most, so that what is told does not depend on the machine's speed."""
@@ -27,8 +27,8 @@ def run_scenario(
     scenario: Scenario,
     function: Callable[..., Any],
     arguments: dict[str, Any],
-    wanted: Wanted,
-    campaign: Campaign,
+    wanted: MarkArguments,
+    campaign: SeedBudget,
     facts: Facts,
 ) -> str | None:
     """Run seeds of the scenario, then the function; return what to say of a broken promise, None if all held."""
@@ -46,12 +46,12 @@ def run_scenario(
             if tally.errors:
                 return f"the harness failed: {tally.errors[0]}"
             if result.failure is not None:
-                return _told(result.failure, wanted, campaign, facts)
+                return _failure_text(result.failure, wanted, campaign, facts)
     function(**({**arguments, "tornlog_tally": tally} if "tornlog_tally" in arguments else arguments))
     return None
 
 
-def scenario_wanted(wanted: Wanted) -> Scenario:
+def scenario_wanted(wanted: MarkArguments) -> Scenario:
     """Return the scenario that a mark names, narrowed as it says. Raises WrongMark."""
     if wanted.scenario not in SCENARIOS:
         raise WrongMark(f"no scenario {wanted.scenario}; `tornlog list` names them")
@@ -65,7 +65,7 @@ def scenario_wanted(wanted: Wanted) -> Scenario:
         raise WrongMark(str(error)) from error
 
 
-def _told(failure: Failure, wanted: Wanted, campaign: Campaign, facts: Facts) -> str:
+def _failure_text(failure: Failure, wanted: MarkArguments, campaign: SeedBudget, facts: Facts) -> str:
     """Return a failure as a test fails with it: made small, with the end of its story and how to see it again."""
     if wanted.shrink:
         shrunk = shrink_failure(failure, tries_max=SHRINK_TRIES, cpu_seconds_max=CPU_SECONDS_MAX)

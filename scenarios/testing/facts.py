@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .wanted import CRASH, Wanted
+from .wanted import CRASH, MarkArguments
 
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_MAX, _DIGEST_BYTES = 80, 4
@@ -94,7 +94,7 @@ class Facts:
         }
 
 
-def facts_of(item: pytest.Function, wanted: Wanted) -> Facts:
+def facts_of(item: pytest.Function, wanted: MarkArguments) -> Facts:
     """Return the facts of a test that is about to run."""
     config = item.config
     file = relpath(item.path, config.invocation_params.dir)

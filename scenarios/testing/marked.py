@@ -9,7 +9,7 @@ import pytest
 from .facts import Facts, facts_of, test_of
 from .plugin import MARK, FaultNeverFired
 from .simulated import run_simulated
-from .wanted import CRASH, Wanted, WrongMark, campaign_of, wanted_by
+from .wanted import CRASH, MarkArguments, WrongMark, campaign_of, wanted_by
 
 Function = Callable[..., Any]
 
@@ -48,7 +48,7 @@ def through_seeds(
     return run
 
 
-def _run_seeds(wanted: Wanted) -> Callable[..., str | None]:
+def _run_seeds(wanted: MarkArguments) -> Callable[..., str | None]:
     """Return what runs the seeds of a mark, which says what to tell of the one that broke. Raises WrongMark."""
     if wanted.scenario is None:
         return run_simulated
@@ -64,7 +64,7 @@ def _failing(reason: str) -> Function:
     return fail
 
 
-def _judge_silence(item: pytest.Function, facts: Facts, wanted: Wanted) -> None:
+def _judge_silence(item: pytest.Function, facts: Facts, wanted: MarkArguments) -> None:
     """Fail or warn for what never happened: that nothing broke proves nothing about it."""
     happened = facts.fired | {CRASH: facts.crash_points}
     missing = [name for name in wanted.must_fire if not happened.get(name)]

@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark, and what gathers results."""
     config.addinivalue_line("markers", _MARK_LINE)
-    config.pluginmanager.register(Gathered(config), "tornlog-gathered")
+    config.pluginmanager.register(SessionResults(config), "tornlog-gathered")
     if any(config.getoption(name) is not None for name, _, _ in _OPTIONS):
         from .wanted import check_options
 
@@ -100,7 +100,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     return report
 
 
-class Gathered:
+class SessionResults:
     """What all tests came to, gathered where the session is reported."""
 
     def __init__(self, config: pytest.Config) -> None:

@@ -11,10 +11,10 @@ import pytest
 from ...faults.simulation.finding import Finding
 from ...faults.simulation.shrink import shrink
 from ...faults.simulation.simulation import Scenario, Simulation
-from ...faults.simulation.trials import Outcome, first_failure, replay
+from ...faults.simulation.trials import TrialOutcome, first_failure, replay
 from ...sim.errors import LeakError, ReplayDivergedError
 from .facts import Facts
-from .wanted import CRASH, Campaign, Wanted
+from .wanted import CRASH, MarkArguments, SeedBudget
 
 _STORY_TOLD = 10
 _UNREPEATABLE = (
@@ -26,8 +26,8 @@ _UNREPEATABLE = (
 def run_simulated(
     function: Callable[..., Any],
     arguments: dict[str, Any],
-    wanted: Wanted,
-    campaign: Campaign,
+    wanted: MarkArguments,
+    campaign: SeedBudget,
     facts: Facts,
 ) -> str | None:
     """Run a test for its seeds, or for the failure that is to be replayed; return what to say of one, None if none."""
@@ -46,7 +46,7 @@ def run_simulated(
     path = facts.leave_failure(campaign.out, facts.finding_json(smallest.to_json()))
     option = ("--tornlog-seed", str(finding.seed)) if path is None else ("--tornlog-replay", str(path))
     facts.again, facts.signature = facts.replay_command(*option), smallest.signature
-    return told(smallest, facts.again)
+    return finding_text(smallest, facts.again)
 
 
 def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: Facts) -> Scenario:
@@ -64,14 +64,14 @@ def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: 
     return scenario
 
 
-def _find(scenario: Scenario, campaign: Campaign, facts: Facts) -> Finding | None:
-    def on_run(seed: int, outcome: Outcome) -> None:
+def _find(scenario: Scenario, campaign: SeedBudget, facts: Facts) -> Finding | None:
+    def on_run(seed: int, outcome: TrialOutcome) -> None:
         facts.add(outcome.fired, len(outcome.crashes))
 
     return first_failure(scenario, within_time(campaign, facts), on_run)
 
 
-def within_time(campaign: Campaign, facts: Facts) -> Iterator[int]:
+def within_time(campaign: SeedBudget, facts: Facts) -> Iterator[int]:
     """Yield seeds for as long as there is time, the first one in any case."""
     began = perf_counter()
     for seed in campaign.seeds:
@@ -95,12 +95,12 @@ def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
         return None
     facts.signature = outcome.signature
     if replayed.is_same(finding):
-        return told(replace(finding, raised=outcome.raised), "")
+        return finding_text(replace(finding, raised=outcome.raised), "")
     gone = "".join(f"\n  gone      {what}" for what in replayed.gone)
     return f"seed {finding.seed}, but not the run that was kept: {outcome.error}{gone}"
 
 
-def told(finding: Finding, again: str) -> str:
+def finding_text(finding: Finding, again: str) -> str:
     """Return a finding as a test fails with it: where it was raised, the end of its story, how to see it again."""
     text = replace(finding, story=finding.story[-_STORY_TOLD:]).text(_place(finding.raised))
     return text if not again else f"{text}\n  again     {again}"

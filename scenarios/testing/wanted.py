@@ -23,7 +23,7 @@ class WrongMark(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MarkArguments:
     """The arguments of the mark `tornlog`."""
 
     seeds: int | str = SEEDS
@@ -59,18 +59,18 @@ class Wanted:
             raise WrongMark(f"{', '.join(own)}: only of a scenario, and none is named")
 
 
-def wanted_by(mark: pytest.Mark | None) -> Wanted:
+def wanted_by(mark: pytest.Mark | None) -> MarkArguments:
     """Return what a mark says; the defaults without one. Raises WrongMark."""
     if mark is None:
-        return Wanted()
+        return MarkArguments()
     try:
-        return Wanted(*mark.args, **mark.kwargs)
+        return MarkArguments(*mark.args, **mark.kwargs)
     except TypeError as error:
         raise WrongMark(str(error).replace("Wanted.__init__()", "the mark")) from error
 
 
 @dataclass(frozen=True, slots=True)
-class Campaign:
+class SeedBudget:
     """Which seeds, for how long, and where to what is left of them."""
 
     seeds: range
@@ -82,7 +82,7 @@ class Campaign:
     replay: Path | None
 
 
-def campaign_of(config: pytest.Config, wanted: Wanted) -> Campaign:
+def campaign_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
     """Return the seeds to run: the mark's, unless the command line says others. Raises WrongMark."""
     try:
         own = seeds_in(str(wanted.seeds), None)
@@ -92,7 +92,7 @@ def campaign_of(config: pytest.Config, wanted: Wanted) -> Campaign:
     given = _seeds_given(config)
     seeds = own if given is None else given
     time, out, replay = (config.getoption(f"--tornlog-{name}") for name in ("time", "out", "replay"))
-    return Campaign(
+    return SeedBudget(
         seeds,
         len(seeds) >= len(own),
         None if time is None else seconds_in(time),
@@ -104,7 +104,7 @@ def campaign_of(config: pytest.Config, wanted: Wanted) -> Campaign:
 def check_options(config: pytest.Config) -> None:
     """Raise pytest.UsageError for an option that cannot be followed."""
     try:
-        campaign_of(config, Wanted())
+        campaign_of(config, MarkArguments())
     except typer.BadParameter as error:
         where = str(error.param_hint).replace("--", "--tornlog-")
         raise pytest.UsageError(f"{where}: {error.message}") from error

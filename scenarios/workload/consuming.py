@@ -11,8 +11,8 @@ from ..claims.plan import Plan
 from ..oracle import reader
 from ..oracle.evidence import Violation
 from ..oracle.invariants import read, sched
-from ..oracle.ledger import Ledger, Pull, PutEntry, Seen
-from ..oracle.reader import Record, UnreadableError
+from ..oracle.ledger import ConsumedMessage, Ledger, Pull, PutEntry
+from ..oracle.reader import LogRecord, UnreadableError
 from . import light_traffic
 
 _COMMIT_CHANCE = 0.7
@@ -97,7 +97,9 @@ class Consumer:
                 copy_end = None if put.detour is None else _place_of(raw) + len(raw)
                 if put.delay_ms is not None:
                     self._report(sched.check_seen(put, self._kernel.now_ns))
-                self._ledger.seen.append(Seen(pull.topic, pull.queue_id, queue_offset, put, copy_end))
+                self._ledger.seen.append(
+                    ConsumedMessage(pull.topic, pull.queue_id, queue_offset, put, copy_end)
+                )
         found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
         if found or result.status in _REMOVED:
             pull.end_offset = result.next_begin_offset
@@ -122,7 +124,7 @@ def _place_of(raw: bytes) -> int:
     return int.from_bytes(raw[28:36], "big")
 
 
-def _scanned(raw: bytes) -> Record | None:
+def _scanned(raw: bytes) -> LogRecord | None:
     """Return what is in a record that was pulled, None if it is no record."""
     try:
         return reader.read(raw, 0, len(raw), file="").record

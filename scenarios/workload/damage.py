@@ -9,14 +9,14 @@ from ...store.message_store import MessageStore
 _SECTOR_BYTES = 512
 
 
-class Damage(NamedTuple):
+class DamagedImage(NamedTuple):
     """A damaged image, and the log offset from which on nothing can be expected of it."""
 
     image: Image
     log_offset: int
 
 
-def lose_late_sector(image: Image, store: MessageStore, sectors_behind: int = 0) -> Damage | None:
+def lose_late_sector(image: Image, store: MessageStore, sectors_behind: int = 0) -> DamagedImage | None:
     """Zero one of the last sectors that the log of a stopped store has written; None if that changes nothing.
 
     sectors_behind: how many of those in its segment are spared, if there are so many.
@@ -32,7 +32,7 @@ def lose_late_sector(image: Image, store: MessageStore, sectors_behind: int = 0)
     content = before.content[:start] + bytes(end - start) + before.content[end:]
     if content == before.content:
         return None
-    return Damage(_with_content(image, path, content), segment.base_offset + start)
+    return DamagedImage(_with_content(image, path, content), segment.base_offset + start)
 
 
 def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...sim.choices import Stream
 from ...store.formats.host import Host
 from ...store.message import Message
-from ..oracle.given import PLAIN, Given
+from ..oracle.given import PLAIN, PutContent
 
 _VARIED_CHANCE = 0.5
 _ODD_CHANCE = 0.3
@@ -54,12 +54,12 @@ class Oddities(NamedTuple):
 NO_ODDITIES = Oddities()
 
 
-def draw_given(stream: Stream, now_ms: int, *, one_size: bool) -> Given:
+def draw_given(stream: Stream, now_ms: int, *, one_size: bool) -> PutContent:
     """Draw what one message, or all of a batch, is handed in with."""
     if not stream.chance(_VARIED_CHANCE, "header"):
         return PLAIN
     hosts = _HOSTS if one_size else _HOSTS + _HOSTS_V6
-    return Given(
+    return PutContent(
         draw_flag(stream),
         now_ms - stream.pick(_BORN_MS_AGO, "born ms ago"),
         stream.pick(hosts, "born host"),
@@ -83,7 +83,14 @@ def draw_oddities(stream: Stream) -> Oddities:
 
 
 def message_of(
-    topic: str, body: bytes, queue_id: int, properties: str, given: Given, *, wait: bool, sys_flag: int = 0
+    topic: str,
+    body: bytes,
+    queue_id: int,
+    properties: str,
+    given: PutContent,
+    *,
+    wait: bool,
+    sys_flag: int = 0,
 ) -> Message:
     """Return what is handed to a store. sys_flag: the bits that say what transaction it is part of."""
     return Message(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ...faults.disk.at_rest import ZEROED_SECTOR, rot
-from ...faults.disk.damage import Damage
+from ...faults.disk.damage import DamagedRange
 from ...faults.disk.disk import Disk
 from ...faults.disk.flaws import LATENT_SECTOR_ERROR
 from ...faults.disk.image import FileImage, Image
@@ -128,7 +128,7 @@ class OffTime:
                 found = "gone" if file is None else "changed"
                 self._judge.broken("START", f"{path} is not the store's", "stray file", "left alone", found)
 
-    def rot(self, name: str, image: Image) -> tuple[Image, list[Damage]]:
+    def rot(self, name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
         """Return what time has made of an image, and the sectors that cannot be read any more.
 
         name is that of the disk that a machine is about to find.

@@ -17,11 +17,11 @@ from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Task
 from ..claims.plan import Plan
 from ..oracle.evidence import Violation
-from ..oracle.given import PLAIN, Given
+from ..oracle.given import PLAIN, PutContent
 from ..oracle.invariants import iso, live, status
 from ..oracle.ledger import Ledger, PutEntry
 from ..oracle.room import Room
-from ..oracle.told import services_told
+from ..oracle.told import services_text
 from . import delayed_traffic, headers, key_traffic, light_traffic, operators, transaction_traffic
 from .consuming import Consumer
 from .key_traffic import Seeker
@@ -275,7 +275,7 @@ class Traffic:
         name: str,
         topic: str,
         queue_id: int,
-        given: Given,
+        given: PutContent,
         *,
         wait: bool,
         level: int = 0,
@@ -359,7 +359,7 @@ class Traffic:
             self._report(self.on_answer(first, result))
         late = live.check_answer(self._answer_ms_max, first, self._ledger.puts, self._overtaken_ms_max)
         if late:
-            detail = services_told(self._store, self._store.flush.name)
+            detail = services_text(self._store, self._store.flush.name)
             self._report([replace(each, detail=detail) for each in late])
         if self._stop is not None and self._stop.ended_ns is not None:
             self._report(live.check_left_over(self._plan, first, self._stop.ended_ns))

@@ -26,7 +26,7 @@ from ..oracle.evidence import Violation
 from ..oracle.invariants import status, tx
 from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Detour, Ledger, PutEntry
 from ..oracle.recovered import read_store
-from ..oracle.transactions import GROUP, Behaviour, Decision, Transaction
+from ..oracle.transactions import GROUP, Behaviour, Transaction, TransactionDecision
 from .headers import message_of
 
 _PUT_BACK_BYTES = len("\2TRANSACTION_CHECK_TIMES\1") + 10 + len("\2TRAN_PREPARED_QUEUE_OFFSET\1") + 19
@@ -230,7 +230,7 @@ class TransactionTraffic:
         )
         return end <= self._store.dispatch.readable_limit() or (is_visible and not is_excused)
 
-    def _judge_put(self, decision: Decision, put: PutEntry, result: PutMessageResult) -> None:
+    def _judge_put(self, decision: TransactionDecision, put: PutEntry, result: PutMessageResult) -> None:
         """Judge the answer to the put of a copy as that of any other put."""
         copy = replace(put, asked_ns=decision.asked_ns, answered_ns=self._now_ns())
         self._report(status.check(self._plan, self._store, self._disk, copy, result, legal=True))

@@ -14,7 +14,7 @@ class Mishap(Enum):
     """Neither end learns anything: what is sent from now on arrives nowhere."""
 
 
-class Conditions(Protocol):
+class LinkConditions(Protocol):
     """The condition of all links. Hosts are named; source and target may be the same."""
 
     def delay_ns(self, source: str, target: str, size_bytes: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..kernel import Kernel
 from ..machine import Machine
 from ..task import Waiting
-from .conditions import Conditions, FairConditions
+from .conditions import FairConditions, LinkConditions
 from .connection import SimConnection
 from .listener import SimListener
 from .medium import Medium
@@ -27,7 +27,7 @@ _BUFFER_BYTES = 1 << 16
 
 
 @dataclass(slots=True)
-class Host:
+class NetworkHost:
     """What a name stands for, through all the lives of its machine."""
 
     name: str
@@ -41,10 +41,10 @@ class SimNetwork:
     """
 
     def __init__(
-        self, kernel: Kernel, conditions: Conditions | None = None, *, buffer_bytes: int = _BUFFER_BYTES
+        self, kernel: Kernel, conditions: LinkConditions | None = None, *, buffer_bytes: int = _BUFFER_BYTES
     ) -> None:
         self._medium = Medium(kernel, conditions or FairConditions(), buffer_bytes)
-        self._hosts: dict[str, Host] = {}
+        self._hosts: dict[str, NetworkHost] = {}
         self._doors: dict[str, HostNetwork] = {}
 
     def join(self, machine: Machine, host: str) -> "HostNetwork":
@@ -53,11 +53,11 @@ class SimNetwork:
             raise ValueError(f"host {host}: machine {self._medium.machines[host].name} is on")
         before = self._doors.get(host)
         self._medium.machines[host] = machine
-        known = self._hosts.setdefault(host, Host(host))
+        known = self._hosts.setdefault(host, NetworkHost(host))
         door = self._doors[host] = HostNetwork(self, self._medium, machine, known)
         machine.at_death.append(door.end)
         if before is not None:
-            before.be_rebooted()
+            before.on_peer_reboot()
         return door
 
     def heal(self) -> None:
@@ -78,7 +78,7 @@ class HostNetwork:
     have closed, which are dropped now and then.
     """
 
-    def __init__(self, network: SimNetwork, medium: Medium, machine: Machine, host: Host) -> None:
+    def __init__(self, network: SimNetwork, medium: Medium, machine: Machine, host: NetworkHost) -> None:
         self.host = host.name
         self.dies_silently: bool | None = None
         """Whether the machine is off when it dies, and its connections fall silent; None: up to the conditions."""
@@ -182,7 +182,7 @@ class HostNetwork:
             else:
                 end.end()
 
-    def be_rebooted(self) -> None:
+    def on_peer_reboot(self) -> None:
         """Answer again, under another machine, which knows nothing of the connections of this one.
 
         Who has sent something into the silence learns of it now, who sends later learns it then.

@@ -5,7 +5,7 @@ from zlib import crc32
 from ..errors import MachineDied
 from ..kernel import Kernel
 from ..machine import Machine
-from .conditions import Conditions
+from .conditions import LinkConditions
 
 _NOTE = 12 << 56  # tag of digest words, beside those of the kernel, of disturbances and of disks
 
@@ -15,7 +15,7 @@ class Medium:
 
     __slots__ = ("buffer_bytes", "conditions", "kernel", "machines")
 
-    def __init__(self, kernel: Kernel, conditions: Conditions, buffer_bytes: int) -> None:
+    def __init__(self, kernel: Kernel, conditions: LinkConditions, buffer_bytes: int) -> None:
         self.kernel = kernel
         self.conditions = conditions
         self.buffer_bytes = buffer_bytes

@@ -21,7 +21,7 @@ class Policy(Protocol):
         front, what it blocked on. step counts scheduling points so far.
         """
 
-    def stretch(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: SimTask, step: int) -> int:
         """Return how many further points chosen may pass before this policy is asked again.
 
         Asked at every grant, also when there was nobody else to choose.

@@ -23,7 +23,7 @@ _FOR_GOOD = 1 << 60
 _ENTRY = re.compile(r"(\d+)(?:~([1-9]\d*))?:([1-9]\d*)")
 
 
-class Deviation(NamedTuple):
+class ScheduleDeviation(NamedTuple):
     """At this decision, somebody else than the default."""
 
     step: int
@@ -38,18 +38,18 @@ class Deviation(NamedTuple):
         return f"{place}:{self.option}"
 
 
-def parse_deviations(text: str) -> tuple[Deviation, ...]:
+def parse_deviations(text: str) -> tuple[ScheduleDeviation, ...]:
     """Return the deviations that a text lists between spaces; ValueError naming the entry that is none."""
     deviations = []
     for entry in text.split():
         found = _ENTRY.fullmatch(entry)
         if found is None:
             raise ValueError(f"expected STEP:OPTION or STEP~SWITCH:OPTION, found {entry[:40]}")
-        deviations.append(Deviation(int(found[1]), int(found[2] or 0), int(found[3])))
+        deviations.append(ScheduleDeviation(int(found[1]), int(found[2] or 0), int(found[3])))
     return tuple(deviations)
 
 
-class Decision(NamedTuple):
+class SwitchPoint(NamedTuple):
     """One decision between several tasks, and the points behind it that could have been decisions among as many."""
 
     step: int
@@ -71,22 +71,22 @@ class Bounded:
     name = "bounded"
     interrupts_on_wake = True  # so that nobody becomes runnable within a stretch
 
-    def __init__(self, deviations: Sequence[Deviation] = ()) -> None:
+    def __init__(self, deviations: Sequence[ScheduleDeviation] = ()) -> None:
         self._deviations = deviations
         self._taken = 0
-        self._decisions: list[Decision] = []
-        self._open: Decision | None = None  # the latest, while its stretch runs
+        self._decisions: list[SwitchPoint] = []
+        self._open: SwitchPoint | None = None  # the latest, while its stretch runs
         self._is_contested = False
         self._granted: SimTask | None = None
         self._granted_parks = 0
         self._forced_at = (0, 0)  # a step, and how many forced decisions there have been at it
 
     @property
-    def untaken(self) -> Sequence[Deviation]:
+    def untaken(self) -> Sequence[ScheduleDeviation]:
         """Return the deviations that have not happened; none after a whole run of the code they were made for."""
         return self._deviations[self._taken :]
 
-    def decisions(self) -> list[Decision]:
+    def decisions(self) -> list[SwitchPoint]:
         """Return every decision of a run that is over."""
         if self._granted is not None:
             self._close(self._granted, self._granted.kernel.steps)
@@ -102,14 +102,14 @@ class Bounded:
             forced = count + 1 if at == step else 1
             self._forced_at = (step, forced)
         option = self._option(step, forced, len(runnable))
-        self._open = Decision(step, forced, len(runnable), option, step)
+        self._open = SwitchPoint(step, forced, len(runnable), option, step)
         self._is_contested = True
         default = default_choice(runnable, current, label)
         if option == 0:
             return default
         return option - 1 if option <= default else option
 
-    def stretch(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant everything up to the next deviation."""
         if not self._is_contested and self._granted is not None:
             self._close(self._granted, step)

@@ -45,6 +45,6 @@ class Deviating:
             self._wait = self._deviations[self._taken][0]
         return (default + 1 + other % (len(runnable) - 1)) % len(runnable)
 
-    def stretch(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant nothing, to be asked at every point; once nothing is left to happen, everything."""
         return 0 if self._taken < len(self._deviations) else ENDLESS

@@ -48,7 +48,7 @@ class Labelling:
         """Count a point at which there was nothing to choose."""
         self._points.pass_point(current, label)
 
-    def stretch(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant nothing: be asked at every point."""
         return 0
 

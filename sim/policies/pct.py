@@ -42,7 +42,7 @@ class PCT:
         priorities = [self._priority(task) for task in runnable]
         return priorities.index(max(priorities))
 
-    def stretch(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant everything up to the next change step."""
         self._fall_if_due(chosen, step)
         return self._changes[-1] - step - 1 if self._changes else _FOR_GOOD

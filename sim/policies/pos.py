@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from ..choices import Stream
 from ..task import SimTask
-from .races import Operation, operation_of
+from .races import OperationTarget, operation_of
 
 _FOR_GOOD = 1 << 60
 _START = operation_of("start")
@@ -28,9 +28,9 @@ class POS:
 
     def __init__(self, stream: Stream) -> None:
         self._draw = stream.unrecorded
-        self._pending: dict[int, Operation] = {}  # task number -> what it stands before
+        self._pending: dict[int, OperationTarget] = {}  # task number -> what it stands before
         self._priorities: dict[int, float] = {}  # task number -> priority of that operation
-        self._granted: Operation = _START
+        self._granted: OperationTarget = _START
         self._contested = False
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
@@ -53,7 +53,7 @@ class POS:
         self._contested = True
         return best
 
-    def stretch(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant nothing beyond the next operation, or everything to a task that is alone: until another is woken."""
         if self._contested:
             self._contested = False

@@ -22,28 +22,28 @@ _PRIVATE_KINDS = ("sleep", "spawn", "join", "start", "end", "kill")
 _OUTSIDE = "outside"
 
 
-class Operation(NamedTuple):
+class OperationTarget(NamedTuple):
     """What an operation is on."""
 
     target: str
     """The object it is on; empty if no other operation can race with it."""
     changes: bool
 
-    def races_with(self, other: "Operation") -> bool:
+    def races_with(self, other: "OperationTarget") -> bool:
         """Return whether the order of the two may matter."""
         return self.target == other.target and (self.changes or other.changes) and self.target != ""
 
 
 @lru_cache(maxsize=_LABELS_MAX)
-def operation_of(label: str) -> Operation:
+def operation_of(label: str) -> OperationTarget:
     """Return what a label says; of a ~ in front, which marks what a task blocked on, nothing depends."""
     label = label.removeprefix("~").removeprefix("notify ")
     kind, _, name = label.removeprefix("un").partition(" ")
     if kind in _MEETING_KINDS:
-        return Operation(f"{kind} {name}", True)
+        return OperationTarget(f"{kind} {name}", True)
     if kind == "cell":
         cell, _, verb = name.rpartition(".")
-        return Operation(f"cell {cell}", verb != "get")
+        return OperationTarget(f"cell {cell}", verb != "get")
     if kind in _PRIVATE_KINDS:
-        return Operation("", False)
-    return Operation(_OUTSIDE, True)
+        return OperationTarget("", False)
+    return OperationTarget(_OUTSIDE, True)

@@ -26,7 +26,7 @@ class RandomWalk:
         """Return any index."""
         return int(self._draw() * len(runnable))
 
-    def stretch(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: SimTask, step: int) -> int:
         """Draw a geometric number, 0 or more, mean_stretch - 1 on average."""
         return self._stretches[int(self._draw() * _QUANTILES)]
 

@@ -47,7 +47,7 @@ class Replay:
         """Count a point at which there is nothing to choose."""
         self._points.pass_point(current, label)
 
-    def stretch(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant nothing, to be asked at every point; once nothing is left to follow, everything."""
         return 0 if self._left else ENDLESS
 

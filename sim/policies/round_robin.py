@@ -26,6 +26,6 @@ class RoundRobin:
         after = 0 if current is None else current.number + 1
         return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _AROUND)
 
-    def stretch(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant the rest of a turn, which began with a point, or with the end of a wait."""
         return self._free_points

@@ -54,9 +54,9 @@ class Starving:
             return others[0]
         return others[self._policy.choose([runnable[index] for index in others], current, label, step)]
 
-    def stretch(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: SimTask, step: int) -> int:
         """Return what the policy grants, up to the next change; the one that starves is granted nothing."""
-        granted = self._policy.stretch(chosen, step)
+        granted = self._policy.quantum(chosen, step)
         self._go_on(step)
         if step < self._begin:
             return min(granted, self._begin - step - 1)

@@ -18,7 +18,7 @@ from .frame_reader import LENGTH_FIELD
 from .limits import ServerLimits
 from .patience import Patience
 from .server_counts import Ending, ServerCounts
-from .session import Host, Session
+from .session import ClientHost, Session
 
 RECEIVE_BYTES = 64 * 1024
 ACCEPTS_MAX = 8
@@ -77,7 +77,7 @@ class Connections(Service):
         self._has_drained = False
         self._held_bytes = world.tasks.cell("held bytes")
         self._sessions: dict[Connection | Listener, Session] = {}
-        self._hosts: dict[str, Host] = {}
+        self._hosts: dict[str, ClientHost] = {}
         self._turn = 0
         self._attention: deque[Session] = deque()
         self._patience = Patience(limits)
@@ -253,7 +253,7 @@ class Connections(Service):
 
     def _welcome(self, connection: Connection, now_ns: int) -> None:
         name = connection.remote_address.rpartition(":")[0]
-        host = self._hosts.get(name) or Host(self.world, name)
+        host = self._hosts.get(name) or ClientHost(self.world, name)
         refusal = None
         if len(self._sessions) >= self.limits.connections_max:
             refusal = Ending.TOO_MANY

@@ -10,7 +10,7 @@ LENGTH_FIELD = "length"
 """The field that a CorruptFileError names if it is the frame's length that cannot be."""
 
 
-class FrameReader:
+class CommandReader:
     """The bytes of one stream that are not yet taken as commands. name is what errors call the stream.
 
     Invariant: at most one of the two holds bytes: `_data` from `_at` on, whose frames have not been looked for yet, or

@@ -16,7 +16,7 @@ from ..formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
 from ..formats.remoting.frame import encode_frame
 from ..network import Connection
 from ..world import World
-from .frame_reader import FrameReader
+from .frame_reader import CommandReader
 
 CONNECT_MS = 3_000
 _RECEIVE_BYTES = 64 * 1024
@@ -173,7 +173,7 @@ class _Link:
 
     def receive(self) -> None:
         """Receive until the connection ends, and hand out what comes."""
-        reader = FrameReader(self.address)
+        reader = CommandReader(self.address)
         try:
             while data := self._connection.receive(_RECEIVE_BYTES, None):
                 for command, _ in reader.commands(data):

@@ -17,7 +17,7 @@ from .deadlines import Deadlines
 from .fair_queue import HostFairQueue
 from .limits import PoolLimits
 from .router import Pool
-from .server_counts import Refusal
+from .server_counts import RequestRefusal
 from .session import Session
 
 _NAMES = {
@@ -32,7 +32,7 @@ _PASSED_MAX = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
+class PooledRequest:
     """One request on its way to its processor."""
 
     command: RemotingCommand
@@ -44,7 +44,7 @@ class Request:
     """Whether its client has asked for more than it has taken answers to."""
 
 
-Refuse = Callable[[Request, Refusal, str], None]
+Refuse = Callable[[PooledRequest, RequestRefusal, str], None]
 """Answers a request SYSTEM_BUSY, in these words."""
 
 
@@ -52,7 +52,12 @@ class RequestPool:
     """One kind of request. Only one task offers; each request that was taken is either handled or refused, once."""
 
     def __init__(
-        self, world: World, pool: Pool, limits: PoolLimits, handle: Callable[[Request], None], refuse: Refuse
+        self,
+        world: World,
+        pool: Pool,
+        limits: PoolLimits,
+        handle: Callable[[PooledRequest], None],
+        refuse: Refuse,
     ) -> None:
         self.limits = limits
         self._pool = pool
@@ -61,12 +66,12 @@ class RequestPool:
         self._handle = handle
         self._refuse = refuse
         self._lock = world.tasks.lock(f"{self._name} queue")
-        self._awaited: HostFairQueue[Session, Request] = HostFairQueue()
-        self._pipelined: HostFairQueue[Session, Request] = HostFairQueue()
+        self._awaited: HostFairQueue[Session, PooledRequest] = HostFairQueue()
+        self._pipelined: HostFairQueue[Session, PooledRequest] = HostFairQueue()
         self._pipelined_tasks = 0
         """How many tasks work at what was pipelined."""
         self._passed = 0
-        self._ages = None if limits.wait_ms_max is None else Deadlines[Request](limits.wait_ms_max)
+        self._ages = None if limits.wait_ms_max is None else Deadlines[PooledRequest](limits.wait_ms_max)
         """Of all that is in the queue; None if nothing is ever too old."""
         self._signal = world.tasks.signal(self._name)
         self._ending = world.tasks.cell(f"{self._name} ending")
@@ -88,7 +93,7 @@ class RequestPool:
         ended = [task.join(max((until_ns - clock.monotonic_ns()) // 1_000_000, 0)) for task in self._tasks]
         return all(ended)
 
-    def offer(self, request: Request) -> None:
+    def offer(self, request: PooledRequest) -> None:
         """Queue a request until `wake`, or refuse it for there are too many."""
         with self._lock:
             is_full = self.count >= self.limits.queue_capacity
@@ -98,7 +103,7 @@ class RequestPool:
                     self._ages.set(request, request.arrived_ns)
         if is_full:
             words = "[OVERLOAD]system busy, start flow control for a while"
-            self._refuse(request, Refusal.QUEUE_FULL, words)
+            self._refuse(request, RequestRefusal.QUEUE_FULL, words)
 
     def wake(self) -> None:
         """Have what was queued taken: once for all that came together, for tasks get in each other's way."""
@@ -148,11 +153,11 @@ class RequestPool:
         for request in old:
             self._refuse_old(request, now_ns)
 
-    def _queue_of(self, request: Request) -> HostFairQueue[Session, Request]:
+    def _queue_of(self, request: PooledRequest) -> HostFairQueue[Session, PooledRequest]:
         return self._pipelined if request.is_pipelined else self._awaited
 
     def _work(self) -> None:
-        request: Request | None = None
+        request: PooledRequest | None = None
         while (request := self._take(request)) is not None:
             now_ns = self._world.clock.monotonic_ns()
             if self._is_old(request, now_ns):
@@ -160,7 +165,7 @@ class RequestPool:
             else:
                 self._handle(request)
 
-    def _take(self, done: Request | None) -> Request | None:
+    def _take(self, done: PooledRequest | None) -> PooledRequest | None:
         """Wait for a request; None once the pool is to end and none is left for this task, which has done another."""
         with self._lock:
             self._pipelined_tasks -= done is not None and done.is_pipelined
@@ -185,7 +190,7 @@ class RequestPool:
             bool(self._pipelined) and self._pipelined_tasks < self.limits.pipelined_tasks_max
         )
 
-    def _next(self) -> Request | None:
+    def _next(self) -> PooledRequest | None:
         """Take the request whose turn it is; None if there is none, or none that may be taken yet."""
         may_be_pipelined = bool(self._pipelined) and self._pipelined_tasks < self.limits.pipelined_tasks_max
         if may_be_pipelined and (not self._awaited or self._passed >= _PASSED_MAX):
@@ -201,14 +206,14 @@ class RequestPool:
             self._ages.drop(request)
         return request
 
-    def _is_old(self, request: Request, now_ns: int) -> bool:
+    def _is_old(self, request: PooledRequest, now_ns: int) -> bool:
         wait_ms_max = self.limits.wait_ms_max
         return wait_ms_max is not None and now_ns - request.arrived_ns >= wait_ms_max * 1_000_000
 
-    def _refuse_old(self, request: Request, now_ns: int) -> None:
+    def _refuse_old(self, request: PooledRequest, now_ns: int) -> None:
         waited_ms = (now_ns - request.arrived_ns) // 1_000_000
         words = (
             "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
             f"period in queue: {waited_ms}ms, size of queue: {self.count}"
         )
-        self._refuse(request, Refusal.TOO_OLD, words)
+        self._refuse(request, RequestRefusal.TOO_OLD, words)

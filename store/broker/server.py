@@ -13,11 +13,11 @@ from .channel import Channel
 from .connections import Connections
 from .limits import ServerLimits
 from .request_handler import AccessCheck, RequestHandler
-from .request_pool import Request, RequestPool
+from .request_pool import PooledRequest, RequestPool
 from .requests import ResponseCode
 from .responses import response_to
 from .router import Router
-from .server_counts import Refusal, ServerCounts
+from .server_counts import RequestRefusal, ServerCounts
 from .session import Session
 
 DRAIN_MS = 10_000
@@ -117,21 +117,21 @@ class RemotingServer:
         self.counts.requests += 1
         if command.is_response:
             if self._on_response is None or not self._on_response(session, command):
-                self.counts.refused(Refusal.STRAY_RESPONSE)
+                self.counts.refused(RequestRefusal.STRAY_RESPONSE)
             return
         route = self._router.route(command.code)
         if route is None:
-            self.counts.refused(Refusal.NOT_SUPPORTED)
+            self.counts.refused(RequestRefusal.NOT_SUPPORTED)
             if not command.is_one_way:
                 remark = f"request type {command.code} not supported"
                 session.send(response_to(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
             return
         is_pipelined = session.is_pipelining
         session.began_request(size_bytes)
-        request = Request(command, session, route.processor, size_bytes, now_ns, is_pipelined)
+        request = PooledRequest(command, session, route.processor, size_bytes, now_ns, is_pipelined)
         if not self.connections.has_room():
             words = "[OVERLOAD]system busy, start flow control for a while"
-            self._handler.refuse(request, Refusal.TOO_MUCH_HELD, words)
+            self._handler.refuse(request, RequestRefusal.TOO_MUCH_HELD, words)
         else:
             self._pools[route.pool].offer(request)
 

@@ -24,7 +24,7 @@ class Ending(Enum):
     SHUTDOWN = "shut down"
 
 
-class Refusal(Enum):
+class RequestRefusal(Enum):
     """Why a request was not given to its processor, or what became of it there."""
 
     QUEUE_FULL = "its queue was full"
@@ -42,7 +42,7 @@ class ServerCounts:
     def __init__(self, tasks: Tasks) -> None:
         self._lock = tasks.lock("server counts")
         self._endings = dict.fromkeys(Ending, 0)
-        self._refusals = dict.fromkeys(Refusal, 0)
+        self._refusals = dict.fromkeys(RequestRefusal, 0)
         self.accepted = 0
         """Connections. Counted, as are requests and accept failures, by the server's poller task alone."""
         self.requests = 0
@@ -53,7 +53,7 @@ class ServerCounts:
         with self._lock:
             self._endings[ending] += 1
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: RequestRefusal) -> None:
         """Count a request that was refused."""
         with self._lock:
             self._refusals[refusal] += 1
@@ -64,7 +64,7 @@ class ServerCounts:
         return self._endings
 
     @property
-    def refusals(self) -> Mapping[Refusal, int]:
+    def refusals(self) -> Mapping[RequestRefusal, int]:
         """Return how many requests were refused for each reason."""
         return self._refusals
 

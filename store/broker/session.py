@@ -11,7 +11,7 @@ from ..formats.remoting.command import RemotingCommand
 from ..formats.remoting.frame import encode_frame
 from ..network import Connection
 from ..world import World
-from .frame_reader import FrameReader
+from .frame_reader import CommandReader
 from .limits import ServerLimits
 from .server_counts import Ending
 
@@ -37,7 +37,7 @@ class SessionKeeper(Protocol):
         """Let go of a session that has ended."""
 
 
-class Host:
+class ClientHost:
     """What all connections of one host have together."""
 
     __slots__ = ("_busy", "connections", "name")
@@ -88,12 +88,12 @@ class Session:
         "watched_for",
     )
 
-    def __init__(self, world: World, connection: Connection, keeper: SessionKeeper, host: Host) -> None:
+    def __init__(self, world: World, connection: Connection, keeper: SessionKeeper, host: ClientHost) -> None:
         self.connection = connection
         self.remote_address = connection.remote_address
         self.local_address = connection.local_address
         self.host = host
-        self.reader = FrameReader(self.remote_address)
+        self.reader = CommandReader(self.remote_address)
         self.ending: Ending | None = None
         self.output_bytes = 0
         self._requests_bytes = world.tasks.cell("bytes of requests")

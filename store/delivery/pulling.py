@@ -13,7 +13,7 @@ _PULL_MESSAGES_MAX = 32
 _NOTHING_NEW = (GetMessageStatus.NO_MESSAGE_IN_QUEUE, GetMessageStatus.OFFSET_OVERFLOW_ONE)
 
 
-class Pulled(NamedTuple):
+class PulledPlace(NamedTuple):
     """One place in a queue; everything before it was pulled too, or is gone."""
 
     offset: int
@@ -21,7 +21,7 @@ class Pulled(NamedTuple):
     """None: nothing is to be had here any more, or it is damaged."""
 
 
-def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[Pulled]:
+def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
     """Yield what a queue holds between two queue offsets; less if the queue ends before.
 
     An answer that points back, as one beyond the queue's end does, ends it: that is for the caller to think about.
@@ -35,10 +35,10 @@ def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator
         for at, physical_offset, raw in zip(
             pulled.queue_offsets, pulled.physical_offsets, pulled.records, strict=True
         ):
-            yield Pulled(at, _decoded(raw, physical_offset))
+            yield PulledPlace(at, _decoded(raw, physical_offset))
             offset = at + 1
         if offset < following:
-            yield Pulled(following - 1, None)
+            yield PulledPlace(following - 1, None)
             offset = following
 
 

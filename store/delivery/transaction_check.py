@@ -36,7 +36,7 @@ from .half_message import (
 )
 from .op_queue import OpQueue
 from .pulling import pull_from
-from .verdict import TransactionConfig, Verdict, verdict
+from .verdict import HalfMessageVerdict, TransactionConfig, verdict
 
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets are the progress of the check."""
@@ -207,17 +207,17 @@ class TransactionalMessageCheckService(Service):
                 return True
             reserved_ms = self._store.config.file_reserved_time_hours * _HOUR_MS
             judged = verdict(half, self.world.clock.now_ms(), self.config, reserved_ms)
-            if judged is Verdict.TOO_YOUNG:
+            if judged is HalfMessageVerdict.TOO_YOUNG:
                 return False
-            if judged is Verdict.HOPELESS:
+            if judged is HalfMessageVerdict.HOPELESS:
                 return self._give_up(half)
-            message = put_back(half, asked=judged is Verdict.DUE)
+            message = put_back(half, asked=judged is HalfMessageVerdict.DUE)
             append = self._put_again(message, again(half, HALF_TOPIC, {}))
             if append is None:
                 return False
             hit("half message put back")
             decisions.was_put_back(half, append.queue_offset)
-            if judged is Verdict.DUE:
+            if judged is HalfMessageVerdict.DUE:
                 asked = _placed(half.record, message, append)
         if asked is not None:
             self._ask(asked)

@@ -26,7 +26,7 @@ class TransactionConfig:
     """The broker's address, which its own op messages come from."""
 
 
-class Verdict(Enum):
+class HalfMessageVerdict(Enum):
     """What is to be done with an undecided half message."""
 
     TOO_YOUNG = "leave it, and all behind it, to a later pass"
@@ -35,11 +35,17 @@ class Verdict(Enum):
     HOPELESS = "give it up"
 
 
-def verdict(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> Verdict:
+def verdict(
+    half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int
+) -> HalfMessageVerdict:
     """Judge an undecided half message at one moment. reserved_ms: how long the store keeps messages."""
     age_ms = now_ms - half.record.born_timestamp_ms
     if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:
-        return Verdict.HOPELESS
+        return HalfMessageVerdict.HOPELESS
     if half.immunity_ms is not None:
-        return Verdict.IMMUNE if age_ms < half.immunity_ms else Verdict.DUE
-    return Verdict.TOO_YOUNG if 0 <= age_ms < config.transaction_timeout_ms else Verdict.DUE
+        return HalfMessageVerdict.IMMUNE if age_ms < half.immunity_ms else HalfMessageVerdict.DUE
+    return (
+        HalfMessageVerdict.TOO_YOUNG
+        if 0 <= age_ms < config.transaction_timeout_ms
+        else HalfMessageVerdict.DUE
+    )

@@ -26,7 +26,7 @@ class PartKind(Enum):
     NEGATED = "a negated value"
 
 
-class Part(NamedTuple):
+class SqlNode(NamedTuple):
     """A part of an expression. evaluate may raise NotComparableError."""
 
     kind: PartKind
@@ -37,25 +37,25 @@ class Part(NamedTuple):
     """Of a constant."""
 
 
-def constant(value: Value) -> Part:
+def constant(value: Value) -> SqlNode:
     """Return a constant; None is NULL."""
     kind = PartKind.BOOLEAN_CONSTANT if value is None or isinstance(value, bool) else PartKind.CONSTANT
-    return Part(kind, lambda _: value, value=value)
+    return SqlNode(kind, lambda _: value, value=value)
 
 
-def property_of(name: str) -> Part:
+def property_of(name: str) -> SqlNode:
     """Return the value of a property."""
-    return Part(PartKind.PROPERTY, lambda properties: properties.get(name))
+    return SqlNode(PartKind.PROPERTY, lambda properties: properties.get(name))
 
 
-def _condition(evaluate: Evaluate, *parts: Part) -> Part:
-    return Part(PartKind.CONDITION, evaluate, 1 + max(part.depth for part in parts))
+def _condition(evaluate: Evaluate, *parts: SqlNode) -> SqlNode:
+    return SqlNode(PartKind.CONDITION, evaluate, 1 + max(part.depth for part in parts))
 
 
 # -- logic -----------------------------------------------------------------------------------------
 
 
-def as_condition(part: Part) -> Part:
+def as_condition(part: SqlNode) -> SqlNode:
     """Return a part as a condition: a property is one that is False wherever it is known."""
     if part.kind in (PartKind.CONDITION, PartKind.BOOLEAN_CONSTANT):
         return part
@@ -65,7 +65,7 @@ def as_condition(part: Part) -> Part:
     return _condition(lambda properties: None if evaluate(properties) is None else False, part)
 
 
-def negation(part: Part) -> Part:
+def negation(part: SqlNode) -> SqlNode:
     """Return NOT a part."""
     evaluate = as_condition(part).evaluate
 
@@ -76,17 +76,17 @@ def negation(part: Part) -> Part:
     return _condition(negated, part)
 
 
-def conjunction(parts: Sequence[Part]) -> Part:
+def conjunction(parts: Sequence[SqlNode]) -> SqlNode:
     """Return parts joined by AND."""
     return _joined(parts, decisive=False)
 
 
-def disjunction(parts: Sequence[Part]) -> Part:
+def disjunction(parts: Sequence[SqlNode]) -> SqlNode:
     """Return parts joined by OR."""
     return _joined(parts, decisive=True)
 
 
-def _joined(parts: Sequence[Part], *, decisive: bool) -> Part:
+def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
     """Join parts of which the first that is decisive settles the matter; else it is unknown if one of them is."""
     conditions = [as_condition(part).evaluate for part in parts]
 
@@ -105,7 +105,7 @@ def _joined(parts: Sequence[Part], *, decisive: bool) -> Part:
 # -- comparisons -----------------------------------------------------------------------------------
 
 
-def equality(left: Part, right: Part) -> Part:
+def equality(left: SqlNode, right: SqlNode) -> SqlNode:
     """Return left = right."""
     constants = (PartKind.CONSTANT, PartKind.BOOLEAN_CONSTANT)
     if any(part.kind is PartKind.BOOLEAN_CONSTANT and part.value is None for part in (left, right)):
@@ -115,12 +115,12 @@ def equality(left: Part, right: Part) -> Part:
     return _equal(left, right)
 
 
-def is_null(part: Part) -> Part:
+def is_null(part: SqlNode) -> SqlNode:
     """Return part IS NULL."""
     return _equal(part, constant(None))
 
 
-def _equal(left: Part, right: Part) -> Part:
+def _equal(left: SqlNode, right: SqlNode) -> SqlNode:
     evaluate_left, evaluate_right = left.evaluate, right.evaluate
 
     def equal(properties: Properties) -> Value:
@@ -140,7 +140,7 @@ _ORDERS: Mapping[str, Callable[[int], bool]] = {
 }
 
 
-def ordering(left: Part, symbol: str, right: Part) -> Part:
+def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
     """Return left < right, or another of < <= > >=."""
     for part in (left, right):
         is_word = part.kind is PartKind.CONSTANT and isinstance(part.value, str)
@@ -164,7 +164,7 @@ def ordering(left: Part, symbol: str, right: Part) -> Part:
     return _condition(ordered, left, right)
 
 
-def between(part: Part, low: Part, high: Part) -> Part:
+def between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
     """Return part BETWEEN low AND high, both included."""
     if low.value is not None and high.value is not None and _is_above(low.value, high.value):
         raise ValueError(f"BETWEEN {low.value!r} AND {high.value!r}: the second must not be the lower one")
@@ -178,12 +178,12 @@ def _is_above(low: str | bool | int | float, high: str | bool | int | float) -> 
         raise ValueError(f"BETWEEN: {error}") from error
 
 
-def not_between(part: Part, low: Part, high: Part) -> Part:
+def not_between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
     """Return part NOT BETWEEN low AND high."""
     return disjunction([ordering(part, "<", low), ordering(part, ">", high)])
 
 
-def membership(part: Part, words: Sequence[str], *, negated: bool) -> Part:
+def membership(part: SqlNode, words: Sequence[str], *, negated: bool) -> SqlNode:
     """Return part IN (words), or NOT IN."""
     if part.kind is not PartKind.PROPERTY:
         raise ValueError(f"IN asks about a property, not {part.kind.value}")
@@ -196,7 +196,7 @@ def membership(part: Part, words: Sequence[str], *, negated: bool) -> Part:
     return _condition(is_member, part)
 
 
-def minus(part: Part) -> Part:
+def minus(part: SqlNode) -> SqlNode:
     """Return the negative of a part: unknown unless it is a number."""
     evaluate = part.evaluate
 
@@ -206,4 +206,4 @@ def minus(part: Part) -> Part:
             return None
         return Long(-value) if isinstance(value, Long) else -value
 
-    return Part(PartKind.NEGATED, negated, part.depth + 1)
+    return SqlNode(PartKind.NEGATED, negated, part.depth + 1)

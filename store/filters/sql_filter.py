@@ -14,7 +14,7 @@ from functools import lru_cache
 from ..errors import FilterExpressionError
 from . import sql_expression as sql
 from .java_compare import Long, NotComparableError
-from .sql_expression import Part
+from .sql_expression import SqlNode
 from .sql_lexer import Token, TokenKind, tokens_of
 
 EXPRESSION_CHARACTERS_MAX = 1 << 16
@@ -33,7 +33,7 @@ class SqlExpression:
     """A parsed expression."""
 
     text: str
-    root: Part
+    root: SqlNode
 
     @classmethod
     def parse(cls, text: str) -> "SqlExpression":
@@ -65,7 +65,7 @@ class _Parser:
         self._next = next(self._tokens)
         self._level = 0
 
-    def parse(self) -> Part:
+    def parse(self) -> SqlNode:
         """Return the whole expression as a condition."""
         root = self._built(lambda: sql.as_condition(self._either()))
         if self._next.kind is not TokenKind.END:
@@ -93,7 +93,7 @@ class _Parser:
     def _unexpected(self, expected: str) -> FilterExpressionError:
         return FilterExpressionError(self._text, self._next.position, expected, self._next.text)
 
-    def _built(self, build: Callable[[], Part]) -> Part:
+    def _built(self, build: Callable[[], SqlNode]) -> SqlNode:
         """Return what build makes of parts read; what it refuses is an error at the next token."""
         try:
             part = build()
@@ -112,42 +112,42 @@ class _Parser:
 
     # -- levels, from weak to strong ---------------------------------------------------------------
 
-    def _either(self) -> Part:
+    def _either(self) -> SqlNode:
         parts = [self._both()]
         while self._takes("OR"):
             parts.append(self._both())
         return parts[0] if len(parts) == 1 else self._built(lambda: sql.disjunction(parts))
 
-    def _both(self) -> Part:
+    def _both(self) -> SqlNode:
         parts = [self._equality()]
         while self._takes("AND"):
             parts.append(self._equality())
         return parts[0] if len(parts) == 1 else self._built(lambda: sql.conjunction(parts))
 
-    def _equality(self) -> Part:
+    def _equality(self) -> SqlNode:
         left = self._comparison()
         while symbol := self._takes("=", "<>", "IS"):
             left = self._is_null(left) if symbol == "IS" else self._equal(left, symbol)
         return left
 
-    def _is_null(self, left: Part) -> Part:
+    def _is_null(self, left: SqlNode) -> SqlNode:
         negated = self._takes("NOT") is not None
         self._require("NULL")
         null = sql.is_null(left)
         return self._built(lambda: sql.negation(null) if negated else null)
 
-    def _equal(self, left: Part, symbol: str) -> Part:
+    def _equal(self, left: SqlNode, symbol: str) -> SqlNode:
         right = self._comparison()
         equal = self._built(lambda: sql.equality(left, right))
         return self._built(lambda: sql.negation(equal)) if symbol == "<>" else equal
 
-    def _comparison(self) -> Part:
+    def _comparison(self) -> SqlNode:
         left = self._unary()
         while symbol := self._takes(*_ORDERS, "BETWEEN", "IN", "NOT"):
             left = self._compared(left, symbol)
         return left
 
-    def _compared(self, left: Part, symbol: str) -> Part:
+    def _compared(self, left: SqlNode, symbol: str) -> SqlNode:
         if symbol in _ORDERS:
             right = self._unary()
             return self._built(lambda: sql.ordering(left, symbol, right))
@@ -179,7 +179,7 @@ class _Parser:
             raise self._unexpected(TokenKind.STRING.value)
         return self._take().text
 
-    def _unary(self) -> Part:
+    def _unary(self) -> SqlNode:
         self._level += 1
         if self._level > DEPTH_MAX:
             raise self._too_deep()
@@ -193,7 +193,7 @@ class _Parser:
         self._level -= 1
         return part
 
-    def _primary(self) -> Part:
+    def _primary(self) -> SqlNode:
         if self._takes("("):
             inner = self._either()
             self._require(")")
@@ -211,7 +211,7 @@ class _Parser:
             return part
         raise self._unexpected("a property, a value or (")
 
-    def _constant(self, token: Token) -> Part:
+    def _constant(self, token: Token) -> SqlNode:
         if token.kind is TokenKind.STRING:
             return sql.constant(token.text)
         if token.kind is TokenKind.FLOAT:

@@ -14,7 +14,7 @@ from .socket_listener import SocketListener
 _NOTHING = 0
 
 
-class Ready(NamedTuple):
+class SocketReady(NamedTuple):
     """One connection or listener that need not be waited for, and for what of it."""
 
     what: SocketConnection | SocketListener
@@ -98,7 +98,7 @@ class SocketPoller:
             if entry is not None:
                 self._let_go(entry)
 
-    def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
+    def wait(self, timeout_ms: int | None) -> Sequence[SocketReady]:
         """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken."""
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
         found: dict[_Watched, int] = {}
@@ -111,7 +111,7 @@ class SocketPoller:
             else:
                 found[key.data] = found.get(key.data, _NOTHING) | events
         ready = [
-            (entry.number, Ready(entry.what, receives, sends))
+            (entry.number, SocketReady(entry.what, receives, sends))
             for entry, events in found.items()
             for receives, sends in (self._ready_for(entry, events),)
             if receives or sends
@@ -204,5 +204,5 @@ class SocketPoller:
         self._is_woken = False  # only now: a byte sent before would be taken, and its mark stay
 
 
-def _number(found: tuple[int, Ready]) -> int:
+def _number(found: tuple[int, SocketReady]) -> int:
     return found[0]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ..formats.replication import FRAME_HEADER_BYTES, FrameHeader, decode_frame_header
 
 
-class Piece(NamedTuple):
+class TransferPiece(NamedTuple):
     """Bytes of the log, or a heartbeat."""
 
     log_offset: int
@@ -31,7 +31,7 @@ class FrameReader:
         self._frame = FrameHeader(0, 0)
         """What is left of the frame whose bytes come."""
 
-    def feed(self, received: bytes) -> Iterator[Piece]:
+    def feed(self, received: bytes) -> Iterator[TransferPiece]:
         """Yield what received brings; pieces live as long as it. Raises CorruptFileError at a header that is none."""
         view = memoryview(received)
         while view:
@@ -39,12 +39,12 @@ class FrameReader:
                 taken = view[: self._frame.size_bytes]
                 offset, left = self._frame
                 self._frame = FrameHeader(offset + len(taken), left - len(taken))
-                yield Piece(offset, taken)
+                yield TransferPiece(offset, taken)
             else:
                 taken = view[: FRAME_HEADER_BYTES - len(self._head)]
                 self._head += taken
                 if len(self._head) == FRAME_HEADER_BYTES and self._begin_frame().is_heartbeat:
-                    yield Piece(self._frame.log_offset, view[:0])
+                    yield TransferPiece(self._frame.log_offset, view[:0])
             self._position += len(taken)
             view = view[len(taken) :]
 

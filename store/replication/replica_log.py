@@ -19,7 +19,7 @@ from ..formats.scan import SECTOR_BYTES, ScannedRecord, scan_records
 from ..log.commit_log import CommitLog
 from ..log.segment_queue import SegmentQueue
 from ..marks import hit
-from .frame_reader import Piece
+from .frame_reader import TransferPiece
 
 _HEAD = Struct(">ii")
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
@@ -69,7 +69,7 @@ class ReplicaLog:
         """Return whether the master was seen to have the end of this log."""
         return self._begun and self._expected >= self._log.max_offset
 
-    def take(self, piece: Piece) -> bool:
+    def take(self, piece: TransferPiece) -> bool:
         """Take the next piece of the stream; return whether the log has grown.
 
         Raises DivergedError if it cannot be what follows; none of the piece is in the log then.
@@ -95,7 +95,7 @@ class ReplicaLog:
 
     # -- joining -----------------------------------------------------------------------------------
 
-    def _begin_empty(self, piece: Piece) -> None:
+    def _begin_empty(self, piece: TransferPiece) -> None:
         """Begin where the master's last file does."""
         if piece.log_offset % self._log.segment_bytes:
             raise DivergedError(

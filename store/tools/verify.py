@@ -47,10 +47,10 @@ from .verify_files import read_segments
 from .verify_index import IndexVerifier
 from .verify_log import LogFacts, LogVerifier
 from .verify_queues import QueueVerifier
-from .violation import Findings, Promise, Violation
+from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 FORMAT = "tornlog-verify/1"
-_PROMISES = list(Promise)
+_PROMISES = list(DirectoryPromise)
 _COUNTS = (
     *("segments", "logBytes", "records", "recordBytes", "blanks"),
     *("queues", "entries", "expiredEntries", "blankEntries", "extFiles", "extUnits"),
@@ -98,10 +98,10 @@ def verify_directory(files: Files, root: str, told: Geometry, advance: Callable[
     try:
         found.config = config_of_directory(files, root, told)
     except CorruptFileError as error:
-        findings.corrupt(Promise.LOG, error)
+        findings.corrupt(DirectoryPromise.LOG, error)
         return found
     except OSError as error:
-        findings.unreadable(Promise.LOG, root, error)
+        findings.unreadable(DirectoryPromise.LOG, root, error)
         return found
     _verify(files, found, found.config, advance)
     return found
@@ -110,7 +110,7 @@ def verify_directory(files: Files, root: str, told: Geometry, advance: Callable[
 def _verify(files: Files, found: Verification, config: StoreConfig, advance: Callable[[int], None]) -> None:
     findings, log_bytes = found.findings, config.mapped_file_size_commit_log
     log_directories = SegmentDirectories.of_commit_log(files, config)
-    segments = read_segments(files, log_directories.present(), log_bytes, Promise.LOG, findings)
+    segments = read_segments(files, log_directories.present(), log_bytes, DirectoryPromise.LOG, findings)
     delays_ms, topics = parse_delay_levels(config.message_delay_level), _topics(files, config)
     facts = LogVerifier(log_bytes, delays_ms, findings, topics).verify(segments, advance)
     checkpoint = _read_checkpoint(files, config.checkpoint_path, facts, findings)
@@ -135,7 +135,7 @@ def _verify(files: Files, found: Verification, config: StoreConfig, advance: Cal
         unclean_exit=findings.unclean_exit,
         file=config.checkpoint_path,
     ):
-        findings.corrupt(Promise.CKPT, error)
+        findings.corrupt(DirectoryPromise.CKPT, error)
     findings.violations.sort(key=lambda violation: _PROMISES.index(violation.promise))
     found.counts |= {
         "segments": len(segments),
@@ -168,7 +168,9 @@ def _read_checkpoint(files: Files, path: str, facts: LogFacts, findings: Finding
         status = files.status(path)
         if status is None:
             if facts.records:
-                violation = Violation(Promise.CKPT, findings.relative(path), 0, "file", "a file", "nothing")
+                violation = DirectoryViolation(
+                    DirectoryPromise.CKPT, findings.relative(path), 0, "file", "a file", "nothing"
+                )
                 findings.explained(violation, "trust no queue entry and make the checkpoint anew")
             return CheckpointValues(0, 0, 0)
         view = files.map(path, status.size_bytes).view(
@@ -178,12 +180,12 @@ def _read_checkpoint(files: Files, path: str, facts: LogFacts, findings: Finding
         if is_unborn(raw):
             expected, found = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"
             place = findings.relative(path), len(raw)
-            violation = Violation(Promise.CKPT, *place, "size", expected, found)
+            violation = DirectoryViolation(DirectoryPromise.CKPT, *place, "size", expected, found)
             findings.explained(violation, "make the checkpoint whole")
             return CheckpointValues(0, 0, 0)
         return decode_checkpoint(raw, file=path)
     except CorruptFileError as error:
-        findings.corrupt(Promise.CKPT, error)
+        findings.corrupt(DirectoryPromise.CKPT, error)
     except OSError as error:
-        findings.unreadable(Promise.CKPT, path, error)
+        findings.unreadable(DirectoryPromise.CKPT, path, error)
     return CheckpointValues(0, 0, 0)

@@ -7,7 +7,7 @@ from ..formats.consume_queue_ext import END_MARK, ExtUnit, decode_unit, offset_o
 from ..log.segment import first_nonzero
 from ..world import Files
 from .verify_files import RawSegment, read_segments
-from .violation import Findings, Promise, Violation
+from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 _CONSEQUENCE = "write the plain tagsCode into entries that lead there"
 
@@ -47,7 +47,7 @@ class ExtVerifier:
         if self._files.status(directory) is None:
             return ExtFiles()
         segments = read_segments(
-            self._files, [directory], self._segment_bytes, Promise.CQ_VALID, self._findings
+            self._files, [directory], self._segment_bytes, DirectoryPromise.CQ_VALID, self._findings
         )
         for segment in segments:
             self._verify_file(segment, is_last=segment is segments[-1])
@@ -72,7 +72,9 @@ class ExtVerifier:
             self._explained(path, at + behind, "size", "zeros behind the last unit", "something else")
 
     def _explained(self, path: str, at: int, name: str, expected: str, found: str) -> None:
-        violation = Violation(Promise.CQ_VALID, self._findings.relative(path), at, name, expected, found)
+        violation = DirectoryViolation(
+            DirectoryPromise.CQ_VALID, self._findings.relative(path), at, name, expected, found
+        )
         self._findings.explained(violation, _CONSEQUENCE)
 
     def compare(

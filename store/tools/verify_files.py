@@ -11,7 +11,7 @@ from ..formats.scan import ScannedRecord, scan_records
 from ..log.directories import name_of
 from ..log.segment import first_nonzero, is_segment_name, segment_name
 from ..world import Files, MappedFile
-from .violation import Findings, Promise, Violation
+from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 _GIVE_BACK_BYTES = 16 << 20
 
@@ -51,7 +51,11 @@ class RawSegment(NamedTuple):
 
 
 def read_segments(
-    files: Files, directories: Sequence[str], segment_bytes: int, promise: Promise, findings: Findings
+    files: Files,
+    directories: Sequence[str],
+    segment_bytes: int,
+    promise: DirectoryPromise,
+    findings: Findings,
 ) -> list[RawSegment]:
     """Return what can be read of the segments in directories, by offset, and report everything odd about the files.
 
@@ -60,7 +64,7 @@ def read_segments(
     segments: list[RawSegment] = []
     for path in _paths(files, directories, promise, findings):
         name = name_of(path)
-        if not is_segment_name(name) and (promise is not Promise.LOG or _is_directory(files, path)):
+        if not is_segment_name(name) and (promise is not DirectoryPromise.LOG or _is_directory(files, path)):
             findings.stray(promise, path, "file name", "20 digits", name)
             continue
         if not is_segment_name(name) or int(name) % segment_bytes:
@@ -80,7 +84,9 @@ def read_segments(
     return segments
 
 
-def _paths(files: Files, directories: Sequence[str], promise: Promise, findings: Findings) -> list[str]:
+def _paths(
+    files: Files, directories: Sequence[str], promise: DirectoryPromise, findings: Findings
+) -> list[str]:
     found = []
     for directory in directories:
         try:
@@ -95,10 +101,12 @@ def _is_directory(files: Files, path: str) -> bool:
     return status is not None and status.is_directory
 
 
-def _keep_one(first: RawSegment, second: RawSegment, promise: Promise, findings: Findings) -> RawSegment:
+def _keep_one(
+    first: RawSegment, second: RawSegment, promise: DirectoryPromise, findings: Findings
+) -> RawSegment:
     """Report two files of one name; return the one that has something in it."""
     twin, kept = (first, second) if first.zeros_from(0) else (second, first)
-    violation = Violation(
+    violation = DirectoryViolation(
         promise,
         findings.relative(twin.path),
         0,
@@ -113,7 +121,7 @@ def _keep_one(first: RawSegment, second: RawSegment, promise: Promise, findings:
     return kept
 
 
-def _map(files: Files, path: str, promise: Promise, findings: Findings) -> MappedFile | None:
+def _map(files: Files, path: str, promise: DirectoryPromise, findings: Findings) -> MappedFile | None:
     status = files.status(path)
     if status is None or status.is_directory:
         found = "nothing behind the name" if status is None else "a directory"
@@ -127,7 +135,7 @@ def _map(files: Files, path: str, promise: Promise, findings: Findings) -> Mappe
 
 
 def _drop_unborn(
-    segments: list[RawSegment], segment_bytes: int, promise: Promise, findings: Findings
+    segments: list[RawSegment], segment_bytes: int, promise: DirectoryPromise, findings: Findings
 ) -> None:
     while segments:
         last = segments[-1]
@@ -136,7 +144,7 @@ def _drop_unborn(
         if (size_bytes >= segment_bytes and not behind_gap) or not last.zeros_from(0):
             return
         segments.pop()
-        violation = Violation(
+        violation = DirectoryViolation(
             promise,
             findings.relative(last.path),
             0,
@@ -147,14 +155,16 @@ def _drop_unborn(
         findings.explained(violation, "remove the unborn segment")
 
 
-def _check_row(segments: list[RawSegment], segment_bytes: int, promise: Promise, findings: Findings) -> None:
+def _check_row(
+    segments: list[RawSegment], segment_bytes: int, promise: DirectoryPromise, findings: Findings
+) -> None:
     expected = segments[0].base_offset if segments else 0
     for path, base_offset, view, _ in segments:
         if len(view) != segment_bytes:
-            found = Violation(
+            found = DirectoryViolation(
                 promise, findings.relative(path), 0, "file size", str(segment_bytes), str(len(view))
             )
-            if promise is not Promise.LOG and len(view) < segment_bytes:
+            if promise is not DirectoryPromise.LOG and len(view) < segment_bytes:
                 findings.explained(found, "make it anew from the log")
             else:
                 findings.violations.append(found)

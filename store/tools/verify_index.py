@@ -31,7 +31,7 @@ from ..index.structure import defects
 from ..world import Files
 from .verify_files import RawSegment
 from .verify_log import LogFacts
-from .violation import Findings, Promise, Violation
+from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 _TIME_DIFF_AT = 12
 
@@ -73,7 +73,7 @@ class IndexVerifier:
         self._findings = findings
         self._durable_end = -1 if findings.unclean_exit else facts.end_offset
         """Log offset up to which keys have to be there."""
-        self._first_explained: Violation | None = None
+        self._first_explained: DirectoryViolation | None = None
         self._explained = 0
 
     def verify(self, segments: list[RawSegment]) -> None:
@@ -85,7 +85,7 @@ class IndexVerifier:
         try:
             index = self._read_files()
         except OSError as error:
-            self._findings.unreadable(Promise.IDX, self._directory, error)
+            self._findings.unreadable(DirectoryPromise.IDX, self._directory, error)
             return
         self._compare(segments, self._entries(index))
         if self._first_explained is not None:
@@ -98,7 +98,9 @@ class IndexVerifier:
         self, file: str, at: int, name: str, expected: object, found: object, *, durable: bool = True
     ) -> None:
         """Add a violation, or, of what recovery builds again, count it."""
-        violation = Violation(Promise.IDX, self._findings.relative(file), at, name, str(expected), str(found))
+        violation = DirectoryViolation(
+            DirectoryPromise.IDX, self._findings.relative(file), at, name, str(expected), str(found)
+        )
         if durable or not self._findings.unclean_exit:
             self._findings.violations.append(violation)
         else:

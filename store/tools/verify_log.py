@@ -17,7 +17,7 @@ from ..formats.scan import ScannedRecord
 from ..queues.dispatch import is_queued
 from ..queues.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
 from .verify_files import RawSegment
-from .violation import Findings, Promise, Violation
+from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 _QUEUE_OFFSET_AT = 20
 _BLANK = Struct(">ii")
@@ -103,7 +103,7 @@ class LogVerifier:
         self._segment_bytes = segment_bytes
         self._delays_ms = delays_ms
         self._findings = findings
-        self._doubtful: list[tuple[int, Violation]] = []
+        self._doubtful: list[tuple[int, DirectoryViolation]] = []
         """What is damage only if a whole record follows, with its log offset; else it is the tail."""
         self._zero_tails: list[tuple[str, int]] = []
 
@@ -143,7 +143,12 @@ class LogVerifier:
     def _take_whole(self, segment: RawSegment, record: ScannedRecord) -> None:
         for path, at in self._zero_tails:
             self._findings.violated(
-                Promise.LOG, path, at, "magicCode", "a record or a blank one, as records follow", "zeros"
+                DirectoryPromise.LOG,
+                path,
+                at,
+                "magicCode",
+                "a record or a blank one, as records follow",
+                "zeros",
             )
         self._zero_tails.clear()
         facts = self.facts
@@ -162,7 +167,7 @@ class LogVerifier:
         if expected is not None:
             at += _QUEUE_OFFSET_AT
             self._findings.violated(
-                Promise.QOFF, segment.path, at, "queueOffset", expected, record.queue_offset
+                DirectoryPromise.QOFF, segment.path, at, "queueOffset", expected, record.queue_offset
             )
         if LIGHT_MARK in record.properties:
             self._take_light(segment, record, tags_code, damaged=damaged)
@@ -176,7 +181,9 @@ class LogVerifier:
                 if expected is not None:
                     at = record.physical_offset - segment.base_offset
                     name = f"{PROPERTY_INNER_MULTI_QUEUE_OFFSET} for {seen.topic}"
-                    self._findings.violated(Promise.QOFF, segment.path, at, name, expected, seen.queue_offset)
+                    self._findings.violated(
+                        DirectoryPromise.QOFF, segment.path, at, name, expected, seen.queue_offset
+                    )
 
     def _queue_of(self, record: ScannedRecord) -> QueuedRecords:
         key = (record.topic, record.queue_id)
@@ -193,7 +200,7 @@ class LogVerifier:
         size_bytes, _ = _BLANK.unpack_from(segment.view, at)
         if size_bytes != self._segment_bytes - at:
             self._findings.violated(
-                Promise.LOG,
+                DirectoryPromise.LOG,
                 segment.path,
                 at,
                 "totalSize",
@@ -204,8 +211,8 @@ class LogVerifier:
     def _take_damage(self, segment: RawSegment, at: int, error: CorruptFileError) -> int | None:
         """Report what is at position at; return where to go on, None if nothing readable follows in the segment."""
         path, base_offset, view, _ = segment
-        violation = Violation(
-            Promise.LOG,
+        violation = DirectoryViolation(
+            DirectoryPromise.LOG,
             self._findings.relative(path),
             error.offset,
             error.field,

@@ -10,7 +10,7 @@ from ..world import Files, FileStatus
 from .verify_ext import ExtFiles, ExtVerifier
 from .verify_files import RawSegment, read_segments
 from .verify_log import LogFacts, QueuedRecords
-from .violation import Findings, Promise, Violation
+from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 _ZEROS = bytes(ENTRY_BYTES)
 
@@ -69,12 +69,16 @@ class QueueVerifier:
         for topic, status in self._named_in(self._directory):
             path = f"{self._directory}/{topic}"
             if status is None or not status.is_directory:
-                self._findings.stray(Promise.CQ_VALID, path, "topic", "a directory", _no_directory(status))
+                self._findings.stray(
+                    DirectoryPromise.CQ_VALID, path, "topic", "a directory", _no_directory(status)
+                )
                 continue
             for name, status in self._named_in(path):
                 queue_id = queue_id_of(name)
                 if queue_id is None:
-                    self._findings.stray(Promise.CQ_VALID, f"{path}/{name}", "queueId", "a number", name)
+                    self._findings.stray(
+                        DirectoryPromise.CQ_VALID, f"{path}/{name}", "queueId", "a number", name
+                    )
                 elif status is None or not status.is_directory:
                     self._violated(f"{path}/{name}", 0, "queueId", "a directory", _no_directory(status))
                 else:
@@ -89,25 +93,25 @@ class QueueVerifier:
             names = self._files.list_directory(path)
             return [(name, self._files.status(f"{path}/{name}")) for name in names]
         except OSError as error:
-            self._findings.unreadable(Promise.CQ_VALID, path, error)
+            self._findings.unreadable(DirectoryPromise.CQ_VALID, path, error)
         return []
 
     def _violated(self, file: str, offset: int, field: str, expected: object, found: object) -> None:
-        self._findings.violated(Promise.CQ_VALID, file, offset, field, expected, found)
+        self._findings.violated(DirectoryPromise.CQ_VALID, file, offset, field, expected, found)
 
     # -- one queue ---------------------------------------------------------------------------------
 
     def _verify_queue(self, topic: str, queue_id: int, directory: str) -> None:
         self.counts.queues += 1
         segments = read_segments(
-            self._files, (directory,), self._queue_bytes, Promise.CQ_VALID, self._findings
+            self._files, (directory,), self._queue_bytes, DirectoryPromise.CQ_VALID, self._findings
         )
         self._ext_files = self.ext.read(topic, queue_id)
         records = self._facts.queues.pop((topic, queue_id), None) or QueuedRecords()
         covered = bytearray(len(records))
         end = beyond = 0
         hole: tuple[RawSegment, int] | None = None
-        first_beyond: Violation | None = None
+        first_beyond: DirectoryViolation | None = None
         for segment in segments:
             used = _used_bytes(segment.view)
             for at in range(0, used, ENTRY_BYTES):
@@ -132,7 +136,7 @@ class QueueVerifier:
 
     def _verify_entry(
         self, segment: RawSegment, at: int, index: int, records: QueuedRecords, covered: bytearray
-    ) -> Violation | None:
+    ) -> DirectoryViolation | None:
         """Check one entry; return it as a violation if it points behind the log's end."""
         self.counts.entries += 1
         if len(segment.view) - at < ENTRY_BYTES:
@@ -152,8 +156,8 @@ class QueueVerifier:
                 covered[position] = 1
                 self._compare(segment, at, index, entry, records, position)
             elif entry.physical_offset >= self._facts.end_offset:
-                return Violation(
-                    Promise.CQ_VALID,
+                return DirectoryViolation(
+                    DirectoryPromise.CQ_VALID,
                     self._findings.relative(segment.path),
                     at,
                     "phyOffset",
@@ -192,7 +196,7 @@ class QueueVerifier:
     ) -> None:
         """Report every record without an entry; behind the queue's end an unclean exit explains it."""
         missing = 0
-        first: Violation | None = None
+        first: DirectoryViolation | None = None
         position = covered.find(0)
         while position >= 0:
             if position not in records.damaged:
@@ -209,11 +213,13 @@ class QueueVerifier:
         if first is not None and self._findings.unclean_exit:
             self._findings.explained(first, f"add {_entries(missing)} to the queue")
 
-    def _without_entry(self, topic: str, queue_id: int, records: QueuedRecords, position: int) -> Violation:
+    def _without_entry(
+        self, topic: str, queue_id: int, records: QueuedRecords, position: int
+    ) -> DirectoryViolation:
         at = records.physical_offsets[position] % self._log_bytes
         base_offset = records.physical_offsets[position] - at
-        return Violation(
-            Promise.CQ_COMPLETE,
+        return DirectoryViolation(
+            DirectoryPromise.CQ_COMPLETE,
             self._findings.relative(self._log_directories.path(base_offset, self._log_bytes)),
             at,
             "queue entry",

@@ -15,7 +15,7 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _REFUSALS
 
 
-class Promise(Enum):
+class DirectoryPromise(Enum):
     """Which promise is broken."""
 
     LOG = "LOG"
@@ -32,10 +32,10 @@ class Promise(Enum):
     """The checkpoint claims nothing that is not in the log."""
 
 
-class Violation(NamedTuple):
+class DirectoryViolation(NamedTuple):
     """One broken promise. file is relative to the store directory, offset counts from the file's start."""
 
-    promise: Promise
+    promise: DirectoryPromise
     file: str
     offset: int
     field: str
@@ -53,7 +53,7 @@ class Findings:
 
     root: str
     unclean_exit: bool
-    violations: list[Violation] = field(default_factory=list)
+    violations: list[DirectoryViolation] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def relative(self, file: str) -> str:
@@ -61,30 +61,30 @@ class Findings:
         return "." if file == self.root else file.removeprefix(self.root.rstrip("/") + "/")
 
     def violated(
-        self, promise: Promise, file: str, offset: int, name: str, expected: object, found: object
+        self, promise: DirectoryPromise, file: str, offset: int, name: str, expected: object, found: object
     ) -> None:
         """Add a violation; file as the world spells it."""
         self.violations.append(
-            Violation(promise, self.relative(file), offset, name, str(expected), str(found))
+            DirectoryViolation(promise, self.relative(file), offset, name, str(expected), str(found))
         )
 
-    def corrupt(self, promise: Promise, error: CorruptFileError) -> None:
+    def corrupt(self, promise: DirectoryPromise, error: CorruptFileError) -> None:
         """Add what a decoder complained about."""
         self.violated(promise, error.file, error.offset, error.field, error.expected, error.found)
 
-    def unreadable(self, promise: Promise, file: str, error: OSError) -> None:
+    def unreadable(self, promise: DirectoryPromise, file: str, error: OSError) -> None:
         """Add a file that is not what it should be. Raises the error if it says nothing of what is there."""
         if is_refusal(error):
             error.filename = error.filename or file
             raise error
         self.violated(promise, error.filename or file, 0, "file", "a readable file", error.strerror or error)
 
-    def stray(self, promise: Promise, file: str, name: str, expected: object, found: object) -> None:
+    def stray(self, promise: DirectoryPromise, file: str, name: str, expected: object, found: object) -> None:
         """Add, as a note, what is among the store's files and not the store's."""
-        violation = Violation(promise, self.relative(file), 0, name, str(expected), str(found))
+        violation = DirectoryViolation(promise, self.relative(file), 0, name, str(expected), str(found))
         self.notes.append(f"{violation}; no part of the store: a start leaves it alone")
 
-    def explained(self, violation: Violation, consequence: str) -> None:
+    def explained(self, violation: DirectoryViolation, consequence: str) -> None:
         """Add what an unclean exit explains as a note, and as a violation if the exit was clean."""
         if self.unclean_exit:
             self.notes.append(f"{violation}; unclean exit: recovery will {consequence}")

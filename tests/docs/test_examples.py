@@ -16,7 +16,7 @@ from tornlog.faults.simulation.coverage import NeverFired
 from tornlog.faults.simulation.finding import Finding
 from tornlog.faults.simulation.shrink import shrink
 from tornlog.faults.simulation.simulation import Scenario
-from tornlog.faults.simulation.trials import Outcome, find, replay
+from tornlog.faults.simulation.trials import TrialOutcome, find, replay
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 BUGS = {"NoDirectorySync": 5, "RenameBeforeSync": 1, "SnapshotOutsideTheLock": 3}
@@ -54,7 +54,7 @@ def shrunk(check: Any) -> Callable[[str], tuple[Finding, Finding]]:
 def test_the_store_as_it_is_loses_nothing_while_disks_do(check: Any) -> None:
     fired: Counter[str] = Counter()
 
-    def count(seed: int, outcome: Outcome) -> None:
+    def count(seed: int, outcome: TrialOutcome) -> None:
         fired.update(outcome.fired)
 
     with pytest.warns(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tornlog.faults.disk.at_rest import RotPlan, rot
-from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.damage import DamagedRange
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.disk.timing import SyncTiming
@@ -115,7 +115,7 @@ class OwnTwin(NamedTuple):
 
 def use_bad_sector(seed: str, on: bool) -> Counter[str]:
     choices, kernel, machine = bare_world(seed)
-    bad = [Damage("/gone", 0, 4, "latent sector error")] if on else []
+    bad = [DamagedRange("/gone", 0, 4, "latent sector error")] if on else []
     disk = Disk(kernel, choices.stream("disk"), image=DURABLE, bad_sectors=bad)
     tolerate(lambda: disk.mount(machine).read("/gone"))
     return disk.fired

@@ -4,7 +4,7 @@ import pytest
 
 from tests.mutation import MUTANTS, selected_sites
 from tests.mutation.operators import OPERATORS
-from tornlog.scenarios.campaigns.hunt import hunt
+from tornlog.scenarios.campaigns.hunt import run_mutant
 
 SEEDS_MAX = 40
 
@@ -28,7 +28,7 @@ FOUND_AT_ONCE = [
 
 @pytest.mark.parametrize("name", FOUND_AT_ONCE)
 def test_a_systematic_mutant_is_found_and_the_clean_store_holds_on_the_same_seeds(name: str) -> None:
-    hunted = hunt(MUTANTS[name], SEEDS_MAX)
+    hunted = run_mutant(MUTANTS[name], SEEDS_MAX)
 
     assert hunted.found
     assert hunted.clean_violation == ""

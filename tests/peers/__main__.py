@@ -12,7 +12,7 @@ from rich.progress import TextColumn
 from rich.table import Table
 
 from tornlog.reports.bench.figure import Figure
-from tornlog.reports.bench.suite import Measurement, Settings, measured
+from tornlog.reports.bench.suite import BenchSettings, Measurement, measured
 from tornlog.reports.bench.table import bench_table, rate_text
 from tornlog.reports.cli.common import OUT, progress_bar
 from tornlog.reports.cli.present import plain_table
@@ -30,7 +30,9 @@ def main(rounds: Annotated[int, typer.Option(min=1, help="The median counts.")] 
     wanted = [measurement_of(peer) for peer in PEERS if peer.version is not None]
     with progress_bar(TextColumn("{task.description}")) as progress:
         bar = progress.add_task("")
-        figures = measured(wanted, rounds, lambda name: progress.update(bar, description=name), Settings())
+        figures = measured(
+            wanted, rounds, lambda name: progress.update(bar, description=name), BenchSettings()
+        )
     print_peers(OUT, figures, rounds)
 
 

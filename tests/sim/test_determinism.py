@@ -13,7 +13,7 @@ from tornlog.sim.determinism import check_determinism, first_difference, record
 from tornlog.sim.errors import LeakError, NondeterminismError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.trace import Recording, Trace, TraceEvent
+from tornlog.sim.trace import Trace, TraceEvent, TraceRecording
 
 
 def digest_of_a_run(trace: Trace | None, *, extra_steps: int = 0, leak: bool = False, data: int = 0) -> str:
@@ -85,14 +85,14 @@ sys.stdout.buffer.write(pickle.dumps((run(None), record(run))))
 """
 
 
-def run_in_a_process(order: str, hash_seed: int) -> tuple[str, Recording]:
+def run_in_a_process(order: str, hash_seed: int) -> tuple[str, TraceRecording]:
     done = subprocess.run(
         [sys.executable, "-c", IN_A_PROCESS, order],
         env={"PYTHONHASHSEED": str(hash_seed)},
         capture_output=True,
         check=True,
     )
-    found: tuple[str, Recording] = pickle.loads(done.stdout)
+    found: tuple[str, TraceRecording] = pickle.loads(done.stdout)
     return found
 
 
@@ -159,9 +159,9 @@ def test_a_leak_is_reported_even_if_the_code_swallowed_it() -> None:
         check_determinism(lambda trace: digest_of_a_run(trace, leak=True))
 
 
-def recording(events: int, words: list[int], words_before: list[int]) -> Recording:
+def recording(events: int, words: list[int], words_before: list[int]) -> TraceRecording:
     found = [TraceEvent(0, number, "m/a", "add", f"{number}") for number in range(events)]
-    return Recording(found, array("Q", words_before), array("Q", words))
+    return TraceRecording(found, array("Q", words_before), array("Q", words))
 
 
 def test_a_run_that_ends_sooner_parts_at_its_end() -> None:

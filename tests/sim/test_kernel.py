@@ -121,7 +121,7 @@ class FirstCome:
     def choose(self, runnable: object, current: object, label: str, step: int) -> int:
         return 0
 
-    def stretch(self, chosen: object, step: int) -> int:
+    def quantum(self, chosen: object, step: int) -> int:
         return 1000
 
 

@@ -177,7 +177,7 @@ class Naive:
         order = sorted(range(len(runnable)), key=lambda index: not is_free and runnable[index] is not current)
         return order[self._options[at] if at < len(self._options) else 0]
 
-    def stretch(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: SimTask, step: int) -> int:
         return 0
 
     @staticmethod

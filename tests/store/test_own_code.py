@@ -11,10 +11,10 @@ from tornlog.faults.simulation.simulation import Simulation, SimWorld
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import TaskFailedError
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.store.own_code import File, World
+from tornlog.store.own_code import File, PortableWorld
 from tornlog.store.real.world import this_computer
 
-Body = Callable[[World, str], None]
+Body = Callable[[PortableWorld, str], None]
 Run = Callable[[Body], None]
 
 
@@ -51,7 +51,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
 class AppendLog:
     """Records behind one another, each durable when append returns."""
 
-    def __init__(self, world: World, path: str) -> None:
+    def __init__(self, world: PortableWorld, path: str) -> None:
         self._file = world.files.open(path)
         self._lock = world.tasks.lock("log")
 
@@ -67,7 +67,7 @@ class AppendLog:
 
 
 def test_an_append_only_log_of_several_tasks_runs_in_either_world(run: Run) -> None:
-    def body(world: World, root: str) -> None:
+    def body(world: PortableWorld, root: str) -> None:
         log = AppendLog(world, f"{root}/log")
         world.files.sync_directory(root)
         bodies = {name: (lambda name=name: log.append(name.encode())) for name in ("one", "two", "six")}
@@ -81,7 +81,7 @@ def test_an_append_only_log_of_several_tasks_runs_in_either_world(run: Run) -> N
 
 
 def test_a_read_gives_what_was_written_up_to_the_files_end(run: Run) -> None:
-    def body(world: World, root: str) -> None:
+    def body(world: PortableWorld, root: str) -> None:
         file = world.files.open(f"{root}/log")
 
         assert file.write(2, b"abc") == 3
@@ -97,7 +97,7 @@ def test_a_read_gives_what_was_written_up_to_the_files_end(run: Run) -> None:
 
 
 def test_a_file_is_cut_and_grows_by_zeros(run: Run) -> None:
-    def body(world: World, root: str) -> None:
+    def body(world: PortableWorld, root: str) -> None:
         file = world.files.open(f"{root}/log")
         file.write(0, b"abcdef")
         file.truncate(2)
@@ -112,7 +112,7 @@ def test_a_file_is_cut_and_grows_by_zeros(run: Run) -> None:
 
 
 def test_a_second_name_is_the_same_file_and_replaces_nothing(run: Run) -> None:
-    def body(world: World, root: str) -> None:
+    def body(world: PortableWorld, root: str) -> None:
         file = world.files.open(f"{root}/log")
         world.files.link(f"{root}/log", f"{root}/twin")
         world.files.unlink(f"{root}/log")
@@ -140,7 +140,7 @@ USES: dict[str, Callable[[File], object]] = {
 
 @pytest.mark.parametrize("use", USES)
 def test_a_closed_file_refuses_every_use_and_closes_once(run: Run, use: str) -> None:
-    def body(world: World, root: str) -> None:
+    def body(world: PortableWorld, root: str) -> None:
         file = world.files.open(f"{root}/log")
         file.write(0, b"ab")
         file.close()
@@ -160,7 +160,7 @@ class Refusal(NamedTuple):
 
 @pytest.mark.parametrize("refusal", [Refusal("none/log", errno.ENOENT), Refusal("", errno.EISDIR)])
 def test_what_cannot_be_opened_is_refused_with_its_errno(run: Run, refusal: Refusal) -> None:
-    def body(world: World, root: str) -> None:
+    def body(world: PortableWorld, root: str) -> None:
         with pytest.raises(OSError, match=rf"\[Errno {refusal.code}\]"):
             world.files.open(f"{root}/{refusal.path}".rstrip("/"))
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .recorder import Recorder
+from .recorder import ProgramRecorder
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _MAP_READ, _MAP_COPY = 1, 3  # mmap.ACCESS_READ, ACCESS_COPY: such maps change no file
@@ -20,7 +20,7 @@ _PROCESSES = (*("os.system", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty
 class AuditHook:
     """Called with every audit event of the process; hardly any of them matters."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: ProgramRecorder) -> None:
         self._recorder = recorder
         self._handlers: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
             "open": self._opened,

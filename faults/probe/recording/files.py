@@ -6,7 +6,7 @@ from threading import get_ident
 from typing import Any, ClassVar
 
 from .os_calls import OsCalls
-from .recorder import Recorder
+from .recorder import ProgramRecorder
 
 _MODES = frozenset("rwaxbt+")
 _CREATING = frozenset("wax+")
@@ -18,7 +18,7 @@ _lseek = os.lseek
 class RecordedFile(io.FileIO):
     """A file whose writes are recorded, if it is on the program's disk."""
 
-    recorder: ClassVar[Recorder]
+    recorder: ClassVar[ProgramRecorder]
     calls: ClassVar[OsCalls]
     _file: int | None = None
     _as_of = -1

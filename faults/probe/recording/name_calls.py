@@ -5,7 +5,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
-from .recorder import Recorder
+from .recorder import ProgramRecorder
 
 _open, _mkdir, _rmdir, _unlink = os.open, os.mkdir, os.rmdir, os.unlink
 _rename, _replace, _link = os.rename, os.replace, os.link
@@ -14,7 +14,7 @@ _rename, _replace, _link = os.rename, os.replace, os.link
 class NameCalls:
     """Each calls the real function first, so that what fails fails as ever and is not recorded."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: ProgramRecorder) -> None:
         self._recorder = recorder
         self._disk_path = recorder.disk_path
         self._file_of = recorder.file_of

@@ -25,16 +25,16 @@ from .audit import AuditHook
 from .files import RecordedFile, recorded_open
 from .main_module import MainModule
 from .os_calls import OsCalls, install
-from .recorder import Recorder
+from .recorder import ProgramRecorder
 
 _real_open, _real_exit, _fork_exec = io.open, os._exit, _posixsubprocess.fork_exec
 _OWN = (__file__, main_module.__file__)
 
 
-class Printed(io.TextIOWrapper):
+class NotedOutput(io.TextIOWrapper):
     """Standard output, whose lines are noted when they are printed, whenever they leave the process."""
 
-    recorder: Recorder
+    recorder: ProgramRecorder
     _line = ""
 
     def write(self, text: str, /) -> int:
@@ -45,14 +45,14 @@ class Printed(io.TextIOWrapper):
         return super().write(text)
 
 
-class Recording:
+class ProgramRecording:
     """One program, from before its first line to behind its last."""
 
     def __init__(self, root: str, record: str, program: list[str]) -> None:
         self._record = record
         self._program = program
         self._main = MainModule(program)
-        self.recorder = Recorder(root)
+        self.recorder = ProgramRecorder(root)
         self._process = os.getpid()
         self._is_over = False
 
@@ -72,7 +72,7 @@ class Recording:
         )
         sys.addaudithook(AuditHook(recorder))
         listen(recorder.acknowledged)
-        printed = Printed(sys.stdout.buffer, sys.stdout.encoding, sys.stdout.errors, line_buffering=True)
+        printed = NotedOutput(sys.stdout.buffer, sys.stdout.encoding, sys.stdout.errors, line_buffering=True)
         printed.recorder = recorder
         sys.stdout = printed
 
@@ -141,7 +141,7 @@ def main() -> None:
     temporary = root + TEMPORARY
     os.chdir(root + FILES)
     os.environ["TMPDIR"] = tempfile.tempdir = temporary
-    recording = Recording(root, record, program)
+    recording = ProgramRecording(root, record, program)
     recording.start()
     recording.finish(recording.run())
     sys.stdout.flush()

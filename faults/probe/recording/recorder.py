@@ -23,7 +23,7 @@ from ..record import (
     TRUNCATE,
     UNLINK,
     WRITE,
-    Record,
+    ProgramRecord,
     Step,
     Unseen,
     only_promises,
@@ -36,7 +36,7 @@ _UNKNOWN = "a file that was not seen to be made"
 _fstat, _abspath, _realpath, _readlink = os.fstat, os.path.abspath, os.path.realpath, os.readlink
 
 
-class Recorder:
+class ProgramRecorder:
     """Takes notes of one process. Who changes anything in root, a real path, holds `lock` until it is noted."""
 
     def __init__(self, root: str) -> None:
@@ -224,8 +224,8 @@ class Recorder:
         """Return whether the present thread is in a call that is being recorded."""
         return self.busy == get_ident()
 
-    def record(self, program: list[str], code: int) -> Record:
+    def record(self, program: list[str], code: int) -> ProgramRecord:
         """Return all that was noted."""
         steps = only_promises([Step._make(step) for step in self._steps], self._printed)
         unseen = tuple(self._unseen.values())
-        return Record(tuple(program), tuple(steps), tuple(self._stacks.places), unseen, code)
+        return ProgramRecord(tuple(program), tuple(steps), tuple(self._stacks.places), unseen, code)

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from ...disk.export import export, load
 from ...disk.image import Image
 from ..faithful import differences
-from ..record import FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPORARY, Record, RecordError
+from ..record import FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPORARY, ProgramRecord, RecordError
 from ..replay import Replayer
 
 EMPTY = Image({}, (FILES, TEMPORARY))
@@ -31,7 +31,9 @@ def start_of(directory: Path) -> Image:
     return Image(image.files, (*image.directories, TEMPORARY))
 
 
-def record_program(program: Sequence[str], start: Image, seconds_max: float) -> tuple[Record, list[str]]:
+def record_program(
+    program: Sequence[str], start: Image, seconds_max: float
+) -> tuple[ProgramRecord, list[str]]:
     """Run a script, or `-m` and a module, with arguments; return its record and where that is not all it did.
 
     Raises ProgramError if it does not end well within seconds_max; what it prints on standard error is there to read.
@@ -42,7 +44,7 @@ def record_program(program: Sequence[str], start: Image, seconds_max: float) -> 
         export(start, "/", root)
         _run([str(root), str(file), *program], seconds_max)
         try:
-            record = Record.from_json(json.loads(file.read_text()))
+            record = ProgramRecord.from_json(json.loads(file.read_text()))
         except FileNotFoundError as error:
             raise ProgramError("the program has ended its process past Python: there is no record") from error
         if record.exit:
@@ -68,7 +70,7 @@ def _run(arguments: list[str], seconds_max: float) -> None:
         raise ProgramError(f"the program's process has ended with {done.returncode}")
 
 
-def _unlike(record: Record, start: Image, root: Path) -> Iterator[str]:
+def _unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
     """Yield where a directory is not what a record comes to."""
     odd = list(_oddities(root))
     if odd:

@@ -8,7 +8,7 @@ import os
 import sys
 from types import CodeType, FrameType
 
-from ..record import Place
+from ..record import SourceLine
 from .main_module import MainModule
 
 _DEPTH_MAX = 32
@@ -21,8 +21,8 @@ class Stacks:
     """All stacks so far. places: each by its number, innermost line first; the first one is of nowhere."""
 
     def __init__(self) -> None:
-        self.places: list[tuple[Place, ...]] = [()]
-        self._numbers: dict[tuple[Place, ...], int] = {(): 0}
+        self.places: list[tuple[SourceLine, ...]] = [()]
+        self._numbers: dict[tuple[SourceLine, ...], int] = {(): 0}
         self._known: dict[tuple[object, ...], int] = {}
         self._codes: dict[int, CodeType] = {}
         """The code objects in the keys: they are kept, so that what they go by is never another one's."""
@@ -44,12 +44,12 @@ class Stacks:
         return number
 
     def _find(self, frame: FrameType | None) -> int:
-        places: list[Place] = []
+        places: list[SourceLine] = []
         while frame is not None and frame.f_code is not _BOTTOM:
             code = frame.f_code
             self._codes[id(code)] = code
             if len(places) < _DEPTH_MAX and not code.co_filename.startswith(_HERE):
-                places.append(Place(code.co_filename, frame.f_lineno or 0, code.co_name))
+                places.append(SourceLine(code.co_filename, frame.f_lineno or 0, code.co_name))
             frame = frame.f_back
         stack = tuple(places)
         number = self._numbers.setdefault(stack, len(self.places))

@@ -13,7 +13,7 @@ from .frames import SendFrames
 from .load import run_load
 
 
-class Kind(Enum):
+class LoadKind(Enum):
     """What clients do."""
 
     SEND = "send"
@@ -21,7 +21,7 @@ class Kind(Enum):
 
 
 def main(
-    kind: Kind,
+    kind: LoadKind,
     address: str,
     connections: Annotated[int, typer.Option(min=1)] = 8,
     seconds: Annotated[float, typer.Option(min=0.01)] = 1.0,
@@ -32,7 +32,7 @@ def main(
     """Load a broker for a while and print what came of it as JSON."""
     form = HeaderForm.ROCKETMQ if binary else HeaderForm.JSON
     exchanges: list[Exchange] = [
-        Sends(SendFrames(body_bytes, number, number, form)) if kind is Kind.SEND else Pulls(number)
+        Sends(SendFrames(body_bytes, number, number, form)) if kind is LoadKind.SEND else Pulls(number)
         for number in range(connections)
     ]
     load = run_load(address, exchanges, seconds, interval_ms / 1_000 or None)

@@ -80,8 +80,8 @@ def analyze(
         document = _document(sweeps, tables, files)
         write_json(json_file, document if report is None else {**document, "report": str(report)})
     if json_file != "-":
-        _tell(tables, files if report is None else [*files, report])
-    _tell_doubts(sweeps)
+        _print_result(tables, files if report is None else [*files, report])
+    _print_doubts(sweeps)
     if damaged:
         raise typer.Exit(EXIT_HARNESS)
 
@@ -111,7 +111,7 @@ def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[
     }
 
 
-def _tell_doubts(sweeps: list["Sweep"]) -> None:
+def _print_doubts(sweeps: list["Sweep"]) -> None:
     """Say which rows are missing for being damaged, and whether code differs."""
     for sweep in sweeps:
         for name, reason in sorted(sweep.files.damaged.items()):
@@ -153,10 +153,10 @@ def _rows(tables: dict[str, "pa.Table"]) -> int:
     return sum(tables["pass_rates"]["seeds"].to_pylist())
 
 
-def _tell(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
-    from .present import tell_analysis
+def _print_result(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
+    from .present import print_analysis
 
     OUT.print(f"{_rows(tables):,} rows\n")
-    tell_analysis(OUT, tables)
+    print_analysis(OUT, tables)
     for path in files:
         OUT.print(str(path), soft_wrap=True, markup=False)

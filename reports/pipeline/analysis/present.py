@@ -17,7 +17,7 @@ Sums = dict[tuple[str, ...], Counter[str]]
 """Seeds, by what came of them, of each group of rows."""
 
 
-def tell_analysis(console: Console, tables: dict[str, pa.Table]) -> None:
+def print_analysis(console: Console, tables: dict[str, pa.Table]) -> None:
     """Print the tables of an analysis, those without a row left out."""
     rates = tables["pass_rates"].to_pylist()
     for whose, some in (

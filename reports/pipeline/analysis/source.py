@@ -13,9 +13,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ..sweep.request import Request, SweepFileError
+from ..sweep.request import SweepFileError, SweepRequest
 from ..sweep.rows import SCHEMA
-from ..sweep.table import Files, Table
+from ..sweep.table import RowFiles, Table
 
 _RUN = ("scenario", "seed", "mutant", "disk", "policy", "digest")
 """What makes a run. A seed that was steered to a disk is another run than one that drew its disk."""
@@ -30,10 +30,10 @@ class Sweep:
     """A sweep that is there; `place` is a path or a URI."""
 
     place: str
-    request: Request
+    request: SweepRequest
     code: str
     """What made its rows."""
-    files: Files
+    files: RowFiles
     """Those of its rows: only whole ones are read."""
 
 

@@ -86,7 +86,7 @@ def audit(
     if json_file is not None:
         write_json(json_file, document)
     if json_file != "-":
-        _tell(document)
+        _print_result(document)
     raise typer.Exit(EXIT_BROKEN if document["violations"] else EXIT_HELD)
 
 
@@ -96,7 +96,7 @@ def _counts(found: "Audit") -> dict[tuple[str, bool], int]:
     return {(row.promise, row.is_explained): row["count"] for row in sorted(rows)}
 
 
-def _tell(document: dict[str, Any]) -> None:
+def _print_result(document: dict[str, Any]) -> None:
     OUT.print(
         f"{document['records']:,} records in {document['log_bytes']:,} bytes, {document['entries']:,} queue entries,"
         f" {document['index_entries']:,} index entries: {document['violations']:,} violations,"

@@ -30,7 +30,7 @@ _NAME_DIGITS = 20
 _INDEX_BYTES_MAX = 0x7FFFFFFF
 
 
-class Found(NamedTuple):
+class LayoutViolation(NamedTuple):
     """A row of `violations`."""
 
     promise: str
@@ -56,13 +56,13 @@ class IndexLayout:
     """Of each file; None if no file tells."""
 
 
-class Layout:
+class DirectoryLayout:
     """One directory, as far as its files' names, lengths, headers and checkpoint go."""
 
     def __init__(self, directory: StoreDirectory, hash_slots: int | None, index_entries: int | None) -> None:
         """hash_slots, index_entries: as told, None where nothing was."""
         self.directory = directory
-        self.found: list[Found] = []
+        self.found: list[LayoutViolation] = []
         self.unclean_exit = directory.file("abort") is not None
         self.checkpoint = CheckpointValues(0, 0, 0)
         self._check_log()
@@ -75,12 +75,12 @@ class Layout:
         """Return the store time up to which no unclean exit can have taken the entry of a record."""
         return min(self.checkpoint[:2]) - SAFETY_MARGIN_MS
 
-    def against_the_log(self, records: int, last_store_timestamp_ms: int) -> Iterator[Found]:
+    def against_the_log(self, records: int, last_store_timestamp_ms: int) -> Iterator[LayoutViolation]:
         """Yield what is wrong with the checkpoint of a log that has so many records, the last of that time."""
         path = f"{self.directory.root}/checkpoint"
         if self.directory.file("checkpoint") is None:
             if records:
-                yield Found("CKPT", path, -1, "file", "a file", "nothing", self.unclean_exit)
+                yield LayoutViolation("CKPT", path, -1, "file", "a file", "nothing", self.unclean_exit)
             return
         for error in claims_beyond(
             self.checkpoint, last_store_timestamp_ms, unclean_exit=self.unclean_exit, file=path
@@ -245,11 +245,11 @@ class Layout:
     def _add(
         self, promise: str, path: str, name: str, expected: str, found: str, *, is_explained: bool = False
     ) -> None:
-        self.found.append(Found(promise, path, 0, name, expected, found, is_explained))
+        self.found.append(LayoutViolation(promise, path, 0, name, expected, found, is_explained))
 
 
-def _of_error(promise: str, error: CorruptFileError) -> Found:
-    return Found(
+def _of_error(promise: str, error: CorruptFileError) -> LayoutViolation:
+    return LayoutViolation(
         promise,
         error.file,
         error.offset,

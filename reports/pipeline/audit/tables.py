@@ -10,7 +10,7 @@ from pyspark.sql import functions as fn
 from ....store.formats.message import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ..source.directory import StoreDirectory
 from ..source.source_options import SourceOptions
-from .layout import Layout
+from .layout import DirectoryLayout
 
 _RECORD_COLUMNS = (
     "file,position,physical_offset,size,topic,queue_id,queue_offset,sys_flag,store_timestamp_ms,tags_code,key_hashes,"
@@ -77,10 +77,10 @@ class AuditTables:
         )
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> DirectoryLayout:
         """Return what names, lengths and headers tell."""
         options = SourceOptions.of({**self.options, "path": self.place})
-        return Layout(self.directory, options.hash_slots, options.index_entries)
+        return DirectoryLayout(self.directory, options.hash_slots, options.index_entries)
 
     @cached_property
     def log_begin(self) -> int:

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from ....store.errors import CorruptFileError
 from ....store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
-from .conditions import Conditions
+from .conditions import RowConditions
 from .damage import DAMAGE, Reason, damage_of
 from .directory import StoreDirectory, StoreFile
 from .source_options import SourceOptions
@@ -28,13 +28,13 @@ class Checkpoint:
     def __init__(self, options: SourceOptions) -> None:
         self.schema = pa.schema(options.chosen(FIELDS))
 
-    def partitions(self, directory: StoreDirectory, conditions: Conditions) -> Sequence[StoreFile]:
+    def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[StoreFile]:
         """Return the file, if there is one."""
         found = directory.file("checkpoint")
         return [] if found is None else [found]
 
     def batches(
-        self, directory: StoreDirectory, partition: StoreFile, conditions: Conditions
+        self, directory: StoreDirectory, partition: StoreFile, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the one row."""
         row: dict[str, object] = {"file": partition.path}

@@ -15,7 +15,7 @@ from ....store.formats.index_key import key_hashes, may_have_keys
 from ....store.formats.properties import decode_properties
 from ....store.formats.scan import ScannedRecord
 from .damage import DAMAGE, damage_array, damage_of
-from .records import Damage, Piece
+from .records import CorruptBytes, SegmentSlice
 
 MESSAGE_FIELDS = (
     pa.field("file", pa.string()),
@@ -72,27 +72,27 @@ class MessageColumns:
     def __init__(self, fields: Iterable[pa.Field], delay_levels: str = DEFAULT_DELAY_LEVELS) -> None:
         self.schema = pa.schema(fields)
         self._delays_ms: Mapping[int, int] = parse_delay_levels(delay_levels)
-        self._makers: list[tuple[pa.Field, Callable[[Piece], Any]]] = [
+        self._makers: list[tuple[pa.Field, Callable[[SegmentSlice], Any]]] = [
             (field, self._maker(field)) for field in self.schema
         ]
 
-    def batch(self, piece: Piece) -> pa.RecordBatch:
+    def batch(self, piece: SegmentSlice) -> pa.RecordBatch:
         """Return the rows of some records."""
         return pa.RecordBatch.from_arrays([make(piece) for _, make in self._makers], schema=self.schema)
 
-    def damage(self, damage: Damage) -> pa.RecordBatch:
+    def damage(self, damage: CorruptBytes) -> pa.RecordBatch:
         """Return the one row of bytes that are no record."""
         known = {"file": damage.segment.path, "position": damage.position, "damage": damage_of(damage.reason)}
         return pa.RecordBatch.from_pylist(
             [{name: known.get(name) for name in self.schema.names}], self.schema
         )
 
-    def _maker(self, field: pa.Field) -> Callable[[Piece], Any]:
+    def _maker(self, field: pa.Field) -> Callable[[SegmentSlice], Any]:
         name, type_ = field.name, field.type
         if name in _HEAD_COLUMNS:
             of_head = _HEAD_COLUMNS[name]
             return lambda piece: pa.array(piece.heads[of_head].astype(type_.to_pandas_dtype()), type_)
-        makers: dict[str, Callable[[Piece], Any]] = {
+        makers: dict[str, Callable[[SegmentSlice], Any]] = {
             "file": lambda piece: pa.repeat(piece.segment.path, len(piece.records)),
             "topic": lambda piece: pa.array([record.topic for record in piece.records], type_),
             "position": _positions,
@@ -108,7 +108,7 @@ class MessageColumns:
         }
         return makers[name]
 
-    def _tags_codes(self, piece: Piece) -> pa.Array:
+    def _tags_codes(self, piece: SegmentSlice) -> pa.Array:
         delays_ms = self._delays_ms
         return pa.array(
             [
@@ -119,11 +119,11 @@ class MessageColumns:
         )
 
 
-def _positions(piece: Piece) -> pa.Array:
+def _positions(piece: SegmentSlice) -> pa.Array:
     return pa.array(piece.starts + piece.origin, pa.int64())
 
 
-def _hosts(piece: Piece, name: str) -> pa.Array:
+def _hosts(piece: SegmentSlice, name: str) -> pa.Array:
     return pa.array([_host_text(raw) for raw in piece.heads[name].tolist()], pa.string())
 
 
@@ -132,7 +132,7 @@ def _host_text(raw: bytes) -> str:
     return str(Host(raw[:-4], int.from_bytes(raw[-4:], signed=True)))
 
 
-def _bodies(piece: Piece) -> pa.Array:
+def _bodies(piece: SegmentSlice) -> pa.Array:
     view, sizes = piece.view, piece.heads["bodyLength"].astype(np.int64)
     starts = piece.starts + piece.heads.dtype.itemsize
     bodies = [view[start:end] for start, end in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]
@@ -141,7 +141,7 @@ def _bodies(piece: Piece) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(bodies), buffers)
 
 
-def _properties(piece: Piece) -> pa.Array:
+def _properties(piece: SegmentSlice) -> pa.Array:
     offsets, names, values = array("i", [0]), list[str](), list[str]()
     for record in piece.records:
         found = decode_properties(record.properties.decode(errors="replace"))
@@ -153,7 +153,7 @@ def _properties(piece: Piece) -> pa.Array:
     )
 
 
-def _key_hashes(piece: Piece) -> pa.Array:
+def _key_hashes(piece: SegmentSlice) -> pa.Array:
     return pa.array(
         [
             key_hashes(record.topic, record.properties) if may_have_keys(record) else ()

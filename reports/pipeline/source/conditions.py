@@ -54,7 +54,7 @@ def condition_of(pushed: Filter, columns: Iterable[str]) -> Condition | None:
     return Condition(path[0], compare, value)
 
 
-class Conditions:
+class RowConditions:
     """All conditions of a query, of which a row must meet every one."""
 
     def __init__(self, conditions: Iterable[Condition] = ()) -> None:

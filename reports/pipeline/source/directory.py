@@ -28,7 +28,7 @@ class StoreFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class DirectoryListing:
     """Whatever a directory has."""
 
     path: str
@@ -85,10 +85,10 @@ class StoreDirectory:
             key=lambda file: file.path,
         )
 
-    def listed(self, directory: str) -> list[Listed]:
+    def listed(self, directory: str) -> list[DirectoryListing]:
         """Return everything in a directory by name, whether it belongs there or not; nothing if there is none."""
         return [
-            Listed(one.path, one.base_name, one.size or 0, one.type == fs.FileType.Directory)
+            DirectoryListing(one.path, one.base_name, one.size or 0, one.type == fs.FileType.Directory)
             for one in sorted(self._list(directory), key=lambda one: one.base_name)
         ]
 

@@ -35,7 +35,7 @@ from ....store.formats.index import (
     used_slots_defects,
 )
 from ....store.formats.index_slots import slots_of
-from .conditions import Conditions
+from .conditions import RowConditions
 from .damage import DAMAGE, Reason, damage_array, damage_of, pause
 from .directory import StoreDirectory, StoreFile
 from .source_options import SourceOptions
@@ -71,12 +71,12 @@ class IndexEntries:
         self._fields = options.chosen(FIELDS)
         self.schema = pa.schema(self._fields)
 
-    def partitions(self, directory: StoreDirectory, conditions: Conditions) -> Sequence[StoreFile]:
+    def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[StoreFile]:
         """Return all files: a hash may be in each."""
         return directory.index_files()
 
     def batches(
-        self, directory: StoreDirectory, partition: StoreFile, conditions: Conditions
+        self, directory: StoreDirectory, partition: StoreFile, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file."""
         view = directory.content(partition)
@@ -133,7 +133,7 @@ class IndexEntries:
         links: _Array,
         start: int,
         end: int,
-        conditions: Conditions,
+        conditions: RowConditions,
     ) -> pa.RecordBatch:
         columns: dict[str, Any] = {name: values[start:end] for name, values in found.items()}
         allowed = conditions.mask(columns, end - start)

@@ -36,10 +36,10 @@ import pyarrow as pa
 from ....store.formats.delay_level import DEFAULT_DELAY_LEVELS
 from ....store.formats.scan import ScannedRecord
 from .columns import DERIVED_FIELDS, MESSAGE_FIELDS, MessageColumns
-from .conditions import Conditions
+from .conditions import RowConditions
 from .directory import StoreDirectory
 from .ranges import LogRange, log_ranges
-from .records import Piece, RangeReader
+from .records import RangeReader, SegmentSlice
 from .source_options import SourceOptions
 
 _ROWS_MAX = 4096
@@ -64,7 +64,7 @@ class Messages:
         self._options = options
         self.schema = pa.schema(options.chosen(MESSAGE_FIELDS, DERIVED_FIELDS))
 
-    def partitions(self, directory: StoreDirectory, conditions: Conditions) -> Sequence[LogRange]:
+    def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[LogRange]:
         """Return the ranges of the log that may hold what is asked for."""
         return [
             one
@@ -77,13 +77,13 @@ class Messages:
         ]
 
     def batches(
-        self, directory: StoreDirectory, partition: LogRange, conditions: Conditions
+        self, directory: StoreDirectory, partition: LogRange, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""
         columns = MessageColumns(self.schema, self._options.delay_levels or DEFAULT_DELAY_LEVELS)
         is_wanted = _test_of(conditions)
         for piece in RangeReader(directory, partition, _ROWS_MAX).pieces():
-            if not isinstance(piece, Piece):
+            if not isinstance(piece, SegmentSlice):
                 if not conditions:
                     yield columns.damage(piece)
                 continue
@@ -93,7 +93,7 @@ class Messages:
                 yield columns.batch(some)
 
 
-def _test_of(conditions: Conditions) -> Callable[[ScannedRecord], bool] | None:
+def _test_of(conditions: RowConditions) -> Callable[[ScannedRecord], bool] | None:
     """Return what tells whether a record is asked for, None if all are."""
     tests: list[tuple[int, Callable[[Any], Any]]] = [
         (at, one.holds) for name, at in _PUSHED.items() for one in conditions.on(name)

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....store.formats.consume_queue import BLANK_ENTRY, ENTRY_BYTES
-from .conditions import Conditions
+from .conditions import RowConditions
 from .damage import DAMAGE, LOOKS_MAX, Reason, damage_array, damage_of, pause
 from .directory import QueueFile, StoreDirectory
 from .source_options import SourceOptions
@@ -55,7 +55,7 @@ class QueueEntries:
         self._fields = options.chosen(FIELDS)
         self.schema = pa.schema(self._fields)
 
-    def partitions(self, directory: StoreDirectory, conditions: Conditions) -> Sequence[list[QueueFile]]:
+    def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[list[QueueFile]]:
         """Return the files that may hold what is asked for, in groups of some size."""
         groups: list[list[QueueFile]] = []
         room_bytes = 0
@@ -76,7 +76,7 @@ class QueueEntries:
         return groups
 
     def batches(
-        self, directory: StoreDirectory, partition: list[QueueFile], conditions: Conditions
+        self, directory: StoreDirectory, partition: list[QueueFile], conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some files."""
         for one in partition:
@@ -94,7 +94,7 @@ class QueueEntries:
         is_zero: "np.ndarray[Any, Any]",
         start: int,
         end: int,
-        conditions: Conditions,
+        conditions: RowConditions,
     ) -> pa.RecordBatch:
         some = entries[start:end]
         numbers = np.arange(start, end, dtype=np.int64)

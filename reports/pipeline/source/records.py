@@ -52,7 +52,7 @@ _HEADS = {
 
 
 @dataclass
-class Piece:
+class SegmentSlice:
     """Some records of one segment, in order, and the bytes they are in."""
 
     segment: StoreFile
@@ -80,14 +80,16 @@ class Piece:
         raw = np.frombuffer(self.view, np.uint8)
         return raw[self.starts[:, np.newaxis] + np.arange(head.itemsize)].view(head)[:, 0]
 
-    def of_one_shape(self) -> Iterator["Piece"]:
+    def of_one_shape(self) -> Iterator["SegmentSlice"]:
         """Yield the records in pieces whose hosts are of the same families: nearly always that is one piece."""
         for _, records in groupby(self.records, lambda record: record.sys_flag & HOST_V6_MASK):
-            yield Piece(self.segment, self.view, self.origin, list(records), self.is_proven, self.damage)
+            yield SegmentSlice(
+                self.segment, self.view, self.origin, list(records), self.is_proven, self.damage
+            )
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class CorruptBytes:
     """Bytes that are no record."""
 
     segment: StoreFile
@@ -110,7 +112,7 @@ class RangeReader:
         self._seen: tuple[int, Reason] | None = None
         """What looked damaged last, and is being looked at again."""
 
-    def pieces(self) -> Iterator[Piece | Damage]:
+    def pieces(self) -> Iterator[SegmentSlice | CorruptBytes]:
         """Yield what the range holds, in order."""
         while self._at < self._range.end:
             view, origin, stop = self._look()
@@ -163,17 +165,19 @@ class RangeReader:
                 return view, origin, last
             window_bytes *= 2  # one record is longer than that, or the chain ends here
 
-    def _piece(self, view: memoryview, origin: int, records: list[ScannedRecord]) -> Piece:
+    def _piece(self, view: memoryview, origin: int, records: list[ScannedRecord]) -> SegmentSlice:
         last = records[-1]
         self._at = last.physical_offset - self._segment.base_offset + last.size_bytes
-        return Piece(self._segment, view, origin, records, self._is_proven)
+        return SegmentSlice(self._segment, view, origin, records, self._is_proven)
 
-    def _damage(self, view: memoryview, origin: int, error: CorruptFileError) -> Iterator[Piece | Damage]:
+    def _damage(
+        self, view: memoryview, origin: int, error: CorruptFileError
+    ) -> Iterator[SegmentSlice | CorruptBytes]:
         """Yield what is here instead of a sound record, and go on behind it."""
         segment, end, at = self._segment, self._range.end, self._at - origin
         if not view[at : at + 8].tobytes().strip(b"\0") and self._is_zero_from(self._at):
             if not self._range.is_last:
-                yield Damage(segment, self._at, Reason("magicCode", "a record or a blank one", "zeros"))
+                yield CorruptBytes(segment, self._at, Reason("magicCode", "a record or a blank one", "zeros"))
             self._at = end
             return
         reason = Reason.of(error)
@@ -192,11 +196,11 @@ class RangeReader:
                 piece.damage = reason
                 yield piece
                 return
-        yield Damage(segment, origin + error.offset, reason)
+        yield CorruptBytes(segment, origin + error.offset, reason)
         self._is_proven = False
         self._search(self._at + 1)
 
-    def _false_end(self, view: memoryview, origin: int) -> Damage:
+    def _false_end(self, view: memoryview, origin: int) -> CorruptBytes:
         """Return the damage that a blank record is that does not take all that is left, and go on behind it."""
         position = self._at
         expected = self._segment.size_bytes - position
@@ -204,7 +208,7 @@ class RangeReader:
         self._is_proven = False
         self._search(position + 1)
         reason = Reason("totalSize", f"{expected}, all that is left", str(found))
-        return Damage(self._segment, position, reason)
+        return CorruptBytes(self._segment, position, reason)
 
     def _is_zero_from(self, position: int) -> bool:
         """Return whether nothing but zeros follows in the range."""

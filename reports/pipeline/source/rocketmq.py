@@ -18,13 +18,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from .checkpoint import Checkpoint
-from .conditions import Condition, Conditions, condition_of
+from .conditions import Condition, RowConditions, condition_of
 from .directory import StoreDirectory
 from .index_entries import IndexEntries
 from .messages import Messages
 from .queue_entries import QueueEntries
 from .source_options import SourceOptions
-from .stream import LogStream, Part
+from .stream import LogStream, StreamPartition
 
 TABLES: dict[str, Callable[[SourceOptions], "StoreTable"]] = {
     "messages": Messages,
@@ -41,11 +41,11 @@ class StoreTable(Protocol):
     pushed_columns: frozenset[str]
     """Columns whose conditions are seen to by `batches`."""
 
-    def partitions(self, directory: StoreDirectory, conditions: Conditions) -> Sequence[Any]:
+    def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[Any]:
         """Return what tasks read, one each."""
 
     def batches(
-        self, directory: StoreDirectory, partition: Any, conditions: Conditions
+        self, directory: StoreDirectory, partition: Any, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one of them."""
 
@@ -93,14 +93,14 @@ class TableReader(DataSourceReader):
         directory = self._directory()
         if not directory.exists:
             raise FileNotFoundError(f"{self._options.path}: no such directory")
-        found = _table(self._options).partitions(directory, Conditions(self._conditions))
-        return [Part(one) for one in found]
+        found = _table(self._options).partitions(directory, RowConditions(self._conditions))
+        return [StreamPartition(one) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one part."""
         if partition.value is None:
             return  # Spark's own, where there are none
-        table, conditions = _table(self._options), Conditions(self._conditions)
+        table, conditions = _table(self._options), RowConditions(self._conditions)
         yield from table.batches(self._directory(), partition.value, conditions)
 
     def _directory(self) -> StoreDirectory:

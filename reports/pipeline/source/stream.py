@@ -31,12 +31,12 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ....store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
-from .conditions import Conditions
+from .conditions import RowConditions
 from .directory import StoreDirectory, StoreFile
 from .messages import Messages
 from .ranges import LogRange, has_begun, log_ranges
 from .source_options import SourceOptions
-from .walk import Seen, Walk
+from .walk import Walk, WalkedRecord
 
 KNOWN_MAX = 1024
 """How many of its last records an offset knows."""
@@ -51,7 +51,7 @@ class ExpiredError(Exception):
     """Retention has removed what the stream has not read."""
 
 
-class Part(InputPartition):
+class StreamPartition(InputPartition):
     """What one task reads."""
 
 
@@ -104,14 +104,14 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         ranges = log_ranges(self._directory, self._options.split_bytes, end["from"], end["to"])
-        return [Part(one) for one in ranges]
+        return [StreamPartition(one) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one range."""
         log_range: LogRange | None = partition.value
         if log_range is None:
             return  # Spark's own, where there are none
-        yield from Messages(self._options).batches(self._directory, log_range, Conditions())
+        yield from Messages(self._options).batches(self._directory, log_range, RowConditions())
 
     def _durable_before_ms(self) -> int | None:
         """Return the store time from which on nothing is known to be durable; None if all is, or does not matter."""
@@ -145,7 +145,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             " there is not in it any more. With upTo=durable nothing is read that can be cut"
         )
 
-    def _record_at(self, segments: Sequence[StoreFile], physical_offset: int) -> Seen | None:
+    def _record_at(self, segments: Sequence[StoreFile], physical_offset: int) -> WalkedRecord | None:
         walk = Walk(self._directory, segments, physical_offset, None)
         found = next(walk.records(), None)
         return found if found is not None and found.physical_offset == physical_offset else None

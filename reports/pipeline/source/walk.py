@@ -16,7 +16,7 @@ _HEAD_BYTES = RECORD_BYTES_MIN - 3
 """Fixed fields of a record, its body's checksum and its store time among them: no two records have the same."""
 
 
-class Seen(NamedTuple):
+class WalkedRecord(NamedTuple):
     """A whole record: where it is, its fingerprint, and its store time."""
 
     physical_offset: int
@@ -46,7 +46,7 @@ class Walk:
         begun = [one.base_offset for one in self._segments if has_begun(directory, one)]
         self._last_begun = begun[-1] if begun else 0
 
-    def records(self) -> Iterator[Seen]:
+    def records(self) -> Iterator[WalkedRecord]:
         """Yield whole records."""
         for segment in self._segments:
             if segment.base_offset > self.end:
@@ -62,7 +62,7 @@ class Walk:
                 return
             self.end = segment.base_offset + segment.size_bytes
 
-    def _of(self, segment: StoreFile) -> Iterator[Seen]:
+    def _of(self, segment: StoreFile) -> Iterator[WalkedRecord]:
         """Yield those of one segment, up to a blank one, what is not there yet, or damage."""
         at, window_bytes = self.end - segment.base_offset, WINDOW_BYTES
         while at < segment.size_bytes:
@@ -75,7 +75,7 @@ class Walk:
                 for record in scan:
                     start = record.physical_offset - base_offset
                     at = origin + start + record.size_bytes
-                    yield Seen(
+                    yield WalkedRecord(
                         record.physical_offset,
                         crc32(view[start : start + _HEAD_BYTES]),
                         segment.base_offset + at,

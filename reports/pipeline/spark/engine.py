@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Protocol, TypeVar, cast
 
 from .masters import is_in_this_environment
-from .same_code import Guarded, code_here, raise_if_lacking, require_same_code
+from .same_code import SameCodeFunction, code_here, raise_if_lacking, require_same_code
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -73,7 +73,7 @@ class OnSpark:
     def _result(self, function: Callable[[Item], Result], item: Item) -> Result:
         if self._code is None:
             return self._collected(function, item)
-        found, result = self._collected(Guarded(function, self._code), item)
+        found, result = self._collected(SameCodeFunction(function, self._code), item)
         require_same_code(self._code, found)
         return cast(Result, result)
 

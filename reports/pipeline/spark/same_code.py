@@ -30,7 +30,7 @@ class ExecutorError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded(Generic[Item, Result]):
+class SameCodeFunction(Generic[Item, Result]):
     """A function that is not called where the code is not that of the one who made this."""
 
     function: Callable[[Item], Result]

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from ....scenarios.claims.catalogue import SCENARIOS
-from .request import Request
+from .request import SweepRequest
 
 
-class Cell(NamedTuple):
+class DrawRegion(NamedTuple):
     """A region of what seeds draw."""
 
     scenario: str
@@ -14,13 +14,13 @@ class Cell(NamedTuple):
     policy: str
 
 
-def cells_of(request: Request) -> list[Cell]:
+def cells_of(request: SweepRequest) -> list[DrawRegion]:
     """Return every cell that the seeds of a request may fall into, those of a scenario side by side."""
     cells = []
     for name in request.scenarios:
         ranges = SCENARIOS[name].narrowed(disk=request.disk, policy=request.policy).ranges
         cells += [
-            Cell(name, disk, policy)
+            DrawRegion(name, disk, policy)
             for disk in dict.fromkeys(ranges.disk)
             for policy in dict.fromkeys(ranges.policy)
         ]

@@ -14,7 +14,7 @@ import typer
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ....scenarios.campaigns.failures.failure import Failure
-from ....scenarios.campaigns.failures.print_failure import tell_failure
+from ....scenarios.campaigns.failures.print_failure import print_failure
 from ....scenarios.campaigns.interruption import interruptible
 from ....scenarios.mutants import MUTANTS
 from ....scenarios.mutants.known import find_mutant
@@ -44,7 +44,7 @@ from ..absolute import absolute
 from ..spark.options import Conf, Master, Ship, engine_for
 
 if TYPE_CHECKING:
-    from .sweep import Progress
+    from .sweep import SweepProgress
     from .table import Table
 
 GUIDED_ROUNDS = 8
@@ -95,13 +95,13 @@ def sweep(
     wanted, seconds = seeds_in(seeds, None), seconds_in(shrink, "--shrink")
     assert wanted is not None, "an option that must be given"
     try:
-        from .request import Request, SweepFileError
+        from .request import SweepFileError, SweepRequest
         from .sweep import shrunk_failures, smallest_failures
         from .sweep import sweep as run_sweep
         from .table import Table
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
-    request = Request(
+    request = SweepRequest(
         tuple(names),
         wanted.start,
         wanted.stop,
@@ -111,9 +111,9 @@ def sweep(
         rounds=(rounds or GUIDED_ROUNDS) if guided else None,
     )
     table, began = Table(absolute(out)), perf_counter()
-    latest: list[Progress] = []
+    latest: list[SweepProgress] = []
 
-    def work() -> tuple["Progress", list[Failure]]:
+    def work() -> tuple["SweepProgress", list[Failure]]:
         with engine_for(master, ship, conf) as engine:
             try:
                 with progress_bar(
@@ -126,7 +126,7 @@ def sweep(
                 ) as display:
                     bar = display.add_task("sweeping", total=request.seeds, facts="")
 
-                    def on_progress(progress: "Progress") -> None:
+                    def on_progress(progress: "SweepProgress") -> None:
                         latest[:] = [progress]
                         rate = progress.done / (perf_counter() - began)
                         facts = f"{rate:.0f}/s, {progress.failures} broken"
@@ -174,10 +174,10 @@ def sweep(
         }
         write_json(json_file, document)
     if json_file != "-":
-        _tell(done, took, interrupted=interrupted)
+        _print_result(done, took, interrupted=interrupted)
     for failure in small:
         path = paths.get(failure.signature)
-        tell_failure(findings_console(json_file), failure, "" if path is None else replay_command(path))
+        print_failure(findings_console(json_file), failure, "" if path is None else replay_command(path))
     if report is not None and json_file != "-":
         OUT.print(str(report), soft_wrap=True, markup=False)
     if interrupted:
@@ -224,7 +224,7 @@ def _leave_report(
     return write_page(sweep_page(results), out)
 
 
-def _tell(done: "Progress", took: float, *, interrupted: bool) -> None:
+def _print_result(done: "SweepProgress", took: float, *, interrupted: bool) -> None:
     title = f"{'interrupted: ' if interrupted else ''}{done.done:,} seeds in {took:.1f} s"
     if done.done_before:
         title += f", {done.done_before:,} were there"

@@ -11,7 +11,7 @@ Only whole numbers, sums and divisions are used, which all machines do alike, an
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from .cells import Cell
+from .cells import DrawRegion
 from .rows import Row
 
 COLUMNS = ["scenario", "disk", "policy", "signature", "marks"]
@@ -20,28 +20,28 @@ _TRUST_SEEDS = 20
 """How many seeds a cell needs to count as much as all of its scenario: what a handful gives is noise."""
 
 
-class Seen:
+class RarityCounts:
     """What the seeds of earlier rounds have met, by cell."""
 
     def __init__(self) -> None:
-        self._seeds: Counter[Cell] = Counter()
-        self._met: defaultdict[Cell, Counter[str]] = defaultdict(Counter)
+        self._seeds: Counter[DrawRegion] = Counter()
+        self._met: defaultdict[DrawRegion, Counter[str]] = defaultdict(Counter)
 
     def add(self, rows: Iterable[Row]) -> None:
         """Take note of rows; those whose process did not survive say nothing."""
         for row in rows:
             if row["disk"] is not None:
-                cell = Cell(row["scenario"], row["disk"], row["policy"])
+                cell = DrawRegion(row["scenario"], row["disk"], row["policy"])
                 self._seeds[cell] += 1
                 self._met[cell].update(_met(row))
 
-    def scores(self, cells: Sequence[Cell]) -> list[float]:
+    def scores(self, cells: Sequence[DrawRegion]) -> list[float]:
         """Return what a seed of each cell may bring; the same for all as long as nothing has been met."""
         met: Counter[str] = Counter()
         for counts in self._met.values():
             met.update(counts)
         worth = {name: 1 / count**2 for name, count in met.items()}
-        gains: dict[Cell, float] = {}
+        gains: dict[DrawRegion, float] = {}
         gains_of_scenario: defaultdict[str, float] = defaultdict(float)
         seeds_of_scenario: Counter[str] = Counter()
         for cell in sorted(self._seeds):
@@ -49,7 +49,7 @@ class Seen:
             gains_of_scenario[cell.scenario] += gains[cell]
             seeds_of_scenario[cell.scenario] += self._seeds[cell]
 
-        def score(cell: Cell) -> float:
+        def score(cell: DrawRegion) -> float:
             expected = gains_of_scenario[cell.scenario] / max(1, seeds_of_scenario[cell.scenario])
             gained = gains.get(cell, 0.0) + _TRUST_SEEDS * expected
             return gained / (self._seeds[cell] + _TRUST_SEEDS)

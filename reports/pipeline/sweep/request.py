@@ -20,7 +20,7 @@ class SweepFileError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SweepRequest:
     """Seeds [first, last) of each of some scenarios, on one disk or under one policy only, or with one bug put in."""
 
     scenarios: tuple[str, ...]
@@ -50,7 +50,7 @@ class Request:
 class Begun:
     """What a sweep was asked for when it was begun, and the code that began it, as `code_here` names it."""
 
-    request: Request
+    request: SweepRequest
     code: str = field(default_factory=code_here)
 
     def to_json(self) -> str:
@@ -68,14 +68,14 @@ class Begun:
             if found.pop("format") != FORMAT:
                 raise SweepFileError(f"format: expected {FORMAT}")
             version, code = found.pop("tornlog"), found.pop("code", "code that nobody noted")
-            request = Request(**{**found, "scenarios": tuple(found["scenarios"])})
+            request = SweepRequest(**{**found, "scenarios": tuple(found["scenarios"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SweepFileError(f"not the description of a sweep: {error}") from error
         if version != __version__:
             raise SweepFileError(f"tornlog: the sweep was begun by {version}, this is {__version__}")
         return cls(request, code)
 
-    def require_same(self, request: Request) -> None:
+    def require_same(self, request: SweepRequest) -> None:
         """Raise SweepFileError unless a request is this one, and the code here that which began it.
 
         Rows of the same seeds are equal only where the code is, and a version does not tell one code from another.

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from .cells import Cell, cells_of
-from .rarity import Seen
-from .request import Block, Request
+from .cells import DrawRegion, cells_of
+from .rarity import RarityCounts
+from .request import Block, SweepRequest
 from .rows import Row
 
 _STEERED_SEEDS_MIN = 10
@@ -36,12 +36,14 @@ class _Share(NamedTuple):
     policy: str | None
 
 
-def rounds_of(request: Request, rows_in: Callable[[list[Block]], Iterable[Row]]) -> Iterator[list[Block]]:
+def rounds_of(
+    request: SweepRequest, rows_in: Callable[[list[Block]], Iterable[Row]]
+) -> Iterator[list[Block]]:
     """Yield the blocks of each round. rows_in returns the rows of blocks that were yielded, once they are done."""
     if request.rounds is None:
         yield list(request.blocks())
         return
-    cells, seen, used = cells_of(request), Seen(), Counter[str]()
+    cells, seen, used = cells_of(request), RarityCounts(), Counter[str]()
     for number in range(request.rounds):
         seeds = _part(request.seeds, number, request.rounds)
         blind = seeds if number == 0 else seeds - seeds // 2
@@ -61,7 +63,7 @@ def _part(total: int, number: int, parts: int) -> int:
     return total * (number + 1) // parts - total * number // parts
 
 
-def _blind(request: Request, seeds: int) -> list[_Share]:
+def _blind(request: SweepRequest, seeds: int) -> list[_Share]:
     names = request.scenarios
     return [
         _Share(name, _part(seeds, number, len(names)), request.disk, request.policy)
@@ -70,7 +72,7 @@ def _blind(request: Request, seeds: int) -> list[_Share]:
 
 
 def _steered(
-    cells: Sequence[Cell], scores: Sequence[float], seeds: int, seeds_max: int, start: float
+    cells: Sequence[DrawRegion], scores: Sequence[float], seeds: int, seeds_max: int, start: float
 ) -> list[_Share]:
     """Return seeds for cells, as many for each as it scores of all: portions at even distances along all scores."""
     portion = min(max(_STEERED_SEEDS_MIN, seeds // _STEERED_CELLS), seeds_max)
@@ -88,7 +90,7 @@ def _steered(
     return shares
 
 
-def _blocks(request: Request, shares: Iterable[_Share], used: Counter[str]) -> Iterator[Block]:
+def _blocks(request: SweepRequest, shares: Iterable[_Share], used: Counter[str]) -> Iterator[Block]:
     """Cut shares into blocks; used: how many seeds of each scenario are given out, kept up to date."""
     for share in shares:
         for start in range(0, share.seeds, request.block_seeds):

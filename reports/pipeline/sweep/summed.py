@@ -34,7 +34,7 @@ _COUNTS = pa.list_(pa.struct([("name", pa.string()), ("times", pa.int64())]))
 
 
 @dataclass(slots=True)
-class Summed:
+class SweepSums:
     """Sums over rows."""
 
     judged: Counter[str] = field(default_factory=Counter)
@@ -109,9 +109,9 @@ class Summed:
             self._puts.setdefault(put, Counter())[row["us"]] += row["puts_sum"]
 
 
-def summed(table: Table) -> Summed:
+def summed(table: Table) -> SweepSums:
     """Return the sums of all rows of a sweep."""
-    sums = Summed()
+    sums = SweepSums()
     for rows in table.batches(_COLUMNS):
         sums.add(rows)
     return sums

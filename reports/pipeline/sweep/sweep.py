@@ -11,16 +11,16 @@ from ....scenarios.campaigns.failures.failure import Failure
 from ....scenarios.campaigns.failures.shrink import shrunk_within
 from ..spark.engine import Engine
 from .rarity import COLUMNS
-from .request import Request
+from .request import SweepRequest
 from .rounds import rounds_of
 from .table import Table
-from .work import Done, do_block
+from .work import BlockResult, do_block
 
 SHRINK_SECONDS = 15.0
 
 
 @dataclass(slots=True)
-class Progress:
+class SweepProgress:
     """How far a sweep is."""
 
     seeds: int
@@ -44,7 +44,7 @@ class Progress:
         """Return whether every seed has its row."""
         return self.done_before + self.done == self.seeds
 
-    def add(self, block: Done) -> None:
+    def add(self, block: BlockResult) -> None:
         """Take note of a block."""
         self.done += block.seeds
         self.outcomes += block.outcomes
@@ -53,13 +53,13 @@ class Progress:
 
 
 def sweep(
-    request: Request,
+    request: SweepRequest,
     table: Table,
     engine: Engine,
     *,
     stop_after: int | None = None,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-) -> Progress:
+    on_progress: Callable[[SweepProgress], None] = lambda progress: None,
+) -> SweepProgress:
     """Give every seed its row; stop_after: that many failures, or a few more, and then no further.
 
     Blocks whose rows are there, and whole, are not done again. Raises SweepFileError if the place holds another sweep,
@@ -75,14 +75,14 @@ def sweep(
 
 
 def _sweep(
-    request: Request,
+    request: SweepRequest,
     table: Table,
     engine: Engine,
     stop_after: int | None,
-    on_progress: Callable[[Progress], None],
-) -> Progress:
+    on_progress: Callable[[SweepProgress], None],
+) -> SweepProgress:
     finished = table.files(every_page=True).whole
-    progress = Progress(request.seeds)
+    progress = SweepProgress(request.seeds)
     for blocks in rounds_of(request, partial(table.rows_of, columns=COLUMNS)):
         todo = [block for block in blocks if block.file_name not in finished]
         progress.done_before += sum(block.count for block in blocks) - sum(block.count for block in todo)

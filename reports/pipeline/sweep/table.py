@@ -1,6 +1,6 @@
 """Where a sweep's rows are: one Parquet file per block, on any file system that Arrow knows.
 
-    DIR/sweep.json             what was asked for: the fields of `Request`, and `rounds` only if it is guided; and by
+    DIR/sweep.json             what was asked for: the fields of `SweepRequest`, and `rounds` only if it is guided; and by
                                which code
     DIR/sweep.lock             held by the sweep that is at work here; on this machine's file systems only
     DIR/rows/<block>.parquet   the rows of a block, whole or not there
@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ..place import is_aside, is_local, make_directory, open_place, whole_file
-from .request import Begun, Block, Request, SweepFileError
+from .request import Begun, Block, SweepFileError, SweepRequest
 from .rows import SCHEMA, Row, batch_of
 
 _ROWS_AT_ONCE = 100
@@ -44,7 +44,7 @@ _CHECKED = ds.ParquetFileFormat(
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class RowFiles:
     """The files of rows that are in a table's place, by name."""
 
     whole: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ class Table:
         with system.open_input_stream(path) as stream:
             return Begun.from_json(stream.read().decode())
 
-    def begin(self, request: Request) -> None:
+    def begin(self, request: SweepRequest) -> None:
         """Make the place, and note there what is asked for. Raises SweepFileError if rows of some sweep are there."""
         system, root = open_place(self.place)
         make_directory(system, f"{root}/rows")
@@ -107,7 +107,7 @@ class Table:
             self._remove_orphans()
             yield
 
-    def files(self, *, every_page: bool = False) -> Files:
+    def files(self, *, every_page: bool = False) -> RowFiles:
         """Return which files of rows are whole by their footers, or, if so asked, by the checksum of every page."""
         system, root = open_place(self.place)
         whole, damaged = set(), {}
@@ -118,7 +118,7 @@ class Table:
                 whole.add(name)
             else:
                 damaged[name] = reason
-        return Files(frozenset(whole), damaged)
+        return RowFiles(frozenset(whole), damaged)
 
     def write(self, block: Block, rows: Iterable[Row]) -> None:
         """Write a block's rows, all of them or nothing, in place of what may be there; they are durable then."""

@@ -12,7 +12,7 @@ from .table import Table
 
 
 @dataclass(slots=True)
-class Done:
+class BlockResult:
     """What became of a block."""
 
     block: Block
@@ -34,10 +34,10 @@ class Done:
             yield row
 
 
-def do_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> Done:
+def do_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> BlockResult:
     """Run a block, write its rows, and return what came of it."""
     began = perf_counter()
-    done = Done(block)
+    done = BlockResult(block)
     Table(place).write(block, done.watch(isolated_rows(block.batch(), seconds_max)))
     done.seconds = perf_counter() - began
     return done

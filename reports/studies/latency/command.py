@@ -17,11 +17,11 @@ from ...cli.common import OUT, JsonFile
 from ...cli.following import followed
 from ...cli.options import write_json
 from ...plotting.drawing import pictures_of
-from .comparison import COLUMNS, Comparison, compared
+from .comparison import COLUMNS, LatencyComparison, compared
 from .effects import group_commit, rollover, slow_syncs
-from .grid import DISKS, PRODUCERS, Measured, cells, measure_grid
+from .grid import DISKS, PRODUCERS, LatencySeries, cells, measure_grid
 from .here import measure_here
-from .present import tell_here, tell_rows
+from .present import print_here, print_rows
 from .tables import HEADER, grid_rows, here_rows
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def latency(
     pictures = pictures_of(__package__)
     numbers = sorted(set(producers or PRODUCERS))
     models = [name for name in disks if name != HERE]
-    measured: list[Measured] = []
-    comparisons: list[Comparison] = []
+    measured: list[LatencySeries] = []
+    comparisons: list[LatencyComparison] = []
     files: list[Path] = []
     if models:
         measured = _measure(models, numbers, puts, seed)
@@ -76,13 +76,13 @@ def latency(
     if json_file is not None:
         write_json(json_file, _document(rows, comparisons, files))
     if json_file != "-":
-        tell_rows(OUT, grid_rows(measured))
-        tell_here(OUT, comparisons)
+        print_rows(OUT, grid_rows(measured))
+        print_here(OUT, comparisons)
         for path in files:
             OUT.print(str(path), soft_wrap=True, markup=False)
 
 
-def _measure(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> list[Measured]:
+def _measure(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> list[LatencySeries]:
     """Simulate the grid."""
     found = measure_grid(disks, producers, puts, seed)
     total = len(cells(disks, producers))
@@ -111,7 +111,7 @@ def _leave_effects(
     return files
 
 
-def _measure_here(producers: Sequence[int], turns: int, directory: Path | None) -> list[Comparison]:
+def _measure_here(producers: Sequence[int], turns: int, directory: Path | None) -> list[LatencyComparison]:
     """Measure this machine, and simulate it."""
     with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
         found = measure_here(place, producers, turns)
@@ -119,7 +119,7 @@ def _measure_here(producers: Sequence[int], turns: int, directory: Path | None) 
 
 
 def _document(
-    rows: Sequence[Sequence[Any]], comparisons: Sequence[Comparison], files: Sequence[Path]
+    rows: Sequence[Sequence[Any]], comparisons: Sequence[LatencyComparison], files: Sequence[Path]
 ) -> dict[str, Any]:
     return {
         "format": "tornlog-latency/1",

@@ -9,7 +9,7 @@ from .quantiles import SHARES, percentiles_us
 from .setup import FLUSHES
 
 
-class Comparison(NamedTuple):
+class LatencyComparison(NamedTuple):
     """One way to flush, from so many producers; latencies in ns, of the same arrivals."""
 
     flush: str
@@ -24,7 +24,7 @@ class Comparison(NamedTuple):
         return [one / other for one, other in zip(simulated, real, strict=True)]
 
 
-def compared(turns: Sequence[Turn]) -> Iterable[Comparison]:
+def compared(turns: Sequence[Turn]) -> Iterable[LatencyComparison]:
     """Yield a comparison for each number of producers and way to flush, of all turns together."""
     for producers in sorted({turn.producers for turn in turns}):
         mine = [turn for turn in turns if turn.producers == producers]
@@ -33,7 +33,7 @@ def compared(turns: Sequence[Turn]) -> Iterable[Comparison]:
             for turn in mine:
                 real += turn.real[flush]
                 simulated += turn.simulated(flush)
-            yield Comparison(flush, producers, setup_of(flush, producers, 0).rate, real, simulated)
+            yield LatencyComparison(flush, producers, setup_of(flush, producers, 0).rate, real, simulated)
 
 
 COLUMNS = ("p50", "p90", "p99", "p99.9")

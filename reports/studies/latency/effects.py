@@ -22,7 +22,7 @@ class GroupCommit(NamedTuple):
     puts_per_sync: float
 
 
-class Variant(NamedTuple):
+class EffectSeries(NamedTuple):
     """One series beside others that differ from it in one thing."""
 
     name: str
@@ -38,7 +38,7 @@ def group_commit(disks: Sequence[str], producers: Sequence[int], puts: int) -> I
             yield GroupCommit(disk, number, series.rate, puts / max(series.syncs, 1))
 
 
-def rollover(disk: str, puts: int) -> Iterator[Variant]:
+def rollover(disk: str, puts: int) -> Iterator[EffectSeries]:
     """Yield the puts of one producer under async flush, over many segments that are small.
 
     Segments are made and warmed ahead of use; made ahead; or made by the put that needs one.
@@ -50,17 +50,17 @@ def rollover(disk: str, puts: int) -> Iterator[Variant]:
         ("made when needed", False, _make_none_ahead),
     ):
         setup = Setup("async", 1, RATE_MAX / 8, puts, segment_bytes=256 * _KIB, warm=warm)
-        yield Variant(name, simulate(setup, REFERENCE, model, prepare=prepare))
+        yield EffectSeries(name, simulate(setup, REFERENCE, model, prepare=prepare))
 
 
-def slow_syncs(disk: str, puts: int) -> Iterator[Variant]:
+def slow_syncs(disk: str, puts: int) -> Iterator[EffectSeries]:
     """Yield puts of four producers: every sync as usual, then one in a hundred taking up to half a second."""
     model = MODELS[disk].make
     for flush in ("sync", "async"):
         setup = Setup(flush, 4, 100.0, puts)
-        yield Variant(f"{flush}, all as usual", simulate(setup, REFERENCE, model))
+        yield EffectSeries(f"{flush}, all as usual", simulate(setup, REFERENCE, model))
         slow = simulate(setup, REFERENCE, model, slow_sync_chance=0.01, slow_sync_ms_max=500)
-        yield Variant(f"{flush}, 1 % of syncs slow", slow)
+        yield EffectSeries(f"{flush}, 1 % of syncs slow", slow)
 
 
 def _make_none_ahead(store: MessageStore) -> None:

@@ -9,15 +9,15 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from ...plotting.style import KINDS, durations_on
 from .curve import curve_of
 from .distribution import distribution_axes
-from .effects import GroupCommit, Variant
+from .effects import EffectSeries, GroupCommit
 
 _US_MIN = 5.0
 
 
 def effects_figure(
     groups: Sequence[GroupCommit],
-    rollovers: Sequence[Variant],
-    slow: Sequence[Variant],
+    rollovers: Sequence[EffectSeries],
+    slow: Sequence[EffectSeries],
     *,
     rollover_disk: str,
     slow_disk: str,
@@ -63,7 +63,7 @@ def _draw_groups(axes: Axes, groups: Sequence[GroupCommit]) -> None:
     _legend_below(axes, 3)
 
 
-def _draw_rollovers(axes: Axes, variants: Sequence[Variant]) -> None:
+def _draw_rollovers(axes: Axes, variants: Sequence[EffectSeries]) -> None:
     """Draw the last two variants, which differ in whether segments are made ahead; warming shows in tables only."""
     axes.set_yscale("log")
     for variant, colour in zip(reversed(variants), (KINDS[1], KINDS[0]), strict=False):
@@ -75,7 +75,7 @@ def _draw_rollovers(axes: Axes, variants: Sequence[Variant]) -> None:
     _legend_below(axes, 2, markerscale=4)
 
 
-def _draw_curves(axes: Axes, variants: Sequence[Variant]) -> None:
+def _draw_curves(axes: Axes, variants: Sequence[EffectSeries]) -> None:
     """Draw pairs of variants, the second as a thin line that shows inside the first where nothing differs."""
     slowest_us = max(max(variant.series.latencies_ns) for variant in variants) / 1_000
     distribution_axes(axes, _US_MIN, slowest_us * 1.5, 1e-3)

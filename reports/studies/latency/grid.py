@@ -25,7 +25,7 @@ ALL_AT_ONCE = 1e9
 """A rate, per second, at which every put is there before the one before it is answered: a closed loop."""
 
 
-class Measured(NamedTuple):
+class LatencySeries(NamedTuple):
     """One series of the grid."""
 
     disk: str
@@ -38,7 +38,9 @@ def cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str, str
     return [(disk, flush, number) for disk in disks for flush in FLUSHES for number in producers]
 
 
-def measure_grid(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> Iterator[Measured]:
+def measure_grid(
+    disks: Sequence[str], producers: Sequence[int], puts: int, seed: int
+) -> Iterator[LatencySeries]:
     """Yield each series as it is done. The same arguments give the same series."""
     alone: dict[tuple[str, str], float] = {}
     for disk, flush, number in cells(disks, producers):
@@ -47,4 +49,4 @@ def measure_grid(disks: Sequence[str], producers: Sequence[int], puts: int, seed
             alone[disk, flush] = simulate(Setup(flush, 1, ALL_AT_ONCE, _PILOT_PUTS), REFERENCE, model).rate
         rate = min(_SHARE * alone[disk, flush] * number, RATE_MAX)
         setup = Setup(flush, number, rate, puts, seed=seed)
-        yield Measured(disk, setup, simulate(setup, REFERENCE, model))
+        yield LatencySeries(disk, setup, simulate(setup, REFERENCE, model))

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from ...plotting.style import KINDS
 from .curve import curve_of
 from .distribution import distribution_axes
-from .grid import Measured
+from .grid import LatencySeries
 from .setup import FLUSHES
 
 _US_MIN = 5.0
@@ -25,7 +25,7 @@ _NOT_MODELLED = (
 )
 
 
-def grid_figure(measured: Sequence[Measured]) -> Figure:
+def grid_figure(measured: Sequence[LatencySeries]) -> Figure:
     """Draw every series. The caller is inside `house_style`."""
     disks = list(dict.fromkeys(one.disk for one in measured))
     producers = sorted({one.setup.producers for one in measured})
@@ -62,7 +62,7 @@ def grid_figure(measured: Sequence[Measured]) -> Figure:
     return figure
 
 
-def _offered(mine: Sequence[Measured]) -> str:
+def _offered(mine: Sequence[LatencySeries]) -> str:
     """Return the load that was offered on one disk, by flush, from the fewest producers to the most."""
     lines = ["offered, puts/s"]
     for flush in FLUSHES:
@@ -74,7 +74,7 @@ def _offered(mine: Sequence[Measured]) -> str:
     return "\n".join(lines)
 
 
-def _sizes(measured: Sequence[Measured]) -> str:
+def _sizes(measured: Sequence[LatencySeries]) -> str:
     """Return how long the bodies are."""
     return " or ".join(f"{size:,} bytes" for size in sorted({one.setup.body_bytes for one in measured}))
 

@@ -21,7 +21,7 @@ from ....store.message_store import MessageStore
 from ....store.real.world import real_world
 from ....store.world import Files
 from .clocked_files import ClockedFiles
-from .host import Host
+from .host import HostCosts
 from .putting import checked_put, message_of
 from .real import measure, running_store
 from .setup import FLUSHES, Setup
@@ -59,11 +59,11 @@ class Turn:
     stalls: dict[str, FileStalls]
     """Which of that store's own stores through maps the disk kept waiting, by flush."""
 
-    def host(self) -> Host:
+    def host(self) -> HostCosts:
         """Return what was measured beside the disk."""
         usual_ns = Spread(self.puts_alone).quantile(0.5)
         handover = Spread(max(took_ns - usual_ns, 0) for took_ns in self.synced_puts)
-        return Host(
+        return HostCosts(
             put=Spread(self.puts),
             put_work_ns=usual_ns,
             handover=handover,

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from ...plotting.style import KINDS
-from .comparison import Comparison
+from .comparison import LatencyComparison
 from .curve import curve_of
 from .distribution import distribution_axes
 from .grid_figure import FLUSH_TITLES
 from .setup import FLUSHES
 
 
-def here_figure(comparisons: Sequence[Comparison]) -> Figure:
+def here_figure(comparisons: Sequence[LatencyComparison]) -> Figure:
     """Draw a panel for each way to flush and number of producers. The caller is inside `house_style`."""
     producers = sorted({one.producers for one in comparisons})
     slowest_us = max(max(*one.real_ns, *one.simulated_ns) for one in comparisons) / 1_000

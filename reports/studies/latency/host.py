@@ -12,7 +12,7 @@ _US = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostCosts:
     """The costs of one machine, in ns."""
 
     put: Spread
@@ -29,7 +29,7 @@ class Host:
     """Computing of the first store to a page of a map: a page fault that makes it writable."""
 
 
-REFERENCE = Host(
+REFERENCE = HostCosts(
     put=Spread.through(
         [
             (0.0, 12 * _US),

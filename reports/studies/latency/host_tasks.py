@@ -7,7 +7,7 @@ from ....sim.processor import Processor
 from ....sim.sync import SimSignal
 from ....sim.task import Waiting
 from ....store.log.flush import GroupCommitService
-from .host import Host
+from .host import HostCosts
 
 _WAKING = Waiting("waking up")
 _TO_SERVICE = GroupCommitService.name
@@ -22,7 +22,7 @@ class HostTasks(SimTasks):
 
     __slots__ = ("_host", "_processor", "_stream")
 
-    def __init__(self, machine: Machine, host: Host, processor: Processor, stream: Stream) -> None:
+    def __init__(self, machine: Machine, host: HostCosts, processor: Processor, stream: Stream) -> None:
         super().__init__(machine)
         self._host = host
         self._processor = processor

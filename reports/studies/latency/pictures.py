@@ -5,10 +5,10 @@ from pathlib import Path
 
 from ...plotting.save import save_figure, save_table
 from ...plotting.style import house_style
-from .comparison import Comparison
-from .effects import GroupCommit, Variant
+from .comparison import LatencyComparison
+from .effects import EffectSeries, GroupCommit
 from .effects_figure import effects_figure
-from .grid import Measured
+from .grid import LatencySeries
 from .grid_figure import grid_figure
 from .here_figure import here_figure
 from .tables import (
@@ -23,7 +23,7 @@ from .tables import (
 )
 
 
-def leave_grid(measured: Sequence[Measured], out: Path) -> list[Path]:
+def leave_grid(measured: Sequence[LatencySeries], out: Path) -> list[Path]:
     """Leave latency.png, .svg and .csv, and latency-curves.csv; return where."""
     with house_style():
         paths = save_figure(grid_figure(measured), out, "latency")
@@ -33,8 +33,8 @@ def leave_grid(measured: Sequence[Measured], out: Path) -> list[Path]:
 
 def leave_effects(
     groups: Sequence[GroupCommit],
-    rollovers: Sequence[Variant],
-    slow: Sequence[Variant],
+    rollovers: Sequence[EffectSeries],
+    slow: Sequence[EffectSeries],
     out: Path,
     *,
     rollover_disk: str,
@@ -49,7 +49,7 @@ def leave_effects(
     return [*paths, save_table(VARIANT_HEADER, rows, out, "latency-effects")]
 
 
-def leave_here(comparisons: Sequence[Comparison], out: Path) -> list[Path]:
+def leave_here(comparisons: Sequence[LatencyComparison], out: Path) -> list[Path]:
     """Leave latency-here.png, .svg and .csv, and latency-here-curves.csv; return where."""
     with house_style():
         paths = save_figure(here_figure(comparisons), out, "latency-here")

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from ...cli.present import plain_table
 from ...durations import duration
-from .comparison import COLUMNS, Comparison
+from .comparison import COLUMNS, LatencyComparison
 from .quantiles import percentiles_us
 from .tables import Row
 
@@ -14,7 +14,7 @@ _AGREES = 0.25
 """How far from 1 a ratio may be before it is shown in red."""
 
 
-def tell_rows(console: Console, rows: Sequence[Row]) -> None:
+def print_rows(console: Console, rows: Sequence[Row]) -> None:
     """Print one line a series: its percentiles."""
     if not rows:
         return
@@ -24,7 +24,7 @@ def tell_rows(console: Console, rows: Sequence[Row]) -> None:
     console.print(table)
 
 
-def tell_here(console: Console, comparisons: Sequence[Comparison]) -> None:
+def print_here(console: Console, comparisons: Sequence[LatencyComparison]) -> None:
     """Print what this machine did, and the simulation of it as a multiple of that."""
     if not comparisons:
         return

@@ -17,7 +17,7 @@ from ....sim.task import Waiting
 from ....store.message import Message
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
-from .host import Host
+from .host import HostCosts
 from .host_tasks import HostTasks
 from .open_loop import arrivals, produce
 from .putting import checked_put, message_of
@@ -51,7 +51,7 @@ class Series:
 
 def simulate(
     setup: Setup,
-    host: Host,
+    host: HostCosts,
     model: StorageModel,
     *,
     prepare: Callable[[MessageStore], None] | None = None,
@@ -81,7 +81,7 @@ class _Run:
     """One series under way."""
 
     setup: Setup
-    host: Host
+    host: HostCosts
     choices: Choices
     kernel: Kernel
     machine: Machine

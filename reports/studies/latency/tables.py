@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from .comparison import COLUMNS, Comparison
+from .comparison import COLUMNS, LatencyComparison
 from .curve import curve_of
-from .effects import Variant
-from .grid import Measured
+from .effects import EffectSeries
+from .grid import LatencySeries
 from .quantiles import percentiles_us
 
 HEADER = (
@@ -29,7 +29,7 @@ VARIANT_HEADER = ("effect", "variant", *(f"{one}_us" for one in COLUMNS), "max_u
 Row = Sequence[Any]
 
 
-def grid_rows(measured: Iterable[Measured]) -> list[Row]:
+def grid_rows(measured: Iterable[LatencySeries]) -> list[Row]:
     """Return a row for each series of the grid."""
     return [
         _row(
@@ -44,7 +44,7 @@ def grid_rows(measured: Iterable[Measured]) -> list[Row]:
     ]
 
 
-def grid_curves(measured: Iterable[Measured]) -> Iterator[Row]:
+def grid_curves(measured: Iterable[LatencySeries]) -> Iterator[Row]:
     """Yield the points of each curve of the grid."""
     for one in measured:
         yield from _points(
@@ -52,7 +52,7 @@ def grid_curves(measured: Iterable[Measured]) -> Iterator[Row]:
         )
 
 
-def here_rows(comparisons: Iterable[Comparison]) -> list[Row]:
+def here_rows(comparisons: Iterable[LatencyComparison]) -> list[Row]:
     """Return two rows for each comparison: the real one, the simulated one."""
     return [
         _row(source, "here", one.flush, one.producers, one.rate, latencies_ns)
@@ -61,14 +61,14 @@ def here_rows(comparisons: Iterable[Comparison]) -> list[Row]:
     ]
 
 
-def here_curves(comparisons: Iterable[Comparison]) -> Iterator[Row]:
+def here_curves(comparisons: Iterable[LatencyComparison]) -> Iterator[Row]:
     """Yield the points of each curve of the comparisons."""
     for one in comparisons:
         yield from _points("real", "here", one.flush, one.producers, one.real_ns)
         yield from _points("simulated", "here", one.flush, one.producers, one.simulated_ns)
 
 
-def variant_rows(effect: str, variants: Iterable[Variant]) -> list[Row]:
+def variant_rows(effect: str, variants: Iterable[EffectSeries]) -> list[Row]:
     """Return a row for each variant of one effect."""
     return [(effect, one.name, *_figures(one.series.latencies_ns)) for one in variants]
 

@@ -18,7 +18,7 @@ from ...cli.present import plain_table
 from ...durations import duration
 from ...plotting.drawing import pictures_of
 from .tables import HEADER, recovery_rows
-from .timed import Recovered, cases_by_distance, cases_by_size, measure_recovery
+from .timed import RecoveryTime, cases_by_distance, cases_by_size, measure_recovery
 
 if TYPE_CHECKING:
     pass
@@ -54,19 +54,19 @@ def recovery(
         document = {"format": "tornlog-recovery/1", "rows": rows, "files": [str(path) for path in files]}
         write_json(json_file, document)
     if json_file != "-":
-        _tell(OUT, found)
+        _print_result(OUT, found)
         for path in files:
             OUT.print(str(path), soft_wrap=True, markup=False)
 
 
-def _measure(sizes: list[int], turns: int, directory: Path | None) -> list[Recovered]:
+def _measure(sizes: list[int], turns: int, directory: Path | None) -> list[RecoveryTime]:
     """Measure below a directory that is gone afterwards."""
     total = len(sizes) * len(cases_by_size()) + len(cases_by_distance(max(sizes)))
     with TemporaryDirectory(prefix="tornlog-recovery-", dir=directory) as place:
         return list(followed("recovering", measure_recovery(place, sizes, turns), total))
 
 
-def _tell(console: Console, found: list[Recovered]) -> None:
+def _print_result(console: Console, found: list[RecoveryTime]) -> None:
     """Print one line a case."""
     table = plain_table(
         "recovery; sizes in MiB",

@@ -9,7 +9,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from ...plotting.style import KINDS
 from ..topics.grid import DEVICES
 from .cold_reads import cold_read_s
-from .timed import Recovered
+from .timed import RecoveryTime
 
 _MIB = 1 << 20
 _KINDS = (
@@ -19,7 +19,7 @@ _KINDS = (
     (True, False, "clean exit, last three segments", "--"),
 )
 """clean exit, whole log, name, line."""
-_PARTS: tuple[tuple[str, Callable[[Recovered], float]], ...] = (
+_PARTS: tuple[tuple[str, Callable[[RecoveryTime], float]], ...] = (
     ("walk over the log, CRC", lambda one: one.scan_s),
     ("queues", lambda one: one.queues_s),
     ("syncs", lambda one: one.durable_s),
@@ -27,7 +27,7 @@ _PARTS: tuple[tuple[str, Callable[[Recovered], float]], ...] = (
 )
 
 
-def recovery_figure(found: Sequence[Recovered]) -> Figure:
+def recovery_figure(found: Sequence[RecoveryTime]) -> Figure:
     """Draw it. The caller is inside `house_style`."""
     figure = Figure(figsize=(16, 5.2), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
@@ -41,7 +41,7 @@ def recovery_figure(found: Sequence[Recovered]) -> Figure:
     return figure
 
 
-def _draw_sizes(axes: Axes, found: Sequence[Recovered], behind_bytes: int) -> None:
+def _draw_sizes(axes: Axes, found: Sequence[RecoveryTime], behind_bytes: int) -> None:
     axes.set_title(f"Size of the log ({behind_bytes // _MIB} MiB behind the checkpoint)")
     sizes = sorted({one.log_bytes for one in found})
     for clean, whole, name, line in _KINDS:
@@ -75,7 +75,7 @@ def _draw_sizes(axes: Axes, found: Sequence[Recovered], behind_bytes: int) -> No
     _legend_below(axes, 2)
 
 
-def _draw_distances(axes: Axes, found: Sequence[Recovered]) -> None:
+def _draw_distances(axes: Axes, found: Sequence[RecoveryTime]) -> None:
     log_bytes = found[0].log_bytes
     axes.set_title(f"Distance to the checkpoint ({round(log_bytes / _MIB)} MiB of log, crash)")
     for whole, name, line in ((True, "whole log", "-"), (False, "from the checkpoint on", "--")):
@@ -92,7 +92,7 @@ def _draw_distances(axes: Axes, found: Sequence[Recovered]) -> None:
     _legend_below(axes, 2)
 
 
-def _draw_parts(axes: Axes, found: Sequence[Recovered]) -> None:
+def _draw_parts(axes: Axes, found: Sequence[RecoveryTime]) -> None:
     axes.set_title(f"What it is made of ({round(found[0].log_bytes / _MIB)} MiB of log)")
     names = []
     for at, one in enumerate(found):
@@ -110,7 +110,7 @@ def _draw_parts(axes: Axes, found: Sequence[Recovered]) -> None:
     _legend_below(axes, 4)
 
 
-def _name(one: Recovered) -> str:
+def _name(one: RecoveryTime) -> str:
     whole = "whole log" if one.case.recover_whole_log else "from checkpoint"
     if one.case.clean_exit:
         return "clean exit, whole log" if one.case.recover_whole_log else "clean exit, last segments"

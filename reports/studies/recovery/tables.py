@@ -5,7 +5,7 @@ from typing import Any
 
 from ..topics.grid import DEVICES
 from .cold_reads import cold_read_s
-from .timed import Recovered
+from .timed import RecoveryTime
 
 HEADER = (
     "exit",
@@ -27,7 +27,7 @@ disk takes to read what was scanned, which was in memory here."""
 TableRow = Sequence[Any]
 
 
-def recovery_rows(found: Iterable[Recovered]) -> list[TableRow]:
+def recovery_rows(found: Iterable[RecoveryTime]) -> list[TableRow]:
     """Return a row for each case. After a clean exit nothing is behind the checkpoint."""
     return [
         (

@@ -20,7 +20,7 @@ ALL = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RecoveryCase:
     """What a start finds, and what it is told to do."""
 
     clean_exit: bool
@@ -29,10 +29,10 @@ class Case:
     """After a crash, how much of the log lies behind the checkpoint."""
 
 
-class Recovered(NamedTuple):
+class RecoveryTime(NamedTuple):
     """One case of one directory; seconds, the median of all turns."""
 
-    case: Case
+    case: RecoveryCase
     log_bytes: int
     scanned_bytes: int
     """Of the log, with an index, which may want more than the queues do."""
@@ -48,20 +48,20 @@ class Recovered(NamedTuple):
     """Of what an index adds, further scanning included."""
 
 
-def cases_by_size() -> list[Case]:
+def cases_by_size() -> list[RecoveryCase]:
     """Return what is measured with every size."""
-    return [Case(clean, whole) for clean in (False, True) for whole in (True, False)]
+    return [RecoveryCase(clean, whole) for clean in (False, True) for whole in (True, False)]
 
 
-def cases_by_distance(log_bytes: int) -> list[Case]:
+def cases_by_distance(log_bytes: int) -> list[RecoveryCase]:
     """Return what is measured besides with the greatest size: crashes, ever more of the log behind the checkpoint."""
     distances = [log_bytes // share for share in (4, 2) if log_bytes // share > SEGMENT_BYTES]
-    return [Case(False, False, distance) for distance in distances] + [
-        Case(False, whole, ALL) for whole in (True, False)
+    return [RecoveryCase(False, False, distance) for distance in distances] + [
+        RecoveryCase(False, whole, ALL) for whole in (True, False)
     ]
 
 
-def measure_recovery(directory: str, sizes: Sequence[int], turns: int) -> Iterator[Recovered]:
+def measure_recovery(directory: str, sizes: Sequence[int], turns: int) -> Iterator[RecoveryTime]:
     """Fill directories below one, and yield how long their recoveries take, case by case."""
     for size in sizes:
         filled = fill(f"{directory}/{size}", size)
@@ -72,14 +72,14 @@ def measure_recovery(directory: str, sizes: Sequence[int], turns: int) -> Iterat
             yield _measure(filled, case, turns)
 
 
-def _measure(filled: FilledStore, case: Case, turns: int) -> Recovered:
+def _measure(filled: FilledStore, case: RecoveryCase, turns: int) -> RecoveryTime:
     found = [_turn(filled, case) for _ in range(turns)]
     first = found[0]
     seconds = (median(column) for column in zip(*(one[4:] for one in found), strict=True))
-    return Recovered(case, first.log_bytes, first.scanned_bytes, first.records, *seconds)
+    return RecoveryTime(case, first.log_bytes, first.scanned_bytes, first.records, *seconds)
 
 
-def _turn(filled: FilledStore, case: Case) -> Recovered:
+def _turn(filled: FilledStore, case: RecoveryCase) -> RecoveryTime:
     """Recover with an index and without, and walk over the log alone."""
     bare_s, durable_s, bare_report = _recover(filled, case, index=False)
     scan_s = _scan(filled, bare_report.start_offset)
@@ -87,12 +87,12 @@ def _turn(filled: FilledStore, case: Case) -> Recovered:
     queues_s = max(bare_s - durable_s - scan_s, 0.0)
     index_s = max(total_s - bare_s, 0.0)
     scanned_bytes = report.end_offset - report.start_offset
-    return Recovered(
+    return RecoveryTime(
         case, filled.log_bytes, scanned_bytes, report.records, total_s, scan_s, queues_s, durable_s, index_s
     )
 
 
-def _recover(filled: FilledStore, case: Case, *, index: bool) -> tuple[float, float, RecoveryReport]:
+def _recover(filled: FilledStore, case: RecoveryCase, *, index: bool) -> tuple[float, float, RecoveryReport]:
     """Return how long a load took, how long of that for making the log durable, and what it reports."""
     if case.clean_exit:
         filled.leave_clean()

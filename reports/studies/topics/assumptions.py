@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ....faults.devices.memory import Memory
-from .closed_loop import Sustained
+from .closed_loop import SustainedRate
 from .consuming import CaughtUp
-from .grid import PACKED_LOG, Row, measure_few_lag, measure_sustained
+from .grid import PACKED_LOG, LayoutResult, measure_few_lag, measure_sustained
 from .setup import LAYOUTS, SHARED, TopicsSetup
 
 AS_ASSUMED = "as in the grid"
@@ -16,26 +16,26 @@ _TIMES = 2
 _READ_AHEAD_PAGES = 256
 
 
-class Checked(NamedTuple):
+class AssumptionResult(NamedTuple):
     """What one layout did under one assumption: what was sustained, or what consumers of a few topics got."""
 
     assumption: str
     layout: str
     topics: int
-    sustained: Sustained | None
+    sustained: SustainedRate | None
     few_lag: CaughtUp | None
 
 
-def writing_in_grid(rows: Sequence[Row], disk: str, topics: int) -> Iterator[Checked]:
+def writing_in_grid(rows: Sequence[LayoutResult], disk: str, topics: int) -> Iterator[AssumptionResult]:
     """Yield what the grid has to say of what is sustained under async flush."""
     for row in rows:
         if (row.disk, row.flush, row.topics) == (disk, "async", topics):
             packed = row.variant == PACKED_LOG.name
             name, layout = (PACKED, PACKED_LOG.layout) if packed else (AS_ASSUMED, row.variant)
-            yield Checked(name, layout, topics, row.at_full.sustained, None)
+            yield AssumptionResult(name, layout, topics, row.at_full.sustained, None)
 
 
-def check_writing(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> Iterator[Checked]:
+def check_writing(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> Iterator[AssumptionResult]:
     """Yield what is sustained under async flush, under each other assumption on how pages get to the disk."""
     more = replace(memory, dirty_bytes_max=memory.dirty_bytes_max * _TIMES)
     for layout in LAYOUTS:
@@ -47,17 +47,17 @@ def check_writing(disk: str, topics: int, puts: int, memory: Memory, seed: int) 
         if layout == SHARED:
             changed["queues placed as written"] = replace(base, queues_ahead=False)
         for name, setup in changed.items():
-            yield Checked(name, layout, topics, measure_sustained(disk, setup), None)
+            yield AssumptionResult(name, layout, topics, measure_sustained(disk, setup), None)
 
 
-def reading_in_grid(rows: Sequence[Row], disk: str, topics: int) -> Iterator[Checked]:
+def reading_in_grid(rows: Sequence[LayoutResult], disk: str, topics: int) -> Iterator[AssumptionResult]:
     """Yield what the grid has to say of consumers of a few topics."""
     for row in rows:
         if (row.disk, row.topics) == (disk, topics) and row.at_full.late and row.variant in LAYOUTS:
-            yield Checked(AS_ASSUMED, row.variant, topics, None, row.at_full.late.few_lag)
+            yield AssumptionResult(AS_ASSUMED, row.variant, topics, None, row.at_full.late.few_lag)
 
 
-def check_reading(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> Iterator[Checked]:
+def check_reading(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> Iterator[AssumptionResult]:
     """Yield what consumers of a few topics get, under each other assumption on reading ahead."""
     for layout in LAYOUTS:
         base = TopicsSetup(layout, "async", topics, puts, seed=seed, memory=memory)
@@ -65,4 +65,4 @@ def check_reading(disk: str, topics: int, puts: int, memory: Memory, seed: int) 
         if layout == SHARED:
             changed["maps not read around faults"] = replace(base, around_faults=False)
         for name, setup in changed.items():
-            yield Checked(name, layout, topics, None, measure_few_lag(disk, setup))
+            yield AssumptionResult(name, layout, topics, None, measure_few_lag(disk, setup))

@@ -6,12 +6,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .assumptions import Checked
+from .assumptions import AssumptionResult
 from .axes import LOOKS, rates_on
 from .consuming import CONSUMERS
 
 
-def assumptions_figure(found: Sequence[Checked], disk: str) -> Figure:
+def assumptions_figure(found: Sequence[AssumptionResult], disk: str) -> Figure:
     """Draw it. The caller is inside `house_style`."""
     figure = Figure(figsize=(12, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -28,7 +28,9 @@ def assumptions_figure(found: Sequence[Checked], disk: str) -> Figure:
     return figure
 
 
-def _draw_lines(axes: Axes, found: Sequence[Checked], figure_of: Callable[[Checked], float]) -> None:
+def _draw_lines(
+    axes: Axes, found: Sequence[AssumptionResult], figure_of: Callable[[AssumptionResult], float]
+) -> None:
     names = list(dict.fromkeys(one.assumption for one in found))
     for one in found:
         at, value = names.index(one.assumption), figure_of(one)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ..latency.host import REFERENCE
 from .costs import put_factor
-from .layouts import Layout
+from .layouts import TopicLayout
 from .producing import let_produce, share_of, topics_of
 from .timed_machine import TimedMachine
 
@@ -27,7 +27,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sustained:
+class SustainedRate:
     """What producers get in the long run."""
 
     puts_per_second: float
@@ -37,7 +37,7 @@ class Sustained:
     """How many the device was given."""
 
 
-def closed_loop(machine: TimedMachine, layout: Layout) -> Sustained:
+def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
     """Let all producers put, one put after the other, each to a topic that is drawn.
 
     Under sync flush they put as many as the setup says. Under async flush it is looked at each quarter of these, from
@@ -90,7 +90,7 @@ class _Watch:
         is_idle_at_times = now.busy_ns - before.busy_ns < _BUSY * (now.now_ns - before.now_ns)
         return is_idle_at_times and write_back.dirty_bytes <= write_back.background_bytes
 
-    def sustained(self, first: int | None) -> Sustained:
+    def sustained(self, first: int | None) -> SustainedRate:
         """Return what was got from put number first on; None: of the last quarter before it was over."""
         marks = self._marks
         if first is None:
@@ -100,7 +100,7 @@ class _Watch:
             last = len(marks) - 1
         begin, end = marks[first], marks[last]
         took_ns = max(end.now_ns - begin.now_ns, 1)
-        return Sustained(
+        return SustainedRate(
             (last - first) / took_ns * 1e9,
             min((end.busy_ns - begin.busy_ns) / took_ns, 1.0),
             (end.commands - begin.commands) / (last - first),

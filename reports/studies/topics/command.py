@@ -16,10 +16,10 @@ from ...cli.common import OUT, JsonFile
 from ...cli.following import followed
 from ...cli.options import write_json
 from ...plotting.drawing import pictures_of
-from .assumptions import Checked, check_reading, check_writing, reading_in_grid, writing_in_grid
-from .grid import DEVICES, Row, cells, measure_grid, memory_of
+from .assumptions import AssumptionResult, check_reading, check_writing, reading_in_grid, writing_in_grid
+from .grid import DEVICES, LayoutResult, cells, measure_grid, memory_of
 from .here import TOPICS_HERE, MeasuredHere, measure_here
-from .present import tell_checked, tell_rows
+from .present import print_checked, print_rows
 from .setup import FLUSHES, LAYOUTS, TOPICS
 from .tables import CHECKED_HEADER, HEADER, TableRow, checked_rows, grid_rows, here_rows
 
@@ -65,8 +65,8 @@ def topics(
             raise typer.BadParameter(f"no disk {name}: {', '.join(DEVICES)}, {HERE}", param_hint="--disk")
     pictures = pictures_of(__package__)
     models = [name for name in disks if name != HERE]
-    rows: list[Row] = []
-    checked: list[Checked] = []
+    rows: list[LayoutResult] = []
+    checked: list[AssumptionResult] = []
     real: list[MeasuredHere] = []
     files: list[Path] = []
     checked_disk = _CHECKED_DISK if _CHECKED_DISK in models else next(iter(models), "")
@@ -92,9 +92,9 @@ def topics(
     if json_file is not None:
         write_json(json_file, _document(tables, checked_rows(checked), files))
     if json_file != "-":
-        tell_rows(OUT, grid_rows(rows))
-        tell_checked(OUT, checked_disk, checked_rows(checked))
-        tell_rows(OUT, here_rows(real))
+        print_rows(OUT, grid_rows(rows))
+        print_checked(OUT, checked_disk, checked_rows(checked))
+        print_rows(OUT, here_rows(real))
         for path in files:
             OUT.print(str(path), soft_wrap=True, markup=False)
 

@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter
 
 from .axes import draw, name_grid, name_layouts, rates_up, topics_across
 from .consuming import CONSUMERS
-from .grid import Late, Row
+from .grid import Late, LayoutResult
 
 _ROWS = (
     f"{CONSUMERS} topics late:\nrecords per second",
@@ -17,7 +17,7 @@ _ROWS = (
 )
 
 
-def consumers_figure(rows: Sequence[Row]) -> Figure:
+def consumers_figure(rows: Sequence[LayoutResult]) -> Figure:
     """Draw it. The caller is inside `house_style`."""
     late = [row for row in rows if row.at_full.late is not None]
     disks = list(dict.fromkeys(row.disk for row in late))
@@ -42,7 +42,7 @@ def consumers_figure(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _draw_each(axes: Axes, rows: Sequence[Row], figure_of: Callable[[Late], float]) -> None:
+def _draw_each(axes: Axes, rows: Sequence[LayoutResult], figure_of: Callable[[Late], float]) -> None:
     """Draw a figure of each layout over the number of topics."""
     for variant in dict.fromkeys(row.variant for row in rows):
         points = [

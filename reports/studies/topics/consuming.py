@@ -6,7 +6,7 @@ from functools import partial
 
 from ....faults.devices.storage import BLOCK_BYTES
 from .costs import pulled_ns
-from .layouts import Layout
+from .layouts import TopicLayout
 from .timed_machine import TimedMachine
 
 CONSUMERS = 8
@@ -26,7 +26,7 @@ class CaughtUp:
     """What the device read."""
 
 
-def catch_up(machine: TimedMachine, layout: Layout, topics: Sequence[int]) -> CaughtUp:
+def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) -> CaughtUp:
     """Let consumers, each with its share of the topics, read all of them, pull by pull in turn.
 
     So a consumer goes through all its topics at once, as one that is subscribed to them does, and all move from old to

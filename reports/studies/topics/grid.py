@@ -9,9 +9,9 @@ from ....faults.devices.hdd import HardDisk
 from ....faults.devices.memory import Memory
 from ..latency.host import REFERENCE
 from ..latency.quantiles import percentiles_us
-from .closed_loop import Sustained, closed_loop
+from .closed_loop import SustainedRate, closed_loop
 from .consuming import CaughtUp, catch_up, few_of
-from .layouts import Layout
+from .layouts import TopicLayout
 from .open_loop import open_loop
 from .setup import FLUSHES, PARTITIONED, SHARED, TopicsSetup
 from .timed_machine import DeviceModel, TimedMachine, run_timed
@@ -25,7 +25,7 @@ DEVICES: dict[str, DeviceModel] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class LayoutVariant:
     """A layout, under assumptions of its own on where files lie."""
 
     name: str
@@ -34,9 +34,9 @@ class Variant:
     queues_ahead: bool = True
 
 
-SHARED_LOG = Variant("shared", SHARED)
-PARTITIONED_LOG = Variant("partitioned", PARTITIONED)
-PACKED_LOG = Variant("packed", PARTITIONED, packed=True)
+SHARED_LOG = LayoutVariant("shared", SHARED)
+PARTITIONED_LOG = LayoutVariant("partitioned", PARTITIONED)
+PACKED_LOG = LayoutVariant("packed", PARTITIONED, packed=True)
 """Where a hard disk would find the partitions' pages if the file system packed what it writes back together."""
 
 RATES = {"sync": 100.0, "async": 50.0}
@@ -69,11 +69,11 @@ class Late(NamedTuple):
 class AtFull(NamedTuple):
     """What producers get who put as fast as they can, and, under async flush, consumers who come late."""
 
-    sustained: Sustained
+    sustained: SustainedRate
     late: Late | None
 
 
-class Row(NamedTuple):
+class LayoutResult(NamedTuple):
     """What one layout did with so many topics on one disk."""
 
     disk: str
@@ -89,12 +89,12 @@ def memory_of(dirty_mib: int) -> Memory:
     return Memory(dirty_bytes_max=dirty_mib << 20)
 
 
-def variants_on(disk: str) -> tuple[Variant, ...]:
+def variants_on(disk: str) -> tuple[LayoutVariant, ...]:
     """Return what is compared on a disk: placement is a matter of seeks."""
     return (SHARED_LOG, PARTITIONED_LOG, PACKED_LOG) if disk == "hdd" else (SHARED_LOG, PARTITIONED_LOG)
 
 
-def cells(disks: Sequence[str], topics: Sequence[int]) -> list[tuple[str, str, Variant, int]]:
+def cells(disks: Sequence[str], topics: Sequence[int]) -> list[tuple[str, str, LayoutVariant, int]]:
     """Return disk, flush, variant and topics of each row, in the order in which they are measured."""
     return [
         (disk, flush, variant, number)
@@ -107,15 +107,15 @@ def cells(disks: Sequence[str], topics: Sequence[int]) -> list[tuple[str, str, V
 
 def measure_grid(
     disks: Sequence[str], topics: Sequence[int], puts: int, memory: Memory, seed: int
-) -> Iterator[Row]:
+) -> Iterator[LayoutResult]:
     """Yield each row as it is done. The same arguments give the same rows."""
     for disk, flush, variant, number in cells(disks, topics):
         yield measure_cell(disk, flush, variant, number, puts, memory, seed)
 
 
 def measure_cell(
-    disk: str, flush: str, variant: Variant, topics: int, puts: int, memory: Memory, seed: int
-) -> Row:
+    disk: str, flush: str, variant: LayoutVariant, topics: int, puts: int, memory: Memory, seed: int
+) -> LayoutResult:
     """Return one row: a machine for what is sustained, one for latencies and what consumers get afterwards."""
     setup = TopicsSetup(
         variant.layout,
@@ -128,7 +128,7 @@ def measure_cell(
         queues_ahead=variant.queues_ahead,
     )
     arriving = replace(setup, puts=_PUTS_AT_RATE[flush])
-    return Row(
+    return LayoutResult(
         disk, variant.name, flush, topics, measure_at_full(disk, setup), measure_at_rate(disk, arriving)
     )
 
@@ -143,7 +143,7 @@ def measure_at_rate(disk: str, setup: TopicsSetup) -> AtRate:
     return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: _at_rate(machine, machine.start()))
 
 
-def measure_sustained(disk: str, setup: TopicsSetup) -> Sustained:
+def measure_sustained(disk: str, setup: TopicsSetup) -> SustainedRate:
     """Let producers ask again as soon as they are answered; return what they get."""
     return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: closed_loop(machine, machine.start()))
 
@@ -153,13 +153,13 @@ def measure_few_lag(disk: str, setup: TopicsSetup) -> CaughtUp:
     return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: _few_lag(machine, machine.start()))
 
 
-def _few_lag(machine: TimedMachine, layout: Layout) -> CaughtUp:
+def _few_lag(machine: TimedMachine, layout: TopicLayout) -> CaughtUp:
     closed_loop(machine, layout)
     machine.settle(layout)
     return catch_up(machine, layout, few_of(machine.setup.topics))
 
 
-def _at_full(machine: TimedMachine, layout: Layout) -> AtFull:
+def _at_full(machine: TimedMachine, layout: TopicLayout) -> AtFull:
     sustained = closed_loop(machine, layout)
     if machine.setup.flush == "sync":
         return AtFull(sustained, None)
@@ -168,7 +168,7 @@ def _at_full(machine: TimedMachine, layout: Layout) -> AtFull:
     return AtFull(sustained, Late(catch_up(machine, layout, range(machine.setup.topics)), few))
 
 
-def _at_rate(machine: TimedMachine, layout: Layout) -> AtRate:
+def _at_rate(machine: TimedMachine, layout: TopicLayout) -> AtRate:
     flush, elevator = machine.setup.flush, machine.system.elevator
     looked: list[tuple[int, int]] = [(machine.kernel.now_ns, elevator.busy_ns)]
 

@@ -8,7 +8,7 @@ from matplotlib.ticker import PercentFormatter
 
 from ...plotting.style import durations_on
 from .axes import draw, name_grid, name_layouts, rates_up, topics_across
-from .grid import RATES, Row
+from .grid import RATES, LayoutResult
 
 _COLUMNS = (
     "Sync flush: puts per second",
@@ -18,7 +18,7 @@ _COLUMNS = (
 )
 
 
-def grid_figure(rows: Sequence[Row]) -> Figure:
+def grid_figure(rows: Sequence[LayoutResult]) -> Figure:
     """Draw it. The caller is inside `house_style`."""
     disks = list(dict.fromkeys(row.disk for row in rows))
     topics = sorted({row.topics for row in rows})
@@ -47,7 +47,11 @@ def grid_figure(rows: Sequence[Row]) -> Figure:
 
 
 def _draw_each(
-    axes: Axes, rows: Sequence[Row], figure_of: Callable[[Row], float], *, faint: bool = False
+    axes: Axes,
+    rows: Sequence[LayoutResult],
+    figure_of: Callable[[LayoutResult], float],
+    *,
+    faint: bool = False,
 ) -> None:
     """Draw a figure of each layout over the number of topics."""
     for variant in dict.fromkeys(row.variant for row in rows):

@@ -21,7 +21,7 @@ from ..latency.quantiles import percentiles_us
 from ..latency.real import measure
 from ..latency.setup import Setup
 from .consuming import few_of
-from .layouts import Layout, Partitions, SharedLog
+from .layouts import Partitions, SharedLog, TopicLayout
 from .partitioned_log import PartitionedLog
 from .real_growing_files import RealGrowingFiles
 from .setup import FLUSHES, LAYOUTS, SHARED, TopicsSetup
@@ -87,7 +87,7 @@ def _measure_beside(directory: str, flush: str, topics: int) -> Iterator[Measure
 class _Place:
     """One layout that runs in a directory of its own."""
 
-    def __init__(self, directory: str, setup: TopicsSetup, layout: Layout) -> None:
+    def __init__(self, directory: str, setup: TopicsSetup, layout: TopicLayout) -> None:
         self._directory = directory
         self._setup = setup
         self._layout = layout
@@ -181,7 +181,7 @@ class _Place:
         return records / took_ns * 1e9, (_read_bytes() - read_bytes) / records, cpu_ns / 1_000 / records
 
 
-def _open(directory: str, setup: TopicsSetup) -> Layout:
+def _open(directory: str, setup: TopicsSetup) -> TopicLayout:
     """Return a layout that runs in a directory."""
     config = replace(setup.config(directory), mapped_file_size_commit_log=_LOG_BYTES)
     messages = setup.messages()

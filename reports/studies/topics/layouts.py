@@ -14,7 +14,7 @@ PULLED_MOST = 32
 """Records of one pull."""
 
 
-class Layout(Protocol):
+class TopicLayout(Protocol):
     """A store of either layout, with the messages that it is given."""
 
     def put(self, topic: int) -> None:

@@ -7,14 +7,14 @@ from ..latency.host import REFERENCE
 from ..latency.open_loop import arrivals, produce
 from ..latency.setup import Setup
 from .costs import put_factor
-from .layouts import Layout, SharedLog
+from .layouts import SharedLog, TopicLayout
 from .producing import let_produce, topics_of
 from .timed_machine import TimedMachine
 
 _DELAYED = Waiting("what delays a put")
 
 
-def open_loop(machine: TimedMachine, layout: Layout, rate: float) -> "array[int]":
+def open_loop(machine: TimedMachine, layout: TopicLayout, rate: float) -> "array[int]":
     """Let puts arrive at a rate per second, whatever becomes of them; return their latencies in ns."""
     setup, kernel, processor = machine.setup, machine.kernel, machine.processor
     factor = put_factor(setup.layout, setup.topics)

@@ -5,17 +5,17 @@ from pathlib import Path
 
 from ...plotting.save import save_figure, save_table
 from ...plotting.style import house_style
-from .assumptions import Checked
+from .assumptions import AssumptionResult
 from .assumptions_figure import assumptions_figure
 from .consumers_figure import consumers_figure
-from .grid import Row
+from .grid import LayoutResult
 from .grid_figure import grid_figure
 from .here import MeasuredHere
 from .here_figure import here_figure
 from .tables import CHECKED_HEADER, HEADER, checked_rows, grid_rows, here_rows
 
 
-def leave_grid(rows: Sequence[Row], out: Path) -> list[Path]:
+def leave_grid(rows: Sequence[LayoutResult], out: Path) -> list[Path]:
     """Leave topics.png, .svg and .csv, and topics-consumers.png and .svg; return where."""
     with house_style():
         paths = save_figure(grid_figure(rows), out, "topics")
@@ -23,7 +23,7 @@ def leave_grid(rows: Sequence[Row], out: Path) -> list[Path]:
     return [*paths, save_table(HEADER, grid_rows(rows), out, "topics")]
 
 
-def leave_assumptions(found: Sequence[Checked], disk: str, out: Path) -> list[Path]:
+def leave_assumptions(found: Sequence[AssumptionResult], disk: str, out: Path) -> list[Path]:
     """Leave topics-assumptions.png, .svg and .csv; return where."""
     with house_style():
         paths = save_figure(assumptions_figure(found, disk), out, "topics-assumptions")

@@ -10,7 +10,7 @@ from ...durations import duration
 from .tables import HEADER, TableRow
 
 
-def tell_rows(console: Console, rows: Sequence[TableRow]) -> None:
+def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
     """Print a table for each disk, one line a row: what is sustained, latencies, what late consumers get."""
     named = [dict(zip(HEADER, row, strict=True)) for row in rows]
     for disk in dict.fromkeys(row["disk"] for row in named):
@@ -34,7 +34,7 @@ def tell_rows(console: Console, rows: Sequence[TableRow]) -> None:
         console.print(table)
 
 
-def tell_checked(console: Console, disk: str, rows: Sequence[TableRow]) -> None:
+def print_checked(console: Console, disk: str, rows: Sequence[TableRow]) -> None:
     """Print one line for each assumption that was changed, and layout."""
     if not rows:
         return

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .assumptions import Checked
+from .assumptions import AssumptionResult
 from .consuming import CaughtUp
-from .grid import RATES, Row
+from .grid import RATES, LayoutResult
 from .here import MeasuredHere
 
 HEADER = (
@@ -42,7 +42,7 @@ CHECKED_HEADER = ("assumption", "layout", "topics", "puts_per_s", "few_lag_recor
 TableRow = Sequence[Any]
 
 
-def grid_rows(rows: Iterable[Row]) -> list[TableRow]:
+def grid_rows(rows: Iterable[LayoutResult]) -> list[TableRow]:
     """Return a row for each of the grid's."""
     return [
         (
@@ -94,7 +94,7 @@ def here_rows(found: Iterable[MeasuredHere]) -> list[TableRow]:
     ]
 
 
-def checked_rows(found: Iterable[Checked]) -> list[TableRow]:
+def checked_rows(found: Iterable[AssumptionResult]) -> list[TableRow]:
     """Return a row for each assumption and layout."""
     return [
         (

@@ -18,11 +18,11 @@ from ....sim.processor import Processor
 from ....sim.task import Waiting
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
-from ..latency.host import Host
+from ..latency.host import HostCosts
 from ..latency.host_tasks import HostTasks
 from ..latency.touched_files import TouchedFiles
 from .growing_files import SimGrowingFiles
-from .layouts import Layout, Partitions, SharedLog
+from .layouts import Partitions, SharedLog, TopicLayout
 from .partitioned_log import PartitionedLog
 from .setup import SHARED, TopicsSetup
 
@@ -40,7 +40,7 @@ _QUEUE_ROOM_BYTES = 6_000_000
 class TimedMachine:
     """One machine. It is made before its run, and lives in the body of it."""
 
-    def __init__(self, setup: TopicsSetup, host: Host, model: DeviceModel, kernel: Kernel) -> None:
+    def __init__(self, setup: TopicsSetup, host: HostCosts, model: DeviceModel, kernel: Kernel) -> None:
         self.setup = setup
         self.kernel = kernel
         self.choices = Choices(f"topics/{setup.seed}")
@@ -74,11 +74,11 @@ class TimedMachine:
         around = setup.around_faults and setup.layout == SHARED
         return ReadAhead(setup.read_ahead_pages, around=around)
 
-    def start(self) -> Layout:
+    def start(self) -> TopicLayout:
         """Return the layout, running, with a message in each topic, durably; nothing was charged for that."""
         setup, messages = self.setup, self.setup.messages()
         self.files.is_timed = False
-        layout: Layout
+        layout: TopicLayout
         if setup.layout == SHARED:
             store = MessageStore(self._world, setup.config(_ROOT))
             store.load()
@@ -100,7 +100,7 @@ class TimedMachine:
         self.files.is_timed = True
         return layout
 
-    def settle(self, layout: Layout) -> None:
+    def settle(self, layout: TopicLayout) -> None:
         """Let everything that was put be visible and, for nothing, on the device."""
         if isinstance(layout, SharedLog):
             while layout.store.dispatch_behind_bytes:
@@ -125,7 +125,9 @@ class TimedMachine:
 _ASLEEP = Waiting("sleep")
 
 
-def run_timed(setup: TopicsSetup, host: Host, model: DeviceModel, body: Callable[[TimedMachine], T]) -> T:
+def run_timed(
+    setup: TopicsSetup, host: HostCosts, model: DeviceModel, body: Callable[[TimedMachine], T]
+) -> T:
     """Run body on a machine of its own, in virtual time; the same arguments give the same."""
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         machine = TimedMachine(setup, host, model, kernel)

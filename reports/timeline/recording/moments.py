@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from .record import Moment
+from .record import RecordedMoment
 
 if TYPE_CHECKING:
     from ....sim.kernel import Kernel
@@ -12,7 +12,7 @@ class Moments:
     """The moments of one kernel so far, oldest first."""
 
     def __init__(self) -> None:
-        self.all: list[Moment] = []
+        self.all: list[RecordedMoment] = []
         self._kernel: Kernel | None = None
         self._stopped = False
 
@@ -29,7 +29,7 @@ class Moments:
     def mark(self) -> int:
         """Make a moment of here and now, and return it."""
         if not (self._stopped and self.all):
-            self.all.append(Moment(self.kernel.now_ns, self.kernel.steps))
+            self.all.append(RecordedMoment(self.kernel.now_ns, self.kernel.steps))
         return len(self.all) - 1
 
     def stop(self) -> None:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from ....sim.errors import MachineDied
 from .moments import Moments
-from .record import CUT_OFF, Operation
+from .record import CUT_OFF, OperationRecord
 from .task_spans import TaskSpans
 
 
@@ -13,10 +13,10 @@ class Operations:
     """The calls of all stores to their files. A task's calls do not overlap."""
 
     def __init__(self, moments: Moments, tasks: TaskSpans) -> None:
-        self.all: list[Operation] = []
+        self.all: list[OperationRecord] = []
         self._moments = moments
         self._tasks = tasks
-        self._open: dict[int, Operation] = {}
+        self._open: dict[int, OperationRecord] = {}
 
     @contextmanager
     def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
@@ -25,7 +25,7 @@ class Operations:
             yield  # a task that is being unwound: all that it asks for is refused
             return
         task = self._tasks.current()
-        operation = Operation(task, kind, path, start, stop, self._moments.mark())
+        operation = OperationRecord(task, kind, path, start, stop, self._moments.mark())
         self.all.append(operation)
         self._open[task] = operation
         ending = ""

@@ -14,7 +14,7 @@ _THE_LOG = "commitlog"
 """What a violation has for a file if its offset is the log's."""
 
 
-class ChronicledLedger(Ledger):
+class RecordedLedger(Ledger):
     """A ledger that tells of each put that is asked for."""
 
     def __init__(self, puts: "Puts") -> None:

@@ -36,7 +36,7 @@ class Subject(NamedTuple):
     mutant: str | None
 
 
-class Moment(NamedTuple):
+class RecordedMoment(NamedTuple):
     """When: virtual time, and how many scheduling points had been passed."""
 
     now_ns: int
@@ -44,7 +44,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(slots=True)
-class Machine:
+class MachineRecord:
     """One machine, from when it was switched on. ending: `killed`, `stopped`, empty if the run ended before it."""
 
     name: str
@@ -54,7 +54,7 @@ class Machine:
 
 
 @dataclass(slots=True)
-class Task:
+class TaskRecord:
     """One task; its name is `machine/name`. ending: empty, CUT_OFF, or what it failed with."""
 
     name: str
@@ -89,7 +89,7 @@ class Hold:
 
 
 @dataclass(slots=True)
-class Operation:
+class OperationRecord:
     """One call of a store to its files. start is -1 if it has no range.
 
     ending: empty if it did what it says, CUT_OFF, or the error. parts: what it did to the disk, as the disk names it,
@@ -201,7 +201,7 @@ class Cut:
     following: str = ""
 
 
-class Broken(NamedTuple):
+class ViolationRecord(NamedTuple):
     """A violation, when it was found, and by which task. puts: those that it is about."""
 
     at: int
@@ -211,7 +211,7 @@ class Broken(NamedTuple):
 
 
 @dataclass(slots=True)
-class Chronicle:
+class RunRecording:
     """One run. Lists are in the order of beginnings; numbers of tasks and puts are indices of `tasks` and `puts`."""
 
     subject: Subject
@@ -220,15 +220,15 @@ class Chronicle:
     fired: dict[str, int]
     page_bytes: int
     sector_bytes: int
-    moments: list[Moment]
-    machines: list[Machine]
-    tasks: list[Task]
+    moments: list[RecordedMoment]
+    machines: list[MachineRecord]
+    tasks: list[TaskRecord]
     spans: list[Span]
     holds: list[Hold]
-    operations: list[Operation]
+    operations: list[OperationRecord]
     positions: list[Position]
     checkpoints: list[CheckpointWrite]
     faults: list[Fault]
     cuts: list[Cut]
     puts: list[Put]
-    broken: list[Broken]
+    broken: list[ViolationRecord]

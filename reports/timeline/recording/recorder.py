@@ -21,17 +21,17 @@ from .faults import DISTURBANCES, Faults
 from .moments import Moments
 from .operations import Operations
 from .positions import Positions
-from .puts import ChronicledLedger, Puts
-from .record import Broken, Chronicle, Machine, Subject
+from .puts import Puts, RecordedLedger
+from .record import MachineRecord, RunRecording, Subject, ViolationRecord
 from .task_spans import TaskSpans
 from .watched_world import WatchedCell, WatchedLock, watched
 
 if TYPE_CHECKING:
-    from ....scenarios.runs.outcome import Outcome
+    from ....scenarios.runs.outcome import RunOutcome
     from ....sim.kernel import Kernel
 
 
-class Recorder(WorldTrace):
+class RunRecorder(WorldTrace):
     """Everything there is to tell of one run, until a promise is broken: what follows is only its unwinding."""
 
     def __init__(self) -> None:
@@ -42,11 +42,11 @@ class Recorder(WorldTrace):
         self._positions = Positions(self._moments)
         self._puts = Puts(self._moments, self._tasks)
         self._cuts = Cuts(self._puts.all)
-        self._machines: list[Machine] = []
+        self._machines: list[MachineRecord] = []
         self._faults = Faults(self._moments)
-        self._broken: list[Broken] = []
+        self._broken: list[ViolationRecord] = []
         self._page_bytes = self._sector_bytes = 0
-        self.ledger = ChronicledLedger(self._puts)
+        self.ledger = RecordedLedger(self._puts)
         """The ledger that the run has to keep."""
 
     # -- what the kernel tells ---------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Recorder(WorldTrace):
             self._moments.stop()
         at = self._moments.last()
         puts = self._puts.concerned(violation)
-        self._broken.append(Broken(at, self._tasks.current(), violation, puts))
+        self._broken.append(ViolationRecord(at, self._tasks.current(), violation, puts))
 
     # -- what is seen at the door of a store's world -----------------------------------------------
 
@@ -141,7 +141,7 @@ class Recorder(WorldTrace):
         self._faults.begin(disk)
         state = disk.state()
         self._page_bytes, self._sector_bytes = state.page_bytes, state.sector_bytes
-        self._machines.append(Machine(machine.name, began))
+        self._machines.append(MachineRecord(machine.name, began))
         return watched(world, self)
 
     @contextmanager
@@ -183,7 +183,7 @@ class Recorder(WorldTrace):
 
     # -- in the end --------------------------------------------------------------------------------
 
-    def chronicle(self, subject: Subject, outcome: "Outcome") -> Chronicle:
+    def run_recording(self, subject: Subject, outcome: "RunOutcome") -> RunRecording:
         """Return all of it, now that the run is over."""
         at = self._moments.last()
         self._tasks.finish(at)
@@ -194,7 +194,7 @@ class Recorder(WorldTrace):
         for cut in self._cuts.all:
             if cut.operation and cut.machine in lives:
                 cut.when = lives[cut.machine].moment
-        return Chronicle(
+        return RunRecording(
             subject,
             outcome.plan,
             outcome.digest,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ....sim.task import SimTask, Waiting
 from .moments import Moments
-from .record import CUT_OFF, READY, RUNNING, WAITING, Hold, Span, Task
+from .record import CUT_OFF, READY, RUNNING, WAITING, Hold, Span, TaskRecord
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class TaskSpans:
     """All tasks of one kernel, in the order in which they were first seen."""
 
     def __init__(self, moments: Moments) -> None:
-        self.tasks: list[Task] = []
+        self.tasks: list[TaskRecord] = []
         self.spans: list[Span] = []
         self.holds: list[Hold] = []
         self._moments = moments
@@ -38,7 +38,7 @@ class TaskSpans:
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.tasks)
-            self.tasks.append(Task(name, self._moments.last()))
+            self.tasks.append(TaskRecord(name, self._moments.last()))
             if "/" in name:  # what is outside of all machines has no state
                 self._enter(number, READY, self._moments.last())
         return number

@@ -8,7 +8,7 @@ from ...oracle.evidence import Violation
 
 
 @dataclass(frozen=True, slots=True)
-class Record(Decided):
+class RunRecord(Decided):
     """What decides a run: beside draws and schedule, the plan it follows."""
 
     plan: Plan
@@ -33,10 +33,10 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class FailingRun:
     """A run that broke a promise, its record, and what there is to say about it."""
 
-    record: Record
+    record: RunRecord
     digest: str
     violations: list[Violation]
     story: list[str]

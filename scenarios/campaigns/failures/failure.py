@@ -25,7 +25,7 @@ from ....sim.choices import Decision, decisions_of, recorded
 from ....sim.schedule import ScheduleError, Switch, parse_switch
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from .breach import Breach, Record, Size
+from .breach import FailingRun, RunRecord, Size
 
 FORMAT = "tornlog-failure/2"
 _DECISION_TEXT = re.compile(r'\[\s+(".*"),\s+(\d+),\s+(\d+),\s+(\d+)\s+\]')
@@ -44,11 +44,11 @@ class Failure:
     claim: str
     seed: int
     mutant: str | None
-    original: Breach
-    shrunk: Breach | None = None
+    original: FailingRun
+    shrunk: FailingRun | None = None
 
     @property
-    def smallest(self) -> Breach:
+    def smallest(self) -> FailingRun:
         """Return the shrunk run if there is one."""
         return self.shrunk or self.original
 
@@ -95,7 +95,7 @@ class Failure:
         )
 
 
-def _breach_json(breach: Breach) -> dict[str, Any]:
+def _breach_json(breach: FailingRun) -> dict[str, Any]:
     return {
         "steps": breach.steps,
         "size": {field.name: getattr(breach.size, field.name) for field in fields(Size)},
@@ -108,7 +108,7 @@ def _breach_json(breach: Breach) -> dict[str, Any]:
     }
 
 
-def _breach_of(place: str, document: dict[str, Any]) -> Breach:
+def _breach_of(place: str, document: dict[str, Any]) -> FailingRun:
     """Return what `_breach_json` wrote. Raises FailureFileError naming the first field that is not of its shape."""
     _check_kinds(place, document, _BREACH)
     _check_kinds(f"{place}size.", document["size"], _SIZE)
@@ -120,8 +120,8 @@ def _breach_of(place: str, document: dict[str, Any]) -> Breach:
         plan = Plan.from_json(document["plan"])
     except ValueError as error:
         raise FailureFileError(f"{place}{error}") from error
-    return Breach(
-        Record(_decisions(place, document["decisions"]), _schedule(place, document["schedule"]), plan),
+    return FailingRun(
+        RunRecord(_decisions(place, document["decisions"]), _schedule(place, document["schedule"]), plan),
         document["digest"],
         [Violation(**violation) for violation in document["violations"]],
         document["story"],

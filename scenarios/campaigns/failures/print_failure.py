@@ -13,11 +13,11 @@ from rich.text import Text
 from ...oracle.evidence import Violation
 from .failure import Failure
 
-VIOLATIONS_TOLD = 3
-STORY_TOLD = 10
+VIOLATIONS_MAX = 3
+STORY_LINES_MAX = 10
 
 
-def tell_failure(console: Console, failure: Failure, again: str = "", *, original: bool = False) -> None:
+def print_failure(console: Console, failure: Failure, again: str = "", *, original: bool = False) -> None:
     """Print one failure: the claim, what was promised and found, the end of the story, how to see it again.
 
     It is told as the shrunk run had it, if there is one; original: as the run that was found did.
@@ -26,26 +26,26 @@ def tell_failure(console: Console, failure: Failure, again: str = "", *, origina
     seed = f"{'' if breach is failure.original else 'shrunk from '}seed {failure.seed}"
     console.print(f"\n[red]broken[/red]: {escape(failure.scenario)}, {seed}", soft_wrap=True)
     prose(console, 2, f"claim: {failure.claim}")
-    for violation in breach.violations[:VIOLATIONS_TOLD]:
-        _tell_violation(console, violation)
-    more = len(breach.violations) - VIOLATIONS_TOLD
+    for violation in breach.violations[:VIOLATIONS_MAX]:
+        _print_violation(console, violation)
+    more = len(breach.violations) - VIOLATIONS_MAX
     if more > 0:
         prose(console, 2, f"and {more} more like it")
     prose(console, 2, "before it:")
-    for line in breach.story[-STORY_TOLD:]:
+    for line in breach.story[-STORY_LINES_MAX:]:
         prose(console, 2, line, style="dim")
     if again:
         console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
 
 
 def failure_text(failure: Failure, again: str = "") -> str:
-    """Return what `tell_failure` prints, as plain text."""
+    """Return what `print_failure` prints, as plain text."""
     text = StringIO()
-    tell_failure(Console(file=text, force_terminal=False, highlight=False), failure, again)
+    print_failure(Console(file=text, force_terminal=False, highlight=False), failure, again)
     return text.getvalue().strip()
 
 
-def _tell_violation(console: Console, violation: Violation) -> None:
+def _print_violation(console: Console, violation: Violation) -> None:
     reason, *waits = violation.summary.splitlines()
     prose(console, 2, f"{violation.invariant}: {reason}")
     for line in (*waits, *violation.detail.splitlines()):

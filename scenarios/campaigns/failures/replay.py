@@ -14,9 +14,9 @@ from ....sim.trace import Trace
 from ...claims.crash_points import CrashPoints
 from ...claims.plan import Plan
 from ...oracle.ledger import Ledger
-from ...runs.outcome import Outcome
+from ...runs.outcome import RunOutcome
 from ...runs.run_of import run_of
-from .breach import Breach, Record, Size
+from .breach import FailingRun, RunRecord, Size
 from .story import story_of
 
 _DAMAGED_PAGES = ("page lost", "page at a middle moment", "torn page")
@@ -26,12 +26,12 @@ _NO_FAULTS = ("crash", "page kept")
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class RunReplay:
     """What a record led to, and what of it the run never came to: empty as long as record and code fit."""
 
-    record: Record
+    record: RunRecord
     """What did happen of the record that was replayed."""
-    outcome: Outcome
+    outcome: RunOutcome
     unmet_decisions: list[Decision] = field(default_factory=list)
     unmet_switches: list[Switch] = field(default_factory=list)
     changed_decisions: list[tuple[Decision, int]] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Replayed:
         """Return a line for each decision that is made out of more or fewer options now, and may mean another thing."""
         return [f"decision {decision}, now of {options}" for decision, options in self.changed_decisions]
 
-    def is_same(self, breach: Breach) -> bool:
+    def is_same(self, breach: FailingRun) -> bool:
         """Return whether this is the breach's run, nothing less and nothing else."""
         outcome = self.outcome
         return not self.gone and outcome.digest == breach.digest and outcome.violations == breach.violations
@@ -77,23 +77,23 @@ class Replayed:
 
 
 def replay(
-    record: Record,
+    record: RunRecord,
     trace: Trace | None = None,
     *,
     step_limit: int | None = None,
     ledger: Ledger | None = None,
-) -> Replayed:
+) -> RunReplay:
     """Run a record again as far as the code follows it: where it does not, nothing special happens."""
     choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
     with garbage_kept():
         outcome = run_of(
             record.plan, choices, schedule, trace, step_limit=step_limit, ledger=ledger
         ).execute()
-    made = Record(tuple(choices.decisions()), tuple(schedule.followed), record.plan)
-    return Replayed(made, outcome, choices.unmet(), schedule.unmet, choices.changed())
+    made = RunRecord(tuple(choices.decisions()), tuple(schedule.followed), record.plan)
+    return RunReplay(made, outcome, choices.unmet(), schedule.unmet, choices.changed())
 
 
-def breach_of_seed(plan: Plan, decisions: list[Decision], outcome: Outcome) -> Breach:
+def breach_of_seed(plan: Plan, decisions: list[Decision], outcome: RunOutcome) -> FailingRun:
     """Return the record of a seed's run in names that outlive other code, from a replay of the run's own record.
 
     Raises ReplayDivergedError if the run cannot be repeated.
@@ -104,13 +104,13 @@ def breach_of_seed(plan: Plan, decisions: list[Decision], outcome: Outcome) -> B
     again = run_of(plan, choices, schedule, trace, crash_points=names, ledger=ledger).execute()
     if again.digest != outcome.digest or schedule.left or choices.unmet():
         raise ReplayDivergedError("run", 0, outcome.digest, again.digest)
-    record = Record(tuple(mine), tuple(schedule.labelled), names.named(plan))
-    size = Replayed(record, outcome).size
+    record = RunRecord(tuple(mine), tuple(schedule.labelled), names.named(plan))
+    size = RunReplay(record, outcome).size
     story = story_of(trace, outcome.violations, ledger)
-    return Breach(record, outcome.digest, outcome.violations, story, size, outcome.steps)
+    return FailingRun(record, outcome.digest, outcome.violations, story, size, outcome.steps)
 
 
-def breach_of(record: Record) -> Breach:
+def breach_of(record: RunRecord) -> FailingRun:
     """Return what a record leads to, twice alike and whole. Raises ReplayDivergedError if it does not."""
     first, trace, ledger = replay(record), Trace(), Ledger()
     second = replay(record, trace, ledger=ledger)
@@ -118,4 +118,4 @@ def breach_of(record: Record) -> Breach:
     if first.gone or not outcome.violations or first.outcome != outcome:
         raise ReplayDivergedError("run", 0, first.outcome.digest, outcome.digest)
     story = story_of(trace, outcome.violations, ledger)
-    return Breach(record, outcome.digest, outcome.violations, story, second.size, outcome.steps)
+    return FailingRun(record, outcome.digest, outcome.violations, story, second.size, outcome.steps)

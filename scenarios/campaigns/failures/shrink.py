@@ -13,7 +13,7 @@ from ....sim.errors import ReplayDivergedError
 from ....sim.shrink import Search, shrink_decisions, shrink_schedule
 from ...mutants.known import applied_mutant
 from ...runs.execution import STEP_LIMIT
-from .breach import Breach, Record
+from .breach import FailingRun, RunRecord
 from .failure import Failure
 from .replay import breach_of, replay
 from .shrink_plan import shrink_crashes, shrink_workload
@@ -48,7 +48,7 @@ def shrink_failure(
     tries_max: int = TRIES_MAX,
     stop: Callable[[], bool] = lambda: False,
     same: Same = "signature",
-    on_try: Callable[[Record, bool], None] = lambda record, accepted: None,
+    on_try: Callable[[RunRecord, bool], None] = lambda record, accepted: None,
     cpu_seconds_max: float | None = None,
 ) -> Shrunk:
     """Return the failure with a smaller run, from the smallest it has, under its mutant if it has one.
@@ -85,7 +85,7 @@ def shrunk_within(failure: Failure, seconds: float) -> Failure:
         return failure
 
 
-def _shrink_along_each_axis(search: Search[Record]) -> None:
+def _shrink_along_each_axis(search: Search[RunRecord]) -> None:
     shrink_workload(search)
     shrink_schedule(search)
     shrink_crashes(search)
@@ -93,14 +93,14 @@ def _shrink_along_each_axis(search: Search[Record]) -> None:
 
 
 def _still_fails(
-    breach: Breach, same: Same, cpu_seconds_max: float | None
-) -> Callable[[Record], Record | None]:
+    breach: FailingRun, same: Same, cpu_seconds_max: float | None
+) -> Callable[[RunRecord], RunRecord | None]:
     wanted = getattr(breach.violations[0], same)
     step_limit = STEP_LIMIT
     if breach.violations[0].invariant != "LIVE":  # what ends by the limit itself must be let to
         step_limit = min(step_limit, 20 * breach.steps + 20_000)
 
-    def still_fails(record: Record) -> Record | None:
+    def still_fails(record: RunRecord) -> RunRecord | None:
         try:
             with cpu_limit(cpu_seconds_max):
                 replayed = replay(record, step_limit=step_limit)

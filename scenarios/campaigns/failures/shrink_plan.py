@@ -16,7 +16,7 @@ from ...claims.cluster_plan import ClusterPlan
 from ...claims.plan import Life, Plan
 from ...runs.execution import HEAL_MESSAGES_EACH
 from ...workload.traffic import message_names
-from .breach import Record
+from .breach import RunRecord
 
 _Part = TypeVar("_Part", FaultPlan, NetworkPlan)
 
@@ -88,7 +88,7 @@ _PROFILES = ("nothing-lost", "process-kill", "ext4-ordered")
 _PLACE = re.compile(r"\b(?P<kind>life-|disk-|m)(?P<number>\d+)(?=[./]|$)")
 
 
-def shrink_workload(search: Search[Record]) -> None:
+def shrink_workload(search: Search[RunRecord]) -> None:
     """Leave out lives, features, producers, and messages one by one."""
     for number in reversed(range(len(search.best.plan.lives))):
         if len(search.best.plan.lives) > 1:
@@ -115,11 +115,11 @@ def shrink_workload(search: Search[Record]) -> None:
         _lower(search, name)
 
 
-def _drop_messages(search: Search[Record]) -> None:
+def _drop_messages(search: Search[RunRecord]) -> None:
     search.drop_parts(lambda record: _messages(record.plan), _keeping_messages)
 
 
-def _try_larger_messages(search: Search[Record]) -> None:
+def _try_larger_messages(search: Search[RunRecord]) -> None:
     """Let files be full sooner, by larger messages or less room in the files, where that takes fewer messages."""
     for changes in _tighter(search.best.plan):
         before = search.best
@@ -142,7 +142,7 @@ def _tighter(plan: Plan) -> Iterator[dict[str, object]]:
                 yield {name: size}
 
 
-def shrink_crashes(search: Search[Record]) -> None:
+def shrink_crashes(search: Search[RunRecord]) -> None:
     """Let lives end more kindly: by a stop, in rest rather than in an operation, in an earlier one, with less lost."""
     for number in range(len(search.best.plan.lives)):
         for kinder in (_endings, _profiles, _moments):
@@ -179,7 +179,7 @@ def _moments(life: Life) -> Iterator[dict[str, object]]:
         yield {"moment": moment}
 
 
-def without_life(record: Record, gone: int) -> Record:
+def without_life(record: RunRecord, gone: int) -> RunRecord:
     """Return a record in which a life never was, and the later ones have the numbers before theirs."""
 
     def rename(text: str) -> str | None:
@@ -204,16 +204,16 @@ def without_life(record: Record, gone: int) -> Record:
     plan = record.plan
     lives = plan.lives[:gone] + plan.lives[gone + 1 :]
     left_out = tuple(name for name in map(rename, plan.left_out) if name is not None)
-    return Record(tuple(decisions), tuple(schedule), replace(plan, lives=lives, left_out=left_out))
+    return RunRecord(tuple(decisions), tuple(schedule), replace(plan, lives=lives, left_out=left_out))
 
 
-def _shrink_faults(search: Search[Record]) -> None:
+def _shrink_faults(search: Search[RunRecord]) -> None:
     """Switch faults off, of disks and of the network: all, or each that can be."""
 
-    def chances(record: Record) -> list[str]:
+    def chances(record: RunRecord) -> list[str]:
         return [*_chances(record.plan.faults), *_chances(record.plan.network)]
 
-    def keeping(record: Record, kept: Sequence[str]) -> Record:
+    def keeping(record: RunRecord, kept: Sequence[str]) -> RunRecord:
         plan = record.plan
         return _planned(record, faults=_only(plan.faults, kept), network=_only(plan.network, kept))
 
@@ -232,7 +232,7 @@ def _only(part: _Part, kept: Sequence[str]) -> _Part:
     return replace(part, **gone)
 
 
-def _shrink_cluster(search: Search[Record]) -> None:
+def _shrink_cluster(search: Search[RunRecord]) -> None:
     """Do with fewer machines, and with what they are by default."""
     search.attempt(_planned(search.best, cluster=ClusterPlan()))
     for name, value in _PLAIN_CLUSTER.items():
@@ -241,14 +241,14 @@ def _shrink_cluster(search: Search[Record]) -> None:
             search.attempt(_planned(search.best, cluster=cluster))
 
 
-def _shrink_broker(search: Search[Record]) -> None:
+def _shrink_broker(search: Search[RunRecord]) -> None:
     """Let a broker and its clients be as they are by default."""
     for name, value in _PLAIN_BROKER.items():
         broker = replace(search.best.plan.broker, **{name: value})
         search.attempt(_planned(search.best, broker=broker))
 
 
-def _lower(search: Search[Record], name: str) -> None:
+def _lower(search: Search[RunRecord], name: str) -> None:
     search.lower(
         getattr(search.best.plan, name), _SIZES[name], lambda record, value: _planned(record, **{name: value})
     )
@@ -265,23 +265,23 @@ def _messages(plan: Plan, *, healing: bool = True) -> list[str]:
     ]
 
 
-def _keeping_messages(record: Record, kept: Sequence[str]) -> Record:
+def _keeping_messages(record: RunRecord, kept: Sequence[str]) -> RunRecord:
     everything = _messages(replace(record.plan, left_out=()))
     return _planned(record, left_out=tuple(name for name in everything if name not in kept))
 
 
-def _planned(record: Record, **changes: object) -> Record:
+def _planned(record: RunRecord, **changes: object) -> RunRecord:
     return replace(record, plan=replace(record.plan, **changes))  # type: ignore[arg-type]
 
 
-def _with_life(record: Record, number: int, **changes: object) -> Record:
+def _with_life(record: RunRecord, number: int, **changes: object) -> RunRecord:
     lives = list(record.plan.lives)
     lives[number] = replace(lives[number], **changes)  # type: ignore[arg-type]
     return _planned(record, lives=tuple(lives))
 
 
-def _with_nth(number: int) -> Callable[[Record, int], Record]:
-    def edit(record: Record, value: int) -> Record:
+def _with_nth(number: int) -> Callable[[RunRecord, int], RunRecord]:
+    def edit(record: RunRecord, value: int) -> RunRecord:
         point = CrashPoint.parse(record.plan.lives[number].crash_point)
         return _with_life(record, number, crash_point=str(point._replace(nth=value)))
 

@@ -1,7 +1,7 @@
 """Disturbances: lost time alone, and everything that may go wrong on a sound disk together."""
 
 from ..plan import Ranges
-from ..realities import REALITIES
+from ..realities import DISK_MODELS
 from ..scenario import Scenario
 
 _UNSOUND = ("lying-disk", "dying-disk")
@@ -28,7 +28,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "anything-goes",
         "no combination of crashes, failures, delays and pauses on a disk that keeps what it synced breaks a promise",
         Ranges(
-            disk=tuple(name for name in REALITIES if name not in _UNSOUND),
+            disk=tuple(name for name in DISK_MODELS if name not in _UNSOUND),
             faults={
                 "failed_sync_chance": (0.0, 0.0, 0.0, 0.02),
                 "failed_directory_sync_chance": (0.0, 0.0, 0.0, 0.05),

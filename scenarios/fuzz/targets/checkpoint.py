@@ -8,7 +8,7 @@ from ..draw import Draw
 from ..file_shapes import checkpoint_shape
 from ..material import BORN_MS
 from ..shape import Shape
-from ..target import Broken, Outcome, Target, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "checkpoint"
 _TIMES = Struct(">qqq")
@@ -30,17 +30,17 @@ class CheckpointTarget(Target):
         """Return the three times."""
         return checkpoint_shape(raw)
 
-    def check(self, raw: bytes) -> Outcome:
+    def check(self, raw: bytes) -> InputOutcome:
         """Decode, and encode again."""
         try:
             values = checkpoint.decode_checkpoint(raw, file=FILE)
         except CorruptFileError as error:
             field = field_of(error, FILE, len(raw))
             if len(raw) >= _TIMES.size and min(_TIMES.unpack_from(raw)) >= 0:
-                raise Broken("refused-whole", "three times", error) from error
-            return Outcome(False, field)
+                raise TargetViolation("refused-whole", "three times", error) from error
+            return InputOutcome(False, field)
         if values != _TIMES.unpack_from(raw) or min(values) < 0:
-            raise Broken("times", "those that are there, 0 or more", values)
+            raise TargetViolation("times", "those that are there, 0 or more", values)
         if checkpoint.encode_checkpoint(values) != raw[: _TIMES.size]:
-            raise Broken("re-encoded", raw[: _TIMES.size].hex(), values)
-        return Outcome(True, "".join("0" if value == 0 else "t" for value in values))
+            raise TargetViolation("re-encoded", raw[: _TIMES.size].hex(), values)
+        return InputOutcome(True, "".join("0" if value == 0 else "t" for value in values))

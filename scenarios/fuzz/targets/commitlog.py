@@ -13,7 +13,7 @@ from ..file_shapes import log_shape
 from ..material import record
 from ..record_shape import mend_records
 from ..shape import Shape
-from ..target import Broken, Outcome, Target, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "commitlog/00000000000000065536"
 BASE_OFFSET = 65_536
@@ -47,7 +47,7 @@ class CommitLogTarget(Target):
         """Give records their places and checksums."""
         mend_records(data, BASE_OFFSET)
 
-    def check(self, raw: bytes) -> Outcome:
+    def check(self, raw: bytes) -> InputOutcome:
         """Scan, and read each record that is found."""
         end, at, count = len(raw), 0, 0
         records = scan.scan_records(
@@ -58,49 +58,49 @@ class CommitLogTarget(Target):
             for scanned in records:
                 whole = whole_at(raw, at, end, BASE_OFFSET + at)
                 if whole is None:
-                    raise Broken("served-unwhole", "a whole record", f"{scanned} at {at}"[:300])
+                    raise TargetViolation("served-unwhole", "a whole record", f"{scanned} at {at}"[:300])
                 kind = _check_record(raw, at, scanned, whole)
                 at += whole.record.size_bytes
                 count += 1
         except CorruptFileError as error:
             return _refused(raw, at, f"{min(count, 2)}{kind}", error)
         if at != end and not is_blank(raw, at, end):
-            raise Broken("end", f"{end}, or a blank record", at)
-        return Outcome(True, f"{min(count, 2)}{kind}{'' if at == end else ' blank'}")
+            raise TargetViolation("end", f"{end}, or a blank record", at)
+        return InputOutcome(True, f"{min(count, 2)}{kind}{'' if at == end else ' blank'}")
 
 
 def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: Reading) -> str:
     """Compare a record as it was scanned, as it is decoded, and as it is; return which kind it is."""
     record = whole.record
     if scanned != record[: len(scanned)]:
-        raise Broken("scanned", record, scanned)
+        raise TargetViolation("scanned", record, scanned)
     decoded = message.decode_record(raw, at, file=FILE)
     if decoded.body != whole.body:
-        raise Broken("body", whole.body.hex()[:200], decoded.body.hex()[:200])
+        raise TargetViolation("body", whole.body.hex()[:200], decoded.body.hex()[:200])
     again = message.encode_message_record(decoded)
     if again != raw[at : at + record.size_bytes]:
-        raise Broken("re-encoded", raw[at : at + record.size_bytes].hex()[:400], again.hex()[:400])
+        raise TargetViolation("re-encoded", raw[at : at + record.size_bytes].hex()[:400], again.hex()[:400])
     code = delay_level.record_tags_code(scanned, DELAYS_MS)
     if not -_I64_MAX <= code + 1 <= _I64_MAX + 1:
-        raise Broken("tags-code", "64 bits", code)
+        raise TargetViolation("tags-code", "64 bits", code)
     wanted = tag_code_of(record.properties)
     if record.topic != SCHEDULE_TOPIC and code != wanted:
-        raise Broken("tags-code", wanted, code)
+        raise TargetViolation("tags-code", wanted, code)
     keyed = index_key.may_have_keys(scanned) and index_key.key_hashes(scanned.topic, scanned.properties)
     hashes = tuple(key_hash(record.topic, key) for key in indexed_keys(record))
     if (keyed or ()) != hashes:
-        raise Broken("keys", hashes, keyed)
+        raise TargetViolation("keys", hashes, keyed)
     return ("k" if keyed else "t" if code else "p") + ("6" if record.sys_flag & 0x30 else "")
 
 
-def _refused(raw: bytes, at: int, behind: str, error: CorruptFileError) -> Outcome:
+def _refused(raw: bytes, at: int, behind: str, error: CorruptFileError) -> InputOutcome:
     """Judge the refusal of what is at position at."""
     field = field_of(error, FILE, len(raw))
     if whole_at(raw, at, len(raw), BASE_OFFSET + at) is not None:
-        raise Broken("refused-whole", "the record", error)
+        raise TargetViolation("refused-whole", "the record", error)
     last = at
     for start in boundaries.chain(memoryview(raw), at, len(raw), BASE_OFFSET):
         if not last < start <= len(raw):
-            raise Broken("chain", f"{last + 1} to {len(raw)}", start)
+            raise TargetViolation("chain", f"{last + 1} to {len(raw)}", start)
         last = start
-    return Outcome(False, f"{field} behind {behind}{' +' if last > at else ''}")
+    return InputOutcome(False, f"{field} behind {behind}{' +' if last > at else ''}")

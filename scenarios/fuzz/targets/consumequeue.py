@@ -8,7 +8,7 @@ from ..draw import Draw
 from ..file_shapes import queue_shape
 from ..material import TAGS
 from ..shape import Shape
-from ..target import Broken, Outcome, Target
+from ..target import InputOutcome, Target, TargetViolation
 
 _ENTRY = Struct(">qiq")
 _ENTRY_BYTES = 20
@@ -38,20 +38,20 @@ class ConsumeQueueTarget(Target):
         """Return the three fields of each entry."""
         return queue_shape(raw)
 
-    def check(self, raw: bytes) -> Outcome:
+    def check(self, raw: bytes) -> InputOutcome:
         """Read each whole entry."""
         way = ""
         for at in range(0, len(raw) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
             entry = consume_queue.decode_entry(raw, at)
             physical_offset, size_bytes, code = fields = _ENTRY.unpack_from(raw, at)
             if entry != fields:
-                raise Broken("entry", fields, entry)
+                raise TargetViolation("entry", fields, entry)
             is_blank = physical_offset == 0 and size_bytes == _BLANK_SIZE and code == 0
             is_valid = physical_offset >= 0 and size_bytes > 0 and not is_blank
             if consume_queue.is_valid(entry) is not is_valid or consume_queue.is_blank(entry) is not is_blank:
-                raise Broken("valid", f"valid {is_valid}, blank {is_blank}", entry)
+                raise TargetViolation("valid", f"valid {is_valid}, blank {is_blank}", entry)
             if consume_queue.encode_entry(*entry) != raw[at : at + _ENTRY_BYTES]:
-                raise Broken("re-encoded", raw[at : at + _ENTRY_BYTES].hex(), entry)
+                raise TargetViolation("re-encoded", raw[at : at + _ENTRY_BYTES].hex(), entry)
             way += "v" if is_valid else "b" if is_blank else "-"
         kinds = "".join(kind for kind, _ in groupby(way))
-        return Outcome("-" not in way, kinds[:6])
+        return InputOutcome("-" not in way, kinds[:6])

@@ -6,7 +6,7 @@ from ..draw import Draw
 from ..file_shapes import ext_shape
 from ..material import BORN_MS
 from ..shape import Shape
-from ..target import Broken, Outcome, Target, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "consumequeue_ext/T1/0/00000000000000000000"
 _BIT_MAP_BYTES = (0, 1, 8, 8, 64)
@@ -31,20 +31,20 @@ class ConsumeQueueExtTarget(Target):
         """Return the units that lengths lead to, and the end mark."""
         return ext_shape(raw)
 
-    def check(self, raw: bytes) -> Outcome:
+    def check(self, raw: bytes) -> InputOutcome:
         """Read unit after unit."""
         at, count, end = 0, 0, len(raw)
         try:
             while size_bytes := ext.unit_bytes_at(raw, at, end, file=FILE):
                 if not ext.UNIT_BYTES_MIN <= size_bytes <= end - at:
-                    raise Broken("size", f"{ext.UNIT_BYTES_MIN} to {end - at}", size_bytes)
+                    raise TargetViolation("size", f"{ext.UNIT_BYTES_MIN} to {end - at}", size_bytes)
                 unit = ext.decode_unit(raw, at, end, file=FILE)
                 if ext.encode_unit(unit) != raw[at : at + size_bytes]:
-                    raise Broken("re-encoded", raw[at : at + size_bytes].hex(), unit)
+                    raise TargetViolation("re-encoded", raw[at : at + size_bytes].hex(), unit)
                 at += size_bytes
                 count += 1
         except CorruptFileError as error:
-            return Outcome(False, f"{field_of(error, FILE, end)} behind {min(count, 8)}")
+            return InputOutcome(False, f"{field_of(error, FILE, end)} behind {min(count, 8)}")
         if end - at >= 2 and raw[at : at + 2] not in (b"\0\0", ext.END_MARK):
-            raise Broken("end", "an end mark, or zeros", raw[at : at + 2].hex())
-        return Outcome(True, f"{min(count, 8)} {raw[at : at + 2].hex()}")
+            raise TargetViolation("end", "an end mark, or zeros", raw[at : at + 2].hex())
+        return InputOutcome(True, f"{min(count, 8)} {raw[at : at + 2].hex()}")

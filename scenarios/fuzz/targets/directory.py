@@ -18,7 +18,7 @@ from ....store.message_store import MessageStore
 from ....store.world import World
 from ...claims.machine import ROOT
 from ...oracle.content import content_digest, rows_digest
-from ..container import HAS_EXTENSIONS, StoreDirectory, entry_parts, pack, unpack
+from ..container import HAS_EXTENSIONS, DirectoryContent, entry_parts, pack, unpack
 from ..directory_changes import base_of, changed
 from ..draw import Draw
 from ..material import BORN_MS
@@ -26,7 +26,7 @@ from ..served import GivenLog, check_served
 from ..shape import Shape
 from ..simulated import run_on
 from ..stores import made_store, settings_of
-from ..target import Broken, Outcome, Target, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_of
 
 _LOG = "/commitlog/"
 
@@ -55,20 +55,20 @@ class DirectoryTarget(Target):
         directory = unpack(raw)
         return raw if directory is None else pack(changed(directory, draw, others))
 
-    def check(self, raw: bytes) -> Outcome:
+    def check(self, raw: bytes) -> InputOutcome:
         """Recover, read everything, and recover again."""
         directory = unpack(raw)
         if directory is None:
-            return Outcome(False, "no directory")
+            return InputOutcome(False, "no directory")
         with garbage_kept(), collected() as hits:
             try:
                 found, image = run_on(
                     directory.image(ROOT, BORN_MS), lambda world: _recovered(world, directory)
                 )
             except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
-                return Outcome(False, f"refused {_placed(error, directory)}")
+                return InputOutcome(False, f"refused {_placed(error, directory)}")
             _check_again(image, directory, found)
-        return Outcome(not found.ways, f"{' '.join(found.ways)} {' '.join(sorted(hits))}")
+        return InputOutcome(not found.ways, f"{' '.join(found.ways)} {' '.join(sorted(hits))}")
 
 
 class _Contents(NamedTuple):
@@ -103,12 +103,12 @@ class _Found:
     """Whether index files were kept as they were given, unseen: what is built in their place may not be the same."""
 
 
-def _recovered(world: World, directory: StoreDirectory) -> _Found:
+def _recovered(world: World, directory: DirectoryContent) -> _Found:
     """Recover and read everything."""
     store, report = _loaded(world, directory)
     contents, given, log_end = _Contents.of(store), GivenLog(directory.entries, report), store.max_phy_offset
     if log_end < given.whole_end():
-        raise Broken("lost", f"a log up to {given.whole_end()} at least", log_end)
+        raise TargetViolation("lost", f"a log up to {given.whole_end()} at least", log_end)
     check_served(store, given)
     ways = sorted({_placed(finding, directory) for finding in report.findings})
     in_log = [base_of(finding.file) + finding.offset for finding in report.findings if _LOG in finding.file]
@@ -124,27 +124,27 @@ def _recovered(world: World, directory: StoreDirectory) -> _Found:
     )
 
 
-def _loaded(world: World, directory: StoreDirectory) -> tuple[MessageStore, RecoveryReport]:
+def _loaded(world: World, directory: DirectoryContent) -> tuple[MessageStore, RecoveryReport]:
     store = MessageStore(world, settings_of(directory.settings))
     return store, store.load()
 
 
-def _check_again(image: Image, directory: StoreDirectory, found: _Found) -> None:
+def _check_again(image: Image, directory: DirectoryContent, found: _Found) -> None:
     """Recover what was recovered: it opens, and nothing may change unless there is a reason for it."""
     try:
         again, _ = run_on(image, lambda world: _Contents.of(_loaded(world, directory)[0]))
     except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
-        raise Broken("recovered-again", "a store that opens", error) from error
+        raise TargetViolation("recovered-again", "a store that opens", error) from error
     is_same = again.rows == found.contents.rows if found.index_may_change else again == found.contents
     if not is_same and not found.rows_may_change:
-        raise Broken("recovered-again", f"what there was: {found.contents}", again)
+        raise TargetViolation("recovered-again", f"what there was: {found.contents}", again)
 
 
-def _placed(error: CorruptFileError | OSError, directory: StoreDirectory) -> str:
+def _placed(error: CorruptFileError | OSError, directory: DirectoryContent) -> str:
     """Return the kind of file and the field that an error names. Broken: that place is not in the directory."""
     file = error.file if isinstance(error, CorruptFileError) else str(error.filename)
     if not file.startswith(f"{ROOT}/"):
-        raise Broken("error-file", f"a path below {ROOT}", f"{file}: {error}")
+        raise TargetViolation("error-file", f"a path below {ROOT}", f"{file}: {error}")
     path = file.removeprefix(f"{ROOT}/")
     kind = path.partition("/")[0]
     if not isinstance(error, CorruptFileError):

@@ -15,7 +15,7 @@ from ..draw import Draw
 from ..file_shapes import index_shape
 from ..material import BORN_MS
 from ..shape import Shape
-from ..target import Broken, Outcome, Target, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "index/20200913122640123"
 SLOTS, ENTRIES_MAX = 5, 10
@@ -93,7 +93,7 @@ class IndexTarget(Target):
         """Return header, slots and the entries that the header counts."""
         return index_shape(raw, SLOTS)
 
-    def check(self, raw: bytes) -> Outcome:
+    def check(self, raw: bytes) -> InputOutcome:
         """Check the file as recovery does, and look up in it whatever that finds."""
         data = bytearray(raw.ljust(_FILE_BYTES, b"\0"))
         view = memoryview(data)
@@ -103,15 +103,15 @@ class IndexTarget(Target):
         ]
         slots = index_slots.slots_of(view)
         if slots is not None and not 1 <= slots <= len(data) // _SLOT_BYTES:
-            raise Broken("slots", "as many as there is room for", slots)
+            raise TargetViolation("slots", "as many as there is room for", slots)
         file = _opened(data)
         ways = "".join(
             [_look_up(file, data, key_hash, has_defects=bool(defects)) for key_hash in HASHES[1:4]]
         )
         if defects:
-            return Outcome(False, f"{defects[0]} {min(len(defects), 2)} {ways}")
+            return InputOutcome(False, f"{defects[0]} {min(len(defects), 2)} {ways}")
         _check_made_again(file, data)
-        return Outcome(True, f"{file.header.next_entry} {ways}")
+        return InputOutcome(True, f"{file.header.next_entry} {ways}")
 
 
 def _look_up(file: index_file.IndexFile, data: bytearray, key_hash: int, *, has_defects: bool) -> str:
@@ -121,7 +121,7 @@ def _look_up(file: index_file.IndexFile, data: bytearray, key_hash: int, *, has_
     def accept(physical_offset: int) -> bool:
         asked.append(physical_offset)
         if len(asked) > ENTRIES_MAX:
-            raise Broken("chain", f"{ENTRIES_MAX} entries at most", "more, and no end")
+            raise TargetViolation("chain", f"{ENTRIES_MAX} entries at most", "more, and no end")
         return True
 
     file.select(key_hash, 0, _NEVER_MS, [], ENTRIES_MAX * 2, accept)
@@ -134,7 +134,7 @@ def _look_up(file: index_file.IndexFile, data: bytearray, key_hash: int, *, has_
         if stored_hash == key_hash
     ]
     if any(offset not in there for offset in asked) or not (has_defects or asked == there[::-1]):
-        raise Broken("looked-up", there[::-1], asked)
+        raise TargetViolation("looked-up", there[::-1], asked)
     return str(min(len(asked), 3))
 
 
@@ -152,7 +152,7 @@ def _check_made_again(file: index_file.IndexFile, data: bytearray) -> None:
         new.put_key(key_hash, physical_offset, file.begin_timestamp_ms)
         made = new.entry(number)._replace(time_diff_s=diff_s)  # of the records' times only seconds are left
         if made != entry:
-            raise Broken("re-encoded", entry, made)
+            raise TargetViolation("re-encoded", entry, made)
     slots = slice(index_format.HEADER_BYTES, _ENTRIES_AT)
     if again[slots] != data[slots]:
-        raise Broken("re-encoded", data[slots].hex(), again[slots].hex())
+        raise TargetViolation("re-encoded", data[slots].hex(), again[slots].hex())

@@ -9,8 +9,8 @@ from ....store.errors import CorruptFileError
 from ....store.formats.remoting import command, frame
 from ..draw import Draw
 from ..material import KEYS, TOPICS, body_of
-from ..shape import CONSTANT, LENGTH, NUMBER, TEXT, Field, Part, Shape
-from ..target import Broken, Outcome, Target, field_of
+from ..shape import CONSTANT, LENGTH, NUMBER, TEXT, Field, Shape, ShapePart
+from ..target import InputOutcome, Target, TargetViolation, field_of
 
 PEER = "10.0.0.1:40001"
 _CODES = (10, 11, 14, 34, 37, 310, 320, 105, 0, -1, 32767)
@@ -42,7 +42,7 @@ class RemotingTarget(Target):
                 fields += _binary_fields(raw, at + 8, min(header_end, end))
             else:
                 fields.append(Field(at + 8, min(header_end, end) - at - 8, TEXT))
-            parts.append(Part(at, end))
+            parts.append(ShapePart(at, end))
             at = end
         return Shape(tuple(fields), tuple(parts))
 
@@ -53,20 +53,20 @@ class RemotingTarget(Target):
             if int.from_bytes(data[5:8], "big") > len(data) - 8:
                 data[5:8] = (len(data) - 8).to_bytes(3, "big")
 
-    def check(self, raw: bytes) -> Outcome:
+    def check(self, raw: bytes) -> InputOutcome:
         """Read frame after frame."""
         at, ways, end = 0, "", len(raw)
         try:
             while at < end:
                 found, frame_end = frame.decode_frame(raw, at, end, file=PEER)
                 if not at + 8 <= frame_end <= end:
-                    raise Broken("frame-end", f"{at + 8} to {end}", frame_end)
+                    raise TargetViolation("frame-end", f"{at + 8} to {end}", frame_end)
                 _check_encoded(raw[at:frame_end], found)
                 ways += _way(found)
                 at = frame_end
         except CorruptFileError as error:
-            return Outcome(False, f"{field_of(error, PEER, end).partition('.')[0]} behind {ways[:4]}")
-        return Outcome(True, ways[:4])
+            return InputOutcome(False, f"{field_of(error, PEER, end).partition('.')[0]} behind {ways[:4]}")
+        return InputOutcome(True, ways[:4])
 
 
 def _command(draw: Draw) -> command.RemotingCommand:
@@ -111,11 +111,11 @@ def _check_encoded(raw: bytes, found: command.RemotingCommand) -> None:
     again = frame.encode_frame(found)
     if found.form is command.HeaderForm.ROCKETMQ:
         if again != raw:
-            raise Broken("re-encoded", raw.hex()[:400], again.hex()[:400])
+            raise TargetViolation("re-encoded", raw.hex()[:400], again.hex()[:400])
         return
     read, _ = frame.decode_frame(again, 0, len(again), file=PEER)
     if read != found and read != replace(found, language=read.language):
-        raise Broken("read-again", found, read)
+        raise TargetViolation("read-again", found, read)
 
 
 def _way(found: command.RemotingCommand) -> str:

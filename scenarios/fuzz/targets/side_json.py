@@ -21,7 +21,7 @@ from ..file_shapes import text_shape
 from ..material import BORN_MS, TOPICS
 from ..shape import Shape
 from ..simulated import run_on
-from ..target import Broken, Outcome, Target, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_of
 
 OFFSETS, LIGHT_OFFSETS, DELAYS, CONF = NAMES = (
     "consumerOffset.json",
@@ -100,7 +100,7 @@ class SideJsonTarget(Target):
             data[at:at] = piece * draw.below(_REPEATED_MAX)
         return bytes(data[: self.size_bytes_max])
 
-    def check(self, raw: bytes) -> Outcome:
+    def check(self, raw: bytes) -> InputOutcome:
         """Read the file that the first line names."""
         line, _, content = raw.partition(b"\n")
         name = line.decode(errors="replace")
@@ -131,52 +131,54 @@ def _content(name: str, draw: Draw) -> bytes:
     return side_json.encode_side_json(fields)
 
 
-def _check_conf(content: bytes) -> Outcome:
+def _check_conf(content: bytes) -> InputOutcome:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        return Outcome(False, "conf no text")
+        return InputOutcome(False, "conf no text")
     try:
         conf = broker_conf.read_broker_conf(text, ROOT)
     except ConfigError as error:
         if not str(error) or not error.expected:
-            raise Broken("error-text", "what was expected", repr(error)) from error
-        return Outcome(False, f"conf {' '.join(error.expected.split()[:2])}")
-    return Outcome(True, f"conf {min(len(conf.lines), 4)} {min(len(conf.others), 2)}")
+            raise TargetViolation("error-text", "what was expected", repr(error)) from error
+        return InputOutcome(False, f"conf {' '.join(error.expected.split()[:2])}")
+    return InputOutcome(True, f"conf {min(len(conf.lines), 4)} {min(len(conf.others), 2)}")
 
 
-def _check_delays(content: bytes) -> Outcome:
+def _check_delays(content: bytes) -> InputOutcome:
     try:
         offsets = decoded_offsets(content, DELAYS)
     except CorruptFileError as error:
-        return Outcome(False, f"delays {_kind_of(error, DELAYS, len(content))}")
+        return InputOutcome(False, f"delays {_kind_of(error, DELAYS, len(content))}")
     again = decoded_offsets(encoded_offsets(offsets), DELAYS)
     if again != offsets:
-        raise Broken("read-again", offsets, again)
-    return Outcome(True, f"delays {min(len(offsets), 4)}")
+        raise TargetViolation("read-again", offsets, again)
+    return InputOutcome(True, f"delays {min(len(offsets), 4)}")
 
 
-def _check_offsets(content: bytes, *, light: bool) -> Outcome:
+def _check_offsets(content: bytes, *, light: bool) -> InputOutcome:
     name = LIGHT_OFFSETS if light else OFFSETS
     path, what = f"{CONFIG}/{name}", "light" if light else "offsets"
     image = Image({path: FileImage(content, BORN_MS)}, (ROOT, CONFIG))
     return run_on(image, lambda world: _managed(world, path, what, light=light))[0]
 
 
-def _managed(world: World, path: str, what: str, *, light: bool) -> Outcome:
+def _managed(world: World, path: str, what: str, *, light: bool) -> InputOutcome:
     """Let a manager read the file, write it and read it again."""
     manager = ConsumerOffsetManager(world, CONFIG, light_queues=light)
     size_bytes = len(world.files.read(path))
     manager.load()
     damage = manager.file.damage
     if damage is not None:
-        return Outcome(False, f"{what} {_kind_of(damage, path, size_bytes)}")
+        return InputOutcome(False, f"{what} {_kind_of(damage, path, size_bytes)}")
     changed = manager.persist()
     again = ConsumerOffsetManager(world, CONFIG, light_queues=light)
     again.load()
     if again.file.damage is not None or again.persist():
-        raise Broken("read-again", "what was written", again.file.damage or world.files.read(path)[:300])
-    return Outcome(True, f"{what} {'written anew' if changed else 'as it is'}")
+        raise TargetViolation(
+            "read-again", "what was written", again.file.damage or world.files.read(path)[:300]
+        )
+    return InputOutcome(True, f"{what} {'written anew' if changed else 'as it is'}")
 
 
 def _kind_of(error: CorruptFileError, file: str, size_bytes: int) -> str:

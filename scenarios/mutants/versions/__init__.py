@@ -8,9 +8,9 @@ from functools import cache
 
 from ..mutant import Mutant
 from .rocketmq_4_9_8 import ROCKETMQ_4_9_8
-from .version import Fact, Verdict, Version
+from .version import BugPresence, Fact, Version
 
-__all__ = ["VERSIONS", "Fact", "Verdict", "Version", "find_in_versions"]
+__all__ = ["VERSIONS", "BugPresence", "Fact", "Version", "find_in_versions"]
 
 VERSIONS: dict[str, Version] = {version.id: version for version in (ROCKETMQ_4_9_8,)}
 """By id."""

@@ -10,7 +10,7 @@ from ..composite import composed
 from ..mutant import Mutant
 
 
-class Verdict(StrEnum):
+class BugPresence(StrEnum):
     """Whether a version has a bug."""
 
     HAS = "has"
@@ -23,7 +23,7 @@ class Fact:
     """One bug of the catalogue in one version."""
 
     id: str
-    verdict: Verdict
+    verdict: BugPresence
     reason: str
     """Why, and where that is known from: RocketMQ's code, its documented versions, or what was observed."""
     left_out: str = ""
@@ -32,7 +32,7 @@ class Fact:
     @property
     def is_on(self) -> bool:
         """Return whether it is among what the version is run with."""
-        return self.verdict is Verdict.HAS and not self.left_out
+        return self.verdict is BugPresence.HAS and not self.left_out
 
 
 @dataclass(frozen=True, slots=True)

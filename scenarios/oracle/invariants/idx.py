@@ -17,7 +17,7 @@ from ..index_model import (
     ENTRY,
     ENTRY_BYTES,
     FIELDS_AT,
-    IndexHeader,
+    FoundIndexHeader,
     ModelEntry,
     decode_header,
     entries_at,
@@ -117,8 +117,8 @@ def _check_entries(index: FoundIndex, store: RecoveredStore) -> Iterator[Violati
 
 
 def _as_they_must_be(
-    header: IndexHeader, entries: Sequence[_RawEntry], store: RecoveredStore, front_end_ms: int
-) -> tuple[IndexHeader, list[ModelEntry]]:
+    header: FoundIndexHeader, entries: Sequence[_RawEntry], store: RecoveredStore, front_end_ms: int
+) -> tuple[FoundIndexHeader, list[ModelEntry]]:
     """Return what header and entries must be; of records that are gone, times are what they are said to be.
 
     front_end_ms: the end of the file in front, 0 if there never was one, _UNKNOWN if nobody knows any more.
@@ -135,7 +135,7 @@ def _as_they_must_be(
             seconds = time_diff_s(counted_from_ms, found.record.store_timestamp_ms)
         timed.append((hashed, physical_offset, seconds))
         counted_from_ms = begin_ms
-    return IndexHeader(begin_ms, end_ms, first_offset, last_offset, 0, 0), timed
+    return FoundIndexHeader(begin_ms, end_ms, first_offset, last_offset, 0, 0), timed
 
 
 def _compare(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Violation]:

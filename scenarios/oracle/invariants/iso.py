@@ -20,7 +20,7 @@ def check(store: MessageStore) -> Iterator[Violation]:
     """Load a second instance beside an open store, and yield what is wrong with how that ends."""
     tried("ISO")
     root = store.config.store_path_root_dir
-    files = WatchedFiles(store.world.files)
+    files = NotingFiles(store.world.files)
     second = MessageStore(replace(store.world, files=cast(Files, files)), store.config)
     outcome = "opened"
     try:
@@ -38,7 +38,7 @@ def check(store: MessageStore) -> Iterator[Violation]:
         )
 
 
-class Watched:
+class NotingProxy:
     """Anything at all, with calls of some of its methods noted."""
 
     def __init__(self, inner: Any, noted: tuple[str, ...], changes: list[str]) -> None:
@@ -59,7 +59,7 @@ class Watched:
         return call
 
 
-class WatchedFiles(Watched):
+class NotingFiles(NotingProxy):
     """A file system with every change noted, those through maps included."""
 
     def __init__(self, files: Files) -> None:
@@ -70,4 +70,4 @@ class WatchedFiles(Watched):
         status = self._inner.status(path)
         if status is None or status.size_bytes < size_bytes:
             self.changes.append(f"map {path}")
-        return Watched(self._inner.map(path, size_bytes), _CHANGES_BYTES, self.changes)
+        return NotingProxy(self._inner.map(path, size_bytes), _CHANGES_BYTES, self.changes)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from ....store.put_result import PutMessageStatus
 from ..evidence import Evidence, Violation, tried
-from ..given import Difference, differences_of_op
+from ..given import FieldDifference, differences_of_op
 from ..ledger import BOOKKEEPING_TOPICS, OP_TOPIC, Knowledge, PutEntry
 from ..recovered import FoundRecord
 
@@ -81,7 +81,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     yield from _holes(evidence, elsewhere)
 
 
-def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[Difference]:
+def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDifference]:
     """Return what a record of the store's own has kept badly: an op, or a half message that it has put again."""
     if found.record.topic == OP_TOPIC:
         return differences_of_op(found.record, found.body)
@@ -89,7 +89,7 @@ def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[Difference]
     return () if put is None else put.differences(found.record)  # without one it is TX's
 
 
-def _changed(found: FoundRecord, differences: Iterable[Difference]) -> Iterator[Violation]:
+def _changed(found: FoundRecord, differences: Iterable[FieldDifference]) -> Iterator[Violation]:
     for offset, field, expected, there in differences:
         yield Violation(
             "PREFIX",

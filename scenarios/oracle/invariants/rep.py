@@ -17,7 +17,7 @@ from ..evidence import Violation, tried
 from ..ledger import Knowledge, Ledger, PutEntry
 from ..master_history import MasterHistory, common_bytes, log_bytes
 from ..recovered import RecoveredStore
-from ..replicas import Held, Replicas
+from ..replicas import Replicas, ReportedRange
 
 
 def check_answer(
@@ -49,7 +49,7 @@ def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iter
         )
 
 
-def check_kept(host: str, slave: MessageStore, held: Held | None) -> Iterator[Violation]:
+def check_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> Iterator[Violation]:
     """Yield what a slave had reported, promised to keep, and lost.
 
     The blank record at the end of a segment is no loss where nothing follows it: recovery ends the log in front of it.
@@ -67,7 +67,7 @@ def check_kept(host: str, slave: MessageStore, held: Held | None) -> Iterator[Vi
         )
 
 
-def _is_blank(held: Held, at: int) -> bool:
+def _is_blank(held: ReportedRange, at: int) -> bool:
     """Return whether what was held from a position on is one blank record."""
     head = held.data[at : at + BLANK_BYTES]
     return len(head) == BLANK_BYTES and head == encode_blank(held.size_bytes - at)

@@ -22,7 +22,7 @@ from ..found_transaction import FoundTransaction
 from ..ledger import Ledger
 from ..recovered import FoundRecord, RecoveredStore
 from ..transaction_log import TransactionLog
-from ..transactions import Decision, Transaction
+from ..transactions import Transaction, TransactionDecision
 
 _CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 _ANSWERS = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
@@ -134,7 +134,7 @@ def _question(summary: str, at: int, field: str, expected: str, found: str) -> V
 
 
 def check_answer(
-    decision: Decision, in_this_life: list[Decision], disk: Disk, *, can_be_found: bool
+    decision: TransactionDecision, in_this_life: list[TransactionDecision], disk: Disk, *, can_be_found: bool
 ) -> Iterator[Violation]:
     """Yield what is wrong with the answer to a decision, just given.
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ....faults.crashes.profiles import CrashProfile
 from ....store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 from ...oracle.evidence import Violation, tried
-from ...oracle.given import PLAIN, Given, differences
+from ...oracle.given import PLAIN, PutContent, differences
 from ...oracle.recovered import FoundRecord
 
 _OF_HALVES = (HALF_TOPIC, GIVEN_UP_TOPIC)
@@ -29,7 +29,7 @@ _BESIDE_BODY_BYTES_MAX = 400
 Queue = tuple[str, int]
 
 
-class Place(NamedTuple):
+class MessagePlace(NamedTuple):
     """Where a message is for clients."""
 
     topic: str
@@ -47,7 +47,7 @@ class Why(Enum):
     SHOWN = "VIS"
 
 
-class Expected(NamedTuple):
+class ExpectedMessage(NamedTuple):
     """A message that has to be somewhere."""
 
     name: str
@@ -70,7 +70,7 @@ class Send:
     """Whether it is sent as a half message."""
     commits: bool = False
     """Whether its producer commits it, then."""
-    given: Given = PLAIN
+    given: PutContent = PLAIN
     """What it has beside its body, but for the time it was born: each time it is sent that is another."""
     born_ms: list[int] = field(default_factory=list)
     """Those times."""
@@ -88,13 +88,13 @@ class ClientLedger:
     life: int = 0
     """How many lives of the broker have ended: answers to what was asked before may be of an earlier one."""
     sends: dict[str, Send] = field(default_factory=dict)
-    durable: dict[Place, Expected] = field(default_factory=dict)
-    expected: dict[Place, Expected] = field(default_factory=dict)
+    durable: dict[MessagePlace, ExpectedMessage] = field(default_factory=dict)
+    expected: dict[MessagePlace, ExpectedMessage] = field(default_factory=dict)
     halves: dict[str, int] = field(default_factory=dict)
     """Half messages that were answered, and where in the log they end."""
     durable_halves: set[str] = field(default_factory=set)
     """Those that a recovery has found."""
-    shown: dict[Place, str] = field(default_factory=dict)
+    shown: dict[MessagePlace, str] = field(default_factory=dict)
     """What consumers were given and no crash has taken."""
     seen_until: dict[Queue, int] = field(default_factory=dict)
     """Behind what has ever been shown of a queue."""
@@ -120,7 +120,7 @@ class ClientLedger:
             self.halves[send.name] = log_offset + len(send.body) + _BESIDE_BODY_BYTES_MAX
 
     def answer(
-        self, producer: int, send: Send, place: Place, log_offset: int, *, asked_in: int
+        self, producer: int, send: Send, place: MessagePlace, log_offset: int, *, asked_in: int
     ) -> Iterator[Violation]:
         """Note that a message was answered SUCCESS that was sent in some life; yield what that contradicts."""
         send.answered += 1
@@ -141,7 +141,9 @@ class ClientLedger:
         self._last_sent[key] = place.queue_offset
         yield from self._expect(place, send.name, Why.ANSWERED, log_offset)
 
-    def show(self, place: Place, body: bytes, log_offset: int, *, asked_in: int) -> Iterator[Violation]:
+    def show(
+        self, place: MessagePlace, body: bytes, log_offset: int, *, asked_in: int
+    ) -> Iterator[Violation]:
         """Note what a consumer was given that had asked for it in some life; yield what that contradicts."""
         name = name_in(body)
         self.seen_until[place[:2]] = max(self.seen_until.get(place[:2], 0), place.queue_offset + 1)
@@ -261,7 +263,7 @@ class ClientLedger:
         """Note what a recovery has found, and what it has not: both are final."""
         found = found_places(records)
         self.durable = {
-            place: Expected(name_in(record.body), Why.ANSWERED, 0) for place, record in found.items()
+            place: ExpectedMessage(name_in(record.body), Why.ANSWERED, 0) for place, record in found.items()
         }
         self.expected.clear()
         self.halves.clear()
@@ -308,7 +310,7 @@ class ClientLedger:
     def _excuse(self, queue: Queue, until: int) -> None:
         self.excused_until[queue] = max(self.excused_until.get(queue, 0), until)
 
-    def _expect(self, place: Place, name: str, why: Why, log_offset: int) -> Iterator[Violation]:
+    def _expect(self, place: MessagePlace, name: str, why: Why, log_offset: int) -> Iterator[Violation]:
         there = self.durable.get(place) or self.expected.get(place)
         if there is not None and there.name != name:
             yield Violation(
@@ -320,13 +322,13 @@ class ClientLedger:
             )
         if there is None or there.why is Why.SHOWN:
             log_end = log_offset + len(self.sends[name].body) + _BESIDE_BODY_BYTES_MAX
-            self.expected[place] = Expected(name, why, log_end)
+            self.expected[place] = ExpectedMessage(name, why, log_end)
 
 
-def found_places(records: list[FoundRecord]) -> dict[Place, FoundRecord]:
+def found_places(records: list[FoundRecord]) -> dict[MessagePlace, FoundRecord]:
     """Return the records of users' topics by their places."""
     return {
-        Place(found.record.topic, found.record.queue_id, found.record.queue_offset): found
+        MessagePlace(found.record.topic, found.record.queue_id, found.record.queue_offset): found
         for found in records
         if is_of_users(found.record.topic)
     }
@@ -370,7 +372,7 @@ def _changed(send: Send, found: FoundRecord) -> Iterator[Violation]:
         yield Violation("PREFIX", summary, found.file, found.position + offset, name, expected, there)
 
 
-def _unsent(place: Place, body: bytes) -> Violation:
+def _unsent(place: MessagePlace, body: bytes) -> Violation:
     return Violation(
         "ONCE",
         f"what is at {place} was never sent",

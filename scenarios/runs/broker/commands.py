@@ -7,7 +7,7 @@ from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.message import MessageRecord, decode_record
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import encode_json_body
-from ...oracle.given import Given
+from ...oracle.given import PutContent
 
 PRODUCER_GROUP = "producers"
 CONSUMER_GROUP = "consumers"
@@ -15,7 +15,7 @@ _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 
 
 def send_command(
-    topic: str, queue_id: int, queues: int, body: bytes, given: Given, *, half_of: str | None = None
+    topic: str, queue_id: int, queues: int, body: bytes, given: PutContent, *, half_of: str | None = None
 ) -> RemotingCommand:
     """Return a send; the topic is made if there is none. half_of: the name of what is to be a half message."""
     properties = "WAIT\x01true\x02"

@@ -9,7 +9,7 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from .client_ledger import ClientLedger, Place, Queue
+from .client_ledger import ClientLedger, MessagePlace, Queue
 from .commands import pull_command, pulled_records, query_offset_command, update_offset_command
 
 _RETRY_MS = 100
@@ -19,7 +19,7 @@ _PATIENCE_MS = 3_000
 """How much longer than a pull may be held its answer may take."""
 
 
-class Consumer:
+class BrokerConsumer:
     """Pulls its queues, each in a task, from where the group has committed on; commits what it was given."""
 
     def __init__(
@@ -98,9 +98,9 @@ class Consumer:
         """Take messages in: each is the next of its queue."""
         wanted = position
         for record in pulled_records(response.body):
-            place = Place(record.topic, record.queue_id, record.queue_offset)
+            place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
             if place != (*queue, wanted):
-                expected = str(Place(*queue, wanted))
+                expected = str(MessagePlace(*queue, wanted))
                 self._report(
                     [
                         Violation(

@@ -12,7 +12,7 @@ from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 from ...workload.headers import draw_given
-from .client_ledger import ClientLedger, Place, Send, body_of, topic_of_users
+from .client_ledger import ClientLedger, MessagePlace, Send, body_of, topic_of_users
 from .commands import send_command
 from .decider import Decider
 
@@ -135,7 +135,7 @@ class Producer:
         send.maybe -= may_be_there
         self.answered_us.append((clock.monotonic_ns() - began_ns) // 1000)
         fields = response.ext_fields
-        place = Place(topic, int(fields["queueId"]), int(fields["queueOffset"]))
+        place = MessagePlace(topic, int(fields["queueId"]), int(fields["queueOffset"]))
         _, log_offset = decode_message_id(fields["msgId"])
         if send.is_half:
             send.is_insisted_on = self.insists

@@ -24,7 +24,7 @@ from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution
 from ..lasting_disk import LastingDisk
 from .broker_node import ADDRESS, TRANSACTION_MS, BrokerNode
 from .client_ledger import ClientLedger, topic_of_users
-from .consumer import Consumer
+from .consumer import BrokerConsumer
 from .producer import Producer
 
 PRODUCERS_HOST, CONSUMERS_HOST = "10.0.0.2", "10.0.0.3"
@@ -49,7 +49,7 @@ class BrokerRun(Execution):
         self._clients = ClientLedger(plan.sync_flush)
         self._broker = BrokerNode(plan, self._judge, self._clients)
         self._producers: list[Producer] = []
-        self._consumers: list[Consumer] = []
+        self._consumers: list[BrokerConsumer] = []
         self._lasting = LastingDisk(plan, self._kernel, choices.stream)
 
     def _play(self) -> None:
@@ -99,7 +99,7 @@ class BrokerRun(Execution):
         ]
         for number in range(plan.consumers):
             own = queues[number :: plan.consumers]
-            consumer = Consumer(plan, pulling, ADDRESS, self._clients, own, report)
+            consumer = BrokerConsumer(plan, pulling, ADDRESS, self._clients, own, report)
             self._consumers.append(consumer)
             consumer.start()
 

@@ -30,7 +30,7 @@ from ...oracle.recovered import RecoveredStore, read_store
 from ..execution import HEAL, Execution
 from .flipped_bit import flip_a_bit
 from .node import Node, nodes_of
-from .witness import Witness
+from .witness import ReplicationWitness
 
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
 SETTLE_MS_MAX = 60_000
@@ -50,7 +50,7 @@ class ClusterRun(Execution):
         self._links = NetworkFaults(self._kernel, choices.stream("network"), plan.network)
         self._network = SimNetwork(self._kernel, self._links)
         self._referee = self._kernel.machine("referee")
-        self._witness = Witness(self._judge)
+        self._witness = ReplicationWitness(self._judge)
         self._master, *self._slaves = nodes_of(plan, self._kernel, choices.stream)
 
     def _play(self) -> None:
@@ -82,7 +82,7 @@ class ClusterRun(Execution):
                 assert node.disk is not None, "it is on"
                 node.disk.disarm()
                 if node is victim:
-                    self._doom(node, life)
+                    self._arm_crash(node, life)
             else:
                 self._boot(node, number, life if node is victim else None)
         if self._plan.cluster.gathers:
@@ -90,13 +90,13 @@ class ClusterRun(Execution):
         self._let_users_work(number, life, victim)
         self._finish(victim, life)
 
-    def _doom(self, node: Node, life: Life) -> None:
+    def _arm_crash(self, node: Node, life: Life) -> None:
         """Have a machine that is on die where, and as, a life says."""
         assert node.disk is not None, "it is on"
-        self._say_how(node, life)
+        self._set_death_mode(node, life)
         self.crash_points.arm(node.disk, life)
 
-    def _say_how(self, node: Node, life: Life) -> None:
+    def _set_death_mode(self, node: Node, life: Life) -> None:
         """Tell the network whether a machine that dies is off then: of a process, its system ends what it had."""
         assert node.door is not None, "it is on"
         node.door.dies_silently = life.profile != "process-kill"
@@ -129,7 +129,7 @@ class ClusterRun(Execution):
             if victim in self._slaves and not victim.is_alive:
                 self._note_end(victim, life)
                 self._boot(victim, number, None, again="-again")
-                self._say_how(victim, life)
+                self._set_death_mode(victim, life)
 
     def _finish(self, node: Node, life: Life) -> None:
         """End a machine that has not died of itself, and keep what it leaves."""
@@ -191,7 +191,7 @@ class ClusterRun(Execution):
         door = self._network.join(machine, node.host)
         node.power_on(machine, disk, door)
         if life is not None:
-            self._doom(node, life)
+            self._arm_crash(node, life)
         if node.is_master:
             self._ledger.begin_life()
         self._kernel.spawn(machine, "boot", partial(self._start, node, machine, disk, door)).join(None)

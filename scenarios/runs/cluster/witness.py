@@ -17,7 +17,7 @@ from .node import Node
 from .watched_network import Sending, WatchedNetwork
 
 
-class Witness:
+class ReplicationWitness:
     """Keeps what was said, and has the judge hear of what was untrue."""
 
     def __init__(self, judge: Judge) -> None:

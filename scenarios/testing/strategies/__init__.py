@@ -6,7 +6,7 @@ Needs Hypothesis, which `pip install '.[test]'` brings.
 from .choices import choices as choices
 from .choices import schedules as schedules
 from .choices import surprises as surprises
-from .directories import StoreDirectory as StoreDirectory
+from .directories import DrawnDirectory as DrawnDirectory
 from .directories import store_directories as store_directories
 from .messages import batches as batches
 from .messages import bodies as bodies

@@ -28,7 +28,7 @@ _RANGES = Ranges(
 
 
 @dataclass(frozen=True, slots=True)
-class StoreDirectory:
+class DrawnDirectory:
     """What a machine would find on its disk, and the settings of the store that left it."""
 
     image: Image
@@ -41,11 +41,11 @@ class StoreDirectory:
 
 
 @st.composite
-def store_directories(draw: st.DrawFn, ranges: Ranges | None = None) -> StoreDirectory:
+def store_directories(draw: st.DrawFn, ranges: Ranges | None = None) -> DrawnDirectory:
     """Return what a store has left in one of its lives; the plan of the run is drawn from ranges."""
     plan = draw(plans(_RANGES if ranges is None else ranges))
     images = _images_of(plan, draw(choices()), draw(schedules()))
-    return StoreDirectory(draw(st.sampled_from(images)), config_of(plan))
+    return DrawnDirectory(draw(st.sampled_from(images)), config_of(plan))
 
 
 def _images_of(plan: Plan, drawn: Choices, policy: Policy) -> list[Image]:

@@ -21,11 +21,11 @@ from ....sim.policies import Policy
 from ....store.message_store import MessageStore
 from ...claims.machine import config_of, world_of
 from ...claims.plan import MOMENTS, Plan
-from ...claims.realities import REALITIES
+from ...claims.realities import DISK_MODELS
 from ...oracle import promises
 from ...oracle.ends import note_crash
 from ...oracle.invariants import look_up
-from ...oracle.judge import BrokenPromise, Judge
+from ...oracle.judge import Judge, StopOnViolation
 from ...oracle.ledger import Ledger, PutEntry
 from ...oracle.told import place_of
 from ...runs.execution import STEP_LIMIT
@@ -206,7 +206,7 @@ class StoreSession:
         """Raise StoreBroke for what the judge finds."""
         try:
             yield
-        except BrokenPromise as broken:
+        except StopOnViolation as broken:
             first = self._judge.violations[0] if self._judge.violations else broken
             raise StoreBroke(str(first)) from None  # how it came about is in the steps, not in this traceback
 
@@ -214,7 +214,7 @@ class StoreSession:
         """Draw what the crash leaves, and note what it may not take. A killed process leaves its disk mounted."""
         disk = self._disk
         assert disk is not None, "it was running"
-        reality = REALITIES[self._plan.disk]
+        reality = DISK_MODELS[self._plan.disk]
         profile = PROFILES[self._choices.stream("crash").pick(reality.crashes, "profile")]
         self._machine = self._traffic = None
         with self._told():

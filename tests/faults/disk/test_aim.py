@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.faults.disk.aim import CrashPoint, NamedAim, NamingAim
+from tornlog.faults.disk.aim import CrashPoint, NamedCrashTrigger, NamingCrashTrigger
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ OPERATIONS = [("store", "/a"), ("msync", "/a"), ("store", "/b"), ("store", "/a")
 
 def test_a_name_waits_for_the_operation_of_its_kind_path_and_number() -> None:
     def met(point: CrashPoint) -> list[int]:
-        aim = NamedAim(point)
+        aim = NamedCrashTrigger(point)
         return [number for number, one in enumerate(OPERATIONS) if aim.meets(number, *one)][:1]
 
     assert met(CrashPoint("store", "/a", 1)) == [0]
@@ -36,7 +36,7 @@ def test_a_number_finds_its_name() -> None:
     for number, point in enumerate(
         ["store /a #1", "msync /a #1", "store /b #1", "store /a #2", "store /a #3"]
     ):
-        aim = NamingAim(number)
+        aim = NamingCrashTrigger(number)
         for other, one in enumerate(OPERATIONS):
             assert aim.point is None
             if aim.meets(other, *one):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.damage import DamagedRange
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.plan import FAILING_SYNCS, FaultPlan
 
@@ -68,7 +68,7 @@ def test_btrfs_gives_back_old_bytes_of_the_failed_pages_only(make_rig: Rig) -> N
     fail(rig, lambda: mapped.msync(0, 10))
 
     assert bytes(mapped.view(PAGE - 2, PAGE + 2)) == b"oow!"
-    assert rig.disk.damage == [Damage("/log", 0, PAGE, "failed sync")]
+    assert rig.disk.damage == [DamagedRange("/log", 0, PAGE, "failed sync")]
 
 
 def test_btrfs_gives_back_zeros_where_the_platter_had_nothing(make_rig: Rig) -> None:
@@ -98,7 +98,7 @@ def test_with_a_data_journal_the_failure_is_told_by_the_next_sync_and_the_data_i
     fail(rig, lambda: mapped.msync(PAGE, 2 * PAGE))
 
     assert not rig.disk.is_durable("/log", 0, 6)
-    assert rig.disk.damage == [Damage("/log", 0, PAGE, "late sync error")]
+    assert rig.disk.damage == [DamagedRange("/log", 0, PAGE, "late sync error")]
     assert rig.fired == {"late sync error": 1, "failed sync": 1}
     assert bytes(mapped.view(0, 6)) == b"doomed"
     mapped.msync(0, PAGE)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.damage import DamagedRange
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.flaws import LATENT_SECTOR_ERROR
 from tornlog.faults.disk.image import FileImage, Image
@@ -18,12 +18,12 @@ from tornlog.sim.policies.random_walk import RandomWalk
 
 PAGE, SECTOR = 4096, 512
 IMAGE = Image({"/a": FileImage(b"a" * 3 * PAGE, 1), "/small": FileImage(b"s" * 100, 1)}, ())
-BAD = Damage("/a", PAGE + SECTOR, PAGE + 2 * SECTOR, LATENT_SECTOR_ERROR)
+BAD = DamagedRange("/a", PAGE + SECTOR, PAGE + 2 * SECTOR, LATENT_SECTOR_ERROR)
 
 
 class FlawedRig:
     def __init__(
-        self, *bad: Damage, image: Image = IMAGE, sparse: bool = False, capacity: int | None = None
+        self, *bad: DamagedRange, image: Image = IMAGE, sparse: bool = False, capacity: int | None = None
     ) -> None:
         choices = Choices("flaws")
         self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
@@ -49,7 +49,7 @@ class FlawedRig:
 
 
 def test_reading_a_file_with_a_bad_sector_is_an_error_for_as_long_as_it_is_bad() -> None:
-    rig = FlawedRig(Damage("/small", 0, 100, LATENT_SECTOR_ERROR))
+    rig = FlawedRig(DamagedRange("/small", 0, 100, LATENT_SECTOR_ERROR))
     for _ in range(2):
         with pytest.raises(OSError, match="Input/output") as failure:
             rig.files.read("/small")
@@ -136,7 +136,7 @@ def test_a_map_with_flaws_has_the_bounds_of_any_map() -> None:
 
 
 def test_bad_sectors_survive_a_crash_with_their_file_and_go_with_it() -> None:
-    rig = FlawedRig(BAD, Damage("/gone", 0, 10, LATENT_SECTOR_ERROR))
+    rig = FlawedRig(BAD, DamagedRange("/gone", 0, 10, LATENT_SECTOR_ERROR))
     rig.files.rename("/a", "/b")
     rig.files.sync_directory("/")
     rig.kernel.kill(rig.machine)

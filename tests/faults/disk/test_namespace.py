@@ -1,11 +1,11 @@
 import pytest
 
-from tornlog.faults.disk.changes import Entries
+from tornlog.faults.disk.changes import MetadataState
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.disk.namespace import Namespace
 
 
-def names_after_losing(names: Namespace, *lost: int) -> Entries:
+def names_after_losing(names: Namespace, *lost: int) -> MetadataState:
     entries = names.durable.copy()
     for change in names.journal:
         if change.number in lost:

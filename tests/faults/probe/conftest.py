@@ -6,10 +6,10 @@ from textwrap import dedent
 
 import pytest
 
-from tornlog.faults.probe.record import Place, Record, Step
+from tornlog.faults.probe.record import ProgramRecord, SourceLine, Step
 from tornlog.faults.probe.recording.run import EMPTY, record_program
 
-Recorded = tuple[Record, list[str]]
+Recorded = tuple[ProgramRecord, list[str]]
 """A record, and where the directory is not what it comes to."""
 
 
@@ -38,7 +38,7 @@ def check_file(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def saved() -> Record:
+def saved() -> ProgramRecord:
     """Return the record of a program that saves two values by renaming, and syncs neither file nor directory."""
 
     def save(value: str, file: int) -> list[Step]:
@@ -49,8 +49,8 @@ def saved() -> Record:
             Step("acknowledge", value, stack=2),
         ]
 
-    stacks = ((), (Place("/app/save.py", 3, "save"),), (Place("/app/save.py", 9, "<module>"),))
-    return Record(("save.py",), (*save("one", 0), *save("two", 1)), stacks)
+    stacks = ((), (SourceLine("/app/save.py", 3, "save"),), (SourceLine("/app/save.py", 9, "<module>"),))
+    return ProgramRecord(("save.py",), (*save("one", 0), *save("two", 1)), stacks)
 
 
 @pytest.fixture(scope="session")

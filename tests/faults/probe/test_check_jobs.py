@@ -8,7 +8,7 @@ import pytest
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.check import CheckError
 from tornlog.faults.probe.check_jobs import Checkers
-from tornlog.faults.probe.verdict import BROKEN, DIED, HELD, RAISED, TIMED_OUT, Verdict
+from tornlog.faults.probe.verdict import BROKEN, DIED, HELD, RAISED, TIMED_OUT, CheckOutcome
 
 CheckFile = Callable[[str], Path]
 JOBS = [0, 1, 3]
@@ -18,7 +18,7 @@ def image(content: bytes) -> Image:
     return Image({"/files/value": FileImage(content, 0)}, ("/files", "/tmp"))
 
 
-def verdicts(check: Path, jobs: int, *contents: bytes, seconds: float = 20.0) -> list[Verdict]:
+def verdicts(check: Path, jobs: int, *contents: bytes, seconds: float = 20.0) -> list[CheckOutcome]:
     with Checkers(check, jobs, seconds) as checkers:
         found = checkers.verdicts([(image(content), [content.decode()]) for content in contents])
         assert checkers.judged == len(contents)
@@ -59,7 +59,7 @@ def test_a_state_is_a_fresh_directory_in_which_the_check_works(check_file: Check
     )
     here = Path.cwd()
 
-    assert verdicts(check, jobs, b"a", b"b", b"c") == [Verdict(HELD)] * 3
+    assert verdicts(check, jobs, b"a", b"b", b"c") == [CheckOutcome(HELD)] * 3
     assert Path.cwd() == here
 
 
@@ -89,7 +89,7 @@ def test_whatever_a_check_does_it_costs_its_state_only(
     )
     before, odd, after = verdicts(check, jobs, b"a", b"odd", b"b", seconds=2.0)
 
-    assert (before, after) == (Verdict(HELD), Verdict(HELD))
+    assert (before, after) == (CheckOutcome(HELD), CheckOutcome(HELD))
     assert odd.outcome == outcome
     assert odd.lines[0].startswith(line)
     assert len(odd.lines) <= 20
@@ -116,8 +116,8 @@ def test_a_check_that_ends_its_process_is_a_breach(check_file: CheckFile, body: 
     )
     before, odd, after = verdicts(check, 1, b"a", b"odd", b"b")
 
-    assert (before, after) == (Verdict(HELD), Verdict(HELD))
-    assert odd == Verdict(DIED, (f"the check's process has ended: {line}",))
+    assert (before, after) == (CheckOutcome(HELD), CheckOutcome(HELD))
+    assert odd == CheckOutcome(DIED, (f"the check's process has ended: {line}",))
 
 
 def test_what_is_beside_a_check_can_be_imported(check_file: CheckFile, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_what_is_beside_a_check_can_be_imported(check_file: CheckFile, tmp_path:
         """
     )
 
-    assert verdicts(check, 1, b"a") == [Verdict(BROKEN, ("seen",))]
+    assert verdicts(check, 1, b"a") == [CheckOutcome(BROKEN, ("seen",))]
 
 
 @pytest.mark.parametrize(

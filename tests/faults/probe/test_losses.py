@@ -4,7 +4,7 @@ import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.probe.losses import losses_of
-from tornlog.faults.probe.record import Record, Step
+from tornlog.faults.probe.record import ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import Replayer
 from tornlog.sim.choices import Choices
@@ -24,7 +24,7 @@ STEPS = (
 @pytest.fixture(scope="module")
 def told() -> set[tuple[str, int]]:
     """Everything that crashes behind the last step can be said to have taken, with the step that is to blame."""
-    replayer = Replayer(Record((), STEPS, ((),)), EMPTY)
+    replayer = Replayer(ProgramRecord((), STEPS, ((),)), EMPTY)
     list(replayer.points())
     states = replayer.disk.crash_states(PROFILES["strict-posix"], 3_000, Choices("1").stream("states"))
     found = set()

@@ -9,12 +9,12 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.probe.check_jobs import Checkers
 from tornlog.faults.probe.failure import ProbeFailure
-from tornlog.faults.probe.probe import Case, Found, probe
-from tornlog.faults.probe.record import Record, RecordError, Step
+from tornlog.faults.probe.probe import CrashCase, ProbeReport, probe
+from tornlog.faults.probe.record import ProgramRecord, RecordError, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import DISK_STREAM, Replayer
 from tornlog.faults.probe.shrink import NotReproducedError, Scene, shrink
-from tornlog.faults.probe.story import described, story, told
+from tornlog.faults.probe.story import described, step_text, story
 from tornlog.sim.choices import Choices
 
 CheckFile = Callable[[str], Path]
@@ -22,12 +22,12 @@ LOST = "value '…' is lost: found '…'"
 GONE = "value '…' is lost: found None"
 
 
-def probed(record: Record, check: Path, *disks: str, jobs: int = 0, limit: int = 256) -> Found:
+def probed(record: ProgramRecord, check: Path, *disks: str, jobs: int = 0, limit: int = 256) -> ProbeReport:
     with Checkers(check, jobs, 10.0) as checkers:
         return probe(record, EMPTY, checkers, disks=disks, limit=limit)
 
 
-def synced(record: Record) -> Record:
+def synced(record: ProgramRecord) -> ProgramRecord:
     """Return a record with the two syncs that it lacks."""
     steps: list[Step] = []
     for step in record.steps:
@@ -36,11 +36,11 @@ def synced(record: Record) -> Record:
         steps.append(step)
         if step.kind == "rename":
             steps.append(Step("sync directory", "/files"))
-    return Record(record.program, tuple(steps), record.stacks)
+    return ProgramRecord(record.program, tuple(steps), record.stacks)
 
 
 def test_a_value_that_is_not_synced_is_lost_and_one_that_is_is_not(
-    saved: Record, value_check: str, check_file: CheckFile
+    saved: ProgramRecord, value_check: str, check_file: CheckFile
 ) -> None:
     check = check_file(value_check)
 
@@ -49,7 +49,7 @@ def test_a_value_that_is_not_synced_is_lost_and_one_that_is_is_not(
 
 
 def test_a_process_kill_loses_nothing_that_was_written(
-    saved: Record, value_check: str, check_file: CheckFile
+    saved: ProgramRecord, value_check: str, check_file: CheckFile
 ) -> None:
     found = probed(saved, check_file(value_check), "process-kill")
 
@@ -58,7 +58,7 @@ def test_a_process_kill_loses_nothing_that_was_written(
     assert found.states == found.counts["process-kill"].exhausted == 9
 
 
-def test_figures_add_up(saved: Record, value_check: str, check_file: CheckFile) -> None:
+def test_figures_add_up(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
     found = probed(saved, check_file(value_check), "strict-posix", "ext4-ordered")
 
     assert found.operations == 6
@@ -72,7 +72,7 @@ def test_figures_add_up(saved: Record, value_check: str, check_file: CheckFile) 
         assert breach.states == sum(breach.disks.values())
 
 
-def test_a_limit_cuts_and_says_so(saved: Record, value_check: str, check_file: CheckFile) -> None:
+def test_a_limit_cuts_and_says_so(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
     found = probed(saved, check_file(value_check), "strict-posix", limit=3)
     count = found.counts["strict-posix"]
 
@@ -82,7 +82,7 @@ def test_a_limit_cuts_and_says_so(saved: Record, value_check: str, check_file: C
 
 
 def test_a_state_is_checked_again_once_more_is_promised(
-    saved: Record, check_file: CheckFile, tmp_path: Path
+    saved: ProgramRecord, check_file: CheckFile, tmp_path: Path
 ) -> None:
     check = check_file(
         f"""
@@ -100,7 +100,7 @@ def test_a_state_is_checked_again_once_more_is_promised(
 
 
 def test_two_runs_and_any_number_of_processes_find_the_same(
-    saved: Record, value_check: str, check_file: CheckFile
+    saved: ProgramRecord, value_check: str, check_file: CheckFile
 ) -> None:
     check = check_file(value_check)
     one, other = (probed(saved, check, "strict-posix", jobs=jobs, limit=12) for jobs in (0, 2))
@@ -111,7 +111,7 @@ def test_two_runs_and_any_number_of_processes_find_the_same(
 
 @pytest.mark.parametrize("signature", [LOST, GONE])
 def test_a_shrunk_case_has_one_loss_and_names_its_step(
-    saved: Record, value_check: str, check_file: CheckFile, signature: str
+    saved: ProgramRecord, value_check: str, check_file: CheckFile, signature: str
 ) -> None:
     with Checkers(check_file(value_check), 0, 10.0) as checkers:
         found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
@@ -124,7 +124,7 @@ def test_a_shrunk_case_has_one_loss_and_names_its_step(
 
 
 def test_a_case_with_more_losses_than_it_needs_is_shrunk(
-    saved: Record, value_check: str, check_file: CheckFile
+    saved: ProgramRecord, value_check: str, check_file: CheckFile
 ) -> None:
     with Checkers(check_file(value_check), 0, 10.0) as checkers:
         found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
@@ -136,7 +136,7 @@ def test_a_case_with_more_losses_than_it_needs_is_shrunk(
     assert shown.case.losses == 1
 
 
-def _with_more_losses(record: Record, case: Case, checkers: Checkers) -> Case:
+def _with_more_losses(record: ProgramRecord, case: CrashCase, checkers: Checkers) -> CrashCase:
     """Return a case of the same breach at the same moment with as many losses as there are."""
     replayer = Replayer(record, EMPTY)
     replayer.upto(case.point)
@@ -153,7 +153,7 @@ def _with_more_losses(record: Record, case: Case, checkers: Checkers) -> Case:
 
 
 def test_a_failure_outlives_being_written_down_and_leads_to_its_state(
-    saved: Record, value_check: str, check_file: CheckFile
+    saved: ProgramRecord, value_check: str, check_file: CheckFile
 ) -> None:
     check = check_file(value_check)
     with Checkers(check, 0, 10.0) as checkers:
@@ -184,7 +184,7 @@ def test_a_failure_outlives_being_written_down_and_leads_to_its_state(
     ],
 )
 def test_a_document_that_is_no_failure_is_refused_by_name(
-    saved: Record, value_check: str, check_file: CheckFile, old: str, new: str, message: str
+    saved: ProgramRecord, value_check: str, check_file: CheckFile, old: str, new: str, message: str
 ) -> None:
     with Checkers(check_file(value_check), 0, 10.0) as checkers:
         found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
@@ -195,8 +195,8 @@ def test_a_document_that_is_no_failure_is_refused_by_name(
         ProbeFailure.from_json(text.replace(old, new))
 
 
-def test_a_story_tells_steps_with_the_lines_they_come_from(saved: Record) -> None:
-    assert told(saved, 2) == "   3 rename new -> value  save.py:3"
+def test_a_story_tells_steps_with_the_lines_they_come_from(saved: ProgramRecord) -> None:
+    assert step_text(saved, 2) == "   3 rename new -> value  save.py:3"
     assert list(story(saved, 7))[-1] == "   8 acknowledge 'two'  save.py:9"
     assert len(list(story(saved, 3))) == 4
     assert described(saved, Step("write", file=1, at=4, data=b"ab")) == "write new [4, 6)"

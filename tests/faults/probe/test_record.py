@@ -9,15 +9,15 @@ from tornlog.faults.probe import acknowledging
 from tornlog.faults.probe.acknowledging import acknowledge, listen
 from tornlog.faults.probe.record import (
     FILE_BYTES_MAX,
-    Place,
-    Record,
+    ProgramRecord,
     RecordError,
+    SourceLine,
     Step,
     Unseen,
     only_promises,
 )
 
-RECORD = Record(
+RECORD = ProgramRecord(
     ("script.py", "x"),
     (
         Step("create", "/files/a", file=0),
@@ -25,13 +25,13 @@ RECORD = Record(
         Step("rename", "/files/a", "/files/b"),
         Step("acknowledge", "done"),
     ),
-    ((), (Place("script.py", 3, "put"),)),
+    ((), (SourceLine("script.py", 3, "put"),)),
     (Unseen("os.fork", "another process", 1),),
 )
 
 
 def test_a_record_outlives_being_written_down() -> None:
-    assert Record.from_json(json.loads(RECORD.dumps())) == RECORD
+    assert ProgramRecord.from_json(json.loads(RECORD.dumps())) == RECORD
 
 
 def test_what_a_step_does_not_use_is_not_written_down() -> None:
@@ -67,12 +67,12 @@ def test_a_document_that_is_no_record_is_refused_by_name(spoil: Any, message: st
     spoil(document)
 
     with pytest.raises(RecordError, match=message):
-        Record.from_json(document)
+        ProgramRecord.from_json(document)
 
 
 def test_what_is_not_even_a_document_is_refused() -> None:
     with pytest.raises(RecordError, match="found list"):
-        Record.from_json([])
+        ProgramRecord.from_json([])
 
 
 def test_printed_lines_count_only_while_the_program_promises_nothing_by_itself() -> None:

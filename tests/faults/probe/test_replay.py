@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.faithful import differences, first_difference
-from tornlog.faults.probe.record import Record, RecordError, Step
+from tornlog.faults.probe.record import ProgramRecord, RecordError, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import PAGE_BYTES, Point, Replayer, piece_ends
 
 
-def record_of(*steps: Step) -> Record:
-    return Record(("script.py",), steps, ((),))
+def record_of(*steps: Step) -> ProgramRecord:
+    return ProgramRecord(("script.py",), steps, ((),))
 
 
 CREATE = Step("create", "/files/log", file=0)
@@ -170,7 +170,7 @@ PROGRAM = """
 
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_a_program_does_its_record_comes_to_what_it_left(
-    recorded: Callable[..., tuple[Record, list[str]]], seed: int
+    recorded: Callable[..., tuple[ProgramRecord, list[str]]], seed: int
 ) -> None:
     kinds = ["write", "write", "update", "keep", "kept", "kept", "cut", "rename", "link", "unlink", "sync"]
     record, unlike = recorded(PROGRAM.replace("KINDS", repr(kinds)), str(seed))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.faults.probe.verdict import BROKEN, DIED, HELD, Verdict
+from tornlog.faults.probe.verdict import BROKEN, DIED, HELD, CheckOutcome
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,10 @@ from tornlog.faults.probe.verdict import BROKEN, DIED, HELD, Verdict
     ],
 )
 def test_numbers_and_quoted_texts_make_no_other_kind(line: str, signature: str) -> None:
-    assert Verdict(BROKEN, (line, "more")).signature == signature
+    assert CheckOutcome(BROKEN, (line, "more")).signature == signature
 
 
 def test_all_but_what_held_is_broken() -> None:
-    assert not Verdict(HELD).is_broken
-    assert Verdict(DIED).is_broken
-    assert Verdict(DIED).signature == "died"
+    assert not CheckOutcome(HELD).is_broken
+    assert CheckOutcome(DIED).is_broken
+    assert CheckOutcome(DIED).signature == "died"

@@ -3,14 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.faults.simulation.finding import Finding, Record
+from tornlog.faults.simulation.finding import Finding, TrialRecord
 from tornlog.faults.simulation.simulation import Crash
 from tornlog.sim.choices import Decision
 from tornlog.sim.schedule import Switch
 
 FINDING = Finding(
     7,
-    Record(
+    TrialRecord(
         (Decision("ann", "step 3 taken", 1, 2, 1), Decision("disk of first", "create /a lost", 1, 2, 1)),
         (Switch("first/ann", "store", 2, "first/bob"),),
         (Crash("first", "xfs", "before", "write /a #2"), Crash("second", "os-crash", "after", "")),

@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.faults.simulation.finding import Finding, Record
+from tornlog.faults.simulation.finding import Finding, TrialRecord
 from tornlog.faults.simulation.renumber import renumbered
 from tornlog.faults.simulation.shrink import shrink
 from tornlog.faults.simulation.simulation import Crash, PromiseBroken, Scenario, Simulation, SimWorld
@@ -108,7 +108,7 @@ def test_what_was_shrunk_replays_and_shrinks_no_further(scenario: Scenario) -> N
 
 
 def test_shrinking_is_deterministic_and_tells_of_its_tries() -> None:
-    told: list[tuple[Record, bool]] = []
+    told: list[tuple[TrialRecord, bool]] = []
     finding = found_in(racy)
 
     smallest = shrink(racy, finding, on_try=lambda record, accepted: told.append((record, accepted)))
@@ -117,7 +117,7 @@ def test_shrinking_is_deterministic_and_tells_of_its_tries() -> None:
 
 
 def test_no_more_tries_are_made_than_allowed() -> None:
-    told: list[Record] = []
+    told: list[TrialRecord] = []
     finding = found_in(racy)
 
     assert shrink(racy, finding, tries_max=0) == finding
@@ -134,16 +134,16 @@ def test_only_what_is_gone_is_renumbered_and_only_to_what_has_its_name() -> None
     loss = Decision("disk of first", "create /log-0009 lost", 1, 2, 1)
     other = Decision("disk of first", "create /map-0009 lost", 1, 2, 1)
     steps = tuple(Decision("logs", f"step {number} taken", 1, 2, 1) for number in (2, 5))
-    record = Record(
+    record = TrialRecord(
         (loss, other, *steps), (), (Crash("first", "strict-posix", "before", "sync /log-0007 #3"),)
     )
 
     moved = renumbered(record, replay(numbered, record))
-    assert moved == Record(
+    assert moved == TrialRecord(
         (loss._replace(label="create /log-0002 lost"), other, *steps),
         (),
         (Crash("first", "strict-posix", "before", "sync /log-0002 #1"),),
     )
-    followed = replay(numbered, Record(moved.decisions[:1] + steps, (), moved.crashes))
+    followed = replay(numbered, TrialRecord(moved.decisions[:1] + steps, (), moved.crashes))
     assert followed.gone == ()
     assert renumbered(moved, followed) == moved

@@ -2,10 +2,10 @@ import time
 
 import pytest
 
-from tornlog.faults.simulation.finding import Finding, Record
+from tornlog.faults.simulation.finding import Finding, TrialRecord
 from tornlog.faults.simulation.simulation import Crash, PromiseBroken, Scenario, Simulation, SimWorld
 from tornlog.faults.simulation.trials import (
-    Outcome,
+    TrialOutcome,
     find,
     finding_of,
     record_of,
@@ -72,7 +72,7 @@ def test_a_seed_gives_the_same_run_each_time() -> None:
 
 
 def test_the_first_seed_that_fails_is_found_and_every_run_told_of() -> None:
-    told: list[tuple[int, Outcome]] = []
+    told: list[tuple[int, TrialOutcome]] = []
     finding = find(lossy, range(200), lambda seed, outcome: told.append((seed, outcome)))
 
     assert finding is not None
@@ -120,7 +120,7 @@ def test_a_replay_names_what_is_gone() -> None:
     switch = Switch("first/main", "msync", 7, "first/nobody")
     crash = Crash("third", "xfs", "before", "create /a #1")
     record = finding.record
-    more = Record((*record.decisions, decision), (*record.schedule, switch), (*record.crashes, crash))
+    more = TrialRecord((*record.decisions, decision), (*record.schedule, switch), (*record.crashes, crash))
 
     replayed = replay(lossy, more)
     assert set(replayed.gone) == {decision, switch, crash}
@@ -131,7 +131,7 @@ def test_a_replay_names_what_is_gone() -> None:
 
 def test_what_does_not_fail_is_no_finding() -> None:
     with pytest.raises(ReplayDivergedError, match="no failure"):
-        finding_of(lossy, 1, Record((), (), ()))
+        finding_of(lossy, 1, TrialRecord((), (), ()))
 
 
 def test_a_record_has_another_run_under_another_policy() -> None:
@@ -178,4 +178,4 @@ def test_a_run_ends_at_its_step_limit() -> None:
 
         run.live("only", spin)
 
-    assert replay(endless, Record((), (), ()), step_limit=100).outcome.signature == "NoProgressError"
+    assert replay(endless, TrialRecord((), (), ()), step_limit=100).outcome.signature == "NoProgressError"

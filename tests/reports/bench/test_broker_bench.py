@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tornlog.reports.bench.broker import broker_pulls, broker_sends
-from tornlog.reports.bench.workplace import Settings, Workplace
+from tornlog.reports.bench.workplace import BenchSettings, Workplace
 from tornlog.store.config import FlushDiskType
 
-MOMENT = replace(Settings().quick(), seconds=0.2, segment_bytes=8 << 20)
+MOMENT = replace(BenchSettings().quick(), seconds=0.2, segment_bytes=8 << 20)
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)

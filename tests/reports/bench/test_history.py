@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.reports.bench import Settings
+from tornlog.reports.bench import BenchSettings
 from tornlog.reports.bench import history as module
 from tornlog.reports.bench.history import Histories, History, Judgement, judge, judge_apart, judge_history
 from tornlog.reports.bench.workplace import Workplace
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.ledger import Knowledge
-from tornlog.scenarios.oracle.recovered import Entries, FoundRecord
+from tornlog.scenarios.oracle.recovered import FoundRecord, QueueEntries
 from tornlog.store.formats.index import ENTRY_BYTES, decode_header, entries_at
 
 _OPERATIONS = 2_000
@@ -127,7 +127,7 @@ def test_time_and_memory_are_of_the_same_run(monkeypatch: pytest.MonkeyPatch) ->
         return Judgement(operations, 2.0, operations * 500, 0)
 
     monkeypatch.setattr(module, "judge_apart", fake)
-    place, histories = Workplace(Settings(history_operations=1_000)), Histories()
+    place, histories = Workplace(BenchSettings(history_operations=1_000)), Histories()
     assert histories.rate(place).rate == 500.0
     assert histories.rate_of_a_tenth(place).rate == 50.0
     assert histories.peak_memory(place).rate == 500.0
@@ -139,13 +139,13 @@ def test_time_and_memory_are_of_the_same_run(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_sound_history_with_violations_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "judge_apart", lambda operations: Judgement(operations, 2.0, 1, 3))
     with pytest.raises(RuntimeError, match="3 violations in a sound history"):
-        Histories().rate(Workplace(Settings()))
+        Histories().rate(Workplace(BenchSettings()))
 
 
 def test_entries_are_a_sequence_like_any_other() -> None:
     queue = History(_OPERATIONS).evidence.store.queues["T0", 0]
     entries, plain = queue.entries, list(queue.entries)
-    assert isinstance(entries, Entries)
+    assert isinstance(entries, QueueEntries)
     assert len(entries) == len(plain)
     assert (entries[0], entries[-1], entries[3:7]) == (plain[0], plain[-1], plain[3:7])
     for index in (len(plain), -len(plain) - 1):

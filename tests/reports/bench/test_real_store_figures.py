@@ -11,7 +11,7 @@ from tornlog.reports.bench import real_store, table
 from tornlog.reports.bench.figure import Figure
 from tornlog.reports.bench.real_store import real_pulls, real_puts, real_recovery_scan, why_missing
 from tornlog.reports.bench.suite import RATIOS, select
-from tornlog.reports.bench.workplace import Settings, Workplace
+from tornlog.reports.bench.workplace import BenchSettings, Workplace
 from tornlog.scenarios.conformance.maven import JavaProgram, real_store_program
 from tornlog.store.config import FlushDiskType, StoreConfig
 
@@ -30,7 +30,7 @@ def place(
         return StoreConfig(f"{directory}/store", **sizes, **others)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Workplace, "config", small)
-    return Workplace(Settings(str(tmp_path), seconds=0.05, log_bytes=400_000, small_log_bytes=300_000))
+    return Workplace(BenchSettings(str(tmp_path), seconds=0.05, log_bytes=400_000, small_log_bytes=300_000))
 
 
 @pytest.mark.parametrize("flush", list(FlushDiskType))
@@ -61,7 +61,7 @@ def test_a_real_store_that_cannot_put_is_no_measurement(
 def test_where_there_is_no_maven_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "why_missing", lambda: "mvn is not on the PATH")
     out = Console(file=StringIO(), width=100)
-    table.tell_bench(out, [Figure("sheep", "sheep/s", None, (1.0,))], 1)
+    table.print_bench(out, [Figure("sheep", "sheep/s", None, (1.0,))], 1)
 
     assert "the real store was not measured: mvn is not on the PATH" in out.file.getvalue()  # type: ignore[attr-defined]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.faults.disk import descriptor, mapped_file, plug
-from tornlog.reports.bench import Figure, Sample, Settings, run_bench, select
+from tornlog.reports.bench import BenchSettings, Figure, Sample, run_bench, select
 from tornlog.reports.bench import suite as module
 from tornlog.reports.bench.dispatching import dispatch
 from tornlog.reports.bench.figure import Latency
@@ -33,9 +33,9 @@ _TINY = {
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BenchSettings:
     monkeypatch.setattr(Workplace, "config", _small_config)
-    return Settings(str(tmp_path), **_TINY)
+    return BenchSettings(str(tmp_path), **_TINY)
 
 
 def _small_config(place: Workplace, directory: str, **others: object) -> StoreConfig:
@@ -79,7 +79,7 @@ def test_the_digest_is_back_after_its_overhead_was_measured() -> None:
 @pytest.mark.parametrize(
     ("flush", "producers"), [(FlushDiskType.ASYNC_FLUSH, 1), (FlushDiskType.SYNC_FLUSH, 4)]
 )
-def test_puts_are_timed_one_by_one(settings: Settings, flush: FlushDiskType, producers: int) -> None:
+def test_puts_are_timed_one_by_one(settings: BenchSettings, flush: FlushDiskType, producers: int) -> None:
     with Workplace(settings) as place:
         for sample in (puts(place, 100, flush, producers), batch_puts(place, 100, flush)):
             assert sample.rate > 0.0
@@ -88,7 +88,7 @@ def test_puts_are_timed_one_by_one(settings: Settings, flush: FlushDiskType, pro
 
 
 def test_a_put_that_is_not_answered_ok_is_no_measurement(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: BenchSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = PutMessageResult(PutMessageStatus.OS_PAGECACHE_BUSY)
     monkeypatch.setattr(MessageStore, "put_message", lambda store, message: refused)
@@ -97,20 +97,20 @@ def test_a_put_that_is_not_answered_ok_is_no_measurement(
     assert not any(Path(str(settings.directory)).iterdir())
 
 
-def test_pulls_and_queries_find_every_message(settings: Settings) -> None:
+def test_pulls_and_queries_find_every_message(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         assert pulls(place, 100).rate > 0.0
         assert queries(place).rate > 0.0
 
 
-def test_a_pull_that_finds_nothing_is_no_measurement(settings: Settings) -> None:
+def test_a_pull_that_finds_nothing_is_no_measurement(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         place._filled[settings.small_log_bytes, 100, False] = str(settings.directory)
         with pytest.raises(RuntimeError, match="answered NO_MESSAGE_IN_QUEUE, 0 records"):
             pulls(place, 100)
 
 
-def test_a_query_without_an_answer_is_no_measurement(settings: Settings) -> None:
+def test_a_query_without_an_answer_is_no_measurement(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         place._filled[settings.small_log_bytes, 1024, True] = place.filled(settings.small_log_bytes)
         with pytest.raises(RuntimeError, match="a query for key 0 found 0 records"):
@@ -118,12 +118,12 @@ def test_a_query_without_an_answer_is_no_measurement(settings: Settings) -> None
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_dispatch_goes_through_the_whole_backlog(settings: Settings, keyed: bool) -> None:
+def test_dispatch_goes_through_the_whole_backlog(settings: BenchSettings, keyed: bool) -> None:
     with Workplace(settings) as place:
         assert dispatch(place, keyed=keyed).rate > 0.0
 
 
-def test_opening_reads_the_whole_log_however_the_exit_was(settings: Settings) -> None:
+def test_opening_reads_the_whole_log_however_the_exit_was(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         for sample in (recovery_scan(place), recovery_scan(place, keyed=True), clean_load(place)):
             assert sample.rate > 0.0
@@ -132,7 +132,7 @@ def test_opening_reads_the_whole_log_however_the_exit_was(settings: Settings) ->
             clean_load(place)
 
 
-def test_a_filled_store_is_made_once_and_is_whole(settings: Settings) -> None:
+def test_a_filled_store_is_made_once_and_is_whole(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         directory = place.filled(settings.small_log_bytes, 100, keyed=True)
         assert place.filled(settings.small_log_bytes, 100, keyed=True) == directory
@@ -143,13 +143,13 @@ def test_a_filled_store_is_made_once_and_is_whole(settings: Settings) -> None:
         store.close()
 
 
-def test_the_disk_is_measured_without_a_store(settings: Settings) -> None:
+def test_the_disk_is_measured_without_a_store(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         assert sequential_write(place).rate > 0.0
         assert sync_of_a_page(place).latency is not None
 
 
-def test_a_workplace_is_removed_whatever_ends_it(settings: Settings) -> None:
+def test_a_workplace_is_removed_whatever_ends_it(settings: BenchSettings) -> None:
     def put_and_interrupt() -> None:
         with Workplace(settings) as place, place.store() as store:
             store.put_message(message(100))
@@ -165,7 +165,7 @@ def test_a_workplace_is_removed_whatever_ends_it(settings: Settings) -> None:
 
 
 def test_every_figure_is_measured_as_often_as_asked_and_ratios_round_by_round(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: BenchSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ratio = next(ratio for ratio in RATIOS if ratio.floor is not None)
     rates = iter((12.0, 2.0, 21.0, 3.0))
@@ -187,7 +187,7 @@ def test_every_figure_is_measured_as_often_as_asked_and_ratios_round_by_round(
 
 
 def test_an_error_in_a_measurement_leaves_nothing_behind(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: BenchSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(place: Workplace) -> Sample:
         place.filled(settings.small_log_bytes)
@@ -233,7 +233,7 @@ def test_names_are_one_of_a_kind_and_floors_are_those_of_the_budget() -> None:
 
 
 def test_a_quick_bench_is_smaller_in_everything_but_its_place() -> None:
-    settings = Settings("/somewhere", log_bytes=1 << 20)
+    settings = BenchSettings("/somewhere", log_bytes=1 << 20)
     quick = settings.quick()
     assert (quick.directory, quick.log_bytes, quick.segment_bytes) == ("/somewhere", 1 << 20, 64 << 20)
     assert quick.seconds < settings.seconds

@@ -6,12 +6,12 @@ from rich.console import Console
 
 from tornlog.reports.bench import Figure, Latency
 from tornlog.reports.bench.suite import MEASUREMENTS, RATIOS
-from tornlog.reports.bench.table import bench_table, tell_bench
+from tornlog.reports.bench.table import bench_table, print_bench
 
 
 def told(figures: list[Figure]) -> list[str]:
     printed = StringIO()
-    tell_bench(Console(file=printed, width=80), figures, 3)
+    print_bench(Console(file=printed, width=80), figures, 3)
     return [line.rstrip() for line in printed.getvalue().splitlines()]
 
 

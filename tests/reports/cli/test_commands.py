@@ -11,15 +11,15 @@ from typer.testing import Result
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.kinds import FAULTS
-from tornlog.reports.bench import Figure, Settings
+from tornlog.reports.bench import BenchSettings, Figure
 from tornlog.reports.bench import command as bench_command
 from tornlog.reports.cli import campaign as run_command
 from tornlog.reports.cli import mutants as mutants_command
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.hunt import Hunted
+from tornlog.scenarios.campaigns.hunt import MutantResult
 from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.scenarios.claims.scenario import POLICIES, Scenario
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.versions import VERSIONS
@@ -297,8 +297,8 @@ def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
         "scenarios": list(SCENARIOS),
         "invariants": list(INVARIANTS),
         "faults": list(FAULTS),
-        "disks": list(REALITIES),
-        "promises": list(REALITIES),
+        "disks": list(DISK_MODELS),
+        "promises": list(DISK_MODELS),
         "crashes": list(PROFILES),
         "marks": list(MARKS),
         "policies": list(POLICIES),
@@ -315,7 +315,7 @@ def test_list_prints_the_same_as_tables(tornlog: Tornlog) -> None:
         *SCENARIOS,
         *INVARIANTS,
         *FAULTS,
-        *REALITIES,
+        *DISK_MODELS,
         *PROFILES,
         *MARKS,
         *POLICIES,
@@ -527,12 +527,15 @@ def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
 @pytest.mark.parametrize(
     ("hunted", "told"),
     [
-        (Hunted(BUG, False, "", 500, 1.0, ""), ""),
-        (Hunted(BUG, True, "DUR", 3, 1.0, "DUR: m1 is gone"), f"{BUG}: without it, too: DUR: m1 is gone"),
+        (MutantResult(BUG, False, "", 500, 1.0, ""), ""),
+        (
+            MutantResult(BUG, True, "DUR", 3, 1.0, "DUR: m1 is gone"),
+            f"{BUG}: without it, too: DUR: m1 is gone",
+        ),
     ],
 )
 def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
-    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, hunted: Hunted, told: str
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, hunted: MutantResult, told: str
 ) -> None:
     monkeypatch.setattr(mutants_command, "hunt_all", lambda names, seeds, **options: iter([hunted]))
     result = tornlog("mutants", BUG)
@@ -548,10 +551,10 @@ def test_bench_prints_medians_beside_floors(
     tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     figures = [Figure("sheep counted", "sheep/s", 100.0, (90.0, 1250.0, 120.0))]
-    asked: list[tuple[int, Settings, tuple[str, ...]]] = []
+    asked: list[tuple[int, BenchSettings, tuple[str, ...]]] = []
 
     def run_bench(
-        rounds: int, on_begin: Callable[[str], None], settings: Settings, only: tuple[str, ...]
+        rounds: int, on_begin: Callable[[str], None], settings: BenchSettings, only: tuple[str, ...]
     ) -> list[Figure]:
         on_begin("round 1: sheep counted")
         asked.append((rounds, settings, only))
@@ -566,9 +569,9 @@ def test_bench_prints_medians_beside_floors(
     assert document == {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]}
     tornlog("bench", "--quick", "--only", "query", "--only", "get", "--dir", tmp_path, "--log-bytes", 5000)
     assert asked == [
-        (3, Settings(), ()),
-        (5, Settings(), ()),
-        (1, Settings(str(tmp_path), log_bytes=5000).quick(), ("query", "get")),
+        (3, BenchSettings(), ()),
+        (5, BenchSettings(), ()),
+        (1, BenchSettings(str(tmp_path), log_bytes=5000).quick(), ("query", "get")),
     ]
 
 

@@ -11,7 +11,12 @@ from typer.testing import CliRunner
 
 from tornlog.__main__ import application
 from tornlog.reports.cli import determinism as command
-from tornlog.scenarios.campaigns.determinism import Comparison, Difference, Witness, WitnessError
+from tornlog.scenarios.campaigns.determinism import (
+    DeterminismReport,
+    DigestDifference,
+    WitnessError,
+    WitnessProcess,
+)
 from tornlog.scenarios.campaigns.determinism_witness import Statement
 from tornlog.scenarios.campaigns.interpreters import InterpreterError
 
@@ -22,7 +27,7 @@ def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(application(), ["run", "--check-determinism", "--processes", "1", *arguments])
 
 
-def compare_to(found: Comparison) -> Any:
+def compare_to(found: DeterminismReport) -> Any:
     return lambda scenarios, seeds, witnesses, **_: found
 
 
@@ -38,7 +43,7 @@ def test_equal_digests_are_success_and_json_has_one_for_each_scenario(tmp_path: 
 
 def test_a_difference_is_exit_code_4_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = (Statement(NAME, 7, "held", digest, "") for digest in ("aa", "bb"))
-    found = Comparison(1, {}, [Difference("another process", here, there, "they part")])
+    found = DeterminismReport(1, {}, [DigestDifference("another process", here, there, "they part")])
     monkeypatch.setattr(command, "compare", compare_to(found))
     result = invoke(NAME)
     assert result.exit_code == 4
@@ -47,7 +52,7 @@ def test_a_difference_is_exit_code_4_and_is_named(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_error_of_the_harness_is_exit_code_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "compare", compare_to(Comparison(1, {}, [], ["a sheep fell over"])))
+    monkeypatch.setattr(command, "compare", compare_to(DeterminismReport(1, {}, [], ["a sheep fell over"])))
     result = invoke(NAME)
     assert (result.exit_code, "a sheep fell over" in result.output) == (3, True)
 
@@ -70,11 +75,11 @@ def test_other_pythons_become_witnesses(monkeypatch: pytest.MonkeyPatch) -> None
     @contextmanager
     def furnished(pythons: Sequence[str]) -> Any:
         asked.append(pythons)
-        yield [Witness(f"Python {path}") for path in pythons]
+        yield [WitnessProcess(f"Python {path}") for path in pythons]
 
     monkeypatch.setattr(command, "furnished", furnished)
     monkeypatch.setattr(command, "installed", lambda: ["/a", "/b"])
-    monkeypatch.setattr(command, "compare", compare_to(Comparison(5, {})))
+    monkeypatch.setattr(command, "compare", compare_to(DeterminismReport(5, {})))
     result = invoke(NAME, "--python", "/c", "--python", "all")
     assert asked == [["/c", "/a", "/b"]]
     assert "5 runs, again with another process, Python /c, Python /a, Python /b: the same" in result.output

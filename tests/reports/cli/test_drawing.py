@@ -9,7 +9,7 @@ from typer.testing import Result
 
 from tornlog.reports.timeline import page as timeline_module
 from tornlog.reports.timeline import perfetto
-from tornlog.reports.timeline.recording.record import Chronicle
+from tornlog.reports.timeline.recording.record import RunRecording
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.seeds import digest_of
 from tornlog.scenarios.claims.catalogue import SCENARIOS
@@ -20,11 +20,11 @@ Tornlog = Callable[..., Result]
 class Pen:
     """Draws what it takes to see what it was given."""
 
-    def timeline(self, chronicle: Chronicle) -> str:
-        return f"{chronicle.subject.scenario} {chronicle.digest}"
+    def timeline(self, run_recording: RunRecording) -> str:
+        return f"{run_recording.subject.scenario} {run_recording.digest}"
 
-    def trace(self, chronicle: Chronicle) -> str:
-        return json.dumps(len(chronicle.moments))
+    def trace(self, run_recording: RunRecording) -> str:
+        return json.dumps(len(run_recording.moments))
 
 
 @pytest.fixture

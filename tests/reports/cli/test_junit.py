@@ -9,7 +9,7 @@ import pytest
 from typer.testing import Result
 
 from tornlog.reports.cli.junit import hunts_document, runs_document, write_junit
-from tornlog.scenarios.campaigns.hunt import Hunted
+from tornlog.scenarios.campaigns.hunt import MutantResult
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
@@ -132,10 +132,10 @@ def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path, quiet_scen
 def test_mutants_fail_when_they_live_and_when_the_clean_store_broke(tmp_path: Path) -> None:
     survivor = "my.bugs:off-by-one"
     hunts = [
-        Hunted("found", True, "DUR", 3, 0.5, ""),
-        Hunted("lives", False, "", 500, 9.0, ""),
-        Hunted("clean", True, "DUR", 3, 0.5, "DUR: gone"),
-        Hunted(survivor, False, "", 500, 9.0, ""),
+        MutantResult("found", True, "DUR", 3, 0.5, ""),
+        MutantResult("lives", False, "", 500, 9.0, ""),
+        MutantResult("clean", True, "DUR", 3, 0.5, "DUR: gone"),
+        MutantResult(survivor, False, "", 500, 9.0, ""),
     ]
     file = tmp_path / "junit.xml"
 

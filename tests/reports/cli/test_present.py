@@ -7,10 +7,10 @@ from io import StringIO
 from rich.console import Console
 
 from tornlog.faults.kinds import FAULTS
-from tornlog.reports.cli.present import hunts_table, runs_table, tell_fired
+from tornlog.reports.cli.present import hunts_table, print_fired, runs_table
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.failures.print_failure import tell_failure
-from tornlog.scenarios.campaigns.hunt import Hunted
+from tornlog.scenarios.campaigns.failures.print_failure import print_failure
+from tornlog.scenarios.campaigns.hunt import MutantResult
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle.evidence import Violation
@@ -47,7 +47,7 @@ def test_what_fired_is_summed_up_and_what_never_did_is_named(quiet_scenario: Sce
         Tally(quiet_scenario, fired=first, marks=Counter({"index rolls": 1})),
         Tally(quiet_scenario, fired=second, marks=Counter({"index rolls": 1})),
     ]
-    tell_fired(out, tallies)
+    print_fired(out, tallies)
     text = [line.split() for line in lines(printed) if line]
     assert text == [
         ["what", "fired"],
@@ -63,7 +63,7 @@ def test_what_fired_is_summed_up_and_what_never_did_is_named(quiet_scenario: Sce
 
 def told(failure: Failure, *, terminal: bool) -> list[str]:
     out, printed = console(terminal=terminal)
-    tell_failure(out, failure, "tornlog replay failure.json")
+    print_failure(out, failure, "tornlog replay failure.json")
     return lines(printed)
 
 
@@ -112,7 +112,7 @@ def test_many_violations_are_cut_short_and_counted(failure: Failure) -> None:
 def test_the_command_to_see_it_again_is_never_wrapped(failure: Failure) -> None:
     out, printed = console(terminal=True)
     again = f"tornlog replay {'very-' * 30}long.json"
-    tell_failure(out, failure, again)
+    print_failure(out, failure, again)
     assert f"  again: {again}" in printed.getvalue()
 
 
@@ -120,7 +120,9 @@ def test_a_bug_that_was_not_found_stands_out() -> None:
     printed = StringIO()
     coloured = Console(file=printed, width=80, force_terminal=True, color_system="standard")
     coloured.print(
-        hunts_table([Hunted("bug", False, "", 9, 1.0, ""), Hunted("ant", True, "DUR", 9, 1.0, "")])
+        hunts_table(
+            [MutantResult("bug", False, "", 9, 1.0, ""), MutantResult("ant", True, "DUR", 9, 1.0, "")]
+        )
     )
     red = [line for line in printed.getvalue().splitlines() if "\x1b[31m" in line]
     assert ["bug" in line for line in red] == [True]

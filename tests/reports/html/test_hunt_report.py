@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from tornlog.reports.html.hunt_report import hunt_page
-from tornlog.reports.html.results import HuntResults, Left
+from tornlog.reports.html.results import FailureLinks, HuntResults
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.hunt import Hunted
+from tornlog.scenarios.campaigns.hunt import MutantResult
 from tornlog.scenarios.mutants import MUTANTS
 
 Outlined = Callable[[str], Any]
-FOUND = Hunted("ack-before-flush", True, "STATUS", 3, 0.25, "")
-MISSED = Hunted("stale-tail-after-truncate", False, "", 500, 9.0, "")
+FOUND = MutantResult("ack-before-flush", True, "STATUS", 3, 0.25, "")
+MISSED = MutantResult("stale-tail-after-truncate", False, "", 500, 9.0, "")
 
 
-def results_of(*hunts: Hunted, **survivors: str) -> HuntResults:
+def results_of(*hunts: MutantResult, **survivors: str) -> HuntResults:
     return HuntResults(
         "tornlog mutants", hunts, 9.25, {key.replace("_", "-"): why for key, why in survivors.items()}
     )
@@ -44,7 +44,7 @@ def test_what_a_hunt_leaves_is_a_page_with_every_mutant(hunted: Path, outline: O
 
 
 def test_all_found_is_what_should_be(failure: Failure, outline: Outlined) -> None:
-    left = {failure.signature: Left(failure, "again")}
+    left = {failure.signature: FailureLinks(failure, "again")}
     results = replace(results_of(replace(FOUND, failure=failure)), failures=left)
     html = hunt_page(results)
     assert '<div class="verdict held">' in html

@@ -13,13 +13,13 @@ import pytest
 from tornlog.faults.kinds import FAULTS
 from tornlog.reports.cli import reporting
 from tornlog.reports.cli.reporting import leave_run_report
-from tornlog.reports.html.results import Left, RunResults
+from tornlog.reports.html.results import FailureLinks, RunResults
 from tornlog.reports.html.run_report import run_page
-from tornlog.scenarios.campaigns.blame import BrokenPromise, Cause, broken_promises
+from tornlog.scenarios.campaigns.blame import Cause, ViolationKind, broken_promises
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.scenarios.mutants.versions import VERSIONS
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import INVARIANTS
@@ -36,8 +36,8 @@ def page_in(directory: Path) -> str:
 
 
 def results_of(failure: Failure, tally: Tally, **more: Any) -> RunResults:
-    row = BrokenPromise("STATUS", "answer", 1, {failure.scenario: 1}, (failure,))
-    left = {failure.signature: Left(failure, "tornlog replay x.json")}
+    row = ViolationKind("STATUS", "answer", 1, {failure.scenario: 1}, (failure,))
+    left = {failure.signature: FailureLinks(failure, "tornlog replay x.json")}
     return RunResults("tornlog run", [tally], 1.0, [row], failures=left, **more)
 
 
@@ -56,7 +56,7 @@ def test_a_run_that_holds_says_so_first(held: Path, outline: Outlined) -> None:
     for scenario in SCENARIOS.values():
         assert scenario.name in page.text
         assert scenario.claim in page.text
-    for name in (*INVARIANTS, *REALITIES):
+    for name in (*INVARIANTS, *DISK_MODELS):
         assert name in page.text
 
 
@@ -89,7 +89,7 @@ def test_the_table_of_promises_has_what_broke_on_which_disk(broken: Path, outlin
         judged += sum(row["disks"].values())
     assert judged == 120
     table = html.partition('<table class="matrix">')[2].partition("</table>")[0]
-    columns = list(REALITIES)
+    columns = list(DISK_MODELS)
     found = {}
     for row in re.findall(r"<tr>(?:(?!</tr>).)*</tr>", table, re.DOTALL)[1:]:
         invariant = re.findall(r'<th scope="row">([A-Z-]+)<small>', row)[0]
@@ -150,12 +150,12 @@ def test_nothing_that_a_run_says_breaks_out_of_the_page(
     violation = Violation("STATUS", EVIL, EVIL, 1, EVIL, EVIL, EVIL)
     original = replace(failure.original, violations=[violation], story=[EVIL])
     evil = replace(failure, scenario=EVIL, claim=EVIL, original=original)
-    row = BrokenPromise("STATUS", EVIL, 1, {EVIL: 1}, (evil,), (Cause(EVIL, 1, 1, 1),))
+    row = ViolationKind("STATUS", EVIL, 1, {EVIL: 1}, (evil,), (Cause(EVIL, 1, 1, 1),))
     tally = tally_of()
     tally.scenario = replace(tally.scenario, name=EVIL, claim=EVIL)
     tally.fired[EVIL] = tally.marks[EVIL] = 1
     tally.errors.append(EVIL)
-    left = {evil.signature: Left(evil, EVIL, EVIL, EVIL)}
+    left = {evil.signature: FailureLinks(evil, EVIL, EVIL, EVIL)}
     results = RunResults(EVIL, [tally], 1.0, [row], EVIL, None, {"faults": [EVIL]}, left)
     html = run_page(results)
     page = outline(html)
@@ -221,7 +221,7 @@ def test_only_so_many_timelines_are_drawn_and_none_of_a_run_that_has_no_end(
     monkeypatch.setattr(reporting, "TIMELINES_MAX", 2)
     endless = replace(failure, scenario="endless", original=replace(failure.original, steps=400_000))
     failures = [endless, *(replace(failure, scenario=f"s{number}") for number in range(3))]
-    rows = [BrokenPromise("STATUS", "answer", 4, {one.scenario: 1 for one in failures}, tuple(failures))]
+    rows = [ViolationKind("STATUS", "answer", 4, {one.scenario: 1 for one in failures}, tuple(failures))]
     paths = {}
     for one in failures:
         paths[one.signature] = tmp_path / "failures" / f"{one.signature}.json"
@@ -248,7 +248,7 @@ def test_failures_of_other_kinds_are_drawn_before_more_of_the_same(
         [replace(other, scenario=name) for name in ("a", "b")],
     ]
     rows = [
-        BrokenPromise(of[0].violations[0].invariant, "", len(of), {one.scenario: 1 for one in of}, tuple(of))
+        ViolationKind(of[0].violations[0].invariant, "", len(of), {one.scenario: 1 for one in of}, tuple(of))
         for of in kinds
     ]
     paths = {one.signature: tmp_path / f"{one.signature}.json" for of in kinds for one in of}
@@ -274,7 +274,7 @@ def test_the_page_asks_for_nothing_from_elsewhere(
 def test_a_page_of_what_really_broke_counts_as_the_tallies_do(tally_of: Tallied, outline: Outlined) -> None:
     tally = tally_of(4, mutant="ack-before-flush")
     rows = broken_promises([tally])
-    left = {one.signature: Left(one, "again") for one in tally.failures}
+    left = {one.signature: FailureLinks(one, "again") for one in tally.failures}
     page = outline(run_page(RunResults("tornlog run", [tally], 1.0, rows, "ack-before-flush", failures=left)))
     assert f"STATUS broken in {tally.violations} of 4 seeds" in page.text
     assert f"{tally.violations} times in 1 scenario" in page.text

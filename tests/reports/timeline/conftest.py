@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tornlog.reports.timeline.page import timeline_page
-from tornlog.reports.timeline.recording.record import Chronicle
-from tornlog.reports.timeline.recording.record_run import chronicle_of_seed
-from tornlog.scenarios.campaigns.hunt import hunting_ground
+from tornlog.reports.timeline.recording.record import RunRecording
+from tornlog.reports.timeline.recording.record_run import record_seed
+from tornlog.scenarios.campaigns.hunt import narrowed_scenario
 from tornlog.scenarios.claims.plan import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import mutant_named
@@ -19,33 +19,33 @@ LOST = "no-dir-fsync-on-rollover"
 
 
 @pytest.fixture(scope="session")
-def broken_by() -> Callable[[str], Chronicle]:
+def broken_by() -> Callable[[str], RunRecording]:
     """Return the chronicle of the first seed that a mutant breaks."""
 
     @cache
-    def broken_by(mutant: str) -> Chronicle:
-        ground = hunting_ground(mutant_named(mutant))
-        runs = (chronicle_of_seed(ground, seed, mutant=mutant) for seed in range(200))
+    def broken_by(mutant: str) -> RunRecording:
+        ground = narrowed_scenario(mutant_named(mutant))
+        runs = (record_seed(ground, seed, mutant=mutant) for seed in range(200))
         return next(run for run in runs if run.broken)
 
     return broken_by
 
 
 @pytest.fixture(scope="session")
-def lost(broken_by: Callable[[str], Chronicle]) -> Chronicle:
+def lost(broken_by: Callable[[str], RunRecording]) -> RunRecording:
     """A run in which a message was lost."""
     return broken_by(LOST)
 
 
 @pytest.fixture(scope="session")
-def held() -> Chronicle:
+def held() -> RunRecording:
     """A run in which every promise held."""
     ranges = Ranges(endings=("crash at rest",), lives=(2,), sync_flush=(True,), disk=("strict-posix",))
-    return chronicle_of_seed(Scenario("held", "all is well", ranges), 1)
+    return record_seed(Scenario("held", "all is well", ranges), 1)
 
 
 @pytest.fixture(scope="session")
-def long() -> Chronicle:
+def long() -> RunRecording:
     """A run of more than 5,000 events."""
     ranges = Ranges(
         endings=("crash at rest",),
@@ -64,17 +64,17 @@ def long() -> Chronicle:
         pause_chance=(0.0,),
         heals=(False,),
     )
-    run = chronicle_of_seed(Scenario("long", "a long run is told in full", ranges), 1)
+    run = record_seed(Scenario("long", "a long run is told in full", ranges), 1)
     assert 5_000 < len(run.moments) < 8_000
     return run
 
 
 @pytest.fixture(scope="session")
-def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Chronicle], Path]:
+def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[RunRecording], Path]:
     """Write the page of a run to a file, once."""
     directory, pages = tmp_path_factory.mktemp("pages"), {}
 
-    def page_of(run: Chronicle) -> Path:
+    def page_of(run: RunRecording) -> Path:
         if run.digest not in pages:
             pages[run.digest] = directory / f"{run.digest}.html"
             pages[run.digest].write_text(timeline_page(run), encoding="utf-8")

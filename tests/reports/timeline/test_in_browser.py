@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tornlog.reports.timeline.recording.record import Chronicle
+from tornlog.reports.timeline.recording.record import RunRecording
 
 Open = Callable[..., Any]
 
@@ -27,12 +27,12 @@ PIXELS = """() => {
 
 
 @pytest.fixture
-def opened(browser: Browser, page_of: Callable[[Chronicle], Path]) -> Open:
+def opened(browser: Browser, page_of: Callable[[RunRecording], Path]) -> Open:
     """Open the page of a run; whatever it complains of, or asks the network for, fails the test."""
 
     @contextmanager
     def opened(
-        run: Chronicle | Path,
+        run: RunRecording | Path,
         fragment: str = "",
         *,
         width: int = 1280,
@@ -80,7 +80,7 @@ def selected(page: Page) -> str:
     return str(page.evaluate("() => document.getElementById('lanes').dataset.selected"))
 
 
-def test_lanes_are_there_and_drawn_in_many_colours(opened: Open, lost: Chronicle) -> None:
+def test_lanes_are_there_and_drawn_in_many_colours(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         labels = page.locator("#labels .lane").all_text_contents()
         for expected in ("producer-1", "group-commit", "put", "commitlog/…2048", "checkpoint"):
@@ -96,7 +96,9 @@ def test_lanes_are_there_and_drawn_in_many_colours(opened: Open, lost: Chronicle
         assert len([colour for colour, pixels in colours.items() if pixels > 100]) > 8
 
 
-def test_the_whole_run_is_in_view_and_the_lost_message_tells_its_story(opened: Open, lost: Chronicle) -> None:
+def test_the_whole_run_is_in_view_and_the_lost_message_tells_its_story(
+    opened: Open, lost: RunRecording
+) -> None:
     with opened(lost) as page:
         start, end, total = view(page)
         assert (start, end) == (0, total)
@@ -108,7 +110,7 @@ def test_the_whole_run_is_in_view_and_the_lost_message_tells_its_story(opened: O
         assert page.locator("tr.selected").inner_text().startswith(name)
 
 
-def test_the_wheel_zooms_where_the_pointer_is(opened: Open, lost: Chronicle) -> None:
+def test_the_wheel_zooms_where_the_pointer_is(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         box = page.locator("#lanes").bounding_box()
         assert box
@@ -124,7 +126,7 @@ def test_the_wheel_zooms_where_the_pointer_is(opened: Open, lost: Chronicle) -> 
         assert view(page)[:2] == (start, end)
 
 
-def test_keys_zoom_move_and_fit(opened: Open, lost: Chronicle) -> None:
+def test_keys_zoom_move_and_fit(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         whole = view(page)
         page.keyboard.press("+")
@@ -143,7 +145,7 @@ def test_keys_zoom_move_and_fit(opened: Open, lost: Chronicle) -> None:
         assert view(page) == whole
 
 
-def test_dragging_moves_the_view(opened: Open, lost: Chronicle) -> None:
+def test_dragging_moves_the_view(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         for _ in range(4):
             page.keyboard.press("+")
@@ -159,7 +161,7 @@ def test_dragging_moves_the_view(opened: Open, lost: Chronicle) -> None:
         assert after[0] == pytest.approx(max(0, before[0] - (before[1] - before[0]) / 4), rel=0.05)
 
 
-def test_a_click_selects_what_is_there(opened: Open, lost: Chronicle) -> None:
+def test_a_click_selects_what_is_there(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         page.keyboard.press("Escape")
         assert selected(page) == ""
@@ -172,7 +174,7 @@ def test_a_click_selects_what_is_there(opened: Open, lost: Chronicle) -> None:
         assert "life-0, killed" in page.locator("#details").inner_text()
 
 
-def test_what_is_under_the_pointer_is_named(opened: Open, lost: Chronicle) -> None:
+def test_what_is_under_the_pointer_is_named(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         box = page.locator("#lanes").bounding_box()
         lane = page.locator("#labels .lane", has_text="machines").bounding_box()
@@ -184,7 +186,7 @@ def test_what_is_under_the_pointer_is_named(opened: Open, lost: Chronicle) -> No
         assert page.locator("#tip").is_hidden()
 
 
-def test_search_finds_a_path_and_goes_through_what_it_found(opened: Open, lost: Chronicle) -> None:
+def test_search_finds_a_path_and_goes_through_what_it_found(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         page.keyboard.press("/")
         page.keyboard.type("checkpoint")
@@ -205,7 +207,7 @@ def test_search_finds_a_path_and_goes_through_what_it_found(opened: Open, lost: 
 
 
 @pytest.mark.parametrize("text", ["group-commit", "m0.1.0", "sync directory", "put_ok", "power cut"])
-def test_tasks_messages_operations_and_cuts_are_found(opened: Open, lost: Chronicle, text: str) -> None:
+def test_tasks_messages_operations_and_cuts_are_found(opened: Open, lost: RunRecording, text: str) -> None:
     with opened(lost) as page:
         page.locator("#search").fill(text)
         page.locator("#next").click()
@@ -214,7 +216,7 @@ def test_tasks_messages_operations_and_cuts_are_found(opened: Open, lost: Chroni
         assert text.split("_")[0] in page.locator("#details").inner_text().lower()
 
 
-def test_the_violation_is_one_key_away(opened: Open, lost: Chronicle) -> None:
+def test_the_violation_is_one_key_away(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         for _ in range(6):
             page.keyboard.press("+")
@@ -228,7 +230,7 @@ def test_the_violation_is_one_key_away(opened: Open, lost: Chronicle) -> None:
         assert selected(page).startswith("DUR: ")
 
 
-def test_the_cut_is_one_key_away_and_shows_what_it_took(opened: Open, lost: Chronicle) -> None:
+def test_the_cut_is_one_key_away_and_shows_what_it_took(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         page.keyboard.press("c")
         assert selected(page).startswith("life-0: power cut (strict-posix)")
@@ -239,7 +241,7 @@ def test_the_cut_is_one_key_away_and_shows_what_it_took(opened: Open, lost: Chro
         assert "its name was not durable: the file is gone" in page.locator("#cuts").inner_text()
 
 
-def test_time_is_another_axis_with_the_same_moments_in_view(opened: Open, lost: Chronicle) -> None:
+def test_time_is_another_axis_with_the_same_moments_in_view(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         page.keyboard.press("t")
         start, end, total = view(page)
@@ -254,7 +256,7 @@ def test_time_is_another_axis_with_the_same_moments_in_view(opened: Open, lost: 
         assert view(page)[2] < len(lost.moments) * 2
 
 
-def test_the_keys_are_listed(opened: Open, lost: Chronicle) -> None:
+def test_the_keys_are_listed(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         page.keyboard.press("?")
         assert page.locator("#keys").is_visible()
@@ -266,7 +268,7 @@ def test_the_keys_are_listed(opened: Open, lost: Chronicle) -> None:
         assert page.locator("#keys").is_hidden()
 
 
-def test_light_and_dark_differ_and_the_address_may_choose(opened: Open, lost: Chronicle) -> None:
+def test_light_and_dark_differ_and_the_address_may_choose(opened: Open, lost: RunRecording) -> None:
     grounds = {}
     for scheme, fragment in (("light", ""), ("dark", ""), ("light", "#theme=dark"), ("dark", "#theme=light")):
         with opened(lost, fragment, scheme=scheme) as page:
@@ -278,7 +280,7 @@ def test_light_and_dark_differ_and_the_address_may_choose(opened: Open, lost: Ch
     assert grounds["dark", "#theme=light"][0] == grounds["light", ""][0]
 
 
-def test_the_picture_follows_a_change_of_the_theme(opened: Open, lost: Chronicle) -> None:
+def test_the_picture_follows_a_change_of_the_theme(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         light = page.evaluate(PIXELS)
         page.emulate_media(color_scheme="dark")
@@ -290,7 +292,7 @@ def test_the_picture_follows_a_change_of_the_theme(opened: Open, lost: Chronicle
     "mutant", ["no-dir-fsync-on-rollover", "stale-tail-after-truncate", "fsync-retry-acks"]
 )
 def test_at_the_width_of_a_phone_nothing_scrolls_sideways(
-    opened: Open, broken_by: Callable[[str], Chronicle], mutant: str
+    opened: Open, broken_by: Callable[[str], RunRecording], mutant: str
 ) -> None:
     with opened(broken_by(mutant), width=400, height=800) as page:
         assert page.evaluate("() => document.documentElement.scrollWidth") == 400
@@ -302,7 +304,7 @@ def test_at_the_width_of_a_phone_nothing_scrolls_sideways(
         assert page.evaluate("() => document.documentElement.scrollWidth") == 400
 
 
-def test_the_address_may_say_what_to_show(opened: Open, lost: Chronicle) -> None:
+def test_the_address_may_say_what_to_show(opened: Open, lost: RunRecording) -> None:
     with opened(lost, "#violation") as page:
         assert selected(page).startswith("DUR: ")
     with opened(lost, "#put=m0.0.0&axis=time") as page:
@@ -315,7 +317,7 @@ def test_the_address_may_say_what_to_show(opened: Open, lost: Chronicle) -> None
         assert page.locator("#matches").inner_text().endswith("found")
 
 
-def test_a_line_of_a_story_leads_to_its_moment(opened: Open, lost: Chronicle) -> None:
+def test_a_line_of_a_story_leads_to_its_moment(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         page.locator(".story button", has_text="power cut").click()
         start, end, total = view(page)
@@ -323,7 +325,7 @@ def test_a_line_of_a_story_leads_to_its_moment(opened: Open, lost: Chronicle) ->
         assert selected(page).startswith("m0.1.0 into"), "the story goes on"
 
 
-def test_groups_of_lanes_fold(opened: Open, lost: Chronicle) -> None:
+def test_groups_of_lanes_fold(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         before = page.locator("#labels .lane").count()
         page.locator("#labels .group", has_text="files").click()
@@ -332,7 +334,7 @@ def test_groups_of_lanes_fold(opened: Open, lost: Chronicle) -> None:
         assert page.locator("#labels .lane").count() == before
 
 
-def test_a_run_that_held_has_no_violation_to_go_to(opened: Open, held: Chronicle) -> None:
+def test_a_run_that_held_has_no_violation_to_go_to(opened: Open, held: RunRecording) -> None:
     with opened(held) as page:
         assert page.locator("#to-violation").is_hidden()
         page.keyboard.press("v")
@@ -351,7 +353,7 @@ def test_a_run_that_held_has_no_violation_to_go_to(opened: Open, held: Chronicle
     ],
 )
 def test_a_page_that_complains_or_asks_the_network_is_noticed(
-    opened: Open, lost: Chronicle, page_of: Callable[[Chronicle], Path], tmp_path: Path, spoilt: str
+    opened: Open, lost: RunRecording, page_of: Callable[[RunRecording], Path], tmp_path: Path, spoilt: str
 ) -> None:
     html = page_of(lost).read_text().replace("</body>", f"{spoilt}</body>")
     for number, text in enumerate((html, html.replace("Content-Security-Policy", "x-no-policy"))):
@@ -361,7 +363,7 @@ def test_a_page_that_complains_or_asks_the_network_is_noticed(
             pass
 
 
-def test_a_long_run_is_drawn_too(opened: Open, long: Chronicle) -> None:
+def test_a_long_run_is_drawn_too(opened: Open, long: RunRecording) -> None:
     with opened(long) as page:
         assert sum(page.evaluate(PIXELS).values()) > 20_000
         for key in ("+", "+", "ArrowRight", "t", "f"):
@@ -370,7 +372,7 @@ def test_a_long_run_is_drawn_too(opened: Open, long: Chronicle) -> None:
 
 
 def test_a_run_that_ends_at_its_crash_shows_what_was_last_done(
-    opened: Open, broken_by: Callable[[str], Chronicle]
+    opened: Open, broken_by: Callable[[str], RunRecording]
 ) -> None:
     with opened(broken_by("fsync-retry-acks")) as page:
         assert selected(page).startswith("POS: ")

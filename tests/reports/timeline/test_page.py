@@ -7,7 +7,7 @@ from typing import Any
 
 from tornlog.reports.timeline.embed import embedded_json
 from tornlog.reports.timeline.page import SCRIPTS, timeline_page
-from tornlog.reports.timeline.recording.record import Chronicle, Subject
+from tornlog.reports.timeline.recording.record import RunRecording, Subject
 
 MEGABYTE = 1_000_000
 
@@ -18,20 +18,20 @@ def record_in(html: str) -> Any:
     return json.loads(found[1])
 
 
-def test_five_thousand_events_take_less_than_a_megabyte(long: Chronicle) -> None:
+def test_five_thousand_events_take_less_than_a_megabyte(long: RunRecording) -> None:
     html = timeline_page(long)
     assert len(long.moments) > 5_000
     assert 100_000 < len(html.encode()) < MEGABYTE
 
 
-def test_the_page_asks_for_nothing_from_elsewhere(lost: Chronicle) -> None:
+def test_the_page_asks_for_nothing_from_elsewhere(lost: RunRecording) -> None:
     html = timeline_page(lost)
     assert not re.search(r"https?:|\bsrc=|@import|url\(|\bfetch\(|XMLHttpRequest|WebSocket|import\(", html)
     assert "default-src 'none'" in html
     assert html.count("<script") == 2
 
 
-def test_the_record_is_whole_in_the_page(lost: Chronicle) -> None:
+def test_the_record_is_whole_in_the_page(lost: RunRecording) -> None:
     record = record_in(timeline_page(lost))
     texts = record["texts"]
     assert len(record["moments"]["ns"]) == len(record["moments"]["steps"]) == len(lost.moments)
@@ -54,7 +54,7 @@ def test_the_record_is_whole_in_the_page(lost: Chronicle) -> None:
     assert len(texts) == len(set(texts))
 
 
-def test_what_a_run_calls_itself_cannot_break_out_of_the_page(lost: Chronicle) -> None:
+def test_what_a_run_calls_itself_cannot_break_out_of_the_page(lost: RunRecording) -> None:
     evil = "</script><script>alert(1)</script><!--"
     tasks = [replace(lost.tasks[0], name=f"m/{evil}"), *lost.tasks[1:]]
     html = timeline_page(replace(lost, subject=Subject(evil, evil, 1, evil), tasks=tasks))
@@ -69,6 +69,6 @@ def test_every_script_beside_the_page_is_in_it(source: Any) -> None:
     assert beside == set(SCRIPTS)
 
 
-def test_the_verdict_is_the_heading(lost: Chronicle, held: Chronicle) -> None:
+def test_the_verdict_is_the_heading(lost: RunRecording, held: RunRecording) -> None:
     assert '<h1 class="verdict broken">DUR: ' in timeline_page(lost)
     assert '<h1 class="verdict held">Every promise held</h1>' in timeline_page(held)

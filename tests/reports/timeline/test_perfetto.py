@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tornlog.reports.timeline.perfetto import trace_events, trace_json
-from tornlog.reports.timeline.recording.record import Chronicle
+from tornlog.reports.timeline.recording.record import RunRecording
 
 FIELDS = {
     "M": {"ph", "name", "pid", "tid", "ts", "args"},
@@ -59,11 +59,11 @@ def faults_of(events: list[dict[str, Any]]) -> Iterator[str]:
 
 
 @pytest.fixture(params=["no-dir-fsync-on-rollover", "stale-tail-after-truncate", "fsync-retry-acks"])
-def run(request: pytest.FixtureRequest, broken_by: Callable[[str], Chronicle]) -> Chronicle:
+def run(request: pytest.FixtureRequest, broken_by: Callable[[str], RunRecording]) -> RunRecording:
     return broken_by(request.param)
 
 
-def test_events_are_well_formed_sorted_and_nested(run: Chronicle) -> None:
+def test_events_are_well_formed_sorted_and_nested(run: RunRecording) -> None:
     document = json.loads(trace_json(run))
     assert len(document["traceEvents"]) > 100
     assert list(faults_of(document["traceEvents"])) == []
@@ -72,10 +72,10 @@ def test_events_are_well_formed_sorted_and_nested(run: Chronicle) -> None:
 
 
 def test_events_of_a_long_run_with_batches_and_delays_are_well_formed(
-    long: Chronicle, held: Chronicle
+    long: RunRecording, held: RunRecording
 ) -> None:
-    for chronicle in (long, held):
-        assert list(faults_of(trace_events(chronicle))) == []
+    for run_recording in (long, held):
+        assert list(faults_of(trace_events(run_recording))) == []
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_events_of_a_long_run_with_batches_and_delays_are_well_formed(
         ({"ph": "Z"}, "phase Z"),
     ],
 )
-def test_what_is_wrong_is_found(lost: Chronicle, change: dict[str, Any], found: str) -> None:
+def test_what_is_wrong_is_found(lost: RunRecording, change: dict[str, Any], found: str) -> None:
     events = trace_events(lost)
     victim = next(
         number
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_found(lost: Chronicle, change: dict[str, Any], found: 
     assert any(found in line for line in faults_of(events))
 
 
-def test_times_are_microseconds_of_virtual_time_and_no_two_moments_are_one(run: Chronicle) -> None:
+def test_times_are_microseconds_of_virtual_time_and_no_two_moments_are_one(run: RunRecording) -> None:
     events = [event for event in trace_events(run) if event["ph"] == "X"]
     for event in events:
         assert 0 <= event["ts"] - event["args"]["now_ns"] / 1000 <= len(run.moments) / 1000
@@ -115,7 +115,7 @@ def test_times_are_microseconds_of_virtual_time_and_no_two_moments_are_one(run: 
     assert all(before["ts"] <= behind["ts"] for before, behind in pairwise(events))
 
 
-def test_everything_of_the_record_is_there(lost: Chronicle) -> None:
+def test_everything_of_the_record_is_there(lost: RunRecording) -> None:
     events = trace_events(lost)
     counts = {
         kind: sum(event.get("cat") == kind for event in events)

@@ -3,23 +3,23 @@
 import re
 from collections.abc import Callable
 
-from tornlog.reports.timeline.recording.record import Chronicle, Cut
-from tornlog.reports.timeline.recording.record_run import chronicle_of_seed
+from tornlog.reports.timeline.recording.record import Cut, RunRecording
+from tornlog.reports.timeline.recording.record_run import record_seed
 from tornlog.reports.timeline.story import BAD, GOOD, Storyteller, last_changes
 from tornlog.reports.timeline.words import cut_words, path_words, task_words
-from tornlog.scenarios.campaigns.hunt import hunting_ground
+from tornlog.scenarios.campaigns.hunt import narrowed_scenario
 from tornlog.scenarios.mutants.known import mutant_named
 
-Broken = Callable[[str], Chronicle]
+Broken = Callable[[str], RunRecording]
 
 
-def story_of_broken(run: Chronicle) -> list[tuple[str, str]]:
+def story_of_broken(run: RunRecording) -> list[tuple[str, str]]:
     lines = Storyteller(run).story(run.broken[0].puts[0])
     assert [line.at for line in lines] == sorted(line.at for line in lines)
     return [(line.tone, line.text) for line in lines]
 
 
-def test_a_message_whose_file_lost_its_name(lost: Chronicle) -> None:
+def test_a_message_whose_file_lost_its_name(lost: RunRecording) -> None:
     story = story_of_broken(lost)
     texts = [text for _, text in story]
     assert "puts it into" in texts[0]
@@ -53,8 +53,8 @@ def test_a_message_that_came_back(broken_by: Broken) -> None:
 
 
 def test_a_message_of_which_a_power_cut_took_some() -> None:
-    ground, mutant = hunting_ground(mutant_named("stale-tail-after-truncate")), "stale-tail-after-truncate"
-    runs = (chronicle_of_seed(ground, seed, mutant=mutant) for seed in range(200))
+    ground, mutant = narrowed_scenario(mutant_named("stale-tail-after-truncate")), "stale-tail-after-truncate"
+    runs = (record_seed(ground, seed, mutant=mutant) for seed in range(200))
     stories = (story_of_broken(run) for run in runs if run.broken)
     cuts = (
         [text for tone, text in story if tone == BAD and text.startswith("power cut")] for story in stories
@@ -70,7 +70,7 @@ def test_a_message_whose_sync_failed(broken_by: Broken) -> None:
     assert any(text.startswith("a sync of it fails: msync of commitlog") for text in texts)
 
 
-def test_where_all_is_well_no_line_is_bad(held: Chronicle) -> None:
+def test_where_all_is_well_no_line_is_bad(held: RunRecording) -> None:
     told = 0
     for number, put in enumerate(held.puts):
         if put.status == "PUT_OK" and put.wait:

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from typer.testing import Result
 
-from tornlog.reports.cli.present_version import tell_version
-from tornlog.scenarios.campaigns.blame import BrokenPromise
+from tornlog.reports.cli.present_version import print_version
+from tornlog.scenarios.campaigns.blame import ViolationKind
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.mutants.versions import VERSIONS
 
@@ -111,10 +111,10 @@ def test_a_version_and_a_mutant_at_once_are_refused(tornlog: Tornlog) -> None:
 def told() -> Callable[..., str]:
     """Print the report of one broken promise as a terminal of 80 columns gets it."""
 
-    def tell(*rows: BrokenPromise) -> str:
+    def tell(*rows: ViolationKind) -> str:
         page = StringIO()
         console = Console(file=page, width=80, force_terminal=True, color_system=None, highlight=False)
-        tell_version(console, VERSIONS[VERSION], rows, lambda row: f"again {row.first.seed}")
+        print_version(console, VERSIONS[VERSION], rows, lambda row: f"again {row.first.seed}")
         return page.getvalue()
 
     return tell
@@ -127,7 +127,7 @@ def test_a_version_that_keeps_every_promise_says_so(told: Callable[..., str]) ->
 def test_a_promise_without_a_single_cause_is_told_all_the_same(
     told: Callable[..., str], failure: Failure
 ) -> None:
-    text = told(BrokenPromise("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
+    text = told(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
     assert "only several together" in text
     assert f"again {failure.seed}" in text
 
@@ -135,11 +135,11 @@ def test_a_promise_without_a_single_cause_is_told_all_the_same(
 def test_a_promise_that_the_store_breaks_by_itself_is_laid_to_no_bug(
     told: Callable[..., str], failure: Failure
 ) -> None:
-    text = told(BrokenPromise("STATUS", "answer", 1, {"quiet": 1}, (failure,), (), 1))
+    text = told(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,), (), 1))
     assert "none: it breaks without them, too" in text
     assert "without any of them, too: 1 of those that were tried" in text
 
 
 def test_a_report_fits_80_columns(told: Callable[..., str], failure: Failure) -> None:
-    text = told(BrokenPromise("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
+    text = told(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
     assert all(len(line.rstrip()) <= 80 for line in text.splitlines())

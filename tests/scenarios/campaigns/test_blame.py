@@ -7,15 +7,15 @@ import pytest
 from tornlog.scenarios.campaigns import blame
 from tornlog.scenarios.campaigns.blame import (
     FAILURES_TRIED,
-    BrokenPromise,
     Cause,
+    ViolationKind,
     broken_promises,
     explained,
     with_causes,
 )
-from tornlog.scenarios.campaigns.failures.breach import Record
+from tornlog.scenarios.campaigns.failures.breach import RunRecord
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.hunt import hunting_ground
+from tornlog.scenarios.campaigns.hunt import narrowed_scenario
 from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.scenario import Scenario
@@ -42,15 +42,15 @@ def tallies_of(scenarios: list[Scenario], seeds: int) -> list[Tally]:
 
 
 @pytest.fixture(scope="module")
-def rows(quiet_scenario: Scenario) -> dict[str, BrokenPromise]:
+def rows(quiet_scenario: Scenario) -> dict[str, ViolationKind]:
     """What two planted bugs break, where each of them shows."""
-    tallies = tallies_of([quiet_scenario, hunting_ground(UNSYNCED)], 12)
+    tallies = tallies_of([quiet_scenario, narrowed_scenario(UNSYNCED)], 12)
     found = [with_causes(row, TWO) for row in broken_promises(tallies)]
     return {row.promise: row for row in found}
 
 
 def test_of_two_planted_bugs_each_is_found_to_be_the_cause_of_what_it_breaks(
-    rows: dict[str, BrokenPromise],
+    rows: dict[str, ViolationKind],
 ) -> None:
     assert {"STATUS", "META"} <= set(rows)
     for promise, bug in (("STATUS", EARLY), ("META", UNSYNCED)):
@@ -61,7 +61,7 @@ def test_of_two_planted_bugs_each_is_found_to_be_the_cause_of_what_it_breaks(
 
 
 def test_rows_count_what_broke_and_where_the_most_frequent_first(quiet_scenario: Scenario) -> None:
-    tallies = tallies_of([quiet_scenario, hunting_ground(UNSYNCED)], 12)
+    tallies = tallies_of([quiet_scenario, narrowed_scenario(UNSYNCED)], 12)
     found = broken_promises(tallies)
 
     assert [row.times for row in found] == sorted((row.times for row in found), reverse=True)
@@ -100,8 +100,8 @@ MEMBERS = (bug("a"), bug("b"), bug("c"))
 
 
 @pytest.fixture
-def row(failure: Failure) -> BrokenPromise:
-    return BrokenPromise("STATUS", "answer", 1, {"quiet": 1}, (failure,))
+def row(failure: Failure) -> ViolationKind:
+    return ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,))
 
 
 @pytest.fixture
@@ -109,26 +109,26 @@ def breaks(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """Say what breaks the promise: by the bug that is in alone, or `all but` the one that is not."""
     answers: dict[str, bool] = {}
 
-    def answer(record: Record, mutant: Mutant, signature: str) -> bool:
+    def answer(record: RunRecord, mutant: Mutant, signature: str) -> bool:
         return answers[mutant.id]
 
     monkeypatch.setattr(blame, "_breaks", answer)
     return answers
 
 
-def test_what_takes_two_bugs_is_laid_to_both(row: BrokenPromise, breaks: dict[str, bool]) -> None:
+def test_what_takes_two_bugs_is_laid_to_both(row: ViolationKind, breaks: dict[str, bool]) -> None:
     breaks |= {"none": False, "a": False, "b": False, "c": False}
     breaks |= {"all but a": False, "all but b": False, "all but c": True}
     assert with_causes(row, MEMBERS).causes == (Cause("a", 1, 1, 0), Cause("b", 1, 1, 0))
 
 
-def test_what_either_of_two_bugs_breaks_is_laid_to_both(row: BrokenPromise, breaks: dict[str, bool]) -> None:
+def test_what_either_of_two_bugs_breaks_is_laid_to_both(row: ViolationKind, breaks: dict[str, bool]) -> None:
     breaks |= {"none": False, "a": True, "b": False, "c": True, "all but a": True, "all but c": True}
     found = with_causes(row, MEMBERS)
     assert found.causes == found.likeliest == (Cause("a", 1, 0, 1), Cause("c", 1, 0, 1))
 
 
-def test_the_likeliest_cause_comes_first(row: BrokenPromise, breaks: dict[str, bool]) -> None:
+def test_the_likeliest_cause_comes_first(row: ViolationKind, breaks: dict[str, bool]) -> None:
     breaks |= {"none": False, "a": True, "b": False, "c": True, "all but a": True, "all but c": False}
     found = with_causes(row, MEMBERS)
     assert found.causes == (Cause("c", 1, 1, 1), Cause("a", 1, 0, 1))
@@ -136,7 +136,7 @@ def test_the_likeliest_cause_comes_first(row: BrokenPromise, breaks: dict[str, b
 
 
 def test_what_the_store_breaks_without_any_bug_is_laid_to_none(
-    row: BrokenPromise, breaks: dict[str, bool]
+    row: ViolationKind, breaks: dict[str, bool]
 ) -> None:
     breaks |= {"none": True}
     found = with_causes(row, MEMBERS)
@@ -145,7 +145,7 @@ def test_what_the_store_breaks_without_any_bug_is_laid_to_none(
 
 
 def test_what_takes_more_than_one_bug_less_is_laid_to_none(
-    row: BrokenPromise, breaks: dict[str, bool]
+    row: ViolationKind, breaks: dict[str, bool]
 ) -> None:
     breaks |= {"none": False} | {member.id: False for member in MEMBERS}
     breaks |= {f"all but {member.id}": True for member in MEMBERS}
@@ -153,9 +153,9 @@ def test_what_takes_more_than_one_bug_less_is_laid_to_none(
 
 
 def test_a_run_without_an_end_speaks_for_no_bugs_innocence(
-    row: BrokenPromise, monkeypatch: pytest.MonkeyPatch
+    row: ViolationKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_end(record: Record) -> Any:
+    def no_end(record: RunRecord) -> Any:
         raise NoEndInSight
 
     monkeypatch.setattr(blame, "replay", no_end)
@@ -163,7 +163,7 @@ def test_a_run_without_an_end_speaks_for_no_bugs_innocence(
 
 
 def test_causes_are_the_same_in_processes_of_their_own(quiet_scenario: Scenario) -> None:
-    scenario = hunting_ground(MUTANTS["zero-length-trailing-file"])
+    scenario = narrowed_scenario(MUTANTS["zero-length-trailing-file"])
     tallies = run_batches([Batch(scenario, 0, 12, mutant=VERSION)]).values()
     found = broken_promises(tallies)[:2]
     here = list(explained(found, VERSION))

@@ -5,30 +5,36 @@ from pathlib import Path
 import pytest
 
 from tornlog.scenarios.campaigns import determinism as module
-from tornlog.scenarios.campaigns.determinism import Difference, Witness, WitnessError, compare, dealt
+from tornlog.scenarios.campaigns.determinism import (
+    DigestDifference,
+    WitnessError,
+    WitnessProcess,
+    compare,
+    dealt,
+)
 from tornlog.scenarios.campaigns.determinism_witness import Job, Runs, Statement
-from tornlog.sim.trace import Recording
+from tornlog.sim.trace import TraceRecording
 
 NAMES = ["crash-in-recovery", "sync-flush-survives-power-loss"]
 
 
-class OtherWitness(Witness):
+class OtherWitness(WitnessProcess):
     """Tells of some seed something else than it saw."""
 
     other_seed = -1
     tells_other_events = False
 
-    def answer(self, job: Job) -> list[Statement] | Recording:
+    def answer(self, job: Job) -> list[Statement] | TraceRecording:
         seen = super().answer(job)
-        if isinstance(seen, Recording):
+        if isinstance(seen, TraceRecording):
             is_other = self.tells_other_events
-            return Recording(seen.events[:40], seen.words_before[:40], seen.words) if is_other else seen
+            return TraceRecording(seen.events[:40], seen.words_before[:40], seen.words) if is_other else seen
         return [one._replace(digest="another") if one.seed == self.other_seed else one for one in seen]
 
 
 def test_another_process_with_other_hashes_in_another_order_has_the_same_digests() -> None:
     progress: list[int] = []
-    witnesses = [Witness("one", hash_seed=1), Witness("two", hash_seed=2)]
+    witnesses = [WitnessProcess("one", hash_seed=1), WitnessProcess("two", hash_seed=2)]
     found = compare(NAMES, range(3), witnesses, jobs=2, on_progress=progress.append)
     assert (found.runs, sum(progress)) == (6, 6)
     assert (found.differences, found.errors) == ([], [])
@@ -90,7 +96,7 @@ def test_a_witness_that_dies_is_no_silent_agreement(tmp_path: Path) -> None:
     python.write_text("#!/bin/sh\necho no sheep left >&2\nexit 1\n")
     python.chmod(0o755)
     with pytest.raises(WitnessError, match="a bad one: no sheep left"):
-        Witness("a bad one", python=str(python)).answer(Runs([], 1))
+        WitnessProcess("a bad one", python=str(python)).answer(Runs([], 1))
 
 
 def test_runs_are_shuffled_and_dealt_so_that_each_is_there_once() -> None:
@@ -104,4 +110,4 @@ def test_runs_are_shuffled_and_dealt_so_that_each_is_there_once() -> None:
 
 def test_a_difference_is_one_line() -> None:
     here, there = Statement("a", 1, "held", "0011", ""), Statement("a", 1, "violated", "2233", "")
-    assert str(Difference("w", here, there)) == "a --seed 1: held 0011 here, violated 2233 with w"
+    assert str(DigestDifference("w", here, there)) == "a --seed 1: held 0011 here, violated 2233 with w"

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tornlog.scenarios.campaigns.determinism_witness import OneRun, Runs, attest, main, tell
+from tornlog.scenarios.campaigns.determinism_witness import OneRun, Runs, attest, main, record_run
 from tornlog.scenarios.campaigns.seeds import digest_of, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
@@ -23,9 +23,9 @@ def test_seeds_are_run_in_the_order_told_whatever_the_batches() -> None:
 
 
 def test_one_run_is_told_event_by_event() -> None:
-    recording = tell(OneRun(NAME, 1))
+    recording = record_run(OneRun(NAME, 1))
     assert recording.events
-    assert recording == tell(OneRun(NAME, 1))
+    assert recording == record_run(OneRun(NAME, 1))
     assert digest_of(SCENARIOS[NAME], 1) == run_seed(SCENARIOS[NAME], 1).digest
 
 
@@ -38,4 +38,4 @@ def test_a_job_on_the_standard_input_is_answered_on_the_standard_output(
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=answer))
     main()
     found = pickle.loads(answer.getvalue())
-    assert found == (tell(job) if isinstance(job, OneRun) else list(attest(job)))
+    assert found == (record_run(job) if isinstance(job, OneRun) else list(attest(job)))

@@ -9,12 +9,12 @@ from tornlog.faults.disk.aim import CrashPoint
 from tornlog.scenarios.campaigns import explore as explore_module
 from tornlog.scenarios.campaigns.explore import (
     NEST_SAMPLES,
+    CrashMoment,
+    ExplorationCounts,
     Explorer,
-    Found,
-    Moment,
-    Sample,
-    Settings,
+    ExploreSettings,
     Situation,
+    StateSample,
     first_life,
     nested,
     record,
@@ -45,7 +45,7 @@ def recorded(wanted: Scenario, seed: int, messages_each: int) -> Situation:
 
 
 SYNC = scenario("sync-flush-survives-power-loss", "ext4-ordered")
-SMALL = Settings(limit=24, messages_each=1)
+SMALL = ExploreSettings(limit=24, messages_each=1)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_progress_is_told_until_all_operations_are_done() -> None:
 def test_a_mutant_is_found_within_one_seed_and_each_failure_can_be_replayed(
     mutant: str, name: str, disk: str, invariants: set[str]
 ) -> None:
-    found = explore_seed(scenario(name, disk), 1, Settings(limit=32, messages_each=2), mutant=mutant)
+    found = explore_seed(scenario(name, disk), 1, ExploreSettings(limit=32, messages_each=2), mutant=mutant)
 
     assert found.failures
     assert {failure.violations[0].invariant for failure in found.failures} & invariants
@@ -128,7 +128,7 @@ def test_the_failure_of_a_state_says_what_was_lost_and_where() -> None:
     found = explore_seed(
         scenario("rollover-at-a-crash", "strict-posix"),
         1,
-        Settings(limit=16, messages_each=2),
+        ExploreSettings(limit=16, messages_each=2),
         mutant="no-dir-fsync-on-rollover",
     )
     lost = [failure for failure in found.failures if failure.violations[0].invariant in ("DUR", "START")]
@@ -165,10 +165,10 @@ def test_an_image_under_the_same_promises_is_always_judged_the_same(
             return found
 
     monkeypatch.setattr(explore_module, "RecoveringRun", Watched)
-    settings = Settings(limit=12, messages_each=1)
+    settings = ExploreSettings(limit=12, messages_each=1)
     with applied_mutant(mutant):
         situation = recorded(scenario("rollover-at-a-crash", "strict-posix"), 1, 1)
-        pruned, whole = Found(), Found(judged=Forgetful())
+        pruned, whole = ExplorationCounts(), ExplorationCounts(judged=Forgetful())
         explorers = [Explorer(situation, settings, found) for found in (pruned, whole)]
         for number in range(0, len(situation.points), 2):
             for explorer in explorers:
@@ -188,8 +188,8 @@ def test_what_a_run_with_that_crash_leaves_is_among_the_images() -> None:
         point = situation.points[number]
         for profile in ("process-kill", "ext4-ordered"):
             life = replace(plan.lives[0], profile=profile, crash_point=str(point), moment="before")
-            found = Found()
-            Explorer(situation, Settings(limit=4096, messages_each=1), found).explore(number)
+            found = ExplorationCounts()
+            Explorer(situation, ExploreSettings(limit=4096, messages_each=1), found).explore(number)
             images: list[str] = []
             run = Run(replace(plan, lives=(life,)), draw(SYNC, 3)[0])
             run.lasting.on_image = lambda image, images=images: images.append(image.digest())  # type: ignore[misc]
@@ -199,7 +199,7 @@ def test_what_a_run_with_that_crash_leaves_is_among_the_images() -> None:
 
 
 def test_crashes_nest_three_deep_in_recovery_and_every_promise_holds() -> None:
-    found = explore_seed(SYNC, 3, Settings(limit=6, messages_each=1, nest=3))
+    found = explore_seed(SYNC, 3, ExploreSettings(limit=6, messages_each=1, nest=3))
 
     assert found.failures == []
     assert len(found.depths) == 4
@@ -222,7 +222,10 @@ def test_a_recovery_that_cannot_be_cut_short_is_found_by_dying_in_it_only(
         return recover(store, clean_exit=clean_exit)
 
     monkeypatch.setattr(MessageStore, "recover", rewrites)
-    wanted, settings = scenario("crash-in-recovery", "ext4-ordered"), Settings(limit=6, messages_each=2)
+    wanted, settings = (
+        scenario("crash-in-recovery", "ext4-ordered"),
+        ExploreSettings(limit=6, messages_each=2),
+    )
     plain = explore_seed(wanted, 2, settings)
     deeper = explore_seed(wanted, 2, replace(settings, nest=1))
 
@@ -235,8 +238,8 @@ def test_a_recovery_that_cannot_be_cut_short_is_found_by_dying_in_it_only(
 
 def test_a_nested_situation_has_the_operations_of_a_load_and_no_others() -> None:
     situation = recorded(SYNC, 3, 1)
-    found = Found()
-    Explorer(situation, Settings(limit=6, messages_each=1, nest=1), found).explore(40)
+    found = ExplorationCounts()
+    Explorer(situation, ExploreSettings(limit=6, messages_each=1, nest=1), found).explore(40)
     for sample in found.samples:
         inner = nested(sample)
         assert inner.depth == 1
@@ -250,15 +253,15 @@ def test_samples_are_those_with_the_least_digests_whatever_order_they_come_in() 
     plan = first_life(SYNC, 3, 1)
     digests = [f"{(number * 7) % 11:02}" for number in range(11)]
     for order in (digests, digests[::-1]):
-        found = Found()
+        found = ExplorationCounts()
         for digest in [*order, *order]:
             if found.would_sample(digest):
-                found.sample(Sample(digest, plan, (), ()))
+                found.sample(StateSample(digest, plan, (), ()))
         assert [one.digest for one in found.samples] == sorted(digests)[:NEST_SAMPLES]
 
 
 def test_a_bug_that_shows_in_using_the_store_again_is_found_if_that_is_asked_for() -> None:
-    settings, mutant = Settings(limit=6, messages_each=2), "cq-redispatch-duplicates"
+    settings, mutant = ExploreSettings(limit=6, messages_each=2), "cq-redispatch-duplicates"
     wanted = scenario("crash-in-recovery", "ext4-ordered")
     plain = explore_seed(wanted, 2, settings, mutant=mutant)
     healed = explore_seed(wanted, 2, replace(settings, heal=True), mutant=mutant)
@@ -270,8 +273,8 @@ def test_a_bug_that_shows_in_using_the_store_again_is_found_if_that_is_asked_for
 
 def test_a_moment_says_where_it_is() -> None:
     point = CrashPoint("store", "/store/checkpoint", 2)
-    assert str(Moment(point, "before")) == "before store /store/checkpoint #2"
-    assert str(Moment(point, "during", 3)) == "during store /store/checkpoint #2, 3 bytes missing"
+    assert str(CrashMoment(point, "before")) == "before store /store/checkpoint #2"
+    assert str(CrashMoment(point, "during", 3)) == "during store /store/checkpoint #2, 3 bytes missing"
 
 
 @pytest.mark.slow
@@ -280,13 +283,13 @@ def test_what_was_found_elsewhere_is_taken_in_and_the_first_breach_of_a_kind_sta
         explore_seed(
             scenario("rollover-at-a-crash", "strict-posix"),
             seed,
-            Settings(limit=3, messages_each=2, nest=1),
+            ExploreSettings(limit=3, messages_each=2, nest=1),
             mutant="no-dir-fsync-on-rollover",
         ).found
         for seed in (1, 2)
     )
     plan = first_life(SYNC, 3, 1)
-    second.samples = [Sample("00", plan, (), ())]
+    second.samples = [StateSample("00", plan, (), ())]
     breaches, judged, states = dict(first.breaches), set(first.judged), first.total.states
     first.add(second)
 
@@ -301,7 +304,7 @@ def test_a_moment_that_the_run_does_not_come_to_is_the_harness_s_fault() -> None
     situation = replace(recorded(SYNC, 3, 1), points=(CrashPoint("store", "/store/nothing", 1),))
 
     with pytest.raises(ReplayDivergedError):
-        Explorer(situation, SMALL, Found()).explore(0)
+        Explorer(situation, SMALL, ExplorationCounts()).explore(0)
 
 
 def test_a_violation_that_a_replay_does_not_show_is_the_harness_s_fault(
@@ -313,7 +316,7 @@ def test_a_violation_that_a_replay_does_not_show_is_the_harness_s_fault(
 
     monkeypatch.setattr(explore_module, "RecoveringRun", Suspicious)
     with pytest.raises(ReplayDivergedError):
-        Explorer(recorded(SYNC, 3, 1), SMALL, Found()).explore(0)
+        Explorer(recorded(SYNC, 3, 1), SMALL, ExplorationCounts()).explore(0)
 
 
 def test_a_run_that_is_another_one_when_it_is_repeated_is_not_explored(

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from tornlog.scenarios.campaigns import hunt as hunts
-from tornlog.scenarios.campaigns.hunt import hunt, hunt_all
+from tornlog.scenarios.campaigns.hunt import run_mutant, run_mutants
 from tornlog.scenarios.campaigns.seeds import SeedResult
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.known import mutant_named
@@ -20,7 +20,7 @@ NAMES = [
 
 
 def test_a_hunt_that_finds_says_by_what_and_after_how_many_seeds() -> None:
-    hunted = hunt(mutant_named(NAMES[0]), 50)
+    hunted = run_mutant(mutant_named(NAMES[0]), 50)
     assert hunted.found
     assert hunted.invariant
     assert 1 <= hunted.seeds <= 50
@@ -29,14 +29,14 @@ def test_a_hunt_that_finds_says_by_what_and_after_how_many_seeds() -> None:
 
 def test_a_hunt_that_finds_nothing_has_run_all_seeds() -> None:
     equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
-    hunted = hunt(equivalent, 30)
+    hunted = run_mutant(equivalent, 30)
     assert (hunted.found, hunted.invariant, hunted.seeds, hunted.clean_violation) == (False, "", 30, "")
     assert hunted.to_json()["shrunk"] is None
 
 
 def test_hunts_in_several_processes_give_what_one_gives_in_the_order_of_the_names() -> None:
     def without_times(jobs: int) -> list[dict[str, object]]:
-        found = [hunted.to_json() for hunted in hunt_all(NAMES, 40, jobs=jobs)]
+        found = [hunted.to_json() for hunted in run_mutants(NAMES, 40, jobs=jobs)]
         return [{**one, "seconds": 0} for one in found]
 
     alone = without_times(1)
@@ -50,7 +50,7 @@ def test_a_fault_of_the_harness_ends_the_hunt(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(hunts, "run_seed", broken)
     with pytest.raises(RuntimeError, match="ack-before-flush, seed 0: it broke"):
-        hunt(MUTANTS["ack-before-flush"], 3)
+        run_mutant(MUTANTS["ack-before-flush"], 3)
 
 
 def test_what_the_clean_store_breaks_on_the_same_seeds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +61,6 @@ def test_what_the_clean_store_breaks_on_the_same_seeds_is_told(monkeypatch: pyte
     mutant = MUTANTS["ack-before-flush"]
     with mutant.applied():  # the store is broken without it, too
         monkeypatch.setattr(type(mutant), "applied", nothing)
-        hunted = hunt(mutant, 20)
+        hunted = run_mutant(mutant, 20)
     assert hunted.found
     assert hunted.clean_violation.startswith(hunted.invariant)

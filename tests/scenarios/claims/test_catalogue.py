@@ -12,7 +12,7 @@ from tornlog.scenarios.campaigns.runner import Tally, batches_of, run_batches
 from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.plan import MOMENTS, STOPS
-from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.scenarios.claims.scenario import POLICIES
 
 SEEDS = 30
@@ -93,7 +93,7 @@ def test_a_scenario_stays_within_its_ranges(name: str) -> None:
         _, plan = draw(SCENARIOS[name], seed)
         assert plan.sync_flush in ranges.sync_flush
         assert plan.disk in ranges.disk
-        assert all(life.profile in REALITIES[plan.disk].crashes for life in plan.lives)
+        assert all(life.profile in DISK_MODELS[plan.disk].crashes for life in plan.lives)
         assert all(life.ending in (*ranges.endings, "crash in traffic") for life in plan.lives)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import DRAWN_APART, MOMENTS, POLICY_PARAMETERS, Plan, Ranges, draw_plan
-from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.sim.choices import Choices
 
 SEEDS = range(200)
@@ -35,7 +35,7 @@ def test_every_draw_lies_within_its_range() -> None:
         assert plan.policy_parameter in POLICY_PARAMETERS[plan.policy][0]
         for life in plan.lives:
             assert life.ending in ranges.endings
-            assert life.profile in REALITIES[plan.disk].crashes
+            assert life.profile in DISK_MODELS[plan.disk].crashes
             assert life.moment in MOMENTS
             assert life.messages_each in ranges.messages_each
 
@@ -51,7 +51,7 @@ def test_every_option_of_every_range_is_drawn_by_some_seed() -> None:
     lives = [life for plan in plans for life in plan.lives]
     assert {life.ending for life in lives} == set(ranges.endings)
     assert {(plan.disk, life.profile) for plan in plans for life in plan.lives} == {
-        (disk, profile) for disk in ranges.disk for profile in REALITIES[disk].crashes
+        (disk, profile) for disk in ranges.disk for profile in DISK_MODELS[disk].crashes
     }
     assert {life.moment for life in lives} == set(MOMENTS)
 

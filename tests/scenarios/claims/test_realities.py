@@ -5,21 +5,21 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Ranges, draw_plan
-from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.sim.choices import Choices
 
 
-@pytest.mark.parametrize("name", REALITIES)
+@pytest.mark.parametrize("name", DISK_MODELS)
 def test_a_disk_names_only_crashes_and_faults_that_there_are(name: str) -> None:
-    reality = REALITIES[name]
+    reality = DISK_MODELS[name]
     assert reality.name == name
     assert set(reality.crashes) <= set(PROFILES)
     assert set(reality.faults) <= {field.name for field in fields(FaultPlan)}
 
 
-@pytest.mark.parametrize("name", REALITIES)
+@pytest.mark.parametrize("name", DISK_MODELS)
 def test_a_plan_has_the_faults_the_crashes_and_the_room_of_its_disk(name: str) -> None:
-    reality = REALITIES[name]
+    reality = DISK_MODELS[name]
     plans = [draw_plan(Choices(str(seed)).stream("plan"), Ranges(disk=(name,))) for seed in range(300)]
     assert {life.profile for plan in plans for life in plan.lives} == set(reality.crashes)
     for fault, options in reality.faults.items():

@@ -3,7 +3,7 @@
 import pytest
 
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.scenarios.claims.scenario import POLICIES, Scenario
 
 
@@ -16,7 +16,7 @@ def test_a_scenario_can_be_narrowed_to_one_disk_and_one_policy(quiet_scenario: S
 
 
 def test_every_disk_and_policy_there_is_can_be_asked_for(quiet_scenario: Scenario) -> None:
-    for disk in REALITIES:
+    for disk in DISK_MODELS:
         assert quiet_scenario.narrowed(disk=disk).ranges.disk == (disk,)
     for policy in POLICIES:
         assert quiet_scenario.narrowed(policy=policy).ranges.policy == (policy,)

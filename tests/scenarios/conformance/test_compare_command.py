@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.scenarios.conformance import campaign
-from tornlog.scenarios.conformance.cases import Compared
+from tornlog.scenarios.conformance.cases import CaseResult
 from tornlog.scenarios.conformance.maven import JavaProgram
-from tornlog.scenarios.conformance.opened import Difference
+from tornlog.scenarios.conformance.opened import StoreDifference
 from tornlog.scenarios.conformance.real_store import RealStoreFailed
 
 
@@ -59,9 +59,9 @@ def test_what_nothing_explains_is_kept_and_ends_with_1(
 ) -> None:
     compare = campaign.compare
 
-    def and_one_more(case: Any, real: Any) -> Compared:
+    def and_one_more(case: Any, real: Any) -> CaseResult:
         compared = compare(case, real)
-        compared.differences.append(Difference("here", "one thing", "another", None))
+        compared.differences.append(StoreDifference("here", "one thing", "another", None))
         return compared
 
     monkeypatch.setattr(campaign, "compare", and_one_more)
@@ -81,7 +81,7 @@ def test_what_nothing_explains_is_kept_and_ends_with_1(
 def test_a_real_store_that_does_not_do_as_told_is_a_fault_of_the_harness(
     program: JavaProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(case: object, real: object) -> Compared:
+    def failing(case: object, real: object) -> CaseResult:
         raise RealStoreFailed("it would not")
 
     monkeypatch.setattr(campaign, "compare", failing)

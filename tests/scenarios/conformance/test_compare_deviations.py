@@ -9,8 +9,15 @@ import pytest
 
 from tornlog.scenarios.conformance.deviations import DEVIATIONS
 from tornlog.scenarios.conformance.differences import differences
-from tornlog.scenarios.conformance.observed import Entry, Observed, SeenQueue, SeenRecord, times_of, window_of
-from tornlog.scenarios.conformance.opened import Opened
+from tornlog.scenarios.conformance.observed import (
+    Entry,
+    SeenQueue,
+    SeenRecord,
+    StoreObservation,
+    times_of,
+    window_of,
+)
+from tornlog.scenarios.conformance.opened import OpenedDirectory
 from tornlog.scenarios.conformance.truth import BLANK, faults_of
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats import scan
@@ -35,13 +42,13 @@ def entry(number: int, tags: str = "") -> Entry:
     return number * 100, 100, tags_code(tags)
 
 
-def seen(count: int, **changes: Any) -> Observed:
+def seen(count: int, **changes: Any) -> StoreObservation:
     """Return a store of so many messages in one queue, each with a key of its own."""
     records = {number * 100: record(number, KEYS=f"k{number}") for number in range(count)}
     entries = [entry(number) for number in range(count)]
     queue = SeenQueue(0, count, entries, [each[0] for each in entries])
     lookups = {("T", f"k{number}"): [number * 100] for number in range(count)}
-    found = Observed("", 0, count * 100, records, [], {("T", 0): queue}, lookups)
+    found = StoreObservation("", 0, count * 100, records, [], {("T", 0): queue}, lookups)
     return replace(found, **changes)
 
 
@@ -50,13 +57,13 @@ def queue_of(*entries: Entry, begin: int = 0) -> dict[tuple[str, int], SeenQueue
 
 
 def names(
-    ours: Observed,
-    real: Observed,
+    ours: StoreObservation,
+    real: StoreObservation,
     files: dict[str, bytes] | None = None,
     version: str = "rocketmq-4.9.8",
 ) -> set[str]:
     """Return what explains the differences, `nothing` where nothing does."""
-    found = differences(Opened(CONFIG, {"abort": b""} | (files or {}), ours, real, version))
+    found = differences(OpenedDirectory(CONFIG, {"abort": b""} | (files or {}), ours, real, version))
     return {"nothing" if one.deviation is None else one.deviation.name for one in found}
 
 
@@ -107,7 +114,7 @@ def test_an_entry_is_torn_only_if_it_was_so_before_it_was_opened() -> None:
     assert names(seen(3), real, {"consumequeue/T/1/00000000000000000000": bytes(40) + raw}) == {"nothing"}
 
 
-def faults(ours: Observed) -> list[str]:
+def faults(ours: StoreObservation) -> list[str]:
     """Return the places where a store is not what its own log says."""
     return [place for place, _, _ in faults_of(ours, CONFIG)]
 
@@ -124,7 +131,7 @@ def test_an_entry_that_leads_in_front_of_our_log_is_a_fault_of_ours() -> None:
 
 
 def test_a_blank_behind_the_last_entry_of_our_queue_is_a_fault_of_ours() -> None:
-    def ending_in(*more: Entry) -> Observed:
+    def ending_in(*more: Entry) -> StoreObservation:
         return seen(2, queues={("T", 0): SeenQueue(0, 2 + len(more), [entry(0), entry(1), *more], [0, 100])})
 
     assert faults(ending_in()) == []
@@ -152,7 +159,7 @@ def test_what_the_real_store_lacks_is_lost_only_if_our_entry_leads_to_a_record()
     assert names(ours, real) == {"nothing"}
 
     dangling = replace(ours, queues=queue_of((50, 100, 0), entry(1), entry(2)))
-    found = differences(Opened(CONFIG, {}, dangling, real, "rocketmq-4.9.8"))
+    found = differences(OpenedDirectory(CONFIG, {}, dangling, real, "rocketmq-4.9.8"))
     assert [one.deviation for one in found if one.place == "queue T/0 0"] == [None]
 
     whole = replace(seen(3), queues=queue_of(entry(1), entry(2), begin=1))
@@ -262,14 +269,14 @@ def test_after_a_clean_exit_a_key_is_forgotten_only_if_no_index_file_has_it() ->
 
     def explained(index: bytes) -> set[Any]:
         config = replace(CONFIG, **sizes)  # type: ignore[arg-type]
-        found = differences(Opened(config, {"index/1": index}, seen(3), lacks, "rocketmq-4.9.8"))
+        found = differences(OpenedDirectory(config, {"index/1": index}, seen(3), lacks, "rocketmq-4.9.8"))
         return {one.deviation and one.deviation.name for one in found}
 
     assert explained(bytes(len(with_entry))) == {"index-lost"}
     assert explained(with_entry) == {None}
 
 
-def timed(found: int, count: int = 3, *, blank_first: bool = False) -> Observed:
+def timed(found: int, count: int = 3, *, blank_first: bool = False) -> StoreObservation:
     """Return a store of some records, five to a queue file, and what it finds at the time of the third."""
     store = seen(count)
     if blank_first:
@@ -320,17 +327,17 @@ def test_keys_of_one_hash_are_found_together() -> None:
 
 
 def test_a_refusal_is_explained_by_a_file_of_another_size_only() -> None:
-    refused = Observed(refusal="load() returned false")
+    refused = StoreObservation(refusal="load() returned false")
 
     assert names(seen(1), refused) == {"nothing"}
     assert names(seen(1), refused, {"commitlog/00000000000000001000": b""}) == {"odd-file"}
     assert names(refused, seen(1), {"commitlog/00000000000000001000": b""}) == {"nothing"}
-    assert names(seen(1), Observed(refusal="java.lang.Error"), {"commitlog/1": b""}) == {"nothing"}
+    assert names(seen(1), StoreObservation(refusal="java.lang.Error"), {"commitlog/1": b""}) == {"nothing"}
 
 
 def test_a_refusal_of_ours_is_explained_by_a_gap_only_even_if_the_real_store_refuses_too() -> None:
-    refused = Observed(refusal="load() returned false")
-    at_gap = Observed(refusal="CorruptFileError: commitlog/2 @ 0: base offset: expected 1, found 2")
+    refused = StoreObservation(refusal="load() returned false")
+    at_gap = StoreObservation(refusal="CorruptFileError: commitlog/2 @ 0: base offset: expected 1, found 2")
     gap = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
 
     assert names(refused, refused) == {"nothing"}
@@ -341,7 +348,7 @@ def test_a_refusal_of_ours_is_explained_by_a_gap_only_even_if_the_real_store_ref
 
 
 def test_5_3_3_stumbles_over_a_last_queue_file_without_entries() -> None:
-    refused = Observed(refusal="load() returned false")
+    refused = StoreObservation(refusal="load() returned false")
     queue = {f"consumequeue/T/0/{base:020}": bytes(100) for base in (0, 100)}
     written = queue | {f"consumequeue/T/0/{100:020}": b"x" * 100}
 

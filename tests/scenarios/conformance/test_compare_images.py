@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from tornlog.scenarios.conformance.campaign import Campaign
-from tornlog.scenarios.conformance.cases import WRITTEN_THERE, Case, case_written_here, compare
+from tornlog.scenarios.conformance.campaign import ConformanceReport
+from tornlog.scenarios.conformance.cases import WRITTEN_THERE, DirectoryCase, case_written_here, compare
 from tornlog.scenarios.conformance.images import left_by
 from tornlog.scenarios.conformance.real_store import RealStore
 from tornlog.scenarios.oracle.evidence import Violation
@@ -91,9 +91,9 @@ def test_answers_count_only_where_our_store_opened(tmp_path: Path, *, refuses: b
         "msgId": "7F00000100002A9F0000000000ABCDEF",
         "queueOffset": 3,
     }
-    case = Case(WRITTEN_THERE, 1, "clean stop", "", "", directory, config, [answer])
+    case = DirectoryCase(WRITTEN_THERE, 1, "clean stop", "", "", directory, config, [answer])
     compared = compare(case, cast(RealStore, Refusing()))
-    campaign = Campaign()
+    campaign = ConformanceReport()
     campaign.add(compared)
 
     assert compared.is_opened is not refuses

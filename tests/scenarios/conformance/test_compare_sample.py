@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from tornlog.faults.disk.export import export
-from tornlog.scenarios.conformance.campaign import Campaign, FailureFileError, keep, kept_case, run_campaign
+from tornlog.scenarios.conformance.campaign import (
+    CaseFileError,
+    ConformanceReport,
+    keep,
+    kept_case,
+    run_campaign,
+)
 from tornlog.scenarios.conformance.cases import WRITTEN_HERE, WRITTEN_THERE, case_written_here, compare
 from tornlog.scenarios.conformance.deviations import DEVIATIONS
 from tornlog.scenarios.conformance.images import CLEAN_STOP, POWER_LOSS, PROCESS_KILL, left_by
@@ -28,16 +34,16 @@ def puts_of_clean_lives(seeds: range) -> int:
 
 
 @pytest.fixture(scope="module")
-def written_here(program: JavaProgram) -> Campaign:
+def written_here(program: JavaProgram) -> ConformanceReport:
     return run_campaign(program, SEEDS_HERE, [WRITTEN_HERE])
 
 
 @pytest.fixture(scope="module")
-def written_there(program: JavaProgram) -> Campaign:
+def written_there(program: JavaProgram) -> ConformanceReport:
     return run_campaign(program, SEEDS_THERE, [WRITTEN_THERE])
 
 
-def test_the_real_store_sees_in_our_crash_images_what_we_see(written_here: Campaign) -> None:
+def test_the_real_store_sees_in_our_crash_images_what_we_see(written_here: ConformanceReport) -> None:
     assert [failure.case.name for failure in written_here.failures] == []
     assert written_here.cases == len(SEEDS_HERE)
     outcomes = {kind: counts.total() for (_, kind), counts in written_here.outcomes.items()}
@@ -48,7 +54,9 @@ def test_the_real_store_sees_in_our_crash_images_what_we_see(written_here: Campa
     assert {name for _, name in written_here.deviations} <= DEVIATIONS.keys()
 
 
-def test_we_see_in_directories_of_the_real_store_what_it_sees_itself(written_there: Campaign) -> None:
+def test_we_see_in_directories_of_the_real_store_what_it_sees_itself(
+    written_there: ConformanceReport,
+) -> None:
     assert [failure.case.name for failure in written_there.failures] == []
     outcomes = {kind: counts.total() for (_, kind), counts in written_there.outcomes.items()}
     assert outcomes == {CLEAN_STOP: 5, PROCESS_KILL: 10}
@@ -113,7 +121,7 @@ def test_a_failure_is_kept_with_its_directory_and_can_be_opened_again(
 def test_a_file_that_is_no_kept_failure_is_said_to_be_none(tmp_path: Path) -> None:
     file = tmp_path / "failure.json"
     file.write_text('{"format": "another"}')
-    with pytest.raises(FailureFileError, match="format"), kept_case(file):
+    with pytest.raises(CaseFileError, match="format"), kept_case(file):
         pass
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from tornlog.scenarios.fuzz.bounds import address_space_limited
 from tornlog.scenarios.fuzz.draw import Draw
-from tornlog.scenarios.fuzz.engine import Fuzzer, Tally
+from tornlog.scenarios.fuzz.engine import Fuzzer, FuzzTally
 from tornlog.scenarios.fuzz.mutants import find_fuzzed
-from tornlog.scenarios.fuzz.shape import PLAIN, Part, Shape
-from tornlog.scenarios.fuzz.target import Outcome, Target
+from tornlog.scenarios.fuzz.shape import PLAIN, Shape, ShapePart
+from tornlog.scenarios.fuzz.target import InputOutcome, Target
 from tornlog.scenarios.fuzz.targets import TARGETS
 
 
@@ -21,7 +21,7 @@ class MadeTarget(Target):
     cpu_seconds_max = 0.3
     memory_bytes_max = 1 << 20
 
-    def __init__(self, check: Callable[[bytes], Outcome], inputs: Sequence[bytes] = (b"a;b;c",)) -> None:
+    def __init__(self, check: Callable[[bytes], InputOutcome], inputs: Sequence[bytes] = (b"a;b;c",)) -> None:
         self._check = check
         self._inputs = inputs
 
@@ -31,11 +31,11 @@ class MadeTarget(Target):
     def shape(self, raw: bytes) -> Shape:
         parts, at = [], 0
         while (end := raw.find(b";", at)) >= 0:
-            parts.append(Part(at, end + 1))
+            parts.append(ShapePart(at, end + 1))
             at = end + 1
         return Shape(PLAIN.fields, tuple(parts))
 
-    def check(self, raw: bytes) -> Outcome:
+    def check(self, raw: bytes) -> InputOutcome:
         return self._check(raw)
 
 
@@ -45,10 +45,10 @@ def made() -> type[MadeTarget]:
 
 
 @pytest.fixture(scope="session")
-def fuzzed() -> Callable[..., Tally]:
+def fuzzed() -> Callable[..., FuzzTally]:
     """Fuzz a format with so many inputs, with a mutant or without."""
 
-    def fuzz(name: str, inputs: int, *, seed: int = 0, mutant: str | None = None) -> Tally:
+    def fuzz(name: str, inputs: int, *, seed: int = 0, mutant: str | None = None) -> FuzzTally:
         fuzzer = Fuzzer(TARGETS[name](), seed)
         if mutant is None:
             fuzzer.run(inputs)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tornlog.scenarios.fuzz.container import StoreDirectory, directory_of_image, entry_parts, pack, unpack
+from tornlog.scenarios.fuzz.container import DirectoryContent, directory_of_image, entry_parts, pack, unpack
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=8).filter(
     lambda name: name not in (".", "..")
@@ -12,7 +12,7 @@ ENTRIES = st.dictionaries(NAMES, st.none() | st.binary(max_size=30), max_size=5)
 
 @given(ENTRIES, st.integers(0, 255))
 def test_a_directory_is_read_as_it_was_packed(entries: dict[str, bytes | None], settings: int) -> None:
-    directory = StoreDirectory(settings, entries)
+    directory = DirectoryContent(settings, entries)
     raw = pack(directory)
 
     assert unpack(raw) == directory
@@ -25,7 +25,7 @@ def test_a_directory_is_read_as_it_was_packed(entries: dict[str, bytes | None], 
 
 @given(st.binary(max_size=60), st.integers(0, 60))
 def test_any_bytes_are_a_directory_or_none(noise: bytes, at: int) -> None:
-    raw = pack(StoreDirectory(0, {"a": b"1234", "b": None, "b/c": b""}))
+    raw = pack(DirectoryContent(0, {"a": b"1234", "b": None, "b/c": b""}))
     broken = raw[:at] + noise + raw[at + len(noise) :]
     for candidate in (noise, b"TLD1\0" + noise, broken):
         directory = unpack(candidate)
@@ -35,21 +35,21 @@ def test_any_bytes_are_a_directory_or_none(noise: bytes, at: int) -> None:
 
 @pytest.mark.parametrize("path", ["", "a//b", "/a", "a/", ".", "a/../b", "a\0b", "x" * 256])
 def test_paths_that_no_disk_has_are_refused(path: str) -> None:
-    assert unpack(pack(StoreDirectory(0, {path: b""}))) is None
+    assert unpack(pack(DirectoryContent(0, {path: b""}))) is None
 
 
 def test_nothing_lies_below_a_file_and_no_path_is_there_twice() -> None:
-    assert unpack(pack(StoreDirectory(0, {"a": b"", "a/b/c": b""}))) is None
-    once = pack(StoreDirectory(0, {"a": b""}))
+    assert unpack(pack(DirectoryContent(0, {"a": b"", "a/b/c": b""}))) is None
+    once = pack(DirectoryContent(0, {"a": b""}))
     assert unpack(once + once[5:]) is None
 
 
 def test_an_image_has_the_directories_above_each_file_and_gives_the_same_back() -> None:
-    directory = StoreDirectory(1, {"a": None, "b/c/d": b"x"})
+    directory = DirectoryContent(1, {"a": None, "b/c/d": b"x"})
     image = directory.image("/store", 7)
 
     assert image.directories == ("/store", "/store/a", "/store/b", "/store/b/c")
     assert image.files["/store/b/c/d"].mtime_ms == 7
-    assert directory_of_image(image, "/store", 1) == StoreDirectory(
+    assert directory_of_image(image, "/store", 1) == DirectoryContent(
         1, {"a": None, "b": None, "b/c": None, "b/c/d": b"x"}
     )

@@ -3,15 +3,15 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.fuzz.finding import Finding, FindingFileError
-from tornlog.scenarios.fuzz.judging import Breach
+from tornlog.scenarios.fuzz.finding import FindingFileError, FuzzFailure
+from tornlog.scenarios.fuzz.judging import FuzzViolation
 
-FINDING = Finding("index", 3, None, 17, Breach("chain", "10 entries", "more"), b"\0\xff", b"abc")
+FINDING = FuzzFailure("index", 3, None, 17, FuzzViolation("chain", "10 entries", "more"), b"\0\xff", b"abc")
 
 
 @pytest.mark.parametrize("finding", [FINDING, replace(FINDING, mutant="m", raw=b"")])
-def test_a_finding_is_read_as_it_was_written(finding: Finding) -> None:
-    assert Finding.from_json(finding.to_json()) == finding
+def test_a_finding_is_read_as_it_was_written(finding: FuzzFailure) -> None:
+    assert FuzzFailure.from_json(finding.to_json()) == finding
 
 
 def test_a_finding_is_named_by_format_and_promise() -> None:
@@ -33,10 +33,10 @@ def test_a_finding_is_named_by_format_and_promise() -> None:
 def test_a_file_that_is_no_finding_says_why(change: dict[str, object], reason: str) -> None:
     document = {**json.loads(FINDING.to_json()), **change}
     with pytest.raises(FindingFileError, match=reason):
-        Finding.from_json(json.dumps(document))
+        FuzzFailure.from_json(json.dumps(document))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "3"])
 def test_other_json_is_no_finding(text: str) -> None:
     with pytest.raises(FindingFileError):
-        Finding.from_json(text)
+        FuzzFailure.from_json(text)

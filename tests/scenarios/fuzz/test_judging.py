@@ -5,41 +5,41 @@ import pytest
 
 from tornlog.scenarios.fuzz.bounds import ADDRESS_SPACE_BYTES, address_space_limited, peak_bytes
 from tornlog.scenarios.fuzz.engine import HANGS_MAX, Fuzzer
-from tornlog.scenarios.fuzz.judging import Breach, judge, judge_in_full
-from tornlog.scenarios.fuzz.target import Broken, Outcome, field_of
+from tornlog.scenarios.fuzz.judging import FuzzViolation, judge, judge_in_full
+from tornlog.scenarios.fuzz.target import InputOutcome, TargetViolation, field_of
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.side_json import encode_side_json
 
 Make = Callable[..., Any]
 
 
-def accept(raw: bytes) -> Outcome:
-    return Outcome(True, "")
+def accept(raw: bytes) -> InputOutcome:
+    return InputOutcome(True, "")
 
 
-def refuse(raw: bytes) -> Outcome:
+def refuse(raw: bytes) -> InputOutcome:
     raise CorruptFileError("f", 0, "x", "y", "z")
 
 
-def loop(raw: bytes) -> Outcome:
+def loop(raw: bytes) -> InputOutcome:
     while True:
         pass
 
 
-def allocate(raw: bytes) -> Outcome:
-    return Outcome(True, str(len(bytearray(5 << 20))))
+def allocate(raw: bytes) -> InputOutcome:
+    return InputOutcome(True, str(len(bytearray(5 << 20))))
 
 
-def allocate_all(raw: bytes) -> Outcome:
-    return Outcome(True, str(len(bytearray(4 * ADDRESS_SPACE_BYTES))))
+def allocate_all(raw: bytes) -> InputOutcome:
+    return InputOutcome(True, str(len(bytearray(4 * ADDRESS_SPACE_BYTES))))
 
 
-def crash_in_the_store(raw: bytes) -> Outcome:
-    return Outcome(True, encode_side_json({"t": {"\ud800": 1}}).hex())
+def crash_in_the_store(raw: bytes) -> InputOutcome:
+    return InputOutcome(True, encode_side_json({"t": {"\ud800": 1}}).hex())
 
 
-def break_a_promise(raw: bytes) -> Outcome:
-    raise Broken("lost", 5, 4)
+def break_a_promise(raw: bytes) -> InputOutcome:
+    raise TargetViolation("lost", 5, 4)
 
 
 @pytest.mark.parametrize(
@@ -54,19 +54,19 @@ def break_a_promise(raw: bytes) -> Outcome:
     ],
 )
 def test_what_should_never_come_of_an_input_has_a_name(
-    check: Callable[[bytes], Outcome], signature: str, made: Make
+    check: Callable[[bytes], InputOutcome], signature: str, made: Make
 ) -> None:
     with address_space_limited():
         judged = judge_in_full(made(check), b"a")
 
-    assert isinstance(judged, Breach)
+    assert isinstance(judged, FuzzViolation)
     assert judged.signature.startswith(signature)
     assert judged.expected
     assert judged.found
 
 
 def test_what_may_come_of_one_is_its_outcome(made: Make) -> None:
-    assert judge(made(accept), b"a") == judge_in_full(made(accept), b"a") == Outcome(True, "")
+    assert judge(made(accept), b"a") == judge_in_full(made(accept), b"a") == InputOutcome(True, "")
 
 
 def test_the_worst_moment_counts_not_the_last() -> None:
@@ -87,7 +87,7 @@ def test_the_worst_moment_counts_not_the_last() -> None:
     ],
 )
 def test_an_error_must_name_its_place_and_say_what_is_wrong(error: CorruptFileError, kind: str) -> None:
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(TargetViolation) as caught:
         field_of(error, "f", 10)
 
     assert caught.value.kind == kind
@@ -97,9 +97,9 @@ def test_an_error_must_name_its_place_and_say_what_is_wrong(error: CorruptFileEr
 def test_an_input_that_hangs_is_found_and_those_behind_it_are_judged(made: Make) -> None:
     seen: list[bytes] = []
 
-    def check(raw: bytes) -> Outcome:
+    def check(raw: bytes) -> InputOutcome:
         seen.append(raw)
-        return loop(raw) if raw == b"h" else Outcome(True, "")
+        return loop(raw) if raw == b"h" else InputOutcome(True, "")
 
     fuzzer = Fuzzer(made(check), 0)
     fuzzer.take([b"a", b"h", b"b"])
@@ -119,10 +119,10 @@ def test_where_everything_hangs_a_run_ends(made: Make) -> None:
 
 
 def test_inputs_are_counted_by_what_came_of_them(made: Make) -> None:
-    def check(raw: bytes) -> Outcome:
+    def check(raw: bytes) -> InputOutcome:
         if raw == b"x":
-            raise Broken("x", 1, 2)
-        return Outcome(raw < b"b", raw.decode())
+            raise TargetViolation("x", 1, 2)
+        return InputOutcome(raw < b"b", raw.decode())
 
     fuzzer = Fuzzer(made(check), 0)
     fuzzer.take([b"a", b"c", b"x", b"a", b"d", b"x"])

@@ -3,22 +3,22 @@ from typing import Any
 
 import pytest
 
-from tornlog.scenarios.fuzz.container import StoreDirectory, pack, unpack
-from tornlog.scenarios.fuzz.judging import Breach, judge
+from tornlog.scenarios.fuzz.container import DirectoryContent, pack, unpack
+from tornlog.scenarios.fuzz.judging import FuzzViolation, judge
 from tornlog.scenarios.fuzz.minimise import minimised
-from tornlog.scenarios.fuzz.target import Broken, Outcome
+from tornlog.scenarios.fuzz.target import InputOutcome, TargetViolation
 from tornlog.scenarios.fuzz.targets.directory import DirectoryTarget
 
 Make = Callable[..., Any]
 
 
-def breaks_if(condition: Callable[[bytes], bool]) -> Callable[[bytes], Outcome]:
-    def check(raw: bytes) -> Outcome:
+def breaks_if(condition: Callable[[bytes], bool]) -> Callable[[bytes], InputOutcome]:
+    def check(raw: bytes) -> InputOutcome:
         if condition(raw):
-            raise Broken("x", 1, 2)
+            raise TargetViolation("x", 1, 2)
         if len(raw) > 40:
-            raise Broken("y", 1, 2)
-        return Outcome(True, "")
+            raise TargetViolation("y", 1, 2)
+        return InputOutcome(True, "")
 
     return check
 
@@ -38,7 +38,7 @@ def test_what_is_left_can_lose_nothing_more(
 ) -> None:
     target = made(breaks_if(condition))
     breach = judge(target, raw)
-    assert isinstance(breach, Breach)
+    assert isinstance(breach, FuzzViolation)
 
     assert minimised(target, raw, breach) == smallest
 
@@ -47,32 +47,32 @@ def test_another_broken_promise_is_not_taken_for_it(made: Make) -> None:
     target = made(breaks_if(lambda raw: raw.startswith(b"X")))
     raw = b"X" + b"a" * 60
 
-    assert minimised(target, raw, Breach("x", "1", "2")) == b"X"
-    assert len(minimised(target, raw, Breach("y", "1", "2"))) == 41
-    assert minimised(target, raw, Breach("z", "1", "2")) == raw
+    assert minimised(target, raw, FuzzViolation("x", "1", "2")) == b"X"
+    assert len(minimised(target, raw, FuzzViolation("y", "1", "2"))) == 41
+    assert minimised(target, raw, FuzzViolation("z", "1", "2")) == raw
 
 
 def test_a_search_ends_by_its_tries(made: Make) -> None:
     judged: list[bytes] = []
 
-    def check(raw: bytes) -> Outcome:
+    def check(raw: bytes) -> InputOutcome:
         judged.append(raw)
-        raise Broken("x", 1, 2)
+        raise TargetViolation("x", 1, 2)
 
-    minimised(made(check), b"a" * 60, Breach("x", "1", "2"), tries_max=3)
+    minimised(made(check), b"a" * 60, FuzzViolation("x", "1", "2"), tries_max=3)
 
     assert len(judged) <= 3
 
 
 def test_a_directory_loses_whole_entries_and_keeps_the_lengths_of_files() -> None:
     class Picky(DirectoryTarget):
-        def check(self, raw: bytes) -> Outcome:
+        def check(self, raw: bytes) -> InputOutcome:
             directory = unpack(raw)
             if directory is not None and (directory.entries.get("b/c") or b"")[2:3] == b"!":
-                raise Broken("x", 1, 2)
-            return Outcome(True, "")
+                raise TargetViolation("x", 1, 2)
+            return InputOutcome(True, "")
 
-    raw = pack(StoreDirectory(3, {"a": b"aaaa", "b": None, "b/c": b"cc!c", "d": None}))
-    small = unpack(minimised(Picky(), raw, Breach("x", "1", "2")))
+    raw = pack(DirectoryContent(3, {"a": b"aaaa", "b": None, "b/c": b"cc!c", "d": None}))
+    small = unpack(minimised(Picky(), raw, FuzzViolation("x", "1", "2")))
 
-    assert small == StoreDirectory(0, {"b/c": b"\0\0!\0"})
+    assert small == DirectoryContent(0, {"b/c": b"\0\0!\0"})

@@ -6,14 +6,14 @@ from tornlog.scenarios.fuzz.draw import Draw
 from tornlog.scenarios.fuzz.file_shapes import shape_of_file
 from tornlog.scenarios.fuzz.mutation import mutated
 from tornlog.scenarios.fuzz.record_shape import mend_records, record_parts
-from tornlog.scenarios.fuzz.shape import CHECKSUM, LENGTH, OFFSET, PLAIN, TEXT, Field, Part, Shape
+from tornlog.scenarios.fuzz.shape import CHECKSUM, LENGTH, OFFSET, PLAIN, TEXT, Field, Shape, ShapePart
 from tornlog.scenarios.fuzz.targets import TARGETS
 from tornlog.scenarios.oracle.reader import whole_at
 
 RAW = bytes(range(1, 41))
 SHAPE = Shape(
     (Field(0, 4, LENGTH), Field(4, 8, OFFSET), Field(12, 4, CHECKSUM), Field(16, 10, TEXT)),
-    (Part(0, 16), Part(16, 26), Part(26, 40)),
+    (ShapePart(0, 16), ShapePart(16, 26), ShapePart(26, 40)),
 )
 
 

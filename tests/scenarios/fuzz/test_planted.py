@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.scenarios.fuzz.engine import Tally
+from tornlog.scenarios.fuzz.engine import FuzzTally
 from tornlog.scenarios.fuzz.minimise import minimised
 from tornlog.scenarios.fuzz.mutants import FUZZED, find_fuzzed
 from tornlog.scenarios.fuzz.targets import TARGETS
@@ -21,7 +21,7 @@ PLANTED = [
 
 @pytest.mark.parametrize(("mutant", "name", "inputs", "signature"), PLANTED)
 def test_a_planted_bug_is_found(
-    mutant: str, name: str, inputs: int, signature: str, fuzzed: Callable[..., Tally]
+    mutant: str, name: str, inputs: int, signature: str, fuzzed: Callable[..., FuzzTally]
 ) -> None:
     found = fuzzed(name, inputs, mutant=mutant).found
 
@@ -31,7 +31,7 @@ def test_a_planted_bug_is_found(
     assert planted is None or any(signature.startswith(kind) for kind in planted.expected)
 
 
-def test_what_finds_it_is_made_small(fuzzed: Callable[..., Tally]) -> None:
+def test_what_finds_it_is_made_small(fuzzed: Callable[..., FuzzTally]) -> None:
     first = fuzzed("commitlog", 500, mutant="record-crc-unchecked").found["served-unwhole"]
     target, mutant = TARGETS["commitlog"](), find_fuzzed("record-crc-unchecked")
     assert mutant is not None

@@ -7,14 +7,14 @@ import pytest
 
 from tornlog.scenarios.fuzz.corpus import read_inputs, write_inputs
 from tornlog.scenarios.fuzz.draw import Draw
-from tornlog.scenarios.fuzz.engine import Fuzzer, Tally
+from tornlog.scenarios.fuzz.engine import Fuzzer, FuzzTally
 from tornlog.scenarios.fuzz.targets import TARGETS
 
 INPUTS = {"directory": 150, "json": 1_500}
 """Of most formats many more, as they are quick."""
 MOST = 6_000
 
-Fuzzed = Callable[..., Tally]
+Fuzzed = Callable[..., FuzzTally]
 
 
 @pytest.mark.parametrize("name", TARGETS)

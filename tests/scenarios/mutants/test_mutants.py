@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.scenarios.campaigns.hunt import hunt, hunting_ground
+from tornlog.scenarios.campaigns.hunt import narrowed_scenario, run_mutant
 from tornlog.scenarios.claims.plan import Ranges
 from tornlog.scenarios.mutants import MUTANTS, bugs
 from tornlog.scenarios.mutants.mutant import Mutant, Patch
@@ -37,7 +37,7 @@ def parameters(attribute: Any) -> list[str]:
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_is_found_within_few_seeds_and_the_store_without_it_holds_on_them(mutant: Mutant) -> None:
-    hunted = hunt(mutant, SEEDS_MAX)
+    hunted = run_mutant(mutant, SEEDS_MAX)
 
     assert hunted.found, f"not within {SEEDS_MAX} seeds"
     assert hunted.invariant in mutant.expected
@@ -71,7 +71,7 @@ def test_a_replacement_takes_what_the_original_takes(mutant: Mutant) -> None:
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_expects_known_invariants_and_narrows_ranges_only(mutant: Mutant) -> None:
     assert set(mutant.expected) <= set(INVARIANTS)
-    ranges = hunting_ground(mutant).ranges
+    ranges = narrowed_scenario(mutant).ranges
     assert isinstance(ranges, Ranges)
     assert (ranges == Ranges()) == (mutant.narrow is None)
 

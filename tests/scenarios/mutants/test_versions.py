@@ -2,12 +2,12 @@
 
 import pytest
 
-from tornlog.scenarios.campaigns.hunt import hunt
+from tornlog.scenarios.campaigns.hunt import run_mutant
 from tornlog.scenarios.claims.plan import Ranges
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, mutant_named
 from tornlog.scenarios.mutants.mutant import Mutant
-from tornlog.scenarios.mutants.versions import VERSIONS, Verdict
+from tornlog.scenarios.mutants.versions import VERSIONS, BugPresence
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 
 VERSION = VERSIONS["rocketmq-4.9.8"]
@@ -34,7 +34,7 @@ def test_the_table_has_a_verdict_and_a_reason_for_every_entry_of_the_catalogue()
 def test_only_a_bug_that_the_version_has_for_certain_is_on() -> None:
     on = {fact.id for fact in VERSION.facts if fact.is_on}
     for fact in VERSION.facts:
-        if fact.verdict is not Verdict.HAS:
+        if fact.verdict is not BugPresence.HAS:
             assert fact.id not in on
             assert not fact.left_out, "nothing to leave out"
         elif fact.id not in on:
@@ -45,12 +45,12 @@ def test_only_a_bug_that_the_version_has_for_certain_is_on() -> None:
 
 def test_a_few_verdicts_that_the_versions_history_leaves_no_doubt_about() -> None:
     verdicts = {fact.id: fact.verdict for fact in VERSION.facts}
-    assert verdicts["flush-advance-on-io-error"] is Verdict.HAS
-    assert verdicts["stale-tail-after-truncate"] is Verdict.HAS
-    assert verdicts["zero-length-trailing-file"] is Verdict.HAS
-    assert verdicts["group-commit-stale-result"] is Verdict.HAS_NOT
-    assert verdicts["load-stops-on-odd-file"] is Verdict.HAS_NOT
-    assert verdicts["blank-marker-offset-check"] is Verdict.HAS_NOT
+    assert verdicts["flush-advance-on-io-error"] is BugPresence.HAS
+    assert verdicts["stale-tail-after-truncate"] is BugPresence.HAS
+    assert verdicts["zero-length-trailing-file"] is BugPresence.HAS
+    assert verdicts["group-commit-stale-result"] is BugPresence.HAS_NOT
+    assert verdicts["load-stops-on-odd-file"] is BugPresence.HAS_NOT
+    assert verdicts["blank-marker-offset-check"] is BugPresence.HAS_NOT
 
 
 # the composite
@@ -101,7 +101,7 @@ def test_a_deviation_goes_by_a_name_of_its_own() -> None:
 
 @pytest.mark.parametrize("mutant", FOUND_ALONE, ids=lambda mutant: mutant.id)
 def test_a_deviation_alone_is_found_and_the_store_without_it_holds(mutant: Mutant) -> None:
-    hunted = hunt(mutant, 120)
+    hunted = run_mutant(mutant, 120)
 
     assert hunted.found
     assert hunted.invariant in mutant.expected

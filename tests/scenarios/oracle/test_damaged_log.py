@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.damage import DamagedRange
 from tornlog.scenarios.claims.machine import ROOT
 from tornlog.scenarios.oracle.damaged_log import damaged_log_offset
 from tornlog.store.config import StoreConfig
@@ -10,8 +10,8 @@ from tornlog.store.config import StoreConfig
 CONFIG = StoreConfig(ROOT)
 
 
-def in_segment(base_offset: int, start: int) -> Damage:
-    return Damage(f"{ROOT}/commitlog/{base_offset:020d}", start, start + 512, "lost write")
+def in_segment(base_offset: int, start: int) -> DamagedRange:
+    return DamagedRange(f"{ROOT}/commitlog/{base_offset:020d}", start, start + 512, "lost write")
 
 
 @pytest.mark.parametrize(
@@ -24,16 +24,16 @@ def in_segment(base_offset: int, start: int) -> Damage:
     ],
 )
 def test_the_first_damaged_byte_of_the_log_counts_from_where_the_log_begins(
-    damage: list[Damage], expected: int
+    damage: list[DamagedRange], expected: int
 ) -> None:
     assert damaged_log_offset(CONFIG, iter(damage)) == expected
 
 
 def test_damage_beside_the_log_is_none_of_it() -> None:
     beside = [
-        Damage(f"{ROOT}/consumequeue/T0/0/{0:020d}", 0, 512, "lost write"),
-        Damage(f"{ROOT}/commitlog-old/{0:020d}", 0, 512, "lost write"),
-        Damage(f"{ROOT}/checkpoint", 0, 512, "zeroed sector"),
+        DamagedRange(f"{ROOT}/consumequeue/T0/0/{0:020d}", 0, 512, "lost write"),
+        DamagedRange(f"{ROOT}/commitlog-old/{0:020d}", 0, 512, "lost write"),
+        DamagedRange(f"{ROOT}/checkpoint", 0, 512, "zeroed sector"),
     ]
 
     assert damaged_log_offset(CONFIG, []) is None
@@ -44,5 +44,8 @@ def test_damage_beside_the_log_is_none_of_it() -> None:
 def test_another_directory_of_the_log_is_the_one_that_is_asked_about() -> None:
     elsewhere = StoreConfig(ROOT, store_path_commit_log="/fast/log")
 
-    assert damaged_log_offset(elsewhere, [Damage("/fast/log/00000000000000002048", 5, 6, "bit rot")]) == 2053
+    assert (
+        damaged_log_offset(elsewhere, [DamagedRange("/fast/log/00000000000000002048", 5, 6, "bit rot")])
+        == 2053
+    )
     assert damaged_log_offset(elsewhere, [in_segment(0, 0)]) is None

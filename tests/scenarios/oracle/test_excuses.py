@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.damage import DamagedRange
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.kinds import FAULTS
 from tornlog.faults.plan import FaultPlan
@@ -94,7 +94,7 @@ def test_pauses_are_an_excuse_for_waiting_because_they_might_happen(
 
 @pytest.mark.parametrize(("kind", "expected"), [("failed sync", True), ("lost write", False)])
 def test_only_a_failed_sync_takes_back_what_readers_saw(disk: Disk, kind: str, *, expected: bool) -> None:
-    disk.damage.append(Damage("/store/commitlog/0", 0, 512, kind))
+    disk.damage.append(DamagedRange("/store/commitlog/0", 0, 512, kind))
 
     assert excuses.has_reverted(disk) is expected
 

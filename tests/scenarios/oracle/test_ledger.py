@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.scenarios.oracle.ledger import Knowledge, Ledger, Pull, PutEntry, Seen
+from tornlog.scenarios.oracle.ledger import ConsumedMessage, Knowledge, Ledger, Pull, PutEntry
 from tornlog.store.put_result import PutMessageStatus
 
 
@@ -40,7 +40,7 @@ def test_a_new_life_forgets_what_was_seen_but_not_what_was_put(make_put: Callabl
     ledger.begin_life()
     first = make_put("first")
     ledger.ask(first)
-    ledger.seen.append(Seen("T", 0, 0, first))
+    ledger.seen.append(ConsumedMessage("T", 0, 0, first))
     ledger.pulls.append(Pull("T", 0, None))
     assert ledger.puts_of_this_life() == [first]
 
@@ -97,5 +97,5 @@ def test_what_was_seen_is_as_durable_as_the_record_it_was_seen_in(
 ) -> None:
     put = make_put("m")
     put.is_durable = own
-    assert Seen("T", 0, 0, put, None, copied).is_durable is own
-    assert Seen("T", 0, 0, put, 400, copied).is_durable is copied
+    assert ConsumedMessage("T", 0, 0, put, None, copied).is_durable is own
+    assert ConsumedMessage("T", 0, 0, put, 400, copied).is_durable is copied

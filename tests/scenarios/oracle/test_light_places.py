@@ -2,15 +2,15 @@ import pytest
 
 from tornlog.scenarios.oracle.given import PLAIN
 from tornlog.scenarios.oracle.light_places import light_places, light_queue, missing_places
-from tornlog.scenarios.oracle.reader import Record
+from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 
 
-def record(names: str, offsets: str = "", topic: str = "T0") -> Record:
+def record(names: str, offsets: str = "", topic: str = "T0") -> LogRecord:
     text = f"KEYS\1m\2INNER_MULTI_DISPATCH\1{names}" + (
         f"\2INNER_MULTI_QUEUE_OFFSET\1{offsets}" if offsets else ""
     )
-    return Record(0, 200, topic, 1, 7, 0, 0, text.encode(), PLAIN.head(b""))
+    return LogRecord(0, 200, topic, 1, 7, 0, 0, text.encode(), PLAIN.head(b""))
 
 
 def test_a_record_has_the_places_that_it_carries() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Life, Plan
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
@@ -16,7 +16,7 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
 from tornlog.store.side_file import SideFile
 
-Execute = Callable[..., Outcome]
+Execute = Callable[..., RunOutcome]
 
 STOP = Life("stop", "nothing-lost", -1, "after", 6)
 
@@ -37,7 +37,7 @@ def plan(quiet_plan: Plan) -> Plan:
     )
 
 
-def first_violation(outcome: Outcome) -> tuple[str, str]:
+def first_violation(outcome: RunOutcome) -> tuple[str, str]:
     assert outcome.violations, "nothing was found"
     return outcome.violations[0].invariant, outcome.violations[0].summary
 

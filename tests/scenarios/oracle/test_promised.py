@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 
 from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
-from tornlog.scenarios.claims.realities import REALITIES
+from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.scenarios.oracle import promised
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import INVARIANTS
-from tornlog.scenarios.oracle.judge import BrokenPromise, Judge
+from tornlog.scenarios.oracle.judge import Judge, StopOnViolation
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.promised import PROMISED, Promise
 from tornlog.sim.choices import Choices
@@ -22,7 +22,7 @@ def judge_on(disk: str) -> Judge:
 
 
 def test_the_table_has_every_disk_and_every_invariant() -> None:
-    assert set(PROMISED) == set(REALITIES)
+    assert set(PROMISED) == set(DISK_MODELS)
     for promises in PROMISED.values():
         assert list(promises) == list(INVARIANTS)
 
@@ -46,7 +46,7 @@ def test_a_sound_disk_promises_everything_and_a_lying_one_no_durability() -> Non
 
 def test_what_is_not_promised_on_a_disk_is_no_violation_there() -> None:
     lost = Violation("DUR", "gone")
-    with pytest.raises(BrokenPromise):
+    with pytest.raises(StopOnViolation):
         judge_on("strict-posix").report([lost])
     judge_on("lying-disk").report([lost])
 
@@ -54,7 +54,7 @@ def test_what_is_not_promised_on_a_disk_is_no_violation_there() -> None:
 def test_a_run_that_cannot_go_on_ends_with_a_violation_only_where_it_is_one() -> None:
     for disk, violations in (("strict-posix", 1), ("lying-disk", 0)):
         judge = judge_on(disk)
-        with pytest.raises(BrokenPromise):
+        with pytest.raises(StopOnViolation):
             judge.broken("META", "the store cannot be opened", "load", "", "")
         assert len(judge.violations) == violations
 

@@ -10,8 +10,8 @@ from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import promises
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import dur, prefix
-from tornlog.scenarios.oracle.ledger import Detour, Ledger, PutEntry, Seen
-from tornlog.scenarios.oracle.reader import Record
+from tornlog.scenarios.oracle.ledger import ConsumedMessage, Detour, Ledger, PutEntry
+from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord, RecoveredStore
 from tornlog.store.put_result import PutMessageStatus
 
@@ -43,7 +43,7 @@ def recovered(puts: Sequence[PutEntry]) -> RecoveredStore:
     found = RecoveredStore(min_offset=0)
     for put in puts:
         assert put.physical_offset is not None
-        record = Record(
+        record = LogRecord(
             put.physical_offset,
             put.record_bytes,
             put.topic,
@@ -177,7 +177,7 @@ def test_what_is_gone_is_no_longer_missed(ledger: Ledger, quiet_plan: Plan) -> N
 
 
 def test_what_consumers_saw_stays_under_sync_flush_whatever_comes(ledger: Ledger, quiet_plan: Plan) -> None:
-    ledger.seen = [Seen("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
+    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
     seen = list(ledger.seen)
     promises.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert ledger.stable == seen
@@ -187,7 +187,7 @@ def test_what_consumers_saw_under_async_flush_stays_as_far_as_it_is_durable(
     ledger: Ledger, quiet_plan: Plan
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
-    ledger.seen = [Seen("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
+    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
     promises.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert [seen.put.name for seen in ledger.stable] == ["flushed"]
 
@@ -196,7 +196,7 @@ def test_what_consumers_saw_survives_a_process_kill_and_not_the_power_cut_after_
     ledger: Ledger, quiet_plan: Plan
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
-    ledger.seen = [Seen("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
+    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
     promises.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
     assert [seen.put.name for seen in ledger.stable] == STORED
     ledger.begin_life()
@@ -209,7 +209,9 @@ def test_a_copy_that_consumers_saw_stays_as_far_as_the_copy_is_durable_not_its_p
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
     (put,) = named(ledger, "flushed")
-    ledger.seen = [Seen("T", 0, number, put, copy_end) for number, copy_end in enumerate((200, 201))]
+    ledger.seen = [
+        ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((200, 201))
+    ]
     promises.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert [seen.copy_end for seen in ledger.stable] == [200]
 
@@ -218,7 +220,7 @@ def test_a_copy_that_a_stop_or_a_recovery_has_made_durable_stays(ledger: Ledger,
     plan = replace(quiet_plan, sync_flush=False)
     (put,) = named(ledger, "flushed")
     for end in (promises.note_stop, lambda ledger: killed_and_found(ledger, plan, put)):
-        ledger.stable, ledger.seen = [], [Seen("T", 0, 0, put, 900)]
+        ledger.stable, ledger.seen = [], [ConsumedMessage("T", 0, 0, put, 900)]
         end(ledger)
         ledger.begin_life()
         promises.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
@@ -235,7 +237,9 @@ def test_damage_takes_the_copies_behind_it_and_excuses_what_had_been_delivered(
 ) -> None:
     (put,) = named(ledger, "flushed")
     ledger.promise(put)
-    ledger.stable = [Seen("T", 0, number, put, copy_end) for number, copy_end in enumerate((500, 501))]
+    ledger.stable = [
+        ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((500, 501))
+    ]
     promises.note_damage(ledger, 500)
     assert [seen.copy_end for seen in ledger.stable] == [500]
 
@@ -253,7 +257,7 @@ def test_a_process_kill_with_a_write_buffer_takes_nothing_below_the_committed_po
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False, transient_pool=True)
     flushed, waited, *_ = ledger.puts
-    ledger.seen = [Seen("T", 0, 0, flushed)]
+    ledger.seen = [ConsumedMessage("T", 0, 0, flushed)]
     committed_where = (waited.physical_offset or 0) + waited.record_bytes
     promises.note_crash(ledger, plan, PROFILES[profile], 0, committed_where - 1)
     assert list(ledger.promised) == ["flushed"]

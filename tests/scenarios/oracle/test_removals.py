@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.removals import WatchedRemovals
 from tornlog.scenarios.oracle.room import Room
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -182,7 +182,7 @@ def test_a_queue_that_is_removed_to_its_last_file_is_noted(watched: Any) -> None
 
 
 def test_a_run_ends_with_the_first_removal_that_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., Outcome]
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: True)
     plan = replace(quiet_plan, retention=True, commit_log_bytes=1024, body_bytes_max=300)
@@ -192,7 +192,7 @@ def test_a_run_ends_with_the_first_removal_that_is_wrong(
 
 
 def test_a_queue_that_is_never_cleaned_is_found_when_nobody_puts_any_more(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., Outcome]
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(
         "tornlog.store.retention.clean_consume_queue.CleanConsumeQueue.run", lambda self: None

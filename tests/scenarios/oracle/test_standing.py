@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.faults.disk.damage import Damage
-from tornlog.scenarios.oracle.ledger import Delivery, Ledger, PutEntry, Seen
+from tornlog.faults.disk.damage import DamagedRange
+from tornlog.scenarios.oracle.ledger import ConsumedMessage, Delivery, Ledger, PutEntry
 from tornlog.scenarios.oracle.side_versions import Versions
 from tornlog.scenarios.oracle.standing import standing_of
 from tornlog.scenarios.oracle.transactions import Behaviour
@@ -31,7 +31,7 @@ def a_ledger() -> Ledger:
     return ledger
 
 
-def standing(ledger: Ledger, *versions: Versions, damage: tuple[Damage, ...] = ()) -> str:
+def standing(ledger: Ledger, *versions: Versions, damage: tuple[DamagedRange, ...] = ()) -> str:
     return standing_of(ledger, versions, damage)
 
 
@@ -60,7 +60,7 @@ CHANGES: dict[str, Callable[[Ledger], object]] = {
     "durability": lambda ledger: setattr(ledger.puts[0], "is_durable", True),
     "a promise": lambda ledger: ledger.promise(ledger.puts[1]),
     "a loss": lambda ledger: ledger.gone.setdefault("m2", ledger.puts[1]),
-    "what was seen": lambda ledger: ledger.stable.append(Seen("T", 0, 0, ledger.puts[0])),
+    "what was seen": lambda ledger: ledger.stable.append(ConsumedMessage("T", 0, 0, ledger.puts[0])),
     "a delivery": lambda ledger: ledger.deliveries.append(Delivery(300, {1: 2})),
     "a delivery into damage": lambda ledger: ledger.delivered_into_damage.add("m1"),
     "what was reported": lambda ledger: ledger.report_offset(("g", "T", 0), 3),
@@ -91,6 +91,6 @@ def test_versions_of_side_files_and_damage_make_a_difference() -> None:
     found.add(standing(ledger, versions))
     versions.kept = b"{ }"
     found.add(standing(ledger, versions))
-    found.add(standing(ledger, damage=(Damage("/store/commitlog/0", 0, 512, "lost write"),)))
+    found.add(standing(ledger, damage=(DamagedRange("/store/commitlog/0", 0, 512, "lost write"),)))
 
     assert len(found) == 6

@@ -8,7 +8,7 @@ import pytest
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.scenario import Scenario
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.sim.alarm import cpu_limit
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
@@ -46,7 +46,7 @@ def test_a_loop_outside_of_any_task_is_an_error_of_the_harness(
 
 
 def test_the_violation_says_what_happened(
-    crash_plan: Plan, execute: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    crash_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MessageStore, "load", loop_for_ever)
     with cpu_limit(0.2):

@@ -9,7 +9,7 @@ import pytest
 
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.scenarios.oracle.invariants import status
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import operators
 from tornlog.store.log.allocate import AllocateMappedFileService
 from tornlog.store.put_result import PutMessageStatus
@@ -49,7 +49,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_puts_are_refused_while_there_is_no_room_and_taken_again_when_it_has_returned(
-    full: Plan, answers: Counter[str], execute: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    full: Plan, answers: Counter[str], execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operators, "_ROOM_RETURNS_MS", (9_000,))
     outcome = execute(full)
@@ -62,7 +62,7 @@ def test_puts_are_refused_while_there_is_no_room_and_taken_again_when_it_has_ret
 
 
 def test_a_store_that_goes_on_refusing_lies(
-    full: Plan, execute: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    full: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AllocateMappedFileService, "take", _refuse_once_refused())
     monkeypatch.setattr(operators, "_ROOM_RETURNS_MS", (5_000,))

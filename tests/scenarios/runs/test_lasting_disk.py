@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.damage import DamagedRange
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.plan import FaultPlan
@@ -115,7 +115,7 @@ def test_what_happens_while_it_is_off_is_found_and_a_stop_loses_nothing(bench: B
 def test_rot_reaches_faulty_disks_only(quiet_plan: Plan) -> None:
     asked: list[str] = []
 
-    def rot(name: str, image: Image) -> tuple[Image, list[Damage]]:
+    def rot(name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
         asked.append(name)
         return Image({"/rotten": FileImage(b"", 0)}, image.directories), []
 

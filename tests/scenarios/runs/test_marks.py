@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.plug import Met
+from tornlog.faults.disk.plug import CrashSite
 from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
 from tornlog.scenarios.runs.marks import MARKS, RunMarks
 from tornlog.sim.choices import Choices
@@ -26,7 +26,7 @@ def plan() -> Plan:
 def end() -> Callable[..., Counter[str]]:
     """Return what a run hits whose lives end as listed: a life, what it died at, and whether it had recovered."""
 
-    def ended(*ends: tuple[Life, Met | None, bool], failed_syncs: int = 0) -> Counter[str]:
+    def ended(*ends: tuple[Life, CrashSite | None, bool], failed_syncs: int = 0) -> Counter[str]:
         hits: Counter[str] = Counter()
         marks = RunMarks(plan(), hits)
         choices = Choices("1")
@@ -44,22 +44,22 @@ def end() -> Callable[..., Counter[str]]:
 @pytest.mark.parametrize(
     ("met", "recovered", "mark"),
     [
-        (Met("store", "/store/index/2026", 40), True, "index torn before slot"),
-        (Met("store", "/store/index/2026", 0), True, "index torn before header"),
-        (Met("sync directory", "/store/commitlog", 0), True, "crash in segment sync"),
-        (Met("rename", "/store/config/delayOffset.json", 0), True, "crash in rename"),
-        (Met("store", "/store/checkpoint", 0), True, "crash in checkpoint"),
-        (Met("unlink", "/store/commitlog/0", 0), False, "crash in truncation"),
+        (CrashSite("store", "/store/index/2026", 40), True, "index torn before slot"),
+        (CrashSite("store", "/store/index/2026", 0), True, "index torn before header"),
+        (CrashSite("sync directory", "/store/commitlog", 0), True, "crash in segment sync"),
+        (CrashSite("rename", "/store/config/delayOffset.json", 0), True, "crash in rename"),
+        (CrashSite("store", "/store/checkpoint", 0), True, "crash in checkpoint"),
+        (CrashSite("unlink", "/store/commitlog/0", 0), False, "crash in truncation"),
     ],
 )
-def test_where_the_plug_hit_is_a_mark(end: Any, met: Met, recovered: bool, mark: str) -> None:
+def test_where_the_plug_hit_is_a_mark(end: Any, met: CrashSite, recovered: bool, mark: str) -> None:
     assert mark in end((POWER, met, recovered))
 
 
 def test_an_entry_of_the_index_a_stop_and_a_crash_at_rest_are_none(end: Any) -> None:
-    assert not end((POWER, Met("store", "/store/index/2026", 60), True))
+    assert not end((POWER, CrashSite("store", "/store/index/2026", 60), True))
     assert not end((POWER, None, True))
-    assert not end((STOP, Met("store", "/store/checkpoint", 0), True))
+    assert not end((STOP, CrashSite("store", "/store/checkpoint", 0), True))
 
 
 def test_recoveries_cut_short_in_a_row_are_counted_by_depth(end: Any) -> None:

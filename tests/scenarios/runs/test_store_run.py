@@ -11,7 +11,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
@@ -26,10 +26,10 @@ from tornlog.store.queues.dispatch import DispatchService
 from tornlog.store.queues.flush_queues import FlushConsumeQueueService
 from tornlog.store.queues.queue_replay import QueueReplay
 
-Execute = Callable[..., Outcome]
+Execute = Callable[..., RunOutcome]
 
 
-def only_violation(outcome: Outcome) -> tuple[str, str]:
+def only_violation(outcome: RunOutcome) -> tuple[str, str]:
     """Return invariant and summary of the first violation, one line each."""
     assert outcome.violations, "nothing was found"
     return outcome.violations[0].invariant, outcome.violations[0].summary

@@ -9,10 +9,10 @@ from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.scenarios.oracle import promises
-from tornlog.scenarios.oracle.ledger import Ledger, PutEntry, Seen
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, PutEntry
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.damage import (
-    Damage,
+    DamagedImage,
     expose_old_blocks,
     log_files,
     lose_late_sector,
@@ -30,7 +30,9 @@ from tornlog.store.message_store import MessageStore
 LOG = f"{ROOT}/commitlog/{0:020d}"
 
 
-def damaged(traffic: Callable[[MessageStore], Any], sectors_behind: int = 0) -> tuple[Image, Damage | None]:
+def damaged(
+    traffic: Callable[[MessageStore], Any], sectors_behind: int = 0
+) -> tuple[Image, DamagedImage | None]:
     """Return what a store leaves after some traffic and a clean stop, and what the damage makes of that."""
     choices = Choices("damage")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
@@ -103,7 +105,7 @@ def put_at(ledger: Ledger, name: str, physical_offset: int) -> PutEntry:
     put = PutEntry(name, "T", 0, "", b"", name.encode(), True, 0, physical_offset=physical_offset)
     ledger.ask(put)
     ledger.promise(put)
-    ledger.stable.append(Seen("T", 0, 0, put))
+    ledger.stable.append(ConsumedMessage("T", 0, 0, put))
     return put
 
 
@@ -188,7 +190,7 @@ def test_a_segment_in_front_of_others_loses_its_last_sector() -> None:
 
 
 def test_a_start_that_opens_beside_an_odd_segment_or_changes_the_log_is_found(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., Outcome]
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     life = Life("stop and odd file", "nothing-lost", -1, "after", 6)
     plan = replace(quiet_plan, lives=(life,), commit_log_bytes=1024, body_bytes_max=300)

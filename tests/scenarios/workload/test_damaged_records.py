@@ -12,7 +12,7 @@ from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.scenarios.oracle.known_damage import Flaw, KnownDamage
 from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.damaged_records import damage_record, flip_number, without_queues
 from tornlog.scenarios.workload.skipped_numbers import KIND, skip_numbers
 from tornlog.sim.choices import Choices
@@ -187,7 +187,7 @@ def test_queues_that_skip_numbers_go_on_behind_them_and_the_ledger_knows() -> No
 
 
 def test_what_happens_to_records_and_numbers_is_counted(
-    quiet_plan: Plan, execute: Callable[..., Outcome]
+    quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     plan = replace(
         quiet_plan,

@@ -7,9 +7,9 @@ import pytest
 
 from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
 from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
-from tornlog.scenarios.oracle.reader import Record
+from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import read_store
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.delayed_traffic import DELAYS_MS, draw_level, draw_patience_ms, redirect
 from tornlog.sim.choices import Choices
@@ -71,7 +71,7 @@ def test_a_copy_is_known_by_its_place_and_its_properties(make_put: Callable[...,
     redirect(put, 2)
     ledger.ask(put)
     properties = put.properties + b"\2REAL_TOPIC\1T\2REAL_QID\0010"
-    own = Record(0, put.record_bytes, SCHEDULE_TOPIC, 1, 0, 0, 0, properties, put.head)
+    own = LogRecord(0, put.record_bytes, SCHEDULE_TOPIC, 1, 0, 0, 0, properties, put.head)
     copy = own._replace(topic="T", queue_id=0)
 
     assert (ledger.put_of(own), ledger.copied_by(own)) == (put, None)
@@ -103,7 +103,7 @@ def test_consumers_see_the_copies_of_what_is_delayed(delayed_plan: Plan) -> None
 
 
 def test_a_put_is_delivered_once_in_a_run_without_crashes(
-    delayed_plan: Plan, monkeypatch: pytest.MonkeyPatch, execute: Callable[..., Outcome]
+    delayed_plan: Plan, monkeypatch: pytest.MonkeyPatch, execute: Callable[..., RunOutcome]
 ) -> None:
     found: list[str] = []
 

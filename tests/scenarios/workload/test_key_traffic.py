@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.key_traffic import SHARED, UNIQUE, Seeker, draw_keys
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.index_key import key_hash
 from tornlog.store.index.query import QueryMessageResult
 from tornlog.store.message_store import MessageStore
 
-Execute = Callable[..., Outcome]
+Execute = Callable[..., RunOutcome]
 
 
 @pytest.fixture

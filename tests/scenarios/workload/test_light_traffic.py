@@ -7,8 +7,8 @@ import pytest
 
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
-from tornlog.scenarios.oracle.reader import Record
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.oracle.reader import LogRecord
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import light_traffic
 from tornlog.scenarios.workload.delayed_traffic import redirect
 from tornlog.sim.choices import Choices
@@ -30,9 +30,9 @@ def light_put(make_put: Callable[..., PutEntry]) -> PutEntry:
     return put
 
 
-def record_of(put: PutEntry, topic: str = "T", **added: str) -> Record:
+def record_of(put: PutEntry, topic: str = "T", **added: str) -> LogRecord:
     named = decode_properties(put.properties.decode()) | added
-    return Record(0, 200, topic, 0, 0, 0, 0, encode_properties(named).encode(), put.head)
+    return LogRecord(0, 200, topic, 0, 0, 0, 0, encode_properties(named).encode(), put.head)
 
 
 def test_messages_name_light_queues_if_the_plan_has_them(light_plan: Plan) -> None:
@@ -51,7 +51,7 @@ def test_consumers_read_light_queues_only_where_there_are_some(light_plan: Plan)
 
 
 def test_a_run_with_light_queues_fills_them_and_holds(
-    light_plan: Plan, execute: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    light_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: set[str] = set()
     get_message = MessageStore.get_message
@@ -104,7 +104,7 @@ def test_room_is_needed_for_the_longest_places_there_are(light_put: PutEntry) ->
 
 
 def test_a_put_that_is_stored_knows_its_size(
-    light_plan: Plan, execute: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    light_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[PutEntry] = []
     ask = Ledger.ask

@@ -15,7 +15,7 @@ from tornlog.scenarios.oracle.damaged_log import damaged_log_offset
 from tornlog.scenarios.oracle.judge import Judge
 from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
 from tornlog.scenarios.oracle.side_versions import Versions
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.off_time import OffTime
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -25,7 +25,7 @@ from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.side_file import SideFile
 
-Execute = Callable[..., Outcome]
+Execute = Callable[..., RunOutcome]
 
 PATH = f"{CONFIG}/consumerOffset.json"
 SEGMENT_BYTES = 2048

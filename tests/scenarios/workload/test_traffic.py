@@ -12,7 +12,7 @@ from tornlog.scenarios.claims.machine import config_of, world_of
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Knowledge, Ledger, PutEntry
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.policies import policy_of
 from tornlog.scenarios.workload.traffic import TAGS, Traffic
 from tornlog.sim.choices import Choices
@@ -158,7 +158,7 @@ def test_an_answer_without_a_reason_is_reported_as_it_is_given(
 
 
 def test_a_record_that_nobody_put_is_reported(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., Outcome]
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     get_message = MessageStore.get_message
 

@@ -9,7 +9,7 @@ import pytest
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.ledger import HALF_TOPIC, Detour, Ledger, PutEntry
 from tornlog.scenarios.oracle.transactions import Behaviour, Transaction, Transactions
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import transaction_traffic
 from tornlog.sim.choices import Choices
 from tornlog.store.delivery.transaction_check import TransactionalMessageCheckService
@@ -17,7 +17,7 @@ from tornlog.store.delivery.transaction_service import EndTransactionStatus, Tra
 from tornlog.store.errors import StoreNotReadableError
 from tornlog.store.put_result import PutMessageStatus
 
-Execute = Callable[..., Outcome]
+Execute = Callable[..., RunOutcome]
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import pytest
 
 from tornlog.sim.errors import ReplayDivergedError
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.bounded import Bounded, Decision, Deviation, parse_deviations
+from tornlog.sim.policies.bounded import Bounded, ScheduleDeviation, SwitchPoint, parse_deviations
 
 
 def run(policy: Bounded, points: int = 3) -> str:
@@ -45,7 +45,7 @@ def test_a_run_deviates_where_it_is_told_to_and_nowhere_else(deviations: str, pa
     assert run(policy) == passed
     assert not policy.untaken
     taken = [
-        Deviation(decision.step, decision.forced, decision.option)
+        ScheduleDeviation(decision.step, decision.forced, decision.option)
         for decision in policy.decisions()
         if decision.option
     ]
@@ -57,8 +57,8 @@ def test_a_stretch_among_the_same_tasks_is_noted_as_one_decision() -> None:
     run(policy)
 
     assert policy.decisions() == [
-        Decision(0, 1, 3, 0, 3),  # a, until it ends
-        Decision(3, 1, 2, 0, 6),  # b
+        SwitchPoint(0, 1, 3, 0, 3),  # a, until it ends
+        SwitchPoint(3, 1, 2, 0, 6),  # b
     ]
 
 
@@ -93,11 +93,11 @@ def test_deviations_beyond_the_end_of_a_run_are_left_over() -> None:
     policy = Bounded(parse_deviations("2:1 999:1"))
     run(policy)
 
-    assert policy.untaken == (Deviation(999, 0, 1),)
+    assert policy.untaken == (ScheduleDeviation(999, 0, 1),)
 
 
 def test_deviations_are_read_as_they_are_printed() -> None:
-    deviations = (Deviation(118, 0, 1), Deviation(204, 1, 2), Deviation(204, 12, 3))
+    deviations = (ScheduleDeviation(118, 0, 1), ScheduleDeviation(204, 1, 2), ScheduleDeviation(204, 12, 3))
 
     text = " ".join(map(str, deviations))
     assert text == "118:1 204~1:2 204~12:3"

@@ -192,16 +192,16 @@ def test_neither_record_nor_digest_depends_on_how_often_a_policy_is_asked() -> N
         name = "asked often"
         interrupts_on_wake = True
 
-        def __init__(self, stretch: int) -> None:
-            self._stretch = stretch
+        def __init__(self, quantum: int) -> None:
+            self._stretch = quantum
 
         def choose(self, runnable: list[object], current: object, label: str, step: int) -> int:
             return runnable.index(current) if current in runnable else 0
 
-        def stretch(self, chosen: object, step: int) -> int:
+        def quantum(self, chosen: object, step: int) -> int:
             return self._stretch
 
-    kernels = [live_and_crash(AskedOften(stretch)) for stretch in (0, 3, 10**9)]  # type: ignore[arg-type]
+    kernels = [live_and_crash(AskedOften(quantum)) for quantum in (0, 3, 10**9)]  # type: ignore[arg-type]
     assert len({kernel.digest() for kernel in kernels}) == 1
     assert kernels[0].schedule == kernels[1].schedule == kernels[2].schedule
     assert all(label.startswith("~") for _, label, _ in kernels[0].schedule)

@@ -10,13 +10,13 @@ from typing import ClassVar
 import pytest
 
 from tornlog.store.broker.channel import Channel
-from tornlog.store.broker.frame_reader import FrameReader
+from tornlog.store.broker.frame_reader import CommandReader
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.request_handler import AccessCheck
 from tornlog.store.broker.responses import response_to
 from tornlog.store.broker.router import Pool, Route, Router
 from tornlog.store.broker.server import RemotingServer
-from tornlog.store.broker.server_counts import Ending, Refusal
+from tornlog.store.broker.server_counts import Ending, RequestRefusal
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.formats.remoting.frame import encode_frame
 from tornlog.store.real.world import real_world
@@ -56,7 +56,7 @@ class Peer:
         return True
 
     def _receive(self) -> Iterator[RemotingCommand]:
-        reader = FrameReader("server")
+        reader = CommandReader("server")
         while data := self.socket.recv(1 << 16):
             for command, _ in reader.commands(data):
                 yield command
@@ -97,7 +97,7 @@ class Served:
     def until_ended(self, ending: Ending, count: int = 1) -> None:
         self.until(lambda: self.server.counts.endings[ending] >= count)
 
-    def until_refused(self, refusal: Refusal, count: int = 1) -> None:
+    def until_refused(self, refusal: RequestRefusal, count: int = 1) -> None:
         self.until(lambda: self.server.counts.refusals[refusal] >= count)
 
     def router(self) -> Router:

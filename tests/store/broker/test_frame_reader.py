@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from tornlog.store.broker.frame_reader import LENGTH_FIELD, FrameReader
+from tornlog.store.broker.frame_reader import LENGTH_FIELD, CommandReader
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.formats.remoting.frame import encode_frame
@@ -18,7 +18,7 @@ STREAM = b"".join(map(encode_frame, COMMANDS))
 def test_however_a_stream_is_cut_its_commands_come_out_once_and_in_order(seed: int) -> None:
     draw = random.Random(seed)
     cuts = sorted(draw.sample(range(1, len(STREAM)), draw.randint(1, 200)))
-    reader = FrameReader("stream")
+    reader = CommandReader("stream")
 
     found = []
     for begin, end in pairwise([0, *cuts, len(STREAM)]):
@@ -30,7 +30,7 @@ def test_however_a_stream_is_cut_its_commands_come_out_once_and_in_order(seed: i
 
 
 def test_a_frame_a_byte_at_a_time_comes_out_with_its_last_byte() -> None:
-    reader = FrameReader("stream")
+    reader = CommandReader("stream")
     frame = encode_frame(COMMANDS[3])
 
     for at in range(len(frame) - 1):
@@ -42,7 +42,7 @@ def test_a_frame_a_byte_at_a_time_comes_out_with_its_last_byte() -> None:
 
 
 def test_what_is_not_taken_stays_while_more_is_added() -> None:
-    reader = FrameReader("stream")
+    reader = CommandReader("stream")
     half = len(STREAM) // 2
 
     reader.add(STREAM[:half])
@@ -57,7 +57,7 @@ def test_what_is_not_taken_stays_while_more_is_added() -> None:
 
 
 def test_an_impossible_length_is_an_error_as_soon_as_it_is_there() -> None:
-    reader = FrameReader("stream")
+    reader = CommandReader("stream")
     reader.add(b"\x01\0\0")
     assert reader.take() is None
 
@@ -69,7 +69,7 @@ def test_an_impossible_length_is_an_error_as_soon_as_it_is_there() -> None:
 
 
 def test_an_error_is_placed_in_the_stream() -> None:
-    reader = FrameReader("stream")
+    reader = CommandReader("stream")
     whole = encode_frame(COMMANDS[1])
 
     with pytest.raises(CorruptFileError) as refused:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.broker.frame_reader import FrameReader
+from tornlog.store.broker.frame_reader import CommandReader
 from tornlog.store.broker.limits import ServerLimits
-from tornlog.store.broker.server_counts import Ending, Refusal
+from tornlog.store.broker.server_counts import Ending, RequestRefusal
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, HeaderForm, RemotingCommand
 from tornlog.store.formats.remoting.frame import encode_frame
 
@@ -115,7 +115,7 @@ def test_an_error_of_the_servers_own_ends_one_connection_and_no_other(
     assert other.ask(RemotingCommand(served.ECHO, 1)).code == 0
 
     with monkeypatch.context() as patch:
-        patch.setattr(FrameReader, "take", lambda _: 1 // 0)
+        patch.setattr(CommandReader, "take", lambda _: 1 // 0)
         peer = served.connect()
         peer.send(RemotingCommand(served.ECHO, 1))
         served.until_ended(Ending.FAILED)
@@ -280,7 +280,7 @@ def test_requests_are_refused_while_too_much_is_held(serve: Serve) -> None:
     refused = [peer.receive(), peer.receive()]
 
     assert {(one.code, one.remark.partition("]")[0]) for one in refused} == {(2, "[OVERLOAD")}
-    assert served.server.counts.refusals[Refusal.TOO_MUCH_HELD] == 2
+    assert served.server.counts.refusals[RequestRefusal.TOO_MUCH_HELD] == 2
     served.gate.set()
     assert [peer.receive().code, peer.receive().code] == [0, 0]
 

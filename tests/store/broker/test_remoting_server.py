@@ -9,7 +9,7 @@ import pytest
 
 from tornlog.store.broker.channel import Channel
 from tornlog.store.broker.limits import PoolLimits
-from tornlog.store.broker.server_counts import Ending, Refusal
+from tornlog.store.broker.server_counts import Ending, RequestRefusal
 from tornlog.store.errors import AccessDeniedError
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RESPONSE_FLAG, HeaderForm, RemotingCommand
 from tornlog.store.formats.remoting.frame import encode_frame
@@ -77,7 +77,7 @@ def test_an_exception_is_answered_system_error_with_its_text_and_kills_nothing(s
         assert (response.code, response.remark) == (1, "LookupError: no such thing")
 
     assert peer.ask(RemotingCommand(served.ECHO, 6)).code == 0
-    assert served.server.counts.refusals[Refusal.FAILED] == 10
+    assert served.server.counts.refusals[RequestRefusal.FAILED] == 10
     assert "no such thing" in served.told[0]
 
 
@@ -96,7 +96,7 @@ def test_a_one_way_request_is_processed_and_not_answered(serve: Serve) -> None:
     peer.send(RemotingCommand(served.ECHO, 3))
 
     assert peer.receive().opaque == 3
-    served.until_refused(Refusal.FAILED)
+    served.until_refused(RequestRefusal.FAILED)
 
 
 def test_a_stray_response_is_dropped(serve: Serve) -> None:
@@ -106,7 +106,7 @@ def test_a_stray_response_is_dropped(serve: Serve) -> None:
     peer.send(RemotingCommand(served.ECHO, 1, RESPONSE_FLAG))
 
     assert peer.ask(RemotingCommand(served.ECHO, 2)).opaque == 2
-    assert served.server.counts.refusals[Refusal.STRAY_RESPONSE] == 1
+    assert served.server.counts.refusals[RequestRefusal.STRAY_RESPONSE] == 1
 
 
 def test_a_held_request_is_answered_later_from_any_task(serve: Serve) -> None:
@@ -295,7 +295,7 @@ def test_what_is_not_allowed_is_answered_so_and_never_processed(serve: Serve) ->
 
     assert (denied.code, denied.remark, allowed.code) == (16, "not you", 0)
     assert served.held == []
-    assert served.server.counts.refusals[Refusal.ACCESS] == 1
+    assert served.server.counts.refusals[RequestRefusal.ACCESS] == 1
 
 
 def test_a_stop_answers_what_has_come_and_ends_every_connection(serve: Serve) -> None:

@@ -9,7 +9,7 @@ from tornlog.store.config import BrokerRole, StoreConfig
 from tornlog.store.errors import DivergedError
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
-from tornlog.store.replication.frame_reader import Piece
+from tornlog.store.replication.frame_reader import TransferPiece
 from tornlog.store.replication.replica_log import ReplicaLog, last_record_offset
 
 from .conftest import SEGMENT_BYTES, log_bytes, put
@@ -58,7 +58,7 @@ def ship(log: ReplicaLog, data: bytes, begin: int, end: int, step: int = SEGMENT
     while begin < end:
         room = SEGMENT_BYTES - begin % SEGMENT_BYTES
         cut = min(begin + min(step, room), end)
-        log.take(Piece(begin, memoryview(data)[begin:cut]))
+        log.take(TransferPiece(begin, memoryview(data)[begin:cut]))
         begin = cut
 
 
@@ -138,7 +138,7 @@ def test_a_stream_that_goes_on_elsewhere_is_divergence(master: MessageStore, sla
     log, begin = begun(slave, data, len(data))
 
     with pytest.raises(DivergedError, match=f"log offset {begin}: expected the master's log to go on here"):
-        log.take(Piece(begin - 1, memoryview(b"")))
+        log.take(TransferPiece(begin - 1, memoryview(b"")))
 
 
 def test_a_master_that_has_nothing_more_to_compare_is_shorter(
@@ -146,10 +146,10 @@ def test_a_master_that_has_nothing_more_to_compare_is_shorter(
 ) -> None:
     data = log_bytes(master)
     log, begin = begun(slave, data, len(data))
-    log.take(Piece(begin, memoryview(b"")))
+    log.take(TransferPiece(begin, memoryview(b"")))
 
     with pytest.raises(DivergedError, match="its log is shorter, or begins behind"):
-        log.take(Piece(begin, memoryview(b"")))
+        log.take(TransferPiece(begin, memoryview(b"")))
 
 
 def test_heartbeats_mean_nothing_when_the_log_has_been_compared(
@@ -159,7 +159,7 @@ def test_heartbeats_mean_nothing_when_the_log_has_been_compared(
     log, begin = begun(slave, data, len(data))
     ship(log, data, begin, len(data))
     for _ in range(5):
-        assert not log.take(Piece(len(data), memoryview(b"")))
+        assert not log.take(TransferPiece(len(data), memoryview(b"")))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_an_empty_slave_begins_at_the_front_of_a_file_only(slave: MessageStore) 
     log.begin()
 
     with pytest.raises(DivergedError, match="a file that begins here"):
-        log.take(Piece(100, memoryview(b"x")))
+        log.take(TransferPiece(100, memoryview(b"x")))
 
 
 def test_an_empty_log_has_no_last_record(slave: MessageStore) -> None:

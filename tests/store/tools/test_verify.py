@@ -16,7 +16,7 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import Verification, verify_directory
-from tornlog.store.tools.violation import Promise
+from tornlog.store.tools.violation import DirectoryPromise
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json"))
@@ -71,7 +71,7 @@ def test_counts_are_those_of_what_rocketmq_saw(golden: Callable[..., Any], case:
     blanks = sum(isinstance(record, dict) and record.get("blank", False) for record in records)
 
     twice = {(violation.promise, violation.found) for violation in found.findings.violations}
-    assert twice == ({(Promise.IDX, "one more")} if case in INDEXED_TWICE else set())
+    assert twice == ({(DirectoryPromise.IDX, "one more")} if case in INDEXED_TWICE else set())
     assert found.counts["records"] == len(records) - blanks
     assert found.counts["blanks"] == blanks
     entries = sum(len(queue["entries"]) for queue in store.observed["queues"])
@@ -93,11 +93,11 @@ def test_every_one_of_many_violations_is_found(root: Path) -> None:
     found = verified(root).findings.violations
 
     assert [(v.promise, v.file, v.offset, v.field) for v in found] == [
-        (Promise.LOG, "commitlog/00000000000000000000", 8, "bodyCRC"),
-        (Promise.LOG, "commitlog/00000000000000049152", 8, "bodyCRC"),
-        (Promise.LOG, "commitlog/00000000000000098304", 8, "bodyCRC"),
-        (Promise.CQ_VALID, "consumequeue/Mix0/0/00000000000000000000", 12, "tagsCode"),
-        (Promise.CQ_VALID, "consumequeue/Mix0/0/00000000000000000000", 32, "tagsCode"),
+        (DirectoryPromise.LOG, "commitlog/00000000000000000000", 8, "bodyCRC"),
+        (DirectoryPromise.LOG, "commitlog/00000000000000049152", 8, "bodyCRC"),
+        (DirectoryPromise.LOG, "commitlog/00000000000000098304", 8, "bodyCRC"),
+        (DirectoryPromise.CQ_VALID, "consumequeue/Mix0/0/00000000000000000000", 12, "tagsCode"),
+        (DirectoryPromise.CQ_VALID, "consumequeue/Mix0/0/00000000000000000000", 32, "tagsCode"),
     ]
 
 
@@ -115,7 +115,7 @@ def test_a_lost_queue_is_told_record_by_record(root: Path) -> None:
     found = verified(root).findings.violations
 
     assert len(found) == 35
-    assert {violation.promise for violation in found} == {Promise.CQ_COMPLETE}
+    assert {violation.promise for violation in found} == {DirectoryPromise.CQ_COMPLETE}
     assert str(found[0]).endswith("expected entry 0 in consumequeue/Mix2/1, found none [CQ-COMPLETE]")
 
 
@@ -132,8 +132,8 @@ def test_after_an_unclean_exit_the_same_loss_is_a_note_unless_the_checkpoint_vou
 
     assert explained.violations == []
     assert "recovery will add 35 entries to the queue" in explained.notes[0]
-    assert [violation.promise for violation in vouched.violations] == [Promise.CQ_COMPLETE] * 35 + [
-        Promise.CKPT
+    assert [violation.promise for violation in vouched.violations] == [DirectoryPromise.CQ_COMPLETE] * 35 + [
+        DirectoryPromise.CKPT
     ]
 
 
@@ -179,7 +179,11 @@ def test_an_empty_log_cannot_be_what_the_checkpoint_vouched_for(root: Path) -> N
         path.unlink()
     found = verified(root).findings.violations
 
-    assert {violation.promise for violation in found} == {Promise.CQ_VALID, Promise.IDX, Promise.CKPT}
+    assert {violation.promise for violation in found} == {
+        DirectoryPromise.CQ_VALID,
+        DirectoryPromise.IDX,
+        DirectoryPromise.CKPT,
+    }
 
 
 def test_json_says_all_that_the_terminal_cuts_short(

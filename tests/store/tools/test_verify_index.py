@@ -11,7 +11,7 @@ from tornlog.store.formats.checkpoint import CheckpointValues, encode_checkpoint
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import Verification, verify_directory
-from tornlog.store.tools.violation import Promise
+from tornlog.store.tools.violation import DirectoryPromise
 
 SLOTS, ENTRIES_MAX, LAST = 20, 150, 107
 ENTRY_0 = 40 + 4 * SLOTS
@@ -45,7 +45,7 @@ def patch(path: Path, at: int, data: bytes) -> None:
 
 def broken(root: Path) -> list[tuple[str, int, str]]:
     found = verified(root).findings
-    assert {violation.promise for violation in found.violations} <= {Promise.IDX}
+    assert {violation.promise for violation in found.violations} <= {DirectoryPromise.IDX}
     return [(violation.file, violation.offset, violation.field) for violation in found.violations]
 
 
@@ -186,7 +186,7 @@ def test_a_directory_that_is_none_is_reported(root: Path) -> None:
     found = verified(root, Geometry(hash_slots=SLOTS, index_entries=ENTRIES_MAX)).findings.violations
 
     assert [(violation.promise, violation.file, violation.field) for violation in found] == [
-        (Promise.IDX, "index", "file")
+        (DirectoryPromise.IDX, "index", "file")
     ]
 
 
@@ -196,7 +196,7 @@ def test_keys_behind_damage_in_the_log_are_still_compared(root: Path, files: lis
     patch(log, size_bytes + 4, b"\0")
     found = verified(root).findings.violations
 
-    assert {violation.promise for violation in found} >= {Promise.LOG, Promise.IDX}
-    in_index = [violation for violation in found if violation.promise is Promise.IDX]
+    assert {violation.promise for violation in found} >= {DirectoryPromise.LOG, DirectoryPromise.IDX}
+    in_index = [violation for violation in found if violation.promise is DirectoryPromise.IDX]
     assert all(violation.expected == "where a record with a key begins" for violation in in_index)
     assert {violation.found for violation in in_index} == {str(size_bytes)}

@@ -5,9 +5,9 @@ Sources are the versions that RocketMQ's issues and fixes name, its 4.9.8 source
 (observed). What is not certain is not switched on.
 """
 
-from ..version import Fact, Verdict
+from ..version import BugPresence, Fact
 
-_HAS, _HAS_NOT, _UNCERTAIN = Verdict.HAS, Verdict.HAS_NOT, Verdict.UNCERTAIN
+_HAS, _HAS_NOT, _UNCERTAIN = BugPresence.HAS, BugPresence.HAS_NOT, BugPresence.UNCERTAIN
 
 FACTS: tuple[Fact, ...] = (
     Fact(

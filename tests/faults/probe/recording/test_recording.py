@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.probe.record import FILES, TEMPORARY, Record, Step
+from tornlog.faults.probe.record import FILES, TEMPORARY, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import ProgramError, record_program, start_of
 
-Recorded = Callable[..., tuple[Record, list[str]]]
+Recorded = Callable[..., tuple[ProgramRecord, list[str]]]
 
 
-def steps_of(found: tuple[Record, list[str]]) -> list[Step]:
+def steps_of(found: tuple[ProgramRecord, list[str]]) -> list[Step]:
     """Return the steps of a record that is all there was."""
     record, unlike = found
     assert (record.unseen, unlike) == ((), [])

@@ -17,7 +17,7 @@ from tornlog.reports.bench.broker_load.responses import (
     is_success,
     message_count,
 )
-from tornlog.store.broker.frame_reader import FrameReader
+from tornlog.store.broker.frame_reader import CommandReader
 from tornlog.store.formats.properties import decode_properties
 from tornlog.store.formats.remoting.command import RESPONSE_FLAG, HeaderForm, RemotingCommand
 from tornlog.store.formats.remoting.frame import decode_frame, encode_frame
@@ -83,7 +83,7 @@ def answering(response: RemotingCommand | None) -> str:
 
     def run() -> None:
         with listener, listener.accept()[0] as accepted:
-            reader = FrameReader("client")
+            reader = CommandReader("client")
             while data := accepted.recv(1 << 16):
                 for _ in reader.commands(data):
                     if response is None:

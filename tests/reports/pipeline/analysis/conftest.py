@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tornlog.reports.pipeline.spark.session import session
-from tornlog.reports.pipeline.sweep.request import Block, Request
+from tornlog.reports.pipeline.sweep.request import Block, SweepRequest
 from tornlog.reports.pipeline.sweep.table import Table
 
 Row = dict[str, Any]
@@ -44,7 +44,7 @@ def sweep_of(tmp_path: Path) -> SweepOf:
     def make(*rows: Row, name: str = "sweep [1]") -> str:
         place = str(tmp_path / name)
         table = Table(place)
-        table.begin(Request(("a", "b"), 0, 100))
+        table.begin(SweepRequest(("a", "b"), 0, 100))
         for number, row in enumerate(rows):  # a file each: nothing may rest upon their order
             table.write(Block("a", number, 1), [{**_PLAIN, "seed": number, **row}])
         return place

@@ -13,7 +13,7 @@ from tornlog.reports.pipeline.analysis.analysis import analysed, write_tables
 from tornlog.reports.pipeline.analysis.coverage import never
 from tornlog.reports.pipeline.analysis.source import NoSweepError, rows_of, sweep_at
 from tornlog.reports.pipeline.spark.engine import InProcess
-from tornlog.reports.pipeline.sweep.request import Request
+from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import sweep
 from tornlog.reports.pipeline.sweep.table import Table
 from tornlog.reports.shares import bounds
@@ -148,7 +148,7 @@ def test_tables_of_a_real_sweep_are_what_its_rows_say(
     analysis: Analysis, spark: SparkSession, tmp_path: Path
 ) -> None:
     table = Table(str(tmp_path / "real"))
-    sweep(Request(("clean-stop-loses-nothing", "torn-records-are-dropped"), 0, 15), table, InProcess())
+    sweep(SweepRequest(("clean-stop-loses-nothing", "torn-records-are-dropped"), 0, 15), table, InProcess())
     tables, rows = analysis(table.place), table.read().to_pylist()
 
     cells = Counter((row["scenario"], row["disk"], row["policy"]) for row in rows)
@@ -187,7 +187,7 @@ def test_a_place_without_a_sweep_is_named(tmp_path: Path) -> None:
     ):
         sweep_at(str(tmp_path / "nowhere"))
     begun = Table(str(tmp_path / "begun"))
-    begun.begin(Request(("a",), 0, 1))
+    begun.begin(SweepRequest(("a",), 0, 1))
     with pytest.raises(NoSweepError, match="begun: the sweep there has no rows yet"):
         sweep_at(begun.place)
     (tmp_path / "begun" / "sweep.json").write_text("{")

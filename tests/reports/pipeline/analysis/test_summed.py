@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tornlog.reports.pipeline.analysis.analysis import analysed
 from tornlog.reports.pipeline.analysis.source import rows_of, sweep_at
 from tornlog.reports.pipeline.spark.engine import InProcess
-from tornlog.reports.pipeline.sweep.request import Request
+from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.summed import detections, summed
 from tornlog.reports.pipeline.sweep.sweep import sweep
 from tornlog.reports.pipeline.sweep.table import Table
@@ -23,7 +23,7 @@ def test_a_sweep_sums_up_to_what_spark_makes_of_it(
     spark: SparkSession, tmp_path: Path, mutant: str | None
 ) -> None:
     table = Table(str(tmp_path / "sweep"))
-    sweep(Request(NAMES, 0, 20, mutant=mutant, block_seeds=7), table, InProcess())
+    sweep(SweepRequest(NAMES, 0, 20, mutant=mutant, block_seeds=7), table, InProcess())
     by_spark = {
         name: found.to_pylist() for name, found in analysed(rows_of(spark, [sweep_at(table.place)])).items()
     }

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tornlog.reports.pipeline.source import index_entries, queue_entries, records
-from tornlog.reports.pipeline.source.conditions import Conditions
+from tornlog.reports.pipeline.source.conditions import RowConditions
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.rocketmq import TABLES
 from tornlog.reports.pipeline.source.source_options import SourceOptions
@@ -65,8 +65,8 @@ def damage_seen(root: Path, looks: int = LOOKS) -> Counter[str]:
             table, directory = TABLES[name](options), StoreDirectory(str(root))
             found = [
                 row
-                for part in table.partitions(directory, Conditions())
-                for batch in table.batches(directory, part, Conditions())
+                for part in table.partitions(directory, RowConditions())
+                for batch in table.batches(directory, part, RowConditions())
                 for row in batch.filter(batch["damage"].is_valid()).to_pylist()
             ]
             seen[name] += bool(found)
@@ -98,8 +98,8 @@ def rows_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any
         table, directory = TABLES[name](options), StoreDirectory(str(root))
         return [
             row
-            for part in table.partitions(directory, Conditions())
-            for batch in table.batches(directory, part, Conditions())
+            for part in table.partitions(directory, RowConditions())
+            for batch in table.batches(directory, part, RowConditions())
             for row in batch.to_pylist()
         ]
 

@@ -10,7 +10,7 @@ from pyarrow import fs
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual
 
 from tornlog.reports.pipeline.source import directory as directories
-from tornlog.reports.pipeline.source.conditions import Conditions, condition_of
+from tornlog.reports.pipeline.source.conditions import RowConditions, condition_of
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.messages import Messages
 from tornlog.reports.pipeline.source.source_options import SourceOptions
@@ -25,7 +25,7 @@ def rows_of(root: Path, *filters: Filter, **options: str) -> list[dict[str, Any]
     chosen = SourceOptions.of({"path": str(root), **options})
     table, directory = Messages(chosen), StoreDirectory(chosen.path, chosen.commit_log)
     found = [condition_of(one, table.pushed_columns) for one in filters]
-    conditions = Conditions(one for one in found if one is not None)
+    conditions = RowConditions(one for one in found if one is not None)
     parts = table.partitions(directory, conditions)
     return [
         dict(row, properties=dict(row["properties"] or ())) if "properties" in row else row
@@ -124,8 +124,8 @@ def test_ranges_that_hold_nothing_asked_for_are_not_read(written: Callable[..., 
     table, directory = Messages(options), StoreDirectory(str(root))
     condition = condition_of(GreaterThan(("physical_offset",), 20_000), table.pushed_columns)
     assert condition is not None
-    everything = table.partitions(directory, Conditions())
-    some = table.partitions(directory, Conditions([condition]))
+    everything = table.partitions(directory, RowConditions())
+    some = table.partitions(directory, RowConditions([condition]))
     assert list(some) == list(everything)[1:]
 
 

@@ -12,7 +12,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from tornlog.reports.pipeline.source.source_options import SourceOptions
-from tornlog.reports.pipeline.source.stream import KNOWN_MAX, ExpiredError, LogCutError, LogStream, Part
+from tornlog.reports.pipeline.source.stream import (
+    KNOWN_MAX,
+    ExpiredError,
+    LogCutError,
+    LogStream,
+    StreamPartition,
+)
 from tornlog.store.message_store import MessageStore
 
 SEGMENT_BYTES = 16 << 10
@@ -138,7 +144,7 @@ def test_a_log_that_is_cut_and_not_written_to_gives_nothing_more(written: Callab
     after = stream.latestOffset(end, ReadAllAvailable())
     assert after["to"] == rows[-3]["physical_offset"]
     assert rows_of(stream, end, after) == []
-    assert list(stream.read(Part(None))) == []
+    assert list(stream.read(StreamPartition(None))) == []
 
 
 def test_a_cut_in_front_of_all_that_the_offset_knows_ends_the_stream(written: Callable[..., Path]) -> None:

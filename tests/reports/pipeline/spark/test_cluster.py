@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from tornlog.reports.pipeline.audit.audit import audit
 from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
 from tornlog.reports.pipeline.spark.session import session
-from tornlog.reports.pipeline.sweep.request import Request
-from tornlog.reports.pipeline.sweep.sweep import Progress, sweep
+from tornlog.reports.pipeline.sweep.request import SweepRequest
+from tornlog.reports.pipeline.sweep.sweep import SweepProgress, sweep
 from tornlog.reports.pipeline.sweep.table import Table
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
@@ -189,7 +189,7 @@ def test_two_workers_audit_a_store_with_the_wheel_that_was_shipped(
 def test_two_workers_run_a_sweep_with_the_wheel_that_was_shipped(
     spark: SparkSession, wheel: Path, tmp_path: Path
 ) -> None:
-    request = Request(tuple(SCENARIOS), 0, 6, block_seeds=3)
+    request = SweepRequest(tuple(SCENARIOS), 0, 6, block_seeds=3)
     shipped, here = Table(str(tmp_path / "shipped")), Table(str(tmp_path / "here"))
     assert sweep(request, shipped, OnSpark(spark.sparkContext)).is_complete
     sweep(request, here, InProcess())
@@ -225,10 +225,10 @@ def test_nothing_of_the_cluster_is_heard_beyond_loopback(
 def test_an_executor_that_dies_costs_no_seed_its_row(
     spark: SparkSession, cluster: Any, tmp_path: Path
 ) -> None:
-    request = Request((NAME,), 0, 200, block_seeds=10)
+    request = SweepRequest((NAME,), 0, 200, block_seeds=10)
     victim, *_ = cluster.executors()
 
-    def at_the_third_block(progress: Progress) -> None:
+    def at_the_third_block(progress: SweepProgress) -> None:
         if progress.done == 30:
             os.kill(victim, signal.SIGKILL)
 

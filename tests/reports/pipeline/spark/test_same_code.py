@@ -10,7 +10,7 @@ from tornlog import __version__
 from tornlog.reports.pipeline.spark import same_code
 from tornlog.reports.pipeline.spark.same_code import (
     ExecutorError,
-    Guarded,
+    SameCodeFunction,
     code_here,
     raise_if_lacking,
     require_same_code,
@@ -66,8 +66,8 @@ def test_the_sources_are_those_of_all_of_tornlog() -> None:
 
 
 def test_a_function_is_not_called_where_the_code_is_another() -> None:
-    assert Guarded(abs, code_here())(-1) == (code_here(), 1)
-    assert Guarded(_must_not_be_called, "tornlog 0.0.9 (0)")(-1) == (code_here(), None)
+    assert SameCodeFunction(abs, code_here())(-1) == (code_here(), 1)
+    assert SameCodeFunction(_must_not_be_called, "tornlog 0.0.9 (0)")(-1) == (code_here(), None)
 
     require_same_code(code_here(), code_here())
     with pytest.raises(ExecutorError, match=r"executors have tornlog 0\.0\.9 \(0\), the driver has tornlog"):

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
 from tornlog.reports.pipeline.spark.session import session
-from tornlog.reports.pipeline.sweep.request import Request
+from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import sweep
 from tornlog.reports.pipeline.sweep.table import Table
 
@@ -22,7 +22,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.mark.slow
 def test_rows_are_the_same_on_spark_and_in_this_process(spark: SparkSession, tmp_path: Path) -> None:
-    request = Request(("clean-stop-loses-nothing", "rollover-at-a-crash"), 0, 12, block_seeds=5)
+    request = SweepRequest(("clean-stop-loses-nothing", "rollover-at-a-crash"), 0, 12, block_seeds=5)
     tables = []
     for name, engine in (("spark", OnSpark(spark.sparkContext)), ("here", InProcess())):
         table = Table(str(tmp_path / name))

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from tornlog.reports.pipeline.sweep.request import Request
+from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.table import Table
 
 SCENARIOS = ("clean-stop-loses-nothing", "rollover-at-a-crash")
 
 
 @pytest.fixture
-def request_of() -> Callable[..., Request]:
+def request_of() -> Callable[..., SweepRequest]:
     """Return what makes a request for seeds of two scenarios, in blocks of four."""
 
-    def make(last: int = 10, **options: Any) -> Request:
-        return Request(SCENARIOS, 0, last, block_seeds=4, **options)
+    def make(last: int = 10, **options: Any) -> SweepRequest:
+        return SweepRequest(SCENARIOS, 0, last, block_seeds=4, **options)
 
     return make
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.reports.pipeline.spark.engine import InProcess
-from tornlog.reports.pipeline.sweep.request import Request
+from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import sweep
 from tornlog.reports.pipeline.sweep.table import Table
 
@@ -138,7 +138,7 @@ def test_a_sweep_on_spark_that_is_killed_twice_comes_to_the_table_of_one_that_is
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     whole = Table(str(tmp_path / "whole"))
-    sweep(Request((NAME,), 0, seeds), whole, InProcess())
+    sweep(SweepRequest((NAME,), 0, seeds), whole, InProcess())
     rows = [table.read().drop(["wall_seconds"]) for table in (Table(str(out)), whole)]
     assert rows[0].num_rows == seeds
     assert rows[0].equals(rows[1])

@@ -5,20 +5,24 @@ from typing import Any
 
 import pytest
 
-from tornlog.reports.pipeline.sweep.cells import Cell
-from tornlog.reports.pipeline.sweep.rarity import COLUMNS, Seen
+from tornlog.reports.pipeline.sweep.cells import DrawRegion
+from tornlog.reports.pipeline.sweep.rarity import COLUMNS, RarityCounts
 from tornlog.reports.pipeline.sweep.rows import SCHEMA
 
-XFS, BTRFS, OTHER = Cell("a", "xfs", "pct"), Cell("a", "btrfs", "pct"), Cell("b", "xfs", "pos")
+XFS, BTRFS, OTHER = (
+    DrawRegion("a", "xfs", "pct"),
+    DrawRegion("a", "btrfs", "pct"),
+    DrawRegion("b", "xfs", "pos"),
+)
 CELLS = (XFS, BTRFS, OTHER)
 
 
-def row(cell: Cell, *marks: str, signature: str | None = None) -> dict[str, Any]:
+def row(cell: DrawRegion, *marks: str, signature: str | None = None) -> dict[str, Any]:
     return {**cell._asdict(), "signature": signature, "marks": [(mark, 3) for mark in marks]}
 
 
 def scores(*rows: dict[str, Any]) -> list[float]:
-    seen = Seen()
+    seen = RarityCounts()
     seen.add(rows)
     return seen.scores(CELLS)
 

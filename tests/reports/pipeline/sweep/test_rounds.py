@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from tornlog.reports.pipeline.sweep.cells import Cell, cells_of
-from tornlog.reports.pipeline.sweep.request import Block, Request
+from tornlog.reports.pipeline.sweep.cells import DrawRegion, cells_of
+from tornlog.reports.pipeline.sweep.request import Block, SweepRequest
 from tornlog.reports.pipeline.sweep.rounds import rounds_of
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 TWO = ("clean-stop-loses-nothing", "torn-records-are-dropped")
 
 
-def guided(scenarios: tuple[str, ...] = TWO, first: int = 0, last: int = 100, **options: Any) -> Request:
-    return Request(scenarios, first, last, rounds=options.pop("rounds", 5), **options)
+def guided(scenarios: tuple[str, ...] = TWO, first: int = 0, last: int = 100, **options: Any) -> SweepRequest:
+    return SweepRequest(scenarios, first, last, rounds=options.pop("rounds", 5), **options)
 
 
 def rare_on(disk: str) -> Any:
@@ -36,12 +36,12 @@ def rare_on(disk: str) -> Any:
     return rows_in
 
 
-def all_rounds(request: Request, disk: str = "btrfs") -> list[list[Block]]:
+def all_rounds(request: SweepRequest, disk: str = "btrfs") -> list[list[Block]]:
     return list(rounds_of(request, rare_on(disk)))
 
 
 def test_a_sweep_without_rounds_is_one_round_of_all_its_blocks() -> None:
-    request = Request(TWO, 3, 700)
+    request = SweepRequest(TWO, 3, 700)
 
     assert all_rounds(request) == [list(request.blocks())]
 
@@ -57,7 +57,7 @@ def test_a_sweep_without_rounds_is_one_round_of_all_its_blocks() -> None:
         guided(disk="xfs", policy="pos", mutant="ack-before-flush"),
     ],
 )
-def test_all_seeds_are_given_out_in_order_and_none_twice(request_: Request) -> None:
+def test_all_seeds_are_given_out_in_order_and_none_twice(request_: SweepRequest) -> None:
     rounds = all_rounds(request_)
     blocks = [block for round_ in rounds for block in round_]
 
@@ -98,11 +98,11 @@ def test_a_round_depends_on_the_rows_before_it_and_on_nothing_else() -> None:
 
 
 def test_cells_are_what_a_scenario_may_draw() -> None:
-    cells = cells_of(Request(TWO, 0, 1))
+    cells = cells_of(SweepRequest(TWO, 0, 1))
     ranges = SCENARIOS[TWO[1]].ranges
 
     assert len(cells) == len(set(cells))
     of_second = {cell for cell in cells if cell.scenario == TWO[1]}
-    assert of_second == {Cell(TWO[1], disk, policy) for disk in ranges.disk for policy in ranges.policy}
-    narrowed = cells_of(Request(TWO, 0, 1, "xfs", "pos"))
-    assert narrowed == [Cell(name, "xfs", "pos") for name in TWO]
+    assert of_second == {DrawRegion(TWO[1], disk, policy) for disk in ranges.disk for policy in ranges.policy}
+    narrowed = cells_of(SweepRequest(TWO, 0, 1, "xfs", "pos"))
+    assert narrowed == [DrawRegion(name, "xfs", "pos") for name in TWO]

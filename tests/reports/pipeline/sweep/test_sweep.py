@@ -15,17 +15,17 @@ import pytest
 from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.spark.same_code import code_here
 from tornlog.reports.pipeline.sweep.rarity import COLUMNS
-from tornlog.reports.pipeline.sweep.request import Begun, Request, SweepFileError
+from tornlog.reports.pipeline.sweep.request import Begun, SweepFileError, SweepRequest
 from tornlog.reports.pipeline.sweep.rounds import rounds_of
 from tornlog.reports.pipeline.sweep.rows import SCHEMA
-from tornlog.reports.pipeline.sweep.sweep import Progress, shrunk_failures, smallest_failures, sweep
-from tornlog.reports.pipeline.sweep.table import Files, Table
+from tornlog.reports.pipeline.sweep.sweep import SweepProgress, shrunk_failures, smallest_failures, sweep
+from tornlog.reports.pipeline.sweep.table import RowFiles, Table
 from tornlog.reports.pipeline.sweep.work import do_block
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import replay
 from tornlog.scenarios.mutants.known import applied_mutant
 
-RequestOf = Callable[..., Request]
+RequestOf = Callable[..., SweepRequest]
 
 
 class Killed(BaseException):
@@ -157,7 +157,7 @@ def test_a_file_that_was_not_finished_counts_for_nothing_and_goes(
     orphan = rows_at / f".rollover-at-a-crash-0000000000-4.parquet.{'0' * 32}"
     orphan.write_bytes(b"PAR1")
 
-    assert table.files() == Files()
+    assert table.files() == RowFiles()
     sweep(request_of(), table, InProcess())
     assert table.read().num_rows == 20
     assert not orphan.exists()
@@ -287,7 +287,7 @@ def test_a_sweep_ends_after_so_many_failures_and_keeps_the_smallest_of_each_kind
 
 
 def test_progress_sums_what_blocks_came_to() -> None:
-    progress = Progress(seeds=8, done_before=4)
+    progress = SweepProgress(seeds=8, done_before=4)
     assert not progress.is_complete
     progress.done = 4
     progress.outcomes["violated"] = 3

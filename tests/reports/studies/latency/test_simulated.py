@@ -7,14 +7,14 @@ from tornlog.faults.devices.models import MODELS
 from tornlog.faults.devices.spread import Spread
 from tornlog.faults.devices.storage import Run
 from tornlog.reports.studies.latency.grid import ALL_AT_ONCE
-from tornlog.reports.studies.latency.host import REFERENCE, Host
+from tornlog.reports.studies.latency.host import REFERENCE, HostCosts
 from tornlog.reports.studies.latency.quantiles import percentiles_us
 from tornlog.reports.studies.latency.setup import Setup
 from tornlog.reports.studies.latency.simulated import simulate
 from tornlog.sim.choices import Stream
 
 US = 1_000
-FREE = Host(Spread([0]), 0, Spread([0]), 0, 0, 0)
+FREE = HostCosts(Spread([0]), 0, Spread([0]), 0, 0, 0)
 """A host on which nothing takes time."""
 
 

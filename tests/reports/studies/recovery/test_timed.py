@@ -6,7 +6,7 @@ from tornlog.reports.studies.recovery.cold_reads import cold_read_s
 from tornlog.reports.studies.recovery.filled import SEGMENT_BYTES, fill
 from tornlog.reports.studies.recovery.timed import (
     ALL,
-    Case,
+    RecoveryCase,
     _measure,
     cases_by_distance,
     cases_by_size,
@@ -19,7 +19,7 @@ LOG_BYTES = 3 * SEGMENT_BYTES
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[Case, tuple[int, int, int]]:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[RecoveryCase, tuple[int, int, int]]:
     """What is scanned, of how much, and of how many records, by case."""
     directory = tmp_path_factory.mktemp("recovery")
     found = list(measure_recovery(str(directory), [LOG_BYTES], 1))
@@ -31,19 +31,19 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[Case, tuple[int, 
 
 
 def test_the_whole_log_is_scanned_when_that_is_asked_for(
-    measured: dict[Case, tuple[int, int, int]],
+    measured: dict[RecoveryCase, tuple[int, int, int]],
 ) -> None:
     for clean in (True, False):
-        scanned, log_bytes, records = measured[Case(clean, True)]
+        scanned, log_bytes, records = measured[RecoveryCase(clean, True)]
         assert scanned == log_bytes
         assert LOG_BYTES - SEGMENT_BYTES < log_bytes <= LOG_BYTES
         assert records == pytest.approx(log_bytes / 1_148, rel=0.02)
 
 
 def test_after_a_crash_nothing_is_spared_of_what_nobody_vouches_for(
-    measured: dict[Case, tuple[int, int, int]],
+    measured: dict[RecoveryCase, tuple[int, int, int]],
 ) -> None:
-    assert measured[Case(False, False, ALL)] == measured[Case(False, True, ALL)]
+    assert measured[RecoveryCase(False, False, ALL)] == measured[RecoveryCase(False, True, ALL)]
 
 
 def test_a_crash_is_recovered_from_the_checkpoint_on(tmp_path: Path) -> None:
@@ -79,4 +79,4 @@ def test_a_recovery_that_finds_damage_is_no_measurement(tmp_path: Path) -> None:
         file.write(b"damage")
 
     with pytest.raises(RuntimeError, match="a recovery found damage"):
-        _measure(filled, Case(False, True), 1)
+        _measure(filled, RecoveryCase(False, True), 1)

@@ -10,7 +10,7 @@ from tornlog.reports.studies.topics.closed_loop import closed_loop
 from tornlog.reports.studies.topics.consuming import catch_up, few_of
 from tornlog.reports.studies.topics.costs import pulled_ns, put_factor
 from tornlog.reports.studies.topics.grid import DEVICES
-from tornlog.reports.studies.topics.layouts import PULLED_MOST, Layout
+from tornlog.reports.studies.topics.layouts import PULLED_MOST, TopicLayout
 from tornlog.reports.studies.topics.open_loop import open_loop
 from tornlog.reports.studies.topics.setup import LAYOUTS, PARTITIONED, SHARED, TopicsSetup
 from tornlog.reports.studies.topics.timed_machine import TimedMachine, run_timed
@@ -28,7 +28,7 @@ def on(disk: str, setup: TopicsSetup, body: Any) -> Any:
 def test_every_record_that_was_put_is_pulled_in_order(layout: str, flush: str) -> None:
     setup = TopicsSetup(layout, flush, topics=5, puts=300, producers=4, memory=SMALL)
 
-    def body(machine: TimedMachine, running: Layout) -> list[list[int]]:
+    def body(machine: TimedMachine, running: TopicLayout) -> list[list[int]]:
         closed_loop(machine, running)
         machine.settle(running)
         found = []
@@ -94,7 +94,7 @@ def test_puts_that_arrive_wait_for_their_syncs_only() -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_same_setup_gives_the_same_to_the_nanosecond(layout: str) -> None:
-    def body(machine: TimedMachine, running: Layout) -> Any:
+    def body(machine: TimedMachine, running: TopicLayout) -> Any:
         latencies = list(open_loop(machine, running, 2_000.0))
         machine.settle(running)
         return latencies, catch_up(machine, running, range(16)), machine.kernel.digest()
@@ -107,7 +107,7 @@ def test_the_same_setup_gives_the_same_to_the_nanosecond(layout: str) -> None:
 
 
 def late(layout: str, topics: int, disk: str, **others: Any) -> Any:
-    def body(machine: TimedMachine, running: Layout) -> Any:
+    def body(machine: TimedMachine, running: TopicLayout) -> Any:
         closed_loop(machine, running)
         machine.settle(running)
         return catch_up(machine, running, few_of(topics)), catch_up(machine, running, range(topics))

@@ -9,14 +9,14 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.timing import SyncTiming
-from tornlog.reports.timeline.recording.record import Chronicle, Subject
-from tornlog.reports.timeline.recording.record_run import chronicle_of_seed
-from tornlog.reports.timeline.recording.recorder import Recorder
-from tornlog.scenarios.campaigns.hunt import hunting_ground
+from tornlog.reports.timeline.recording.record import RunRecording, Subject
+from tornlog.reports.timeline.recording.record_run import record_seed
+from tornlog.reports.timeline.recording.recorder import RunRecorder
+from tornlog.scenarios.campaigns.hunt import narrowed_scenario
 from tornlog.scenarios.claims.machine import world_of
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.mutants.known import mutant_named
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.kernel import Kernel
@@ -30,7 +30,7 @@ class Workshop:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.recorder = Recorder()
+        self.recorder = RunRecorder()
         self.kernel = Kernel(RoundRobin(3), trace=self.recorder)
         self._choices = Choices("1")
         self._disks = 0
@@ -63,12 +63,12 @@ class Workshop:
             self.kernel.run(machine, live, time_limit_ns=10**12)
         return disk.crash(PROFILES[cut]) if cut else None
 
-    def chronicle(self) -> Chronicle:
+    def run_recording(self) -> RunRecording:
         """Return what was recorded."""
-        outcome = Outcome(self.plan)
+        outcome = RunOutcome(self.plan)
         outcome.digest = self.kernel.digest()
         self.kernel.close()
-        return self.recorder.chronicle(SUBJECT, outcome)
+        return self.recorder.run_recording(SUBJECT, outcome)
 
 
 @pytest.fixture
@@ -77,13 +77,13 @@ def workshop(quiet_plan: Plan) -> Workshop:
 
 
 @pytest.fixture(scope="session")
-def broken_by() -> Callable[[str], Chronicle]:
+def broken_by() -> Callable[[str], RunRecording]:
     """Return the chronicle of the first seed that a mutant breaks."""
 
     @cache
-    def broken_by(mutant: str) -> Chronicle:
-        ground = hunting_ground(mutant_named(mutant))
-        runs = (chronicle_of_seed(ground, seed, mutant=mutant) for seed in range(200))
+    def broken_by(mutant: str) -> RunRecording:
+        ground = narrowed_scenario(mutant_named(mutant))
+        runs = (record_seed(ground, seed, mutant=mutant) for seed in range(200))
         return next(run for run in runs if run.broken)
 
     return broken_by

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tornlog.faults.plan import FaultPlan
-from tornlog.reports.timeline.recording.record import Chronicle, FileMap
-from tornlog.reports.timeline.recording.record_run import chronicle_of_seed
+from tornlog.reports.timeline.recording.record import FileMap, RunRecording
+from tornlog.reports.timeline.recording.record_run import record_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 SECTOR = 512
 
 
-def file_in(run: Chronicle, path: str, cut: int = 0) -> FileMap:
+def file_in(run: RunRecording, path: str, cut: int = 0) -> FileMap:
     return next(file for file in run.cuts[cut].files if file.path == path)
 
 
@@ -31,7 +31,7 @@ def look(world: Any) -> Any:
 def test_sectors_before_a_cut_are_durable_dirty_or_empty(workshop: Any) -> None:
     image = workshop.live("one", workshop.disk(), write_some, cut="strict-posix")
     found = workshop.live("two", workshop.disk(image), look)
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     (cut,) = run.cuts
     assert (cut.machine, cut.how, cut.following, cut.operation) == ("one", "strict-posix", "two", "")
     file = file_in(run, "/log")
@@ -47,7 +47,7 @@ def test_what_is_kept_and_what_is_lost_is_what_the_next_machine_reads(workshop: 
         image = workshop.live(f"one-{number}", workshop.disk(), write_some, cut="strict-posix")
         found = workshop.live(f"two-{number}", workshop.disk(image), look)
         fates.add((found[2 * SECTOR] == ord("w"), number))
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     assert {kept for kept, _ in fates} == {True, False}
     cuts = [cut for cut in run.cuts if cut.machine.startswith("one-")]
     for kept, number in sorted(fates, key=lambda fate: fate[1]):
@@ -68,7 +68,7 @@ def test_a_torn_page_is_marked(workshop: Any) -> None:
         found = workshop.live(f"two-{number}", workshop.disk(image), look)
         sectors = {found[at] for at in range(4096, 8192, SECTOR)}
         torn += len(sectors) > 1
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     marked = [file for cut in run.cuts for file in cut.files if file.path == "/log" and file.torn]
     assert len(marked) == torn > 0
     for file in marked:
@@ -88,7 +88,7 @@ def test_a_file_without_a_durable_name_is_gone_with_it(workshop: Any) -> None:
         image = workshop.live(f"one-{number}", workshop.disk(), write, cut="strict-posix")
         workshop.live(f"two-{number}", workshop.disk(image), lambda world: None)
         lost += "/log" not in image.files
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     cuts = [cut for cut in run.cuts if cut.machine.startswith("one-")]
     gone = [cut for cut in cuts for file in cut.files if file.path == "/log" and file.bytes_after < 0]
     assert len(gone) == lost > 0
@@ -111,7 +111,7 @@ def test_what_a_failed_sync_dropped_is_told_from_what_is_dirty(workshop: Any) ->
 
     image = workshop.live("one", disk, write, cut="strict-posix")
     workshop.live("two", workshop.disk(image), lambda world: None)
-    before = file_in(workshop.chronicle(), "/log").before
+    before = file_in(workshop.run_recording(), "/log").before
     assert (before[0], before[8]) == ("x", "w")
 
 
@@ -119,7 +119,7 @@ def test_a_process_that_is_killed_leaves_its_page_cache(workshop: Any) -> None:
     disk = workshop.disk()
     workshop.live("one", disk, write_some, killed=True)
     workshop.live("two", disk, look)
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     assert run.cuts[0].how == "process-kill"
     assert file_in(run, "/log").after == "ddkeeeee"
 
@@ -133,7 +133,7 @@ def test_what_changes_while_a_machine_is_off_is_told(workshop: Any) -> None:
         {"/log": type(image.files["/log"])(rotten, image.files["/log"].mtime_ms)}, image.directories
     )
     workshop.live("two", workshop.disk(changed), look)
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     (cut,) = run.cuts
     assert (cut.how, cut.machine, cut.following) == ("changed while off", "one", "two")
     assert file_in(run, "/log").after == "dodeeeee"
@@ -143,11 +143,11 @@ def test_a_stop_that_nothing_follows_from_is_no_cut(workshop: Any) -> None:
     disk = workshop.disk()
     workshop.live("one", disk, write_some)
     workshop.live("two", workshop.disk(disk.settle()), look)
-    assert workshop.chronicle().cuts == []
+    assert workshop.run_recording().cuts == []
 
 
 def test_a_run_that_ends_at_its_crash_shows_what_was_not_durable(
-    broken_by: Callable[[str], Chronicle],
+    broken_by: Callable[[str], RunRecording],
 ) -> None:
     run = broken_by("fsync-retry-acks")
     cut = run.cuts[-1]
@@ -161,7 +161,7 @@ def test_a_run_that_ends_at_its_crash_shows_what_was_not_durable(
 def test_damage_between_lives_is_told() -> None:
     scenario = SCENARIOS["lost-tail-is-cut-with-its-entries"]
     for seed in range(20):
-        run = chronicle_of_seed(scenario, seed)
+        run = record_seed(scenario, seed)
         if run.fired.get("lost sector"):
             off = [cut for cut in run.cuts if cut.how == "changed while off"]
             assert any("o" in file.after for cut in off for file in cut.files if "/commitlog/" in file.path)

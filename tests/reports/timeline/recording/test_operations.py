@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from tornlog.faults.plan import FaultPlan
-from tornlog.reports.timeline.recording.record import CUT_OFF, Operation
+from tornlog.reports.timeline.recording.record import CUT_OFF, OperationRecord
 from tornlog.sim.errors import MachineDied
 
 
-def calls(run: Any, kind: str) -> list[Operation]:
+def calls(run: Any, kind: str) -> list[OperationRecord]:
     return [operation for operation in run.operations if operation.kind == kind]
 
 
@@ -25,7 +25,7 @@ def test_calls_have_files_ranges_and_the_time_they_took(workshop: Any) -> None:
         assert (file.path, file.size_bytes) == ("/log", 8192)
 
     workshop.live("m", workshop.disk(), body)
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     told = [(one.kind, one.path, one.start, one.stop, one.ending) for one in run.operations]
     assert told == [
         ("map", "/log", 0, 8192, ""),
@@ -60,7 +60,7 @@ def test_every_way_into_a_file_system_is_told_by_its_name(workshop: Any) -> None
         assert files.space("/").used_bytes >= 0
 
     workshop.live("m", workshop.disk(), body)
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     assert [one.kind for one in run.operations] == [
         "make directories",
         "write",
@@ -89,7 +89,7 @@ def test_a_sync_that_fails_says_so(workshop: Any) -> None:
             file.msync(0, 4096)
 
     workshop.live("m", disk, body)
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     (sync,) = calls(run, "msync")
     assert sync.ending.startswith("OSError")
     (fault,) = run.faults
@@ -108,7 +108,7 @@ def test_a_call_that_its_machine_dies_in_is_cut_off(workshop: Any) -> None:
 
     with pytest.raises(MachineDied):
         workshop.live("m", disk, body)
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     assert [one.ending for one in run.operations] == ["", "", CUT_OFF]
     (cut,) = run.cuts
     assert (cut.operation, cut.path) == ("msync", "/log")

@@ -10,27 +10,27 @@ from tornlog.reports.timeline.recording.record import (
     DISPATCHED,
     FLUSHED,
     WROTE,
-    Chronicle,
+    RunRecording,
     Subject,
 )
-from tornlog.reports.timeline.recording.recorder import Recorder
+from tornlog.reports.timeline.recording.recorder import RunRecorder
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 
 
 @pytest.fixture(scope="module")
-def recorded() -> Callable[[Plan], Chronicle]:
-    def recorded(plan: Plan) -> Chronicle:
-        recorder = Recorder()
+def recorded() -> Callable[[Plan], RunRecording]:
+    def recorded(plan: Plan) -> RunRecording:
+        recorder = RunRecorder()
         outcome = Run(plan, Choices("1"), None, recorder, ledger=recorder.ledger).execute()
         assert outcome.violations == []
-        return recorder.chronicle(Subject("", "", 1, None), outcome)
+        return recorder.run_recording(Subject("", "", 1, None), outcome)
 
     return recorded
 
 
-def steps(run: Chronicle, name: str, machine: str = "life-0") -> list[tuple[int, int]]:
+def steps(run: RunRecording, name: str, machine: str = "life-0") -> list[tuple[int, int]]:
     life = next(one for one in run.machines if one.name == machine)
     return [
         (one.at, one.value) for one in run.positions if one.name == name and life.begin <= one.at <= life.end
@@ -42,7 +42,7 @@ def value_at(changes: list[tuple[int, int]], at: int) -> int:
 
 
 def test_positions_move_ahead_each_behind_the_one_before(
-    recorded: Callable[[Plan], Chronicle], quiet_plan: Plan
+    recorded: Callable[[Plan], RunRecording], quiet_plan: Plan
 ) -> None:
     run = recorded(quiet_plan)
     wrote, flushed, dispatched = (steps(run, name) for name in (WROTE, FLUSHED, DISPATCHED))
@@ -58,7 +58,7 @@ def test_positions_move_ahead_each_behind_the_one_before(
 
 
 def test_nothing_is_flushed_but_behind_a_sync(
-    recorded: Callable[[Plan], Chronicle], quiet_plan: Plan
+    recorded: Callable[[Plan], RunRecording], quiet_plan: Plan
 ) -> None:
     run = recorded(quiet_plan)
     syncs = [one for one in run.operations if one.kind == "msync" and "/commitlog/" in one.path]
@@ -69,7 +69,7 @@ def test_nothing_is_flushed_but_behind_a_sync(
 
 
 def test_with_the_pool_what_is_committed_is_told(
-    recorded: Callable[[Plan], Chronicle], quiet_plan: Plan
+    recorded: Callable[[Plan], RunRecording], quiet_plan: Plan
 ) -> None:
     run = recorded(replace(quiet_plan, sync_flush=False, transient_pool=True))
     wrote, committed = steps(run, WROTE), steps(run, COMMITTED)
@@ -83,7 +83,7 @@ def test_with_the_pool_what_is_committed_is_told(
 
 
 def test_each_life_begins_with_what_its_recovery_has_found(
-    recorded: Callable[[Plan], Chronicle], crash_plan: Plan
+    recorded: Callable[[Plan], RunRecording], crash_plan: Plan
 ) -> None:
     run = recorded(crash_plan)
     last = steps(run, WROTE, "life-0")[-1][1]
@@ -92,7 +92,7 @@ def test_each_life_begins_with_what_its_recovery_has_found(
 
 
 def test_the_checkpoint_is_told_when_it_is_written(
-    recorded: Callable[[Plan], Chronicle], quiet_plan: Plan
+    recorded: Callable[[Plan], RunRecording], quiet_plan: Plan
 ) -> None:
     run = recorded(quiet_plan)
     stores = [one for one in run.operations if one.kind == "store" and one.path == "/store/checkpoint"]

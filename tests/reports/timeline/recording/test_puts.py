@@ -3,19 +3,19 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tornlog.reports.timeline.recording.record import CUT_OFF, Chronicle, Subject
-from tornlog.reports.timeline.recording.recorder import Recorder
+from tornlog.reports.timeline.recording.record import CUT_OFF, RunRecording, Subject
+from tornlog.reports.timeline.recording.recorder import RunRecorder
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 
 
-def recorded(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[Chronicle, Recorder]:
-    recorder = Recorder()
+def recorded(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[RunRecording, RunRecorder]:
+    recorder = RunRecorder()
     with applied_mutant(mutant):
         outcome = Run(plan, Choices(seed), None, recorder, ledger=recorder.ledger).execute()
-    return recorder.chronicle(Subject("", "", 1, mutant), outcome), recorder
+    return recorder.run_recording(Subject("", "", 1, mutant), outcome), recorder
 
 
 def test_puts_are_those_of_the_ledger(quiet_plan: Plan) -> None:
@@ -69,7 +69,7 @@ def test_what_was_promised_is_found_in_every_recovery(crash_plan: Plan) -> None:
         assert [fate.machine for fate in put.fates] == ["heal", "after"]
 
 
-def test_what_is_lost_is_promised_not_found_and_damaged(broken_by: Callable[[str], Chronicle]) -> None:
+def test_what_is_lost_is_promised_not_found_and_damaged(broken_by: Callable[[str], RunRecording]) -> None:
     run = broken_by("no-dir-fsync-on-rollover")
     (broken,) = run.broken[:1]
     assert broken.violation.invariant == "DUR"
@@ -82,7 +82,7 @@ def test_what_is_lost_is_promised_not_found_and_damaged(broken_by: Callable[[str
     assert not set(there) & set(run.cuts[0].damaged)
 
 
-def test_what_comes_back_from_the_dead_is_told(broken_by: Callable[[str], Chronicle]) -> None:
+def test_what_comes_back_from_the_dead_is_told(broken_by: Callable[[str], RunRecording]) -> None:
     run = broken_by("stale-tail-after-truncate")
     returned = [put for put in run.puts if put.fates and put.fates[-1].returned]
     assert returned

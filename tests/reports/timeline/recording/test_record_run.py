@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.reports.timeline.recording.record import Chronicle, Subject
-from tornlog.reports.timeline.recording.record_run import chronicle_of_seed, replay_with_chronicle
-from tornlog.reports.timeline.recording.recorder import Recorder
+from tornlog.reports.timeline.recording.record import RunRecording, Subject
+from tornlog.reports.timeline.recording.record_run import record_seed, replay_recorded
+from tornlog.reports.timeline.recording.recorder import RunRecorder
 from tornlog.reports.timeline.recording.watched_world import WatchedLock, WatchedTasks
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.seeds import draw
@@ -19,14 +19,14 @@ from tornlog.scenarios.claims.machine import world_of
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.round_robin import RoundRobin
 
 
-def execute(scenario: Scenario, seed: int, recorder: Recorder | None) -> Outcome:
+def execute(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunOutcome:
     choices, plan = draw(scenario, seed)
     ledger = None if recorder is None else recorder.ledger
     return Run(plan, choices, None, recorder, ledger=ledger).execute()
@@ -35,18 +35,18 @@ def execute(scenario: Scenario, seed: int, recorder: Recorder | None) -> Outcome
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_recording_changes_nothing(name: str) -> None:
     for seed in range(2):
-        assert execute(SCENARIOS[name], seed, Recorder()) == execute(SCENARIOS[name], seed, None)
+        assert execute(SCENARIOS[name], seed, RunRecorder()) == execute(SCENARIOS[name], seed, None)
 
 
 def test_a_recorder_that_acts_is_noticed(monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario) -> None:
-    took = Recorder.took
+    took = RunRecorder.took
 
-    def took_and_paused(self: Recorder, lock: WatchedLock) -> None:
+    def took_and_paused(self: RunRecorder, lock: WatchedLock) -> None:
         took(self, lock)
         self._moments.kernel.point("a point that the run does not have")
 
-    monkeypatch.setattr(Recorder, "took", took_and_paused)
-    assert execute(quiet_scenario, 1, Recorder()) != execute(quiet_scenario, 1, None)
+    monkeypatch.setattr(RunRecorder, "took", took_and_paused)
+    assert execute(quiet_scenario, 1, RunRecorder()) != execute(quiet_scenario, 1, None)
 
 
 def test_without_a_recorder_nothing_stands_at_the_door() -> None:
@@ -61,18 +61,18 @@ def test_without_a_recorder_nothing_stands_at_the_door() -> None:
 def test_a_replay_is_the_same_with_its_chronicle(failure: Failure) -> None:
     subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
     with applied_mutant(failure.mutant):
-        replayed, chronicle = replay_with_chronicle(subject, failure.original.record)
+        replayed, run_recording = replay_recorded(subject, failure.original.record)
     assert replayed.is_same(failure.original)
-    assert chronicle.digest == failure.original.digest
-    assert [broken.violation for broken in chronicle.broken] == failure.violations
-    assert chronicle.subject == subject
+    assert run_recording.digest == failure.original.digest
+    assert [broken.violation for broken in run_recording.broken] == failure.violations
+    assert run_recording.subject == subject
 
 
 def test_a_run_is_told_alike_every_time(quiet_scenario: Scenario) -> None:
-    assert chronicle_of_seed(quiet_scenario, 2) == chronicle_of_seed(quiet_scenario, 2)
+    assert record_seed(quiet_scenario, 2) == record_seed(quiet_scenario, 2)
 
 
-def test_everything_has_a_moment_that_there_is(broken_by: Callable[[str], Chronicle]) -> None:
+def test_everything_has_a_moment_that_there_is(broken_by: Callable[[str], RunRecording]) -> None:
     run = broken_by("stale-tail-after-truncate")
     count = len(run.moments)
     assert run.moments == sorted(run.moments)
@@ -83,12 +83,12 @@ def test_everything_has_a_moment_that_there_is(broken_by: Callable[[str], Chroni
 
 
 def test_machines_follow_one_another_and_say_how_they_ended(
-    crash_plan: Plan, execute: Callable[..., Outcome]
+    crash_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     assert execute(crash_plan).violations == []
-    recorder = Recorder()
+    recorder = RunRecorder()
     outcome = Run(crash_plan, Choices("1"), None, recorder, ledger=recorder.ledger).execute()
-    run = recorder.chronicle(Subject("crash", "", 1, None), outcome)
+    run = recorder.run_recording(Subject("crash", "", 1, None), outcome)
     assert [(machine.name, machine.ending) for machine in run.machines] == [
         ("life-0", "killed"),
         ("heal", "stopped"),
@@ -103,13 +103,13 @@ def test_disturbances_and_faults_are_told_once_for_each_that_is_counted() -> Non
     scenario = SCENARIOS["failed-sync-is-never-acknowledged"]
     told = counted = 0
     for seed in range(12):
-        run = chronicle_of_seed(scenario, seed)
+        run = record_seed(scenario, seed)
         told += sum(fault.kind == "failed sync" for fault in run.faults)
         counted += run.fired.get("failed sync", 0)
         assert all(fault.about for fault in run.faults if fault.kind == "failed sync")
     assert told == counted > 0
     scenario = SCENARIOS["pauses-and-clock-steps-change-no-answer"]
-    runs = [chronicle_of_seed(scenario, seed) for seed in range(6)]
+    runs = [record_seed(scenario, seed) for seed in range(6)]
     for kind in ("paused task", "clock step"):
         told = sum(fault.kind == kind for run in runs for fault in run.faults)
         assert told == sum(run.fired.get(kind, 0) for run in runs)
@@ -118,10 +118,10 @@ def test_disturbances_and_faults_are_told_once_for_each_that_is_counted() -> Non
 
 def test_after_a_violation_nothing_more_is_told(quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, consumers=1)
-    recorder = Recorder()
+    recorder = RunRecorder()
     with applied_mutant("ack-before-flush"):
         outcome = Run(plan, Choices("1"), None, recorder, ledger=recorder.ledger).execute()
-    run = recorder.chronicle(Subject("broken", "", 1, None), outcome)
+    run = recorder.run_recording(Subject("broken", "", 1, None), outcome)
     assert run.broken[0].at == len(run.moments) - 1
     who = run.tasks[run.broken[0].task].name
     assert who in {f"life-0/producer-{number}" for number in range(plan.producers)}

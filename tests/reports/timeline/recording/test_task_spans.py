@@ -5,16 +5,16 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from tornlog.reports.timeline.recording.record import CUT_OFF, READY, RUNNING, WAITING, Chronicle, Span
-from tornlog.reports.timeline.recording.record_run import chronicle_of_seed
+from tornlog.reports.timeline.recording.record import CUT_OFF, READY, RUNNING, WAITING, RunRecording, Span
+from tornlog.reports.timeline.recording.record_run import record_seed
 from tornlog.scenarios.claims.scenario import Scenario
 
 
-def number_of(run: Chronicle, name: str) -> int:
+def number_of(run: RunRecording, name: str) -> int:
     return next(number for number, task in enumerate(run.tasks) if task.name == name)
 
 
-def spans_of(run: Chronicle, name: str, state: str) -> list[Span]:
+def spans_of(run: RunRecording, name: str, state: str) -> list[Span]:
     number = number_of(run, name)
     return [span for span in run.spans if span.task == number and span.state == state]
 
@@ -34,7 +34,7 @@ def test_a_task_that_waits_for_a_lock_names_its_holder(workshop: Any) -> None:
         one.join(None)
 
     workshop.live("m", workshop.disk(), body)
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     (wait,) = [span for span in spans_of(run, "m/main", WAITING) if span.why.startswith("lock")]
     assert wait.why == "lock put held by m/one"
     begin, end = run.moments[wait.begin], run.moments[wait.end]
@@ -53,7 +53,7 @@ def test_sleeps_signals_and_joins_are_waits(workshop: Any) -> None:
         world.tasks.sleep(3)
 
     workshop.live("m", workshop.disk(), body)
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     waits = [span.why for span in spans_of(run, "m/main", WAITING)]
     assert waits[0] == "signal done"
     assert waits[-1] == "sleep"
@@ -62,7 +62,7 @@ def test_sleeps_signals_and_joins_are_waits(workshop: Any) -> None:
 
 def test_a_sleep_that_nobody_interrupts_lasts_as_long_as_it_does(workshop: Any) -> None:
     workshop.live("m", workshop.disk(), lambda world: [world.tasks.sleep(7) for _ in range(3)])
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     sleeps = spans_of(run, "m/main", WAITING)
     assert len(sleeps) == 3
     for span in sleeps:
@@ -70,7 +70,7 @@ def test_a_sleep_that_nobody_interrupts_lasts_as_long_as_it_does(workshop: Any) 
 
 
 def test_one_task_runs_at_a_time_and_no_time_passes_while_one_does(quiet_scenario: Scenario) -> None:
-    run = chronicle_of_seed(quiet_scenario, 1)
+    run = record_seed(quiet_scenario, 1)
     running = sorted((span.begin, span.end) for span in run.spans if span.state == RUNNING)
     assert len(running) > 50
     for (_, end), (begin, _) in pairwise(running):
@@ -80,7 +80,7 @@ def test_one_task_runs_at_a_time_and_no_time_passes_while_one_does(quiet_scenari
 
 
 def test_the_states_of_a_task_fill_its_life(quiet_scenario: Scenario) -> None:
-    run = chronicle_of_seed(quiet_scenario, 1)
+    run = record_seed(quiet_scenario, 1)
     spans: dict[int, list[Span]] = defaultdict(list)
     for span in run.spans:
         spans[span.task].append(span)
@@ -105,13 +105,13 @@ def test_what_dies_with_its_machine_is_cut_off_in_that_moment(workshop: Any) -> 
         world.tasks.sleep(2)
 
     workshop.live("m", workshop.disk(), body, cut="strict-posix")
-    run = workshop.chronicle()
+    run = workshop.run_recording()
     holder = run.tasks[number_of(run, "m/holder")]
     assert holder.ending == CUT_OFF
     assert holder.end == run.holds[0].end == run.machines[0].end == run.cuts[0].at
 
 
-def test_how_tasks_end_is_told(broken_by: Callable[[str], Chronicle], quiet_scenario: Scenario) -> None:
-    held = chronicle_of_seed(quiet_scenario, 1)
+def test_how_tasks_end_is_told(broken_by: Callable[[str], RunRecording], quiet_scenario: Scenario) -> None:
+    held = record_seed(quiet_scenario, 1)
     assert all(task.ending == "" for task in held.tasks)
     assert any(task.ending == CUT_OFF for task in broken_by("no-dir-fsync-on-rollover").tasks)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.campaigns.failures.breach import Breach
+from tornlog.scenarios.campaigns.failures.breach import FailingRun
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.failures.replay import Replayed, replay
+from tornlog.scenarios.campaigns.failures.replay import RunReplay, replay
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.store.log.flush import GroupCommitService
 from tornlog.store.message import Message
@@ -24,7 +24,7 @@ from tornlog.store.service import Service
 FILES = sorted(Path(__file__).parent.glob("*.json"))
 
 
-def failures() -> Iterator[tuple[str, Failure, Breach]]:
+def failures() -> Iterator[tuple[str, Failure, FailingRun]]:
     for file in FILES:
         failure = Failure.from_json(file.read_text())
         yield f"{file.stem}, as it was found", failure, failure.original
@@ -32,8 +32,8 @@ def failures() -> Iterator[tuple[str, Failure, Breach]]:
 
 
 def replay_all(
-    change: Callable[[Breach], Breach] = lambda breach: breach,
-) -> dict[str, tuple[Breach, Replayed]]:
+    change: Callable[[FailingRun], FailingRun] = lambda breach: breach,
+) -> dict[str, tuple[FailingRun, RunReplay]]:
     """Replay every stored failure, and each as it was found, each with its bug."""
     found = {}
     for name, failure, breach in failures():
@@ -42,12 +42,12 @@ def replay_all(
     return found
 
 
-def comes_back(breach: Breach, replayed: Replayed) -> bool:
+def comes_back(breach: FailingRun, replayed: RunReplay) -> bool:
     violations = replayed.outcome.violations
     return bool(violations) and violations[0].signature == breach.violations[0].signature
 
 
-def those_lost(found: dict[str, tuple[Breach, Replayed]]) -> list[str]:
+def those_lost(found: dict[str, tuple[FailingRun, RunReplay]]) -> list[str]:
     """Return the failures that do not come back; each of them has to say what is gone, or is not what it was."""
     lost = [name for name, (breach, replayed) in found.items() if not comes_back(breach, replayed)]
     assert [name for name in lost if not (found[name][1].gone or found[name][1].changed)] == []
@@ -102,7 +102,7 @@ def test_they_outlive_a_task_of_another_name_or_say_which_switches_knew_the_old_
 
 
 def test_they_outlive_a_producer_more() -> None:
-    def with_a_producer_more(breach: Breach) -> Breach:
+    def with_a_producer_more(breach: FailingRun) -> FailingRun:
         plan = breach.record.plan
         plan = replace(plan, producers=plan.producers + 1)
         return replace(breach, record=replace(breach.record, plan=plan))

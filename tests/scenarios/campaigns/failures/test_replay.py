@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.campaigns.failures.breach import Breach
+from tornlog.scenarios.campaigns.failures.breach import FailingRun
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.failures.replay import Replayed, breach_of, breach_of_seed, replay
+from tornlog.scenarios.campaigns.failures.replay import RunReplay, breach_of, breach_of_seed, replay
 from tornlog.scenarios.campaigns.failures.story import STORY_LINES
-from tornlog.scenarios.campaigns.hunt import hunting_ground
+from tornlog.scenarios.campaigns.hunt import narrowed_scenario
 from tornlog.scenarios.campaigns.seeds import draw, run_seed
 from tornlog.scenarios.claims.plan import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
@@ -22,7 +22,7 @@ from tornlog.sim.trace import Trace
 from tornlog.store.log.recovery import Recovery
 
 
-def replay_with_its_mutant(failure: Failure) -> Replayed:
+def replay_with_its_mutant(failure: Failure) -> RunReplay:
     with applied_mutant(failure.mutant):
         return replay(failure.original.record)
 
@@ -32,7 +32,7 @@ def hunted() -> Callable[[str], Failure]:
     """Hunt a mutant and return what was left of the first seed that saw it."""
 
     def hunt(mutant: str) -> Failure:
-        scenario = hunting_ground(mutant_named(mutant))
+        scenario = narrowed_scenario(mutant_named(mutant))
         results = (run_seed(scenario, seed, mutant=mutant) for seed in range(500))
         return next(result.failure for result in results if result.failure is not None)
 
@@ -159,7 +159,7 @@ def test_what_does_not_break_is_no_breach(failure: Failure) -> None:
         breach_of(failure.original.record)
     with applied_mutant(failure.mutant):
         again = breach_of(failure.original.record)
-    assert isinstance(again, Breach)
+    assert isinstance(again, FailingRun)
     assert again == failure.original
 
 

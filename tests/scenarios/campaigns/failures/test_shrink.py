@@ -5,11 +5,11 @@ from statistics import median
 
 import pytest
 
-from tornlog.scenarios.campaigns.failures.breach import Record, Size
+from tornlog.scenarios.campaigns.failures.breach import RunRecord, Size
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import replay
 from tornlog.scenarios.campaigns.failures.shrink import shrink_failure, shrunk_json
-from tornlog.scenarios.campaigns.hunt import hunting_ground
+from tornlog.scenarios.campaigns.hunt import narrowed_scenario
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.mutants.known import applied_mutant, mutant_named
 from tornlog.sim.errors import ReplayDivergedError
@@ -35,7 +35,7 @@ def found() -> dict[str, Failure]:
     """Each mutant of the sample with the first failure that shows it."""
     failures = {}
     for name in SAMPLE:
-        scenario = hunting_ground(mutant_named(name))
+        scenario = narrowed_scenario(mutant_named(name))
         results = (run_seed(scenario, seed, mutant=name).failure for seed in range(200))
         failures[name] = next(failure for failure in results if failure is not None)
     return failures
@@ -91,7 +91,7 @@ def test_a_torn_record_keeps_the_one_loss_that_tears_it(shrunk: dict[str, Failur
     assert lost[0].startswith("bytes not written /store/commitlog/")  # by a crash in a store: no page's loss
     assert torn.size.sectors == torn.size.faults == 0
 
-    ground = hunting_ground(mutant_named("props-outside-crc"))
+    ground = narrowed_scenario(mutant_named("props-outside-crc"))
     at_rest = replace(ground, ranges=replace(ground.ranges, endings=("crash at rest",)))
     results = (run_seed(at_rest, seed, mutant="props-outside-crc").failure for seed in range(200))
     failure = next(failure for failure in results if failure is not None)
@@ -103,7 +103,7 @@ def test_a_torn_record_keeps_the_one_loss_that_tears_it(shrunk: dict[str, Failur
 def test_the_same_tries_lead_to_the_same_small_failure(found: dict[str, Failure]) -> None:
     ways = []
     for _ in range(2):
-        way: list[tuple[Record, bool]] = []
+        way: list[tuple[RunRecord, bool]] = []
         small = shrink_failure(
             found["props-outside-crc"],
             tries_max=60,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tornlog.scenarios.campaigns.failures.breach import Record
+from tornlog.scenarios.campaigns.failures.breach import RunRecord
 from tornlog.scenarios.campaigns.failures.shrink_plan import shrink_crashes, shrink_workload, without_life
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.sim.choices import Decision
@@ -16,10 +16,10 @@ LIVES = tuple(Life("crash at rest", "strict-posix", -1, "after", count) for coun
 def smallest(
     plan: Plan,
     still_fails: Callable[[Plan], bool],
-    shrink: Callable[[Search[Record]], None] = shrink_workload,
+    shrink: Callable[[Search[RunRecord]], None] = shrink_workload,
 ) -> Plan:
     """Shrink a record of a plan alone that fails under plans of some kind, until nothing more comes of it."""
-    best, before = Record((), (), plan), None
+    best, before = RunRecord((), (), plan), None
     while best != before:
         before = best
         search = Search(best, lambda record: record if still_fails(record.plan) else None, tries_max=1000)
@@ -45,7 +45,7 @@ def test_without_a_life_the_later_ones_have_the_numbers_before_theirs(quiet_plan
         Switch("heal/main", "store", 1, "healed/flush"),
     )
     plan = replace(quiet_plan, lives=LIVES, left_out=("m0.1.0", "m1.0.0", "m2.0.1", "m3.0.0"))
-    found = without_life(Record(decisions, schedule, plan), 1)
+    found = without_life(RunRecord(decisions, schedule, plan), 1)
 
     assert [life.messages_each for life in found.plan.lives] == [1, 3]
     assert found.plan.left_out == ("m0.1.0", "m1.0.1", "m2.0.0")

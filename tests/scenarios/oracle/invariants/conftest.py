@@ -11,7 +11,7 @@ from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
-from tornlog.scenarios.oracle.reader import Record
+from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundQueue, FoundRecord, RecoveredStore
 from tornlog.scenarios.workload.delayed_traffic import redirect
 from tornlog.sim.choices import Choices
@@ -49,7 +49,7 @@ def evidence() -> Evidence:
         put.answered_ns, put.status = 1_000_000, PutMessageStatus.PUT_OK
         put.physical_offset, put.queue_offset, put.stored_ms = at, number, 1000 + number
         ledger.promise(put)
-        record = Record(at, put.record_bytes, "T0", 0, number, 0, 1000 + number, put.properties, put.head)
+        record = LogRecord(at, put.record_bytes, "T0", 0, number, 0, 1000 + number, put.properties, put.head)
         found = FoundRecord(record, "/store/commitlog/0", at, put.body)
         store.records.append(found)
         store.by_offset[at] = found
@@ -75,7 +75,7 @@ def delayed_evidence() -> Evidence:
         for number, put in enumerate(puts):
             properties = put.properties + b"\2REAL_TOPIC\1T0\2REAL_QID\0010"
             at = len(store.records) * 200
-            record = Record(at, 200, topic, 0, number, 0, store_ms + number, properties, put.head)
+            record = LogRecord(at, 200, topic, 0, number, 0, store_ms + number, properties, put.head)
             store.by_offset[at] = FoundRecord(record, "/store/commitlog/0", at, put.body)
             store.records.append(store.by_offset[at])
     store.delivered_to = {1: 2}

@@ -8,7 +8,7 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.evidence import Evidence, Violation
 from tornlog.scenarios.oracle.invariants import clean, dur, prefix, qoff, read, vis
-from tornlog.scenarios.oracle.ledger import Ledger, Pull, PutEntry, Seen
+from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, Pull, PutEntry
 from tornlog.store.index.query import QueryMessageResult
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
@@ -34,7 +34,7 @@ def expire(evidence: Evidence, count: int = 1) -> int:
 
 def test_a_store_that_lost_what_retention_took_holds_under_every_checker(evidence: Evidence) -> None:
     puts = list(evidence.ledger.puts)
-    evidence.ledger.stable = [Seen("T0", 0, number, put) for number, put in enumerate(puts)]
+    evidence.ledger.stable = [ConsumedMessage("T0", 0, number, put) for number, put in enumerate(puts)]
     expire(evidence, 2)
     for checker in (clean, dur, prefix, qoff, vis):
         assert list(checker.check(evidence)) == [], checker
@@ -80,7 +80,7 @@ def test_a_queue_that_hides_a_record_is_found(evidence: Evidence) -> None:
 
 def test_no_more_than_what_retention_took_is_excused(evidence: Evidence) -> None:
     m1 = evidence.ledger.puts[1]
-    evidence.ledger.stable = [Seen("T0", 0, 1, m1)]
+    evidence.ledger.stable = [ConsumedMessage("T0", 0, 1, m1)]
     expire(evidence, 2)
     evidence.ledger.expired_to = m1.physical_offset or 0
     assert [violation.expected for violation in dur.check(evidence)] == ["m1"]

@@ -51,7 +51,7 @@ def test_a_second_instance_that_writes_before_it_is_refused_is_found(
 
 def test_stores_through_a_map_and_new_files_are_changes_too(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
-        files = iso.WatchedFiles(store.world.files)
+        files = iso.NotingFiles(store.world.files)
         files.map("/store/checkpoint", 4096).view(0, 8)
         files.status("/store/abort")
         assert files.changes == []

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.disk.damage import Damage
+from tornlog.faults.disk.damage import DamagedRange
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import pos
 from tornlog.store.formats.message import place_records
@@ -136,7 +136,7 @@ def test_committed_bytes_that_a_failed_sync_took_back_are_no_lie_of_the_stores(
         segment = buffered(store)
         segment.committed.set(segment.wrote.get())
         taken = segment.file.path if path == "this" else "another file"
-        disk.damage.append(Damage(taken, 0, 4096, "failed sync"))
+        disk.damage.append(DamagedRange(taken, 0, 4096, "failed sync"))
         return broken(store, disk)
 
     assert on_a_store(body) == found

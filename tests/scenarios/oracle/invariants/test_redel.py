@@ -7,7 +7,7 @@ from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import redel
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.recovered import FoundRecord
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.store.delivery.schedule import ScheduleMessageService
 from tornlog.store.message import Message
 from tornlog.store.put_result import PutMessageResult
@@ -122,7 +122,7 @@ def test_a_group_that_begins_elsewhere_is_found_after_a_clean_stop_only(found: i
 
 
 def test_a_store_that_delivers_twice_is_found(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., Outcome]
+    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     start = ScheduleMessageService.start
 
@@ -143,7 +143,7 @@ def test_a_store_that_delivers_twice_is_found(
 
 
 def test_a_stop_that_keeps_progress_to_itself_is_found(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., Outcome]
+    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(ScheduleMessageService, "persist", lambda self: False)
     violation = execute(delayed_plan).violations[0]

@@ -10,7 +10,7 @@ from tornlog.scenarios.oracle.invariants import rep
 from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
 from tornlog.scenarios.oracle.master_history import MasterHistory, log_bytes
 from tornlog.scenarios.oracle.recovered import read_store
-from tornlog.scenarios.oracle.replicas import Held, Replicas
+from tornlog.scenarios.oracle.replicas import Replicas, ReportedRange
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import encode_blank
 from tornlog.store.message import Message
@@ -72,13 +72,13 @@ def entry(result: PutMessageResult, *, wait: bool = True) -> PutEntry:
 
 
 def test_an_answer_that_a_slave_stands_behind_holds(stores: Stores) -> None:
-    replicas = Replicas(held={"s": Held(0, stores.data)})
+    replicas = Replicas(held={"s": ReportedRange(0, stores.data)})
 
     assert not rep.check_answer(stores.master, replicas, entry(stores.results[4]), stores.results[4])
 
 
 def test_what_a_slave_lost_later_was_an_answer_all_the_same(stores: Stores) -> None:
-    replicas = Replicas(held={"s": Held(0, stores.data)})
+    replicas = Replicas(held={"s": ReportedRange(0, stores.data)})
     replicas.crashed("s", PROFILES["strict-posix"], sync_flush=False, flushed_where=0)
 
     assert replicas.held["s"].data == b""
@@ -86,7 +86,7 @@ def test_what_a_slave_lost_later_was_an_answer_all_the_same(stores: Stores) -> N
 
 
 def test_an_answer_that_no_slave_stands_behind_is_found(stores: Stores) -> None:
-    replicas = Replicas(held={"s": Held(0, stores.data[: stores.end_of(3)])})
+    replicas = Replicas(held={"s": ReportedRange(0, stores.data[: stores.end_of(3)])})
 
     (violation,) = rep.check_answer(stores.master, replicas, entry(stores.results[4]), stores.results[4])
     assert (violation.invariant, violation.offset) == ("REP", stores.end_of(3))
@@ -94,7 +94,7 @@ def test_an_answer_that_no_slave_stands_behind_is_found(stores: Stores) -> None:
 
 def test_a_slave_with_other_bytes_there_stands_behind_nothing(stores: Stores) -> None:
     other = stores.data[:-1] + b"?"
-    replicas = Replicas(held={"s": Held(0, other)})
+    replicas = Replicas(held={"s": ReportedRange(0, other)})
 
     assert rep.check_answer(stores.master, replicas, entry(stores.results[4]), stores.results[4])
 
@@ -103,7 +103,7 @@ def test_bytes_that_cannot_be_read_at_the_master_are_stood_behind_by_nobody(stor
     result = stores.results[4]
     assert result.append is not None
     unread = result._replace(append=result.append._replace(wrote_offset=stores.end_of(4)))
-    replicas = Replicas(held={"s": Held(0, stores.data)})
+    replicas = Replicas(held={"s": ReportedRange(0, stores.data)})
 
     assert rep.check_answer(stores.master, replicas, entry(unread), unread)
 
@@ -145,9 +145,9 @@ def test_what_was_reported_must_be_there(stores: Stores) -> None:
     cut = stores.end_of(3)
     slave = stores.slave(stores.data[:cut])
 
-    assert not list(rep.check_kept("s", slave, Held(0, stores.data[:cut])))
+    assert not list(rep.check_kept("s", slave, ReportedRange(0, stores.data[:cut])))
     assert not list(rep.check_kept("s", slave, None))
-    (violation,) = rep.check_kept("s", slave, Held(0, stores.data))
+    (violation,) = rep.check_kept("s", slave, ReportedRange(0, stores.data))
     assert violation.found == f"up to {cut}"
 
 
@@ -156,8 +156,8 @@ def test_a_blank_record_at_the_end_is_no_loss(stores: Stores) -> None:
     slave = stores.slave(stores.data[:cut])
     blank = encode_blank(50) + bytes(42)
 
-    assert not list(rep.check_kept("s", slave, Held(0, stores.data[:cut] + blank)))
-    assert list(rep.check_kept("s", slave, Held(0, stores.data[:cut] + blank[:-1])))
+    assert not list(rep.check_kept("s", slave, ReportedRange(0, stores.data[:cut] + blank)))
+    assert list(rep.check_kept("s", slave, ReportedRange(0, stores.data[:cut] + blank[:-1])))
 
 
 def test_a_slave_that_fits_must_follow_and_one_that_does_not_must_say_so(stores: Stores) -> None:

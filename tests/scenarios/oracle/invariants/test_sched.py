@@ -6,7 +6,7 @@ import pytest
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import sched
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.store.delivery.schedule import ScheduleMessageService
 
 
@@ -78,7 +78,7 @@ def test_a_copy_that_was_damaged_after_a_stop_is_not_missed(delayed_evidence: Ev
 
 
 def test_a_store_that_delivers_at_once_is_found(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., Outcome]
+    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     deliver = ScheduleMessageService._deliver_entry
     monkeypatch.setattr(
@@ -92,7 +92,7 @@ def test_a_store_that_delivers_at_once_is_found(
 
 
 def test_a_store_that_never_delivers_breaks_live(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., Outcome]
+    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(ScheduleMessageService, "deliver_due", lambda self: None)
     plan = replace(delayed_plan, lives=(Life("stop", "nothing-lost", -1, "after", 2),))

@@ -6,11 +6,11 @@ import pytest
 
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.mutants.known import applied_mutant
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 
 
 def test_a_clean_stop_leaves_nothing_to_complain_of(
-    quiet_plan: Plan, execute: Callable[..., Outcome]
+    quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     assert execute(quiet_plan).violations == []
 
@@ -31,7 +31,7 @@ def test_a_clean_stop_leaves_nothing_to_complain_of(
     ],
 )
 def test_a_stop_that_leaves_something_is_seen(
-    quiet_plan: Plan, execute: Callable[..., Outcome], mutant: str, invariant: str, summary: str
+    quiet_plan: Plan, execute: Callable[..., RunOutcome], mutant: str, invariant: str, summary: str
 ) -> None:
     with applied_mutant(mutant):
         violation = execute(quiet_plan).violations[0]

@@ -2,13 +2,13 @@ import pytest
 
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import vis
-from tornlog.scenarios.oracle.ledger import Seen
+from tornlog.scenarios.oracle.ledger import ConsumedMessage
 
 
 @pytest.fixture
 def seen(evidence: Evidence) -> Evidence:
     for number, put in enumerate(evidence.ledger.puts):
-        evidence.ledger.stable.append(Seen("T0", 0, number, put))
+        evidence.ledger.stable.append(ConsumedMessage("T0", 0, number, put))
     return evidence
 
 

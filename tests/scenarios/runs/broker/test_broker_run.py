@@ -15,7 +15,7 @@ from tornlog.scenarios.oracle.invariants import ckpt
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.broker.run import BrokerRun
 from tornlog.scenarios.runs.marks import RunMarks
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.store.broker.broker import Broker
 from tornlog.store.message_store import MessageStore
 
@@ -26,7 +26,7 @@ STOPPING = Scenario(
 )
 
 
-def outcome_of(seed: int) -> Outcome:
+def outcome_of(seed: int) -> RunOutcome:
     choices, plan = draw(STOPPING, seed)
     return BrokerRun(plan, choices).execute()
 

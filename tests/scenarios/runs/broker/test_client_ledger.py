@@ -4,21 +4,21 @@ import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.scenarios.oracle.given import PLAIN
-from tornlog.scenarios.oracle.reader import Record
+from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord
-from tornlog.scenarios.runs.broker.client_ledger import ClientLedger, Place, body_of, name_in
+from tornlog.scenarios.runs.broker.client_ledger import ClientLedger, MessagePlace, body_of, name_in
 from tornlog.store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 
 KILL, POWER = PROFILES["process-kill"], PROFILES["strict-posix"]
 
 
-def record(place: Place, body: bytes) -> FoundRecord:
-    scanned = Record(0, 100, place.topic, place.queue_id, place.queue_offset, 0, 0, b"", PLAIN.head(body))
+def record(place: MessagePlace, body: bytes) -> FoundRecord:
+    scanned = LogRecord(0, 100, place.topic, place.queue_id, place.queue_offset, 0, 0, b"", PLAIN.head(body))
     return FoundRecord(scanned, "log", 0, body)
 
 
-def place(offset: int, topic: str = "T0") -> Place:
-    return Place(topic, 0, offset)
+def place(offset: int, topic: str = "T0") -> MessagePlace:
+    return MessagePlace(topic, 0, offset)
 
 
 def answered(ledger: ClientLedger, name: str, offset: int, log_offset: int = 0) -> FoundRecord:
@@ -133,8 +133,8 @@ def test_a_half_message_is_there_and_becomes_what_its_producer_decided() -> None
     kept = ledger.begin("m0", body_of("m0", 40), is_half=True, commits=True)
     ledger.begin("m1", body_of("m1", 40), is_half=True)
     ledger.answer_half(kept, 0, asked_in=0)
-    half, visible = (record(Place(topic, 0, 0), kept.body) for topic in (HALF_TOPIC, "T0"))
-    given_up = record(Place(GIVEN_UP_TOPIC, 0, 0), kept.body)
+    half, visible = (record(MessagePlace(topic, 0, 0), kept.body) for topic in (HALF_TOPIC, "T0"))
+    given_up = record(MessagePlace(GIVEN_UP_TOPIC, 0, 0), kept.body)
 
     assert invariants(ledger, half) == []
     assert invariants(ledger) == ["DUR"]

@@ -21,7 +21,7 @@ from tornlog.scenarios.oracle.invariants import ckpt
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.cluster.node import Node
 from tornlog.scenarios.runs.cluster.run import ClusterRun
-from tornlog.scenarios.runs.cluster.witness import Witness
+from tornlog.scenarios.runs.cluster.witness import ReplicationWitness
 from tornlog.scenarios.runs.marks import RunMarks
 from tornlog.scenarios.runs.run_of import run_of
 from tornlog.scenarios.runs.store_run import Run
@@ -250,7 +250,7 @@ def test_clean_stops_of_a_master_are_told_to_who_looks_for_what_follows_what(
 
 @pytest.mark.parametrize("moment", ["_note_end", "slave_recovered"])
 def test_slaves_are_asked_what_their_checkpoints_claim(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = ClusterRun if moment == "_note_end" else Witness
+    owner = ClusterRun if moment == "_note_end" else ReplicationWitness
     inside = getattr(owner, moment)
     is_moment = False
 

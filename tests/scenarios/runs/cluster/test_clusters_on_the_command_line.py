@@ -7,7 +7,7 @@ import pytest
 from typer.testing import Result
 
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.hunt import hunt
+from tornlog.scenarios.campaigns.hunt import run_mutant
 from tornlog.scenarios.mutants.known import mutant_named
 
 Tornlog = Callable[..., Result]
@@ -17,7 +17,7 @@ NAME = "a-replica-is-a-prefix-of-its-master"
 @pytest.fixture(scope="module")
 def artefact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A failure of a cluster, under its mutant."""
-    hunted = hunt(mutant_named("ha-ack-beyond-master"), 500)
+    hunted = run_mutant(mutant_named("ha-ack-beyond-master"), 500)
     assert hunted.failure is not None
     assert hunted.clean_violation == ""
     path = tmp_path_factory.mktemp("cluster") / "failure.json"

@@ -7,7 +7,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.runs.outcome import Outcome
+from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.testing.strategies import choices, plans, schedules
 from tornlog.scenarios.testing.strategies.choices import DrawnChoices, Surprises
@@ -67,15 +67,15 @@ def test_whole_runs_of_any_plan_hold_what_was_promised() -> None:
 
 
 def test_a_run_is_shrunk_to_the_plainest_that_does_it(
-    crash_plan: Plan, execute: Callable[..., Outcome]
+    crash_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     """What it is to do: lose something at the crash. One loss is left of it, and no switch of tasks."""
 
-    def lost(run: tuple[Choices, Outcome]) -> bool:
+    def lost(run: tuple[Choices, RunOutcome]) -> bool:
         return run[1].fired["page lost"] > 0
 
     @st.composite
-    def runs(draw: st.DrawFn) -> tuple[Choices, Outcome]:
+    def runs(draw: st.DrawFn) -> tuple[Choices, RunOutcome]:
         drawn = draw(choices())
         return drawn, Run(crash_plan, drawn, draw(schedules())).execute()
 

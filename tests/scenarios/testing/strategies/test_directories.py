@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from tornlog.scenarios.testing.strategies import StoreDirectory, store_directories
+from tornlog.scenarios.testing.strategies import DrawnDirectory, store_directories
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 
@@ -16,7 +16,7 @@ def test_a_real_store_opens_whatever_is_left_and_finds_what_it_recovers() -> Non
 
     @settings(deadline=None, database=None, derandomize=True, max_examples=30)
     @given(left=store_directories())
-    def check(left: StoreDirectory) -> None:
+    def check(left: DrawnDirectory) -> None:
         with tempfile.TemporaryDirectory() as place:
             store = MessageStore(real_world(), left.export(Path(place)))
             store.load()
@@ -33,7 +33,7 @@ def test_a_real_store_opens_whatever_is_left_and_finds_what_it_recovers() -> Non
 def test_exporting_needs_a_directory_that_is_there(tmp_path: Path) -> None:
     @settings(deadline=None, database=None, derandomize=True, max_examples=1)
     @given(left=store_directories())
-    def check(left: StoreDirectory) -> None:
+    def check(left: DrawnDirectory) -> None:
         if left.image.files:
             with pytest.raises(FileNotFoundError):
                 left.export(tmp_path / "nowhere")
