@@ -22,7 +22,7 @@ from typing import Any
 
 from greenlet import getcurrent
 
-from .doors import AUDITED, calendars, doors
+from .banned_calls import AUDITED, calendars, doors
 from .errors import LeakError
 from .task import SimTask
 

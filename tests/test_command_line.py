@@ -14,7 +14,7 @@ from tornlog.__main__ import application
 from tornlog.command_line import COMMANDS, Entry, load
 from tornlog.reports.cli.options import unknown
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.realities import DISK_MODELS
+from tornlog.scenarios.claims.disk_models import DISK_MODELS
 
 CPU_SECONDS_MAX = 0.3
 ENTRIES = {

@@ -17,7 +17,7 @@ from typer.main import get_command
 from tornlog.__main__ import application
 from tornlog.faults.kinds import GROUPS, KINDS
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.realities import DISK_MODELS
+from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 from tornlog.scenarios.oracle.promised import PROMISED

@@ -11,7 +11,7 @@ from ..disk.damage import DamagedRange
 from ..disk.image import FileImage, Image
 from ..disk.namespace import Namespace
 from ..disk.page_cache import Inode
-from .moments import DirtyPage, Survivor, lay_moment, lay_survivor
+from .page_versions import DirtyPage, Survivor, lay_moment, lay_survivor
 from .profiles import CrashProfile, Metadata
 
 

@@ -12,9 +12,9 @@ from ..disk.changes import Change, Lost, MetadataState
 from ..disk.image import FileImage, Image, digest_of_pieces, directory_piece, file_piece
 from ..disk.page_cache import Inode
 from .crash import PowerCut, file_image
-from .fates import SectorHarm
-from .moments import DirtyPage, Survivor
 from .page_outcomes import PageOutcomes
+from .page_versions import DirtyPage, Survivor
+from .sampling import SectorHarm
 
 Chosen = tuple[int, ...]
 """For each dirty page, in order, the number of its outcome."""

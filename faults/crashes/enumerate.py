@@ -25,8 +25,8 @@ from ..disk.changes import Lost
 from ..disk.image import Image
 from .crash import PowerCut
 from .crash_state import Chosen, CrashLosses, CrashState, MetadataVariant, Platters, SurvivingCache
-from .fates import SectorHarm, decide_lost_changes, decide_survivor, draw_lost_changes, draw_survivors
 from .profiles import CrashProfile
+from .sampling import SectorHarm, decide_lost_changes, decide_survivor, draw_lost_changes, draw_survivors
 
 DRAWN_STATES = 16
 """How many are drawn where not all can be tried."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from itertools import combinations
 
-from .fates import SectorHarm
-from .moments import DirtyPage, Survivor, lay_survivor
+from .page_versions import DirtyPage, Survivor, lay_survivor
+from .sampling import SectorHarm
 
 _FILLINGS = (1, 2, 3, 4)
 """Garbage to try, as `garbage` has it: zeros, ones, another sector's bytes, bytes of chance."""

@@ -1,7 +1,7 @@
 """The timing of a simulated disk's syncs by a model of its storage, which sees which blocks a sync writes."""
 
+from ..disk.fault_injector import FaultInjector
 from ..disk.page_cache import Inode
-from ..disk.plug import FaultInjector
 from ..disk.timing import SyncTiming
 from .storage import BLOCK_BYTES, Run, Storage
 

@@ -6,7 +6,7 @@ Nothing here is for stores, nor for judges: it is read by traces that want it, a
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..crashes.moments import DirtyPage, Survivor, lay_moment
+from ..crashes.page_versions import DirtyPage, Survivor, lay_moment
 from .changes import Change, Create, MakeDirectory, MetadataState, Rename
 from .image import Image
 from .namespace import Namespace

@@ -7,8 +7,8 @@ Directories are free.
 import errno
 from typing import NamedTuple
 
+from .fault_injector import FaultInjector
 from .namespace import Namespace
-from .plug import FaultInjector
 
 UNLIMITED_BYTES = 1 << 40
 """What a disk without a capacity says it holds."""

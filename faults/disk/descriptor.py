@@ -10,10 +10,10 @@ from isal.isal_zlib import crc32
 
 from ...sim.machine import Machine
 from .capacity import Capacity
+from .fault_injector import DURING, FaultInjector, io_error
 from .flaws import LATENT_SECTOR_ERROR
 from .namespace import Namespace
 from .page_cache import Inode
-from .plug import DURING, FaultInjector, io_error
 from .syncs import Syncs, SyncWait
 
 _NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the plug, maps and syncs

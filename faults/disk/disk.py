@@ -16,20 +16,20 @@ from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ..crashes.crash import PowerCut, cache_image, platter_image
 from ..crashes.enumerate import CrashStates
-from ..crashes.fates import SectorHarm, draw_lost_changes, draw_survivors
 from ..crashes.fingerprint import fingerprint_of
 from ..crashes.profiles import CrashProfile
+from ..crashes.sampling import SectorHarm, draw_lost_changes, draw_survivors
 from ..plan import FaultPlan
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
-from .aim import CrashPoint, CrashTrigger, NamedCrashTrigger, NamingCrashTrigger
 from .capacity import Capacity
+from .crash_trigger import CrashPoint, CrashTrigger, NamedCrashTrigger, NamingCrashTrigger
 from .damage import DamagedRange
+from .fault_injector import MOMENTS, CrashSite, FaultInjector
 from .files import SimFiles
 from .flaws import find_bad_sectors, lay_bad_sectors, lay_holes
 from .image import Image
 from .locks import FileLocks
 from .namespace import Namespace
-from .plug import MOMENTS, CrashSite, FaultInjector
 from .syncs import Syncs
 from .timing import SyncTiming, Timing
 

@@ -16,8 +16,8 @@ Source: Rebello et al., "Can Applications Recover from fsync Failures?", USENIX 
 import errno
 
 from .damage import DamagedRange
+from .fault_injector import FaultInjector
 from .page_cache import Inode
-from .plug import FaultInjector
 
 _STOPPED_WITH = {
     "ext4-ordered": errno.EROFS,

@@ -7,13 +7,13 @@ from ...sim.machine import Machine
 from .capacity import Capacity, SimulatedDiskSpace
 from .changes import parent_of
 from .descriptor import SimDescriptor, write_through
+from .fault_injector import FaultInjector, io_error
 from .flawed_map import FlawedMappedFile
 from .flaws import LATENT_SECTOR_ERROR, Flaws
 from .locks import FileLocks, SimFileLock
 from .mapped_file import SimMappedFile
 from .namespace import Namespace, not_a_directory
 from .page_cache import Inode
-from .plug import FaultInjector, io_error
 from .syncs import Syncs, SyncWait
 
 

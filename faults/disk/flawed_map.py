@@ -5,10 +5,10 @@ Few files have flaws, so the check is made here, and the maps of all others know
 
 from ...sim.machine import Machine
 from .capacity import Capacity
+from .fault_injector import FaultInjector, io_error
 from .flaws import LATENT_SECTOR_ERROR, Flaws
 from .mapped_file import Buffer, SimMappedFile
 from .page_cache import Inode
-from .plug import FaultInjector, io_error
 from .syncs import Syncs
 
 _HOLE_WITHOUT_ROOM = "hole without room"

@@ -3,7 +3,7 @@
 import errno
 
 from ...sim.machine import Machine
-from .plug import FaultInjector
+from .fault_injector import FaultInjector
 
 
 class SimFileLock:

@@ -5,8 +5,8 @@ import errno
 from isal.isal_zlib import crc32
 
 from ...sim.machine import Machine
+from .fault_injector import AFTER, DURING, FaultInjector
 from .page_cache import Inode
-from .plug import AFTER, DURING, FaultInjector
 from .syncs import Syncs, SyncWait
 
 Buffer = bytes | bytearray | memoryview

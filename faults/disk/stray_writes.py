@@ -10,9 +10,9 @@ Regained", FAST 2008, for what a misdirected write does at both places.
 """
 
 from .damage import DamagedRange
+from .fault_injector import FaultInjector
 from .namespace import Namespace
 from .page_cache import Inode
-from .plug import FaultInjector
 
 _LOST, _MISDIRECTED = "lost write", "misdirected write"
 _BEFORE_ALL = -1

@@ -7,9 +7,9 @@ from ...sim.machine import Machine
 from ...sim.task import Waiting
 from .drive_cache import DriveCache
 from .failing_syncs import FailingSyncs
+from .fault_injector import DURING, FaultInjector
 from .namespace import Namespace
 from .page_cache import Inode
-from .plug import DURING, FaultInjector
 from .stray_writes import StrayWrites
 from .timing import Timing
 

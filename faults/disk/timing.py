@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...sim.tails import draw_tail
+from .fault_injector import FaultInjector
 from .page_cache import Inode
-from .plug import FaultInjector
 
 _TAIL = 8
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..crashes.crash_state import CrashLosses
-from ..crashes.moments import DirtyPage, Survivor
+from ..crashes.page_versions import DirtyPage, Survivor
 from ..disk.changes import Change, Create, Extend, Rename, Truncate
 from .record import FILES
 

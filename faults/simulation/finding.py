@@ -25,8 +25,8 @@ from ...sim.schedule import parse_switch
 from ...sim.shrink import Decided
 from ...sim.trace import Trace
 from ..crashes.profiles import PROFILES
-from ..disk.aim import CrashPoint
-from ..disk.plug import MOMENTS
+from ..disk.crash_trigger import CrashPoint
+from ..disk.fault_injector import MOMENTS
 from .simulation import TAKEN, Crash
 
 FORMAT = "tornlog-finding/1"

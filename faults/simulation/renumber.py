@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...sim.choices import Decision
-from ..disk.aim import CrashPoint
+from ..disk.crash_trigger import CrashPoint
 from .finding import TrialRecord
 from .simulation import DISK_STREAM, Crash
 from .trials import TrialReplay

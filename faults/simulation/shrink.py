@@ -9,8 +9,8 @@ from ...sim.errors import ReplayDivergedError
 from ...sim.guard import guard
 from ...sim.policies.drawn import draw_policy
 from ...sim.shrink import Search, shrink_decisions, shrink_schedule
-from ..disk.aim import CrashPoint
-from ..disk.plug import AFTER, BEFORE
+from ..disk.crash_trigger import CrashPoint
+from ..disk.fault_injector import AFTER, BEFORE
 from .finding import Finding, TrialRecord
 from .renumber import renumbered
 from .simulation import NOTHING_LOST, PROCESS_KILL, STEP_LIMIT, TORN_SECTORS, Crash, Scenario

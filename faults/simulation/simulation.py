@@ -21,11 +21,11 @@ from ...sim.machine import SimClock, SimTasks
 from ...sim.policies import Policy
 from ...sim.trace import Trace
 from ..crashes.profiles import PROFILES
-from ..disk.aim import CrashPoint
+from ..disk.crash_trigger import CrashPoint
 from ..disk.disk import Disk
+from ..disk.fault_injector import AFTER, MOMENTS
 from ..disk.files import SimFiles
 from ..disk.image import Image
-from ..disk.plug import AFTER, MOMENTS
 from ..disk.timing import SyncTiming
 from ..enabled import crash_kinds, enabled_kinds
 from ..plan import FaultPlan

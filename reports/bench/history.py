@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from ...scenarios.oracle.evidence import Evidence, Violation
 from ...scenarios.oracle.found_index import FoundIndex
-from ...scenarios.oracle.given import PLAIN
 from ...scenarios.oracle.index_model import FoundIndexHeader, ModelEntry, file_content, time_diff_s
 from ...scenarios.oracle.invariants import CHECKERS
 from ...scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, ConsumedMessage, Detour, Ledger, PutEntry
+from ...scenarios.oracle.put_content import PLAIN
 from ...scenarios.oracle.reader import LogRecord, indexed_keys
 from ...scenarios.oracle.recovered import FoundQueue, FoundRecord, QueueEntries, RecoveredStore, keep_once
 from ...scenarios.oracle.transactions import Behaviour

@@ -6,7 +6,8 @@ from dataclasses import replace
 from statistics import median
 from time import perf_counter, process_time
 
-from ...faults.disk import descriptor, mapped_file, plug
+from ...faults.disk import descriptor, mapped_file
+from ...faults.disk import fault_injector as plug
 from ...scenarios.campaigns.explore import ExplorationCounts, Explorer, record
 from ...scenarios.campaigns.explore import ExploreSettings as ExploreSettings
 from ...scenarios.claims.plan import Life, Plan, Ranges, draw_plan

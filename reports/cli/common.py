@@ -13,7 +13,7 @@ from ...scenarios.campaigns.amounts import seconds_in as seconds_in
 from ...scenarios.campaigns.amounts import seeds_in as seeds_in
 from ...scenarios.campaigns.failures.failure import Failure, FailureFileError
 from ...scenarios.claims.catalogue import SCENARIOS
-from ...scenarios.claims.realities import DISK_MODELS
+from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import POLICIES, Scenario
 from ...scenarios.mutants.known import find_mutant
 from .options import EXIT_BROKEN as EXIT_BROKEN

@@ -21,7 +21,7 @@ from ...scenarios.campaigns.explore import LIMIT, ExplorationCounts, ExploreSett
 from ...scenarios.campaigns.explore_jobs import Exploration, explore_seed
 from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.claims.catalogue import SCENARIOS
-from ...scenarios.claims.realities import DISK_MODELS
+from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import Scenario
 from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant

@@ -22,7 +22,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import failure_text
-from ...scenarios.campaigns.hunt import MutantResult
+from ...scenarios.campaigns.mutation_run import MutantResult
 from ...scenarios.campaigns.runner import ALL, Reach, Tally
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

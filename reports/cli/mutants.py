@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, TextColumn
 
-from ...scenarios.campaigns.hunt import MutantResult, run_mutants
 from ...scenarios.campaigns.interruption import interruptible
+from ...scenarios.campaigns.mutation_run import MutantResult, run_mutants
 from ...scenarios.campaigns.runner import Reach
 from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant, mutants_in, survivors_in

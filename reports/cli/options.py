@@ -113,7 +113,7 @@ def _mutants() -> Collection[str]:
 
 
 def _disks() -> Collection[str]:
-    from ...scenarios.claims.realities import DISK_MODELS
+    from ...scenarios.claims.disk_models import DISK_MODELS
 
     return DISK_MODELS
 

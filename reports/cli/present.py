@@ -14,7 +14,7 @@ from ...faults.crashes.profiles import CrashProfile
 from ...faults.kinds import FAULTS
 from ...scenarios.campaigns.coverage import ends_of, faults_of
 from ...scenarios.campaigns.failures.print_failure import prose
-from ...scenarios.campaigns.hunt import SIZES_SHOWN, MutantResult
+from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult
 from ...scenarios.campaigns.runner import ALL, Reach, Tally, reach_words, verdict_of
 from ...scenarios.runs.marks import MARKS
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 from rich.console import Console
 from rich.table import Table
 
-from ...scenarios.campaigns.failures.breach import FailingRun, Size
+from ...scenarios.campaigns.failures.failing_run import FailingRun, Size
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.campaigns.failures.replay import RunReplay

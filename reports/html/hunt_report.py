@@ -3,7 +3,7 @@
 from statistics import median
 from typing import Any, NamedTuple
 
-from ...scenarios.campaigns.hunt import SIZES_SHOWN, MutantResult
+from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult
 from ...scenarios.campaigns.runner import Reach, reach_words
 from ...scenarios.mutants.known import mutant_named
 from .failures import FailureText, told

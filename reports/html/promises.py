@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...scenarios.claims.realities import DISK_MODELS
+from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.oracle.invariants import INVARIANTS
 from ...scenarios.oracle.promised import PROMISED, Promise
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from ...scenarios.campaigns.blame import ViolationKind
 from ...scenarios.campaigns.failures.failure import Failure
-from ...scenarios.campaigns.hunt import MutantResult
+from ...scenarios.campaigns.mutation_run import MutantResult
 from ...scenarios.campaigns.runner import ALL, Reach, Tally
 from ...scenarios.mutants.versions import Version
 

@@ -18,7 +18,7 @@ from ...sim.alarm import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
 from ..mutants.composite import composed
 from ..mutants.mutant import Mutant
 from ..mutants.versions import VERSIONS
-from .failures.breach import RunRecord
+from .failures.failing_run import RunRecord
 from .failures.failure import Failure
 from .failures.replay import replay
 from .runner import Tally

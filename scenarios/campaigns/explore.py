@@ -18,21 +18,21 @@ from dataclasses import dataclass, field, replace
 
 from ...faults.crashes.enumerate import CrashStates
 from ...faults.crashes.profiles import PROFILES
-from ...faults.disk.aim import CrashPoint
+from ...faults.disk.crash_trigger import CrashPoint
 from ...faults.disk.disk import Disk
-from ...faults.disk.plug import AFTER, BEFORE, DURING
+from ...faults.disk.fault_injector import AFTER, BEFORE, DURING
 from ...sim.choices import Choices, Decision
 from ...sim.errors import ReplayDivergedError
 from ...sim.garbage import garbage_kept
 from ...sim.policies.labelling import Labelling
 from ...sim.policies.replay import Replay
 from ...sim.schedule import Switch
+from ..claims.disk_models import DISK_MODELS
 from ..claims.plan import Life, Plan
-from ..claims.realities import DISK_MODELS
 from ..claims.scenario import Scenario
 from ..oracle.evidence import Violation
 from .explore_runs import CrashedRun, DyingRun, OperationRecorder, RecoveringRun
-from .failures.breach import FailingRun, RunRecord
+from .failures.failing_run import FailingRun, RunRecord
 from .failures.replay import breach_of, replay
 from .seeds import draw
 

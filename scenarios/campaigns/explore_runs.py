@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...faults.crashes.profiles import PROFILES
-from ...faults.disk.aim import CrashPoint
+from ...faults.disk.crash_trigger import CrashPoint
 from ...faults.disk.damage import DamagedRange
 from ...faults.disk.disk import Disk
+from ...faults.disk.fault_injector import BEFORE
 from ...faults.disk.image import Image
-from ...faults.disk.plug import BEFORE
 from ...sim.choices import Choices, Decision
 from ...sim.policies import Policy
 from ...sim.policies.replay import Replay
@@ -19,7 +19,7 @@ from ..claims.plan import Life, Plan
 from ..oracle.ends import note_crash
 from ..oracle.evidence import Violation
 from ..oracle.judge import StopOnViolation
-from ..oracle.standing import standing_of
+from ..oracle.state_digest import standing_of
 from ..runs.store_run import Run
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ...faults.disk.aim import CrashPoint, NamingCrashTrigger
+from ...faults.disk.crash_trigger import CrashPoint, NamingCrashTrigger
 from ...faults.disk.disk import Disk
 from .plan import Life, Plan
 

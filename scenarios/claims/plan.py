@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
-from ...faults.disk.aim import CrashPoint
 from ...faults.disk.at_rest import RotPlan
+from ...faults.disk.crash_trigger import CrashPoint
 from ...faults.network_plan import NetworkPlan
 from ...faults.plan import FaultPlan
 from ...sim.choices import Stream
 from ...sim.disturbances import DisturbancePlan
 from .broker_plan import BrokerPlan
 from .cluster_plan import ClusterPlan
-from .realities import DISK_MODELS
+from .disk_models import DISK_MODELS
 
 STOPS = (
     "stop",

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from .disk_models import DISK_MODELS
 from .plan import Ranges
-from .realities import DISK_MODELS
 
 POLICIES = {
     "random-walk": "every runnable task is as likely as any other, for stretches of random length",

@@ -9,9 +9,9 @@ from ...faults.disk.image import Image
 from ...sim.choices import Choices
 from ...store.config import StoreConfig
 from ..claims.catalogue import SCENARIOS
+from ..claims.disk_models import DISK_MODELS
 from ..claims.machine import ROOT, config_of
 from ..claims.plan import Plan, Ranges, draw_plan
-from ..claims.realities import DISK_MODELS
 from ..mutants.known import applied_mutant
 from ..runs.store_run import Run
 

@@ -5,7 +5,8 @@ from ...faults.disk.disk import Disk
 from ...store.log.buffered_queue import BufferedSegmentQueue
 from ...store.message_store import MessageStore
 from ..claims.plan import Plan
-from . import excuses, promises
+from . import allowances as excuses
+from . import promises
 from .judge import Judge
 from .ledger import Ledger
 

@@ -16,15 +16,16 @@ from ...store.message_store import MessageStore
 from ...store.service import Service
 from ..claims.plan import Plan
 from ..workload import operators
-from . import excuses, promises
+from . import allowances as excuses
+from . import promises
 from .damaged_log import damaged_log_offset
+from .error_text import place_of, services_text
 from .evidence import Evidence, Violation, tried
 from .invariants import CHECKERS, ckpt, clean, idx, idx_lookups, live, pos, read, stopped
 from .ledger import Ledger
 from .promised import PROMISED, Promise
 from .reader import Known
 from .recovered import RecoveredStore, read_store
-from .told import place_of, services_text
 
 _NOWHERE = 1 << 63
 _OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")

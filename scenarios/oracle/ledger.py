@@ -12,8 +12,8 @@ from typing import NamedTuple
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.properties import decode_properties
 from ...store.put_result import PutMessageStatus
-from .given import PLAIN, FieldDifference, PutContent, differences
 from .known_damage import KnownDamage
+from .put_content import PLAIN, FieldDifference, PutContent, differences
 from .reader import Head, LogRecord
 from .transactions import Transactions
 

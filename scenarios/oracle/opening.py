@@ -9,10 +9,10 @@ from ...sim.machine import Machine
 from ...store.errors import CorruptFileError
 from ...store.message_store import MessageStore
 from ..claims.machine import CONFIG
-from . import excuses
+from . import allowances as excuses
+from .error_text import place_of
 from .evidence import Violation, tried
 from .judge import Judge, StopOnViolation
-from .told import place_of
 
 
 def load(

@@ -1,7 +1,8 @@
 """Progress that is kept beside the log: of delayed delivery, which the store keeps, and of consumer groups.
 
 Consumer groups commit to a ConsumerOffsetManager, which a broker runs beside its store; here the run does. It is
-loaded behind the store and brought into the queues before there are puts. One `GroupProgress` sees all lives of a store.
+loaded behind the store and brought into the queues before there are puts. One `GroupProgress` sees all lives of a
+store.
 """
 
 from collections.abc import Iterator
@@ -15,11 +16,11 @@ from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ..claims.crash_points import CrashPoints
 from ..claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, DELAY_OFFSET_INTERVAL_MS, DELAYS_MS
 from ..claims.plan import Life, Plan
+from .error_text import error_text, services_text
 from .evidence import Violation
 from .invariants import live, meta, redel
 from .ledger import Group, Ledger
 from .side_versions import Versions, WatchedSideFile
-from .told import error_text, services_text
 
 _POLL_MS = 100
 

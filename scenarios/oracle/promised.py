@@ -13,7 +13,7 @@ not make it worse.
 
 from enum import Enum
 
-from ..claims.realities import DISK_MODELS
+from ..claims.disk_models import DISK_MODELS
 from .invariants import INVARIANTS
 
 

@@ -3,12 +3,12 @@
 from collections import Counter
 
 from ...faults.disk.disk import Disk
-from ...faults.disk.plug import AFTER
+from ...faults.disk.fault_injector import AFTER
 from ...store.formats.index import HEADER_BYTES, SLOT_BYTES
 from ...store.marks import MARKS as STORE_MARKS
 from ..claims.machine import ROOT
 from ..claims.plan import Life, Plan
-from ..oracle import excuses
+from ..oracle import allowances as excuses
 
 _RUN_MARKS: dict[str, str] = {
     "index torn before slot": "a machine died between an index entry and the slot that leads to it",

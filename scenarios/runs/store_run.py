@@ -22,19 +22,20 @@ from ...store.message_store import MessageStore
 from ...store.world import Files
 from ..claims.machine import config_of, world_of
 from ..claims.plan import Life
-from ..oracle import excuses, opening, promises
+from ..oracle import allowances as excuses
+from ..oracle import opening, promises
 from ..oracle.content import content_digest
 from ..oracle.ends import note_crash
 from ..oracle.evidence import tried
 from ..oracle.progress import GroupProgress
 from ..oracle.removals import WatchedRemovals
 from ..oracle.room import Room
-from ..workload.off_time import OffTime
+from ..workload.offline_faults import OffTime
 from ..workload.short_of_memory import short_of_memory
 from ..workload.skipped_numbers import KIND, skip_numbers
 from ..workload.transaction_traffic import TransactionTraffic
+from .disk_lifecycle import LastingDisk
 from .execution import HEAL, Execution
-from .lasting_disk import LastingDisk
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
 

@@ -16,8 +16,8 @@ from ..claims.catalogue import SCENARIOS
 from ..claims.scenario import Scenario
 from ..mutants.known import find_mutant
 from .facts import Facts
+from .mark_arguments import MarkArguments, SeedBudget, WrongMark
 from .simulated import within_time
-from .wanted import MarkArguments, SeedBudget, WrongMark
 
 SHRINK_TRIES = 300
 """Runs at most, so that what is told does not depend on the machine's speed."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .wanted import CRASH, MarkArguments
+from .mark_arguments import CRASH, MarkArguments
 
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_MAX, _DIGEST_BYTES = 80, 4

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from .facts import Facts, facts_of, test_of
+from .mark_arguments import CRASH, MarkArguments, WrongMark, campaign_of, wanted_by
 from .plugin import MARK, FaultNeverFired
 from .simulated import run_simulated
-from .wanted import CRASH, MarkArguments, WrongMark, campaign_of, wanted_by
 
 Function = Callable[..., Any]
 

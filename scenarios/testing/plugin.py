@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARK_LINE)
     config.pluginmanager.register(SessionResults(config), "tornlog-gathered")
     if any(config.getoption(name) is not None for name, _, _ in _OPTIONS):
-        from .wanted import check_options
+        from .mark_arguments import check_options
 
         check_options(config)
 

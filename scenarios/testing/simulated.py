@@ -14,7 +14,7 @@ from ...faults.simulation.simulation import Scenario, Simulation
 from ...faults.simulation.trials import TrialOutcome, first_failure, replay
 from ...sim.errors import LeakError, ReplayDivergedError
 from .facts import Facts
-from .wanted import CRASH, MarkArguments, SeedBudget
+from .mark_arguments import CRASH, MarkArguments, SeedBudget
 
 _STORY_TOLD = 10
 _UNREPEATABLE = (

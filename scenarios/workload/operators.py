@@ -7,7 +7,7 @@ from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
-from ..oracle import excuses
+from ..oracle import allowances as excuses
 from ..oracle.evidence import Violation
 from ..oracle.invariants import status
 from ..oracle.ledger import Ledger

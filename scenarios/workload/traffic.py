@@ -16,12 +16,12 @@ from ...store.put_result import PutMessageResult
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Task
 from ..claims.plan import Plan
+from ..oracle.error_text import services_text
 from ..oracle.evidence import Violation
-from ..oracle.given import PLAIN, PutContent
 from ..oracle.invariants import iso, live, status
 from ..oracle.ledger import Ledger, PutEntry
+from ..oracle.put_content import PLAIN, PutContent
 from ..oracle.room import Room
-from ..oracle.told import services_text
 from . import delayed_traffic, headers, key_traffic, light_traffic, operators, transaction_traffic
 from .consuming import Consumer
 from .key_traffic import Seeker

@@ -21,7 +21,7 @@ from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Task
 from ..claims.machine import TRANSACTIONS
 from ..claims.plan import Plan
-from ..oracle import excuses
+from ..oracle import allowances as excuses
 from ..oracle.evidence import Violation
 from ..oracle.invariants import status, tx
 from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Detour, Ledger, PutEntry

@@ -4,7 +4,7 @@ import pytest
 
 from tests.mutation import MUTANTS, selected_sites
 from tests.mutation.operators import OPERATORS
-from tornlog.scenarios.campaigns.hunt import run_mutant
+from tornlog.scenarios.campaigns.mutation_run import run_mutant
 
 SEEDS_MAX = 40
 

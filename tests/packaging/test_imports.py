@@ -164,7 +164,12 @@ def test_no_exception_from_the_ban_covers_more_than_the_doors_themselves(source:
         and "/real/" not in path
         and "/probe/" not in path  # real programs, and real checks of what a crash leaves of them
     ]
-    assert set(in_simulation) <= {"sim/choices.py", "sim/doors.py", "sim/guard.py", "faults/disk/export.py"}
+    assert set(in_simulation) <= {
+        "sim/choices.py",
+        "sim/banned_calls.py",
+        "sim/guard.py",
+        "faults/disk/export.py",
+    }
 
 
 @pytest.mark.parametrize(

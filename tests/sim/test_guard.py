@@ -27,9 +27,9 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.sim import doors as doors_module
+from tornlog.sim import banned_calls as doors_module
+from tornlog.sim.banned_calls import Door, doors
 from tornlog.sim.choices import Choices
-from tornlog.sim.doors import Door, doors
 from tornlog.sim.errors import LeakError, TaskFailedError
 from tornlog.sim.guard import guard
 from tornlog.sim.kernel import Kernel

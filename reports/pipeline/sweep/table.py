@@ -1,7 +1,7 @@
 """Where a sweep's rows are: one Parquet file per block, on any file system that Arrow knows.
 
-    DIR/sweep.json             what was asked for: the fields of `SweepRequest`, and `rounds` only if it is guided; and by
-                               which code
+    DIR/sweep.json             what was asked for: the fields of `SweepRequest`, and `rounds` only if it is guided; and
+                               by which code
     DIR/sweep.lock             held by the sweep that is at work here; on this machine's file systems only
     DIR/rows/<block>.parquet   the rows of a block, whole or not there
 

@@ -1,6 +1,6 @@
 """Chronicles: of a stored failure, or of a seed."""
 
-from ....scenarios.campaigns.failures.breach import RunRecord
+from ....scenarios.campaigns.failures.failing_run import RunRecord
 from ....scenarios.campaigns.failures.replay import RunReplay, replay
 from ....scenarios.campaigns.seeds import draw
 from ....scenarios.claims.scenario import Scenario

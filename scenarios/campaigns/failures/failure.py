@@ -25,7 +25,7 @@ from ....sim.choices import Decision, decisions_of, recorded
 from ....sim.schedule import ScheduleError, Switch, parse_switch
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from .breach import FailingRun, RunRecord, Size
+from .failing_run import FailingRun, RunRecord, Size
 
 FORMAT = "tornlog-failure/2"
 _DECISION_TEXT = re.compile(r'\[\s+(".*"),\s+(\d+),\s+(\d+),\s+(\d+)\s+\]')

@@ -16,7 +16,7 @@ from ...claims.plan import Plan
 from ...oracle.ledger import Ledger
 from ...runs.outcome import RunOutcome
 from ...runs.run_of import run_of
-from .breach import FailingRun, RunRecord, Size
+from .failing_run import FailingRun, RunRecord, Size
 from .story import story_of
 
 _DAMAGED_PAGES = ("page lost", "page at a middle moment", "torn page")

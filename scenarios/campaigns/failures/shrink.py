@@ -13,7 +13,7 @@ from ....sim.errors import ReplayDivergedError
 from ....sim.shrink import Search, shrink_decisions, shrink_schedule
 from ...mutants.known import applied_mutant
 from ...runs.execution import STEP_LIMIT
-from .breach import FailingRun, RunRecord
+from .failing_run import FailingRun, RunRecord
 from .failure import Failure
 from .replay import breach_of, replay
 from .shrink_plan import shrink_crashes, shrink_workload

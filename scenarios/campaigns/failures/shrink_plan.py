@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from ....faults.disk.aim import CrashPoint
+from ....faults.disk.crash_trigger import CrashPoint
 from ....faults.network_plan import NetworkPlan
 from ....faults.plan import FaultPlan
 from ....sim.shrink import Search
@@ -16,7 +16,7 @@ from ...claims.cluster_plan import ClusterPlan
 from ...claims.plan import Life, Plan
 from ...runs.execution import HEAL_MESSAGES_EACH
 from ...workload.traffic import message_names
-from .breach import RunRecord
+from .failing_run import RunRecord
 
 _Part = TypeVar("_Part", FaultPlan, NetworkPlan)
 

@@ -1,7 +1,7 @@
 """Disturbances: lost time alone, and everything that may go wrong on a sound disk together."""
 
+from ..disk_models import DISK_MODELS
 from ..plan import Ranges
-from ..realities import DISK_MODELS
 from ..scenario import Scenario
 
 _UNSOUND = ("lying-disk", "dying-disk")

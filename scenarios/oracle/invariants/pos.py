@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ....faults.disk.disk import Disk
 from ....store.log.buffered_segment import BufferedSegment
 from ....store.message_store import MessageStore
-from .. import excuses
+from .. import allowances as excuses
 from ..evidence import Violation, tried
 from ..ledger import Ledger
 from ..reader import UnreadableError, walk

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from ....store.put_result import PutMessageStatus
 from ..evidence import Evidence, Violation, tried
-from ..given import FieldDifference, differences_of_op
 from ..ledger import BOOKKEEPING_TOPICS, OP_TOPIC, Knowledge, PutEntry
+from ..put_content import FieldDifference, differences_of_op
 from ..recovered import FoundRecord
 
 

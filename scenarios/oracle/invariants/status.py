@@ -11,7 +11,7 @@ from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ....store.message_store import MessageStore
 from ....store.put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ...claims.plan import Plan
-from .. import excuses
+from .. import allowances as excuses
 from ..evidence import Violation, tried
 from ..ledger import PutEntry
 from ..room import Room

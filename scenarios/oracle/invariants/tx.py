@@ -16,7 +16,7 @@ from ....store.delivery.transaction_service import EndTransactionStatus
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, MessageRecord
 from ....store.formats.properties import decode_properties
 from ...claims.machine import TRANSACTIONS
-from .. import excuses
+from .. import allowances as excuses
 from ..evidence import Evidence, Violation, tried
 from ..found_transaction import FoundTransaction
 from ..ledger import Ledger

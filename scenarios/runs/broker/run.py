@@ -20,8 +20,8 @@ from ....sim.network.hosts import SimNetwork
 from ....store.world import World
 from ...claims.plan import Life
 from ...workload.traffic import message_names
+from ..disk_lifecycle import LastingDisk
 from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution
-from ..lasting_disk import LastingDisk
 from .broker_node import ADDRESS, TRANSACTION_MS, BrokerNode
 from .client_ledger import ClientLedger, topic_of_users
 from .consumer import BrokerConsumer

@@ -14,7 +14,7 @@ from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAService
 from ...claims.machine import config_of
 from ...claims.plan import Plan
-from ..lasting_disk import LastingDisk
+from ..disk_lifecycle import LastingDisk
 
 MASTER = "10.0.0.1"
 HA_PORT = 10912

@@ -19,15 +19,15 @@ from ....sim.kernel import Kernel
 from ....sim.machine import Machine
 from ....sim.policies import Policy
 from ....store.message_store import MessageStore
+from ...claims.disk_models import DISK_MODELS
 from ...claims.machine import config_of, world_of
 from ...claims.plan import MOMENTS, Plan
-from ...claims.realities import DISK_MODELS
 from ...oracle import promises
 from ...oracle.ends import note_crash
+from ...oracle.error_text import place_of
 from ...oracle.invariants import look_up
 from ...oracle.judge import Judge, StopOnViolation
 from ...oracle.ledger import Ledger, PutEntry
-from ...oracle.told import place_of
 from ...runs.execution import STEP_LIMIT
 from ...workload.consuming import Consumer
 from ...workload.key_traffic import Seeker

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tornlog.faults.crashes.crash import PowerCut
 from tornlog.faults.crashes.enumerate import DRAWN_STATES, CrashStates
-from tornlog.faults.crashes.fates import draw_lost_changes, draw_survivors
 from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.crashes.sampling import draw_lost_changes, draw_survivors
 from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.fault_injector import MOMENTS
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.disk.plug import MOMENTS
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.choices import Choices, Stream
 from tornlog.sim.errors import MachineDied

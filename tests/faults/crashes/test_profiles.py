@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tornlog.faults.crashes.crash import PowerCut, cache_image
-from tornlog.faults.crashes.moments import DirtyPage, Survivor
+from tornlog.faults.crashes.page_versions import DirtyPage, Survivor
 from tornlog.faults.crashes.profiles import PROFILES, CrashProfile
 from tornlog.faults.disk.changes import Lost
 from tornlog.faults.disk.disk import Disk

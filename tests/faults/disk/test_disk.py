@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.disk.aim import CrashPoint
+from tornlog.faults.disk.crash_trigger import CrashPoint
 from tornlog.faults.disk.timing import SyncTiming
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.trace import Trace

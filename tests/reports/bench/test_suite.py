@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.faults.disk import descriptor, mapped_file, plug
+from tornlog.faults.disk import descriptor, mapped_file
+from tornlog.faults.disk import fault_injector as plug
 from tornlog.reports.bench import BenchSettings, Figure, Sample, run_bench, select
 from tornlog.reports.bench import suite as module
 from tornlog.reports.bench.dispatching import dispatch

@@ -16,10 +16,10 @@ from tornlog.reports.bench import command as bench_command
 from tornlog.reports.cli import campaign as run_command
 from tornlog.reports.cli import mutants as mutants_command
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.hunt import MutantResult
+from tornlog.scenarios.campaigns.mutation_run import MutantResult
 from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.realities import DISK_MODELS
+from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.scenario import POLICIES, Scenario
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.versions import VERSIONS

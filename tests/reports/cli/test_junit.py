@@ -9,7 +9,7 @@ import pytest
 from typer.testing import Result
 
 from tornlog.reports.cli.junit import hunts_document, runs_document, write_junit
-from tornlog.scenarios.campaigns.hunt import MutantResult
+from tornlog.scenarios.campaigns.mutation_run import MutantResult
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario

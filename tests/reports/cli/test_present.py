@@ -10,7 +10,7 @@ from tornlog.faults.kinds import FAULTS
 from tornlog.reports.cli.present import hunts_table, print_fired, runs_table
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.print_failure import print_failure
-from tornlog.scenarios.campaigns.hunt import MutantResult
+from tornlog.scenarios.campaigns.mutation_run import MutantResult
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle.evidence import Violation

@@ -12,7 +12,7 @@ import pytest
 from tornlog.reports.html.hunt_report import hunt_page
 from tornlog.reports.html.results import FailureLinks, HuntResults
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.hunt import MutantResult
+from tornlog.scenarios.campaigns.mutation_run import MutantResult
 from tornlog.scenarios.mutants import MUTANTS
 
 Outlined = Callable[[str], Any]

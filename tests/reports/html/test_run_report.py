@@ -19,7 +19,7 @@ from tornlog.scenarios.campaigns.blame import Cause, ViolationKind, broken_promi
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.realities import DISK_MODELS
+from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.mutants.versions import VERSIONS
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import INVARIANTS

@@ -9,7 +9,7 @@ import pytest
 from tornlog.reports.timeline.page import timeline_page
 from tornlog.reports.timeline.recording.record import RunRecording
 from tornlog.reports.timeline.recording.record_run import record_seed
-from tornlog.scenarios.campaigns.hunt import narrowed_scenario
+from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.claims.plan import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import mutant_named

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.disk.aim import CrashPoint
+from tornlog.faults.disk.crash_trigger import CrashPoint
 from tornlog.scenarios.campaigns import explore as explore_module
 from tornlog.scenarios.campaigns.explore import (
     NEST_SAMPLES,

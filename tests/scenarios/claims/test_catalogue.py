@@ -11,8 +11,8 @@ from tornlog.faults.kinds import FAULTS
 from tornlog.scenarios.campaigns.runner import Tally, batches_of, run_batches
 from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.plan import MOMENTS, STOPS
-from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.scenarios.claims.scenario import POLICIES
 
 SEEDS = 30

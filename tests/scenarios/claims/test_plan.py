@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tornlog.faults.plan import FaultPlan
+from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.plan import DRAWN_APART, MOMENTS, POLICY_PARAMETERS, Plan, Ranges, draw_plan
-from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.sim.choices import Choices
 
 SEEDS = range(200)

@@ -3,7 +3,7 @@
 import pytest
 
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.realities import DISK_MODELS
+from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.scenario import POLICIES, Scenario
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.scenarios.campaigns.hunt import narrowed_scenario, run_mutant
+from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario, run_mutant
 from tornlog.scenarios.claims.plan import Ranges
 from tornlog.scenarios.mutants import MUTANTS, bugs
 from tornlog.scenarios.mutants.mutant import Mutant, Patch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.scenarios.campaigns.hunt import run_mutant
+from tornlog.scenarios.campaigns.mutation_run import run_mutant
 from tornlog.scenarios.claims.plan import Ranges
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, mutant_named

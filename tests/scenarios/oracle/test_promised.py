@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
-from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.scenarios.oracle import promised
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import INVARIANTS

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.plug import CrashSite
+from tornlog.faults.disk.fault_injector import CrashSite
 from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
 from tornlog.scenarios.runs.marks import MARKS, RunMarks
 from tornlog.sim.choices import Choices

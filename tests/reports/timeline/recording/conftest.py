@@ -12,7 +12,7 @@ from tornlog.faults.disk.timing import SyncTiming
 from tornlog.reports.timeline.recording.record import RunRecording, Subject
 from tornlog.reports.timeline.recording.record_run import record_seed
 from tornlog.reports.timeline.recording.recorder import RunRecorder
-from tornlog.scenarios.campaigns.hunt import narrowed_scenario
+from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.claims.machine import world_of
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.mutants.known import mutant_named

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.campaigns.failures.breach import FailingRun
+from tornlog.scenarios.campaigns.failures.failing_run import FailingRun
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import RunReplay, replay
 from tornlog.scenarios.mutants.known import applied_mutant

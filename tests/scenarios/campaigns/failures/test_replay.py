@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.campaigns.failures.breach import FailingRun
+from tornlog.scenarios.campaigns.failures.failing_run import FailingRun
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import RunReplay, breach_of, breach_of_seed, replay
 from tornlog.scenarios.campaigns.failures.story import STORY_LINES
-from tornlog.scenarios.campaigns.hunt import narrowed_scenario
+from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.campaigns.seeds import draw, run_seed
 from tornlog.scenarios.claims.plan import Ranges
 from tornlog.scenarios.claims.scenario import Scenario

@@ -5,11 +5,11 @@ from statistics import median
 
 import pytest
 
-from tornlog.scenarios.campaigns.failures.breach import RunRecord, Size
+from tornlog.scenarios.campaigns.failures.failing_run import RunRecord, Size
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import replay
 from tornlog.scenarios.campaigns.failures.shrink import shrink_failure, shrunk_json
-from tornlog.scenarios.campaigns.hunt import narrowed_scenario
+from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.mutants.known import applied_mutant, mutant_named
 from tornlog.sim.errors import ReplayDivergedError

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tornlog.scenarios.campaigns.failures.breach import RunRecord
+from tornlog.scenarios.campaigns.failures.failing_run import RunRecord
 from tornlog.scenarios.campaigns.failures.shrink_plan import shrink_crashes, shrink_workload, without_life
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.sim.choices import Decision

@@ -1,7 +1,7 @@
 """The story of a failure: what concerns it, however much else there was."""
 
 from tornlog.scenarios.campaigns.failures.story import STORY_LINES, story_of
-from tornlog.scenarios.campaigns.hunt import run_mutant
+from tornlog.scenarios.campaigns.mutation_run import run_mutant
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger, PutEntry

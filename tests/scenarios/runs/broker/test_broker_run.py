@@ -9,7 +9,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.broker_ranges import BROKER
 from tornlog.scenarios.claims.scenario import Scenario
-from tornlog.scenarios.oracle import excuses
+from tornlog.scenarios.oracle import allowances as excuses
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import ckpt
 from tornlog.scenarios.oracle.ledger import Ledger

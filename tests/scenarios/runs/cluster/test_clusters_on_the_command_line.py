@@ -7,7 +7,7 @@ import pytest
 from typer.testing import Result
 
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.hunt import run_mutant
+from tornlog.scenarios.campaigns.mutation_run import run_mutant
 from tornlog.scenarios.mutants.known import mutant_named
 
 Tornlog = Callable[..., Result]

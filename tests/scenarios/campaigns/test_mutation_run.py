@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tornlog.scenarios.campaigns import hunt as hunts
-from tornlog.scenarios.campaigns.hunt import run_mutant, run_mutants
+from tornlog.scenarios.campaigns import mutation_run as hunts
+from tornlog.scenarios.campaigns.mutation_run import run_mutant, run_mutants
 from tornlog.scenarios.campaigns.seeds import SeedResult
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.known import mutant_named

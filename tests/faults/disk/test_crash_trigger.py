@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.faults.disk.aim import CrashPoint, NamedCrashTrigger, NamingCrashTrigger
+from tornlog.faults.disk.crash_trigger import CrashPoint, NamedCrashTrigger, NamingCrashTrigger
 
 
 @pytest.mark.parametrize(

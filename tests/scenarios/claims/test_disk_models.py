@@ -4,8 +4,8 @@ import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.plan import FaultPlan
+from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.plan import Ranges, draw_plan
-from tornlog.scenarios.claims.realities import DISK_MODELS
 from tornlog.sim.choices import Choices
 
 

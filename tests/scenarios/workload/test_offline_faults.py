@@ -16,7 +16,7 @@ from tornlog.scenarios.oracle.judge import Judge
 from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
 from tornlog.scenarios.oracle.side_versions import Versions
 from tornlog.scenarios.runs.outcome import RunOutcome
-from tornlog.scenarios.workload.off_time import OffTime
+from tornlog.scenarios.workload.offline_faults import OffTime
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk

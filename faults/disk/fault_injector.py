@@ -11,8 +11,8 @@ from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ..plan import FaultPlan
-from .aim import CrashTrigger
 from .changes import PARTIAL_EXTEND
+from .crash_trigger import CrashTrigger
 from .damage import DamagedRange
 from .device import Device
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...sim.choices import Stream
 from ..disk.changes import Change, Lost
 from ..disk.garbage import FILLINGS
-from .moments import DirtyPage, Survivor
+from .page_versions import DirtyPage, Survivor
 from .profiles import CrashProfile
 
 _CHANGE_MOODS = ("none", "all", "each on its own", "one missing", "one alone")

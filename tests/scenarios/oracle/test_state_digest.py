@@ -7,7 +7,7 @@ import pytest
 from tornlog.faults.disk.damage import DamagedRange
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Delivery, Ledger, PutEntry
 from tornlog.scenarios.oracle.side_versions import Versions
-from tornlog.scenarios.oracle.standing import standing_of
+from tornlog.scenarios.oracle.state_digest import standing_of
 from tornlog.scenarios.oracle.transactions import Behaviour
 from tornlog.store.put_result import PutMessageStatus
 

@@ -9,7 +9,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.kinds import FAULTS
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.oracle import excuses
+from tornlog.scenarios.oracle import allowances as excuses
 from tornlog.sim.choices import Choices
 from tornlog.sim.disturbances import DisturbancePlan
 from tornlog.sim.kernel import Kernel

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tornlog.faults.crashes.moments import DirtyPage, Survivor, Tears, lay_moment, lay_survivor
+from tornlog.faults.crashes.page_versions import DirtyPage, Survivor, Tears, lay_moment, lay_survivor
 
 SECTOR = 4
 PAGE = 16

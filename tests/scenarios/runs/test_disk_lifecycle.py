@@ -11,7 +11,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.runs.lasting_disk import LastingDisk, Rot, no_rot
+from tornlog.scenarios.runs.disk_lifecycle import LastingDisk, Rot, no_rot
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
