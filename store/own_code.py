@@ -2,8 +2,8 @@
 
 Hand it a `PortableWorld`, and let it reach nothing else. `tornlog.store.real.world.this_computer` has one of the
 operating system's clocks, threads and files, `Simulation.live` one that fails on purpose (`tornlog.faults.simulation`).
-Calls block; paths are absolute and `/`-separated; failures are `OSError`s with their errno. Clocks, tasks and most of what
-files can do are what the store itself is given; descriptors are beside that.
+Calls block; paths are absolute and `/`-separated; failures are `OSError`s with their errno. Clocks, tasks and most of
+what files can do are what the store itself is given; descriptors are beside that.
 """
 
 from typing import Protocol

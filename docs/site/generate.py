@@ -19,8 +19,8 @@ from tornlog.faults.kinds import GROUPS, KINDS
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.oracle.guarantee_table import PROMISED
 from tornlog.scenarios.oracle.invariants import INVARIANTS
-from tornlog.scenarios.oracle.promised import PROMISED
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("store", "sim", "faults", "scenarios", "reports")

@@ -6,8 +6,7 @@ from dataclasses import replace
 from statistics import median
 from time import perf_counter, process_time
 
-from ...faults.disk import descriptor, mapped_file
-from ...faults.disk import fault_injector as plug
+from ...faults.disk import descriptor, fault_injector, mapped_file
 from ...scenarios.campaigns.explore import ExplorationCounts, Explorer, record
 from ...scenarios.campaigns.explore import ExploreSettings as ExploreSettings
 from ...scenarios.claims.plan import Life, Plan, Ranges, draw_plan
@@ -114,7 +113,7 @@ def _no_digest() -> Iterator[None]:
         (RollingDigest, "__init__", _note_nothing),
         (descriptor, "crc32", len),
         (mapped_file, "crc32", len),
-        (plug, "crc32", len),
+        (fault_injector, "crc32", len),
     )
     originals = [(owner, name, getattr(owner, name)) for owner, name, _ in stand_ins]
     try:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...scenarios.claims.disk_models import DISK_MODELS
+from ...scenarios.oracle.guarantee_table import PROMISED, Promise
 from ...scenarios.oracle.invariants import INVARIANTS
-from ...scenarios.oracle.promised import PROMISED, Promise
 
 _STATES = {Promise.KEPT: "held", Promise.INTACT: "intact", Promise.NONE: "none"}
 

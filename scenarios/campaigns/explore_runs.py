@@ -16,7 +16,7 @@ from ...sim.policies import Policy
 from ...sim.policies.replay import Replay
 from ..claims.crash_points import CrashPoints
 from ..claims.plan import Life, Plan
-from ..oracle.ends import note_crash
+from ..oracle.end_of_run import note_crash
 from ..oracle.evidence import Violation
 from ..oracle.judge import StopOnViolation
 from ..oracle.state_digest import standing_of

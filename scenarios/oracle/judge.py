@@ -16,14 +16,13 @@ from ...store.message_store import MessageStore
 from ...store.service import Service
 from ..claims.plan import Plan
 from ..workload import operators
-from . import allowances as excuses
-from . import promises
+from . import allowances, guarantees
 from .damaged_log import damaged_log_offset
 from .error_text import place_of, services_text
 from .evidence import Evidence, Violation, tried
+from .guarantee_table import PROMISED, Promise
 from .invariants import CHECKERS, ckpt, clean, idx, idx_lookups, live, pos, read, stopped
 from .ledger import Ledger
-from .promised import PROMISED, Promise
 from .reader import Known
 from .recovered import RecoveredStore, read_store
 
@@ -122,8 +121,8 @@ class Judge:
             self.report(idx_lookups.check_lookups(store, found))
         self.claims(store, disk)
         # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
-        durable = not excuses.sync_errors(disk) and not disk.fired["lying sync"]
-        promises.note_recovery(self._ledger, found, durable=durable)
+        durable = not allowances.sync_errors(disk) and not disk.fired["lying sync"]
+        guarantees.note_recovery(self._ledger, found, durable=durable)
         self.note_damage(store.config, disk.damage)
 
     def note_damage(self, config: StoreConfig, damage: Iterable[DamagedRange]) -> None:
@@ -132,7 +131,7 @@ class Judge:
         if log_offset is not None:
             self._damaged_from = min(self._damaged_from, log_offset)
         if self._damaged_from != _NOWHERE and self._promised["DUR"] is Promise.INTACT:
-            promises.note_damage(self._ledger, self._damaged_from)
+            guarantees.note_damage(self._ledger, self._damaged_from)
 
     def claims(self, store: MessageStore, disk: Disk) -> None:
         """Ask the disk whether what the store takes for durable is."""
@@ -168,7 +167,7 @@ class Judge:
     def catch_up(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all that is durable is visible, then judge what consumers were given."""
         tried("LIVE")
-        must_recover = excuses.must_recover(self._plan, disk)
+        must_recover = allowances.must_recover(self._plan, disk)
         limit_ms = live.dispatch_ms_max(self._plan) + (live.RETRY_MS_MAX if must_recover else 0)
         deadline_ns = self._kernel.now_ns + limit_ms * 1_000_000
         if store.commit is not None:
@@ -176,7 +175,7 @@ class Judge:
         end = store.dispatch.readable_limit()
         while store.dispatch.reput_from.get() < end:
             if self._kernel.now_ns > deadline_ns:
-                if not must_recover and (excuses.errors(disk) or excuses.wants_of_space(disk)):
+                if not must_recover and (allowances.errors(disk) or allowances.wants_of_space(disk)):
                     return  # it is tried again and again, and meets the next error
                 behind = f"{store.dispatch.behind_bytes} bytes"
                 self.broken(
@@ -190,7 +189,7 @@ class Judge:
             store.world.tasks.sleep(5)
             if not self._plan.delay_chance:  # else the store itself goes on putting
                 end = store.dispatch.readable_limit()
-        if excuses.has_reverted(disk):
+        if allowances.has_reverted(disk):
             return  # nobody knows all that there is to be read
         removes = self._plan.retention and self._plan.queues_removed
         if (self._ledger.pulls and self.is_promised("READ")) or removes:
@@ -210,8 +209,8 @@ class Judge:
     def _await_commit(self, store: MessageStore, disk: Disk, deadline_ns: int) -> None:
         """Wait until what has been put is in the page cache."""
         end = store.log.put_offset
-        must_recover = excuses.must_recover(self._plan, disk)
-        while store.log.max_offset < end and (must_recover or not excuses.errors(disk)):
+        must_recover = allowances.must_recover(self._plan, disk)
+        while store.log.max_offset < end and (must_recover or not allowances.errors(disk)):
             if self._kernel.now_ns > deadline_ns:
                 behind = f"{end - store.log.max_offset} bytes"
                 detail = services_text(store, "commit-real-time")
@@ -255,11 +254,11 @@ class Judge:
 
         After a failed sync nothing expires that rests upon it.
         """
-        must_recover = excuses.must_recover(self._plan, disk) and not excuses.sync_errors(disk)
+        must_recover = allowances.must_recover(self._plan, disk) and not allowances.sync_errors(disk)
         deadline_ns = self._kernel.now_ns + clean.passes_ms_max(store) * 1_000_000
         while violations := self._uncleaned(store, disk):
             if self._kernel.now_ns > deadline_ns:
-                if must_recover or not excuses.errors(disk):
+                if must_recover or not allowances.errors(disk):
                     self.report(violations)
                 break
             store.world.tasks.sleep(200)
@@ -268,7 +267,7 @@ class Judge:
         try:
             removed = operators.queue_operator(store, self._streams(f"life-{number}/queue operator"))
         except OSError:
-            if not excuses.errors(disk):
+            if not allowances.errors(disk):
                 raise
             return
         if removed:
@@ -287,8 +286,8 @@ class Judge:
         """
         if not clean:
             had_room = has_room and self._plan.heals  # but for what has none now and then
-            is_short = disk.fired["failed extend"] if had_room else excuses.wants_of_space(disk)
-            if not excuses.errors(disk) and not is_short:
+            is_short = disk.fired["failed extend"] if had_room else allowances.wants_of_space(disk)
+            if not allowances.errors(disk) and not is_short:
                 summary, detail = "a stop without a fault was not clean", services_text(store)
                 self.broken("LIVE", summary, "exit", "clean", "unclean", detail=detail)
             self._kernel.kill(machine)  # what an unclean stop leaves is judged as what a crash leaves

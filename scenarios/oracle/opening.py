@@ -9,7 +9,7 @@ from ...sim.machine import Machine
 from ...store.errors import CorruptFileError
 from ...store.message_store import MessageStore
 from ..claims.machine import CONFIG
-from . import allowances as excuses
+from . import allowances
 from .error_text import place_of
 from .evidence import Violation, tried
 from .judge import Judge, StopOnViolation
@@ -33,7 +33,7 @@ def load(
         store.load()
         progress = list(load_progress())
     except Exception as error:
-        if isinstance(error, OSError) and (excuses.errors(disk) or excuses.wants_of_space(disk)):
+        if isinstance(error, OSError) and (allowances.errors(disk) or allowances.wants_of_space(disk)):
             kernel.kill(machine)
             raise MachineDied(machine.name) from error
         if isinstance(error, CorruptFileError) and judge.may_refuse:
@@ -57,7 +57,7 @@ def start(kernel: Kernel, store: MessageStore, disk: Disk, machine: Machine) -> 
     try:
         store.start()
     except OSError as error:
-        if not excuses.errors(disk) and not excuses.wants_of_space(disk):
+        if not allowances.errors(disk) and not allowances.wants_of_space(disk):
             raise
         kernel.kill(machine)
         raise MachineDied(machine.name) from error

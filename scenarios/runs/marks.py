@@ -8,7 +8,7 @@ from ...store.formats.index import HEADER_BYTES, SLOT_BYTES
 from ...store.marks import MARKS as STORE_MARKS
 from ..claims.machine import ROOT
 from ..claims.plan import Life, Plan
-from ..oracle import allowances as excuses
+from ..oracle import allowances
 
 _RUN_MARKS: dict[str, str] = {
     "index torn before slot": "a machine died between an index entry and the slot that leads to it",
@@ -53,7 +53,7 @@ class RunMarks:
             return
         if life.profile not in ("process-kill", "nothing-lost"):
             self._hits["kill, then power"] += self._was_killed
-            self._hits["power cut after failed sync"] += excuses.sync_errors(disk) > 0
+            self._hits["power cut after failed sync"] += allowances.sync_errors(disk) > 0
         self._was_killed = life.profile == "process-kill"
         self._note_operation(life, disk, recovered=recovered)
 

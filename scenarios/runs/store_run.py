@@ -22,10 +22,10 @@ from ...store.message_store import MessageStore
 from ...store.world import Files
 from ..claims.machine import config_of, world_of
 from ..claims.plan import Life
-from ..oracle import allowances as excuses
-from ..oracle import opening, promises
+from ..oracle import allowances, opening
+from ..oracle import guarantees as promises
 from ..oracle.content import content_digest
-from ..oracle.ends import note_crash
+from ..oracle.end_of_run import note_crash
 from ..oracle.evidence import tried
 from ..oracle.progress import GroupProgress
 from ..oracle.removals import WatchedRemovals
@@ -144,9 +144,9 @@ class Run(Execution):
             self._judge.catch_up(store, disk)
             if life is HEAL:
                 self._judge.flushing(store)
-            elif excuses.must_recover(self._plan, disk) and excuses.has_met_any(disk):
+            elif allowances.must_recover(self._plan, disk) and allowances.has_met_any(disk):
                 self._judge.flushing(store)
-                if store.flags.is_writeable and not excuses.sync_errors(disk):
+                if store.flags.is_writeable and not allowances.sync_errors(disk):
                     self._judge.report(self._progress.finish(store))
             if self._plan.retention:
                 self._judge.cleaning(store, disk, number)

@@ -17,7 +17,7 @@ from ...store.log.directories import name_of
 from ...store.message_store import MessageStore
 from ..claims.machine import world_of
 from ..claims.plan import Life, Plan
-from ..oracle import promises
+from ..oracle import guarantees
 from ..oracle.judge import Judge
 from ..oracle.ledger import Ledger
 from ..oracle.side_versions import Versions
@@ -154,8 +154,8 @@ class OffTime:
         if damage is None:
             return image
         self.fired["lost sector"] += 1
-        promises.note_damage(self._ledger, damage.log_offset)
-        promises.note_damaged_copies(self._ledger, store.schedule.offsets)
+        guarantees.note_damage(self._ledger, damage.log_offset)
+        guarantees.note_damaged_copies(self._ledger, store.schedule.offsets)
         return damage.image
 
     def _damage_record(self, image: Image, store: MessageStore) -> Image:
@@ -165,7 +165,7 @@ class OffTime:
         if damage is None:
             return image
         self.fired["damaged record"] += 1
-        promises.note_unreadable(self._ledger, damage.flaw)
+        guarantees.note_unreadable(self._ledger, damage.flaw)
         return (
             damage.image
             if stream.chance(_QUEUES_KEPT_CHANCE, "queues kept")

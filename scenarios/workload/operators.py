@@ -7,7 +7,7 @@ from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
-from ..oracle import allowances as excuses
+from ..oracle import allowances
 from ..oracle.evidence import Violation
 from ..oracle.invariants import status
 from ..oracle.ledger import Ledger
@@ -74,7 +74,7 @@ def removing_operator(
             try:
                 store.clean_expired_consumer_queue()
             except OSError:
-                if not excuses.errors(disk):
+                if not allowances.errors(disk):
                     raise
             for place in ledger.queue_ends - before:
                 ledger.queue_ends[place] += 1

@@ -21,7 +21,7 @@ from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Task
 from ..claims.machine import TRANSACTIONS
 from ..claims.plan import Plan
-from ..oracle import allowances as excuses
+from ..oracle import allowances
 from ..oracle.evidence import Violation
 from ..oracle.invariants import status, tx
 from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Detour, Ledger, PutEntry
@@ -226,7 +226,7 @@ class TransactionTraffic:
         """
         disk = self._disk
         is_excused = (
-            self._plan.transient_pool or excuses.delays(disk, self._plan) or excuses.sync_errors(disk)
+            self._plan.transient_pool or allowances.delays(disk, self._plan) or allowances.sync_errors(disk)
         )
         return end <= self._store.dispatch.readable_limit() or (is_visible and not is_excused)
 

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.sim import banned_calls as doors_module
+from tornlog.sim import banned_calls
 from tornlog.sim.banned_calls import Door, doors
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import LeakError, TaskFailedError
@@ -252,7 +252,7 @@ def test_the_guard_puts_everything_back_even_nested_or_after_an_error() -> None:
 
 def test_a_guard_that_cannot_be_set_up_leaves_no_door_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     original = time.time
-    monkeypatch.setattr(doors_module, "_OF_UUID", ("NAMESPACE_DNS",))
+    monkeypatch.setattr(banned_calls, "_OF_UUID", ("NAMESPACE_DNS",))
     with monkeypatch.context() as patched:
         patched.delattr(subprocess.Popen, "__init__")
         with pytest.raises(KeyError), guard():

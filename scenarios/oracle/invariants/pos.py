@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ....faults.disk.disk import Disk
 from ....store.log.buffered_segment import BufferedSegment
 from ....store.message_store import MessageStore
-from .. import allowances as excuses
+from .. import allowances
 from ..evidence import Violation, tried
 from ..ledger import Ledger
 from ..reader import UnreadableError, walk
@@ -53,7 +53,7 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
         if (
             isinstance(segment, BufferedSegment)
             and flushed < committed
-            and not excuses.has_reverted(disk, file)
+            and not allowances.has_reverted(disk, file)
         ):
             yield from _check_committed(segment, disk)
         below = min(where - segment.base_offset, wrote)

@@ -11,7 +11,7 @@ from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ....store.message_store import MessageStore
 from ....store.put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ...claims.plan import Plan
-from .. import allowances as excuses
+from .. import allowances
 from ..evidence import Violation, tried
 from ..ledger import PutEntry
 from ..room import Room
@@ -52,7 +52,7 @@ def check(
             return (Violation("STATUS", summary, "commitlog", at, "answer", "after the sync", "before it"),)
     elif status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
         waited_ms = _waited_ms(put)
-        if waited_ms < plan.sync_flush_timeout_ms and not excuses.sync_errors(disk):
+        if waited_ms < plan.sync_flush_timeout_ms and not allowances.sync_errors(disk):
             return _lie(put, f"timed out after {waited_ms} ms", f"{plan.sync_flush_timeout_ms} ms", status)
     elif status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT and plan.cluster.sync_master:
         if (waited_ms := _waited_ms(put)) < plan.cluster.slave_timeout_ms and not stopping:
@@ -66,10 +66,10 @@ def check(
         return ()
     elif room is not None and _is_for_want_of_room(status, put, room):
         return ()  # the disk was full, or the store has not looked at it since
-    elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and excuses.delays(disk, plan):
+    elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.delays(disk, plan):
         if _waited_ms(put) < ALLOCATE_WAIT_MS:
             return _lie(put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status)
-    elif status is PutMessageStatus.OS_PAGECACHE_BUSY and excuses.delays(disk, plan):
+    elif status is PutMessageStatus.OS_PAGECACHE_BUSY and allowances.delays(disk, plan):
         return ()  # a put before it waits for a segment that the slow disk does not make
     else:
         return _lie(put, "refused without a reason", "PUT_OK", status)
@@ -99,10 +99,10 @@ def check_refusing(store: MessageStore) -> Sequence[Violation]:
 def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:
     """Return whether an error of the disk, or a stop that has begun, explains that a put was refused."""
     if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
-        return stopping or excuses.errors(disk) > 0
-    if status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and excuses.wants_of_space(disk):
+        return stopping or allowances.errors(disk) > 0
+    if status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.wants_of_space(disk):
         return True
-    return excuses.errors(disk) > disk.fired["failed write"]
+    return allowances.errors(disk) > disk.fired["failed write"]
 
 
 def _is_for_want_of_room(status: PutMessageStatus, put: PutEntry, room: Room) -> bool:

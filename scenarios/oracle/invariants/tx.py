@@ -16,7 +16,7 @@ from ....store.delivery.transaction_service import EndTransactionStatus
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, MessageRecord
 from ....store.formats.properties import decode_properties
 from ...claims.machine import TRANSACTIONS
-from .. import allowances as excuses
+from .. import allowances
 from ..evidence import Evidence, Violation, tried
 from ..found_transaction import FoundTransaction
 from ..ledger import Ledger
@@ -151,7 +151,7 @@ def check_answer(
         if any(one.status is done for one in others):
             yield _answer(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:
-        if not (excuses.errors(disk) or excuses.wants_of_space(disk) or disk.fired["slow sync"]):
+        if not (allowances.errors(disk) or allowances.wants_of_space(disk) or disk.fired["slow sync"]):
             yield _answer(
                 f"{name} could not be committed, without a reason", "status", done.name, status.name
             )

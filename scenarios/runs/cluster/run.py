@@ -23,8 +23,9 @@ from ....store.network import Network
 from ....store.replication.ha_service import HAService
 from ....store.world import World
 from ...claims.plan import Life
-from ...oracle import opening, promises
-from ...oracle.ends import note_crash
+from ...oracle import guarantees as promises
+from ...oracle import opening
+from ...oracle.end_of_run import note_crash
 from ...oracle.invariants import rep
 from ...oracle.recovered import RecoveredStore, read_store
 from ..execution import HEAL, Execution

@@ -22,8 +22,8 @@ from ....store.message_store import MessageStore
 from ...claims.disk_models import DISK_MODELS
 from ...claims.machine import config_of, world_of
 from ...claims.plan import MOMENTS, Plan
-from ...oracle import promises
-from ...oracle.ends import note_crash
+from ...oracle import guarantees
+from ...oracle.end_of_run import note_crash
 from ...oracle.error_text import place_of
 from ...oracle.invariants import look_up
 from ...oracle.judge import Judge, StopOnViolation
@@ -124,7 +124,7 @@ class StoreSession:
 
         if not self._step(stop):
             return False
-        promises.note_stop(self.ledger)
+        guarantees.note_stop(self.ledger)
         self._kernel.kill(machine)
         self._image, self._disk, self._machine = disk.settle(), None, None
         return True

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tornlog.scenarios.campaigns import mutation_run as hunts
+from tornlog.scenarios.campaigns import mutation_run
 from tornlog.scenarios.campaigns.mutation_run import run_mutant, run_mutants
 from tornlog.scenarios.campaigns.seeds import SeedResult
 from tornlog.scenarios.mutants import MUTANTS
@@ -48,7 +48,7 @@ def test_a_fault_of_the_harness_ends_the_hunt(monkeypatch: pytest.MonkeyPatch) -
     def broken(scenario: object, seed: int, **_: object) -> SeedResult:
         return SeedResult("x", seed, "harness-error", error="it broke")
 
-    monkeypatch.setattr(hunts, "run_seed", broken)
+    monkeypatch.setattr(mutation_run, "run_seed", broken)
     with pytest.raises(RuntimeError, match="ack-before-flush, seed 0: it broke"):
         run_mutant(MUTANTS["ack-before-flush"], 3)
 

@@ -9,17 +9,17 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.kinds import FAULTS
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.oracle import allowances as excuses
+from tornlog.scenarios.oracle import allowances
 from tornlog.sim.choices import Choices
 from tornlog.sim.disturbances import DisturbancePlan
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 
 KINDS = {
-    "sync errors": excuses.SYNC_ERRORS,
-    "other errors": excuses.OTHER_ERRORS,
-    "wants of space": excuses.WANTS_OF_SPACE,
-    "delays": excuses.DELAYS,
+    "sync errors": allowances.SYNC_ERRORS,
+    "other errors": allowances.OTHER_ERRORS,
+    "wants of space": allowances.WANTS_OF_SPACE,
+    "delays": allowances.DELAYS,
 }
 
 
@@ -32,10 +32,10 @@ def disk() -> Disk:
 def counted(disk: Disk, plan: Plan) -> tuple[int, int, int, int]:
     """Return how often a disk has excused what: by failed syncs, errors, wants of space and delays."""
     return (
-        excuses.sync_errors(disk),
-        excuses.errors(disk),
-        excuses.wants_of_space(disk),
-        excuses.delays(disk, plan),
+        allowances.sync_errors(disk),
+        allowances.errors(disk),
+        allowances.wants_of_space(disk),
+        allowances.delays(disk, plan),
     )
 
 
@@ -48,16 +48,16 @@ def test_every_excuse_is_a_kind_of_fault_and_only_one_kind_of_excuse() -> None:
 
 def test_a_disk_that_has_done_nothing_excuses_nothing(disk: Disk, quiet_plan: Plan) -> None:
     assert counted(disk, quiet_plan) == (0, 0, 0, 0)
-    assert not excuses.has_reverted(disk)
+    assert not allowances.has_reverted(disk)
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        *((kind, (2, 2, 0, 0)) for kind in excuses.SYNC_ERRORS),
-        *((kind, (0, 2, 0, 0)) for kind in excuses.OTHER_ERRORS),
-        *((kind, (0, 0, 2, 0)) for kind in excuses.WANTS_OF_SPACE),
-        *((kind, (0, 0, 0, 2)) for kind in excuses.DELAYS),
+        *((kind, (2, 2, 0, 0)) for kind in allowances.SYNC_ERRORS),
+        *((kind, (0, 2, 0, 0)) for kind in allowances.OTHER_ERRORS),
+        *((kind, (0, 0, 2, 0)) for kind in allowances.WANTS_OF_SPACE),
+        *((kind, (0, 0, 0, 2)) for kind in allowances.DELAYS),
         *((kind, (0, 0, 0, 0)) for kind in ("lying sync", "short write", "crash", "second start")),
     ],
 )
@@ -96,7 +96,7 @@ def test_pauses_are_an_excuse_for_waiting_because_they_might_happen(
 def test_only_a_failed_sync_takes_back_what_readers_saw(disk: Disk, kind: str, *, expected: bool) -> None:
     disk.damage.append(DamagedRange("/store/commitlog/0", 0, 512, kind))
 
-    assert excuses.has_reverted(disk) is expected
+    assert allowances.has_reverted(disk) is expected
 
 
 def test_a_store_has_to_recover_in_the_life_in_which_errors_stop_and_in_no_other(
@@ -105,9 +105,9 @@ def test_a_store_has_to_recover_in_the_life_in_which_errors_stop_and_in_no_other
     disk.fired.update({"failed map": 3, "failed sync": 1})
     healing = replace(quiet_plan, heals=True, errors_stop=True)
 
-    assert excuses.must_recover(healing, disk)
-    assert not excuses.must_recover(replace(healing, heals=False), disk)
-    assert not excuses.must_recover(replace(healing, errors_stop=False), disk)
+    assert allowances.must_recover(healing, disk)
+    assert not allowances.must_recover(replace(healing, heals=False), disk)
+    assert not allowances.must_recover(replace(healing, errors_stop=False), disk)
 
 
 @pytest.mark.parametrize("kind", ["latent sector error", "out of memory"])
@@ -117,7 +117,7 @@ def test_what_no_store_gets_over_without_a_restart_excuses_the_rest_of_a_life(
     healing = replace(quiet_plan, heals=True, errors_stop=True)
     disk.fired[kind] = 1
 
-    assert not excuses.must_recover(healing, disk)
+    assert not allowances.must_recover(healing, disk)
 
 
 def test_a_disk_that_heals_fails_nothing_more_and_still_lies_and_tears() -> None:

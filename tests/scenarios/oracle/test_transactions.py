@@ -6,7 +6,7 @@ import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.oracle import promises
+from tornlog.scenarios.oracle import guarantees
 from tornlog.scenarios.oracle.transaction_log import TransactionLog
 
 History = Any
@@ -56,9 +56,9 @@ def test_a_crash_takes_no_copy_that_is_promised(
 
 def test_a_clean_stop_keeps_every_copy_for_good(committed: History, quiet_plan: Plan) -> None:
     ledger = committed.evidence.ledger
-    promises.note_stop(ledger)
+    guarantees.note_stop(ledger)
     ledger.begin_life()
-    promises.note_crash(ledger, quiet_plan, POWER_CUT, 0)
+    guarantees.note_crash(ledger, quiet_plan, POWER_CUT, 0)
     assert kept(committed) == {"waited": [1000], "hasty": [2000]}
 
 
@@ -66,9 +66,9 @@ def test_what_only_the_page_cache_knew_may_go_with_the_next_power_cut(
     committed: History, quiet_plan: Plan
 ) -> None:
     ledger = committed.evidence.ledger
-    promises.note_crash(ledger, quiet_plan, KILL, 0)
+    guarantees.note_crash(ledger, quiet_plan, KILL, 0)
     ledger.begin_life()
-    promises.note_crash(ledger, quiet_plan, POWER_CUT, 0)
+    guarantees.note_crash(ledger, quiet_plan, POWER_CUT, 0)
     assert kept(committed) == {}
 
 
@@ -78,19 +78,19 @@ def test_what_a_recovery_found_stays_and_what_it_found_decided_is_settled(
 ) -> None:
     ledger, store = committed.evidence.ledger, committed.evidence.store
     committed.op(1)
-    promises.note_recovery(ledger, store, durable=durable)
+    guarantees.note_recovery(ledger, store, durable=durable)
     assert kept(committed) == {"waited": [1000], "hasty": [2000]}
     settled = [ledger.transactions.by_name[name].settled_at for name in ("waited", "hasty")]
     assert settled == [None, 0]
     ledger.begin_life()
-    promises.note_crash(ledger, quiet_plan, POWER_CUT, 0)
+    guarantees.note_crash(ledger, quiet_plan, POWER_CUT, 0)
     assert kept(committed) == ({"waited": [1000], "hasty": [2000]} if durable else {})
 
 
 def test_damage_takes_the_copies_behind_it_and_the_certainty_that_anybody_asks(committed: History) -> None:
     ledger = committed.evidence.ledger
-    promises.note_stop(ledger)
-    promises.note_damage(ledger, 1999)
+    guarantees.note_stop(ledger)
+    guarantees.note_damage(ledger, 1999)
     assert kept(committed) == {"waited": [1000]}
     assert all(one.may_be_forgotten for one in ledger.transactions.by_name.values())
 

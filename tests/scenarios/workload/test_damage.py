@@ -8,7 +8,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.claims.plan import Life, Plan
-from tornlog.scenarios.oracle import promises
+from tornlog.scenarios.oracle import guarantees
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, PutEntry
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.damage import (
@@ -114,7 +114,7 @@ def test_damage_ends_the_promises_for_what_it_touches_and_all_behind_it() -> Non
     before = put_at(ledger, "before", 0)
     put_at(ledger, "across", before.record_bytes)
     put_at(ledger, "behind", 1000)
-    promises.note_damage(ledger, before.record_bytes + 10)
+    guarantees.note_damage(ledger, before.record_bytes + 10)
 
     assert list(ledger.promised) == ["before"]
     assert [seen.put.name for seen in ledger.stable] == ["before"]
@@ -123,7 +123,7 @@ def test_damage_ends_the_promises_for_what_it_touches_and_all_behind_it() -> Non
 def test_damage_right_behind_a_record_spares_it() -> None:
     ledger = Ledger()
     put = put_at(ledger, "spared", 0)
-    promises.note_damage(ledger, put.record_bytes)
+    guarantees.note_damage(ledger, put.record_bytes)
 
     assert list(ledger.promised) == ["spared"]
 

@@ -9,7 +9,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.broker_ranges import BROKER
 from tornlog.scenarios.claims.scenario import Scenario
-from tornlog.scenarios.oracle import allowances as excuses
+from tornlog.scenarios.oracle import allowances
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import ckpt
 from tornlog.scenarios.oracle.ledger import Ledger
@@ -33,7 +33,7 @@ def outcome_of(seed: int) -> RunOutcome:
 
 def test_a_stop_that_was_not_clean_is_taken_for_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Broker, "shutdown", lambda self: False)
-    monkeypatch.setattr(excuses, "errors", lambda disk: 1)
+    monkeypatch.setattr(allowances, "errors", lambda disk: 1)
 
     outcome = outcome_of(0)
     assert outcome.violations == []

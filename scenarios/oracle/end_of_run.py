@@ -5,8 +5,7 @@ from ...faults.disk.disk import Disk
 from ...store.log.buffered_queue import BufferedSegmentQueue
 from ...store.message_store import MessageStore
 from ..claims.plan import Plan
-from . import allowances as excuses
-from . import promises
+from . import allowances, guarantees
 from .judge import Judge
 from .ledger import Ledger
 
@@ -21,11 +20,11 @@ def note_crash(
         flushed_where = store.log.flushed_where.get()
         if isinstance(store.log, BufferedSegmentQueue):
             committed_where = store.log.committed_where
-    promises.note_crash(
+    guarantees.note_crash(
         ledger,
         plan,
         profile,
         flushed_where,
         committed_where,
-        cache_is_whole=not excuses.has_reverted(disk),
+        cache_is_whole=not allowances.has_reverted(disk),
     )

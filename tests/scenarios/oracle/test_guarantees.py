@@ -7,7 +7,7 @@ import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.oracle import promises
+from tornlog.scenarios.oracle import guarantees
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import dur, prefix
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Detour, Ledger, PutEntry
@@ -66,10 +66,10 @@ def named(ledger: Ledger, *names: str) -> list[PutEntry]:
 
 
 def test_a_clean_stop_promises_every_put_that_was_stored_for_good(ledger: Ledger, quiet_plan: Plan) -> None:
-    promises.note_stop(ledger)
+    guarantees.note_stop(ledger)
     assert list(ledger.promised) == STORED
     ledger.begin_life()
-    promises.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], flushed_where=0)
+    guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], flushed_where=0)
     assert list(ledger.promised) == STORED
 
 
@@ -79,7 +79,7 @@ def test_a_process_kill_takes_no_put_that_was_answered(
     ledger: Ledger, quiet_plan: Plan, profile: str, sync_flush: bool
 ) -> None:
     plan = replace(quiet_plan, sync_flush=sync_flush)
-    promises.note_crash(ledger, plan, PROFILES[profile], FLUSHED_WHERE)
+    guarantees.note_crash(ledger, plan, PROFILES[profile], FLUSHED_WHERE)
     assert list(ledger.promised) == STORED
 
 
@@ -87,7 +87,7 @@ def test_a_process_kill_takes_no_put_that_was_answered(
 def test_a_power_cut_under_sync_flush_takes_nothing_that_was_waited_for_or_is_below_the_flushed_position(
     ledger: Ledger, quiet_plan: Plan, profile: str
 ) -> None:
-    promises.note_crash(ledger, quiet_plan, PROFILES[profile], FLUSHED_WHERE)
+    guarantees.note_crash(ledger, quiet_plan, PROFILES[profile], FLUSHED_WHERE)
     assert list(ledger.promised) == ["flushed", "waited"]
 
 
@@ -96,16 +96,16 @@ def test_a_power_cut_under_async_flush_takes_nothing_below_the_flushed_position(
     ledger: Ledger, quiet_plan: Plan, profile: str
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
-    promises.note_crash(ledger, plan, PROFILES[profile], FLUSHED_WHERE)
+    guarantees.note_crash(ledger, plan, PROFILES[profile], FLUSHED_WHERE)
     assert list(ledger.promised) == ["flushed"]
 
 
 def test_a_record_that_is_flushed_in_part_is_not_promised(ledger: Ledger, quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, sync_flush=False)
     end = ledger.puts[0].record_bytes
-    promises.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=end - 1)
+    guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=end - 1)
     assert list(ledger.promised) == []
-    promises.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=end)
+    guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=end)
     assert list(ledger.promised) == ["flushed"]
 
 
@@ -113,10 +113,10 @@ def test_a_power_cut_after_a_process_kill_takes_back_what_was_only_in_the_page_c
     ledger: Ledger, quiet_plan: Plan
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
-    promises.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
+    guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
     assert list(ledger.promised) == STORED
     ledger.begin_life()
-    promises.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
+    guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
     assert list(ledger.promised) == []
 
 
@@ -124,10 +124,10 @@ def test_a_power_cut_after_a_process_kill_takes_nothing_that_a_recovery_between_
     ledger: Ledger, quiet_plan: Plan
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
-    promises.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
-    promises.note_recovery(ledger, recovered(named(ledger, *STORED)), durable=True)
+    guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
+    guarantees.note_recovery(ledger, recovered(named(ledger, *STORED)), durable=True)
     ledger.begin_life()
-    promises.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
+    guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
     assert list(ledger.promised) == STORED
 
 
@@ -135,11 +135,11 @@ def test_a_recovery_whose_sync_may_have_failed_makes_nothing_durable(
     ledger: Ledger, quiet_plan: Plan
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
-    promises.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
-    promises.note_recovery(ledger, recovered(named(ledger, *STORED)), durable=False)
+    guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
+    guarantees.note_recovery(ledger, recovered(named(ledger, *STORED)), durable=False)
     assert list(ledger.promised) == STORED
     ledger.begin_life()
-    promises.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
+    guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
     assert list(ledger.promised) == []
 
 
@@ -148,14 +148,14 @@ def test_a_put_without_an_answer_that_a_recovery_finds_is_promised_from_then_on(
 ) -> None:
     lost_answer = named(ledger, "in flight")[0]
     lost_answer.physical_offset = 800  # where the disk, not the producer, knows it to be
-    promises.note_recovery(ledger, recovered([lost_answer]), durable=True)
+    guarantees.note_recovery(ledger, recovered([lost_answer]), durable=True)
     assert list(ledger.promised) == ["in flight"]
     assert lost_answer.queue_offset == 0
 
 
 def test_what_a_recovery_does_not_find_is_gone_for_good(ledger: Ledger, quiet_plan: Plan) -> None:
-    promises.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
-    promises.note_recovery(ledger, recovered(named(ledger, "flushed")), durable=True)
+    guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
+    guarantees.note_recovery(ledger, recovered(named(ledger, "flushed")), durable=True)
     assert list(ledger.promised) == ["flushed"]
     assert sorted(ledger.gone) == ["did not wait", "in flight", "refused", "timed out", "waited"]
 
@@ -164,22 +164,22 @@ def test_what_a_recovery_does_not_find_is_gone_for_good(ledger: Ledger, quiet_pl
     assert [(violation.field, violation.found) for violation in violations] == [
         ("resurrected record", "timed out")
     ]
-    promises.note_recovery(ledger, back, durable=True)
+    guarantees.note_recovery(ledger, back, durable=True)
     assert "timed out" in ledger.gone
 
 
 def test_what_is_gone_is_no_longer_missed(ledger: Ledger, quiet_plan: Plan) -> None:
-    promises.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
+    guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     less = recovered(named(ledger, "flushed"))
     assert [violation.expected for violation in dur.check(Evidence(ledger, less))] == ["waited"]
-    promises.note_recovery(ledger, less, durable=True)
+    guarantees.note_recovery(ledger, less, durable=True)
     assert list(dur.check(Evidence(ledger, less))) == []
 
 
 def test_what_consumers_saw_stays_under_sync_flush_whatever_comes(ledger: Ledger, quiet_plan: Plan) -> None:
     ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
     seen = list(ledger.seen)
-    promises.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
+    guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert ledger.stable == seen
 
 
@@ -188,7 +188,7 @@ def test_what_consumers_saw_under_async_flush_stays_as_far_as_it_is_durable(
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
     ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
-    promises.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
+    guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert [seen.put.name for seen in ledger.stable] == ["flushed"]
 
 
@@ -197,10 +197,10 @@ def test_what_consumers_saw_survives_a_process_kill_and_not_the_power_cut_after_
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
     ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
-    promises.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
+    guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
     assert [seen.put.name for seen in ledger.stable] == STORED
     ledger.begin_life()
-    promises.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
+    guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
     assert ledger.stable == []
 
 
@@ -212,24 +212,24 @@ def test_a_copy_that_consumers_saw_stays_as_far_as_the_copy_is_durable_not_its_p
     ledger.seen = [
         ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((200, 201))
     ]
-    promises.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
+    guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert [seen.copy_end for seen in ledger.stable] == [200]
 
 
 def test_a_copy_that_a_stop_or_a_recovery_has_made_durable_stays(ledger: Ledger, quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, sync_flush=False)
     (put,) = named(ledger, "flushed")
-    for end in (promises.note_stop, lambda ledger: killed_and_found(ledger, plan, put)):
+    for end in (guarantees.note_stop, lambda ledger: killed_and_found(ledger, plan, put)):
         ledger.stable, ledger.seen = [], [ConsumedMessage("T", 0, 0, put, 900)]
         end(ledger)
         ledger.begin_life()
-        promises.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
+        guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
         assert [seen.copy_end for seen in ledger.stable] == [900]
 
 
 def killed_and_found(ledger: Ledger, plan: Plan, put: PutEntry) -> None:
-    promises.note_crash(ledger, plan, PROFILES["process-kill"], 0)
-    promises.note_recovery(ledger, recovered([put]), durable=True)
+    guarantees.note_crash(ledger, plan, PROFILES["process-kill"], 0)
+    guarantees.note_recovery(ledger, recovered([put]), durable=True)
 
 
 def test_damage_takes_the_copies_behind_it_and_excuses_what_had_been_delivered(
@@ -240,14 +240,14 @@ def test_damage_takes_the_copies_behind_it_and_excuses_what_had_been_delivered(
     ledger.stable = [
         ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((500, 501))
     ]
-    promises.note_damage(ledger, 500)
+    guarantees.note_damage(ledger, 500)
     assert [seen.copy_end for seen in ledger.stable] == [500]
 
     for number in range(3):
         delayed = make_put(f"delayed {number}")
         delayed.detour, delayed.queue_offset = Detour(("SCHEDULE_TOPIC_XXXX", 1), 1000), number
         ledger.ask(delayed)
-    promises.note_damaged_copies(ledger, {1: 9, 2: 2})
+    guarantees.note_damaged_copies(ledger, {1: 9, 2: 2})
     assert ledger.delivered_into_damage == {"delayed 0", "delayed 1"}
 
 
@@ -259,9 +259,9 @@ def test_a_process_kill_with_a_write_buffer_takes_nothing_below_the_committed_po
     flushed, waited, *_ = ledger.puts
     ledger.seen = [ConsumedMessage("T", 0, 0, flushed)]
     committed_where = (waited.physical_offset or 0) + waited.record_bytes
-    promises.note_crash(ledger, plan, PROFILES[profile], 0, committed_where - 1)
+    guarantees.note_crash(ledger, plan, PROFILES[profile], 0, committed_where - 1)
     assert list(ledger.promised) == ["flushed"]
-    promises.note_crash(ledger, plan, PROFILES[profile], 0, committed_where)
+    guarantees.note_crash(ledger, plan, PROFILES[profile], 0, committed_where)
     assert list(ledger.promised) == ["flushed", "waited"]
     assert {seen.put.name for seen in ledger.stable} == {"flushed"}
 
@@ -270,5 +270,5 @@ def test_a_power_cut_with_a_write_buffer_asks_what_is_flushed_not_what_is_commit
     ledger: Ledger, quiet_plan: Plan
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False, transient_pool=True)
-    promises.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE, 800)
+    guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE, 800)
     assert list(ledger.promised) == ["flushed"]

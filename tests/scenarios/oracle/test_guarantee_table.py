@@ -4,12 +4,12 @@ import pytest
 
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
-from tornlog.scenarios.oracle import promised
+from tornlog.scenarios.oracle import guarantee_table
 from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.guarantee_table import PROMISED, Promise
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 from tornlog.scenarios.oracle.judge import Judge, StopOnViolation
 from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.oracle.promised import PROMISED, Promise
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -33,7 +33,7 @@ def test_the_table_has_every_disk_and_every_invariant() -> None:
 )
 def test_a_table_that_names_something_else_is_refused(before: str, after: str) -> None:
     with pytest.raises(ValueError, match=after.strip()):
-        promised._read(promised._TABLE.replace(before, after))
+        guarantee_table._read(guarantee_table._TABLE.replace(before, after))
 
 
 def test_a_sound_disk_promises_everything_and_a_lying_one_no_durability() -> None:
@@ -60,6 +60,6 @@ def test_a_run_that_cannot_go_on_ends_with_a_violation_only_where_it_is_one() ->
 
 
 def test_what_is_promised_on_a_disk_can_be_told_in_a_line() -> None:
-    assert promised.promised_text("xfs") == "every invariant"
-    told = promised.promised_text("dying-disk")
+    assert guarantee_table.promised_text("xfs") == "every invariant"
+    told = guarantee_table.promised_text("dying-disk")
     assert told.startswith("2 of 22; DUR, START in front of damage; not PREFIX, VIS, CQ-COMPLETE")
