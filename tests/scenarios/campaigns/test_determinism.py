@@ -71,7 +71,7 @@ def test_only_the_first_differences_are_looked_at(monkeypatch: pytest.MonkeyPatc
 
 def test_a_second_look_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OtherWitness, "other_seed", 0)
-    monkeypatch.setattr(module, "tell", lambda job: 1 / 0)
+    monkeypatch.setattr(module, "record_run", lambda job: 1 / 0)
     found = compare(NAMES[:1], range(1), [OtherWitness("a liar")])
     assert (
         found.differences[0].where
