@@ -5,6 +5,7 @@ JSON, version 1: `{"format": "tornlog-topics/1", "rows": [{the columns of topics
 columns are told in `reports/studies/topics/tables.py`; source is "simulated", or "real" for `--disk here`.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,6 +46,7 @@ def topics(
         int, typer.Option(min=1, help="MiB of memory that may be dirty before writers wait.")
     ] = 32,
     seed: Annotated[int, typer.Option(help="Of what is simulated.")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="Processes for what is simulated; 0 for one a core.")] = 0,
     directory: Annotated[
         Path | None,
         typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure below DIR."),
@@ -74,16 +76,22 @@ def topics(
         numbers = sorted(set(topics or TOPICS))
         memory = memory_of(dirty_mib)
         total = len(cells(models, numbers))
-        rows = list(followed("simulating", measure_grid(models, numbers, puts, memory, seed), total))
+        rows = list(
+            followed(
+                "simulating",
+                measure_grid(models, numbers, puts, memory, seed, jobs or os.cpu_count() or 1),
+                total,
+            )
+        )
         files += pictures.leave_grid(rows, out)
         readable = max((each for each in numbers if each <= _READ_TOPICS_MOST), default=numbers[0])
         for known, check, number in (
             (writing_in_grid, check_writing, numbers[-1]),
             (reading_in_grid, check_reading, readable),
         ):
-            found = check(checked_disk, number, puts, memory, seed)
+            others = check(checked_disk, number, puts, memory, seed)
             checked += known(rows, checked_disk, number)
-            checked += followed("changing assumptions", found, None)
+            checked += followed("changing assumptions", others, None)
         files += pictures.leave_assumptions(checked, checked_disk, out)
     if HERE in disks:
         real = _measure_here(sorted(set(topics or TOPICS_HERE)), directory)

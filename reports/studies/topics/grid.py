@@ -1,12 +1,15 @@
 """The series that the layouts are compared by: on each disk, by each way to flush, with more and more topics."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from ....faults.devices.flash import nvme_ssd, sata_ssd
 from ....faults.devices.hdd import HardDisk
 from ....faults.devices.memory import Memory
+from ....scenarios.campaigns.interruption import in_processes, interruptible
 from ..latency.host import REFERENCE
 from ..latency.quantiles import percentiles_us
 from .closed_loop import SustainedRate, closed_loop
@@ -106,17 +109,27 @@ def cells(disks: Sequence[str], topics: Sequence[int]) -> list[tuple[str, str, L
 
 
 def measure_grid(
-    disks: Sequence[str], topics: Sequence[int], puts: int, memory: Memory, seed: int
+    disks: Sequence[str], topics: Sequence[int], puts: int, memory: Memory, seed: int, jobs: int = 1
 ) -> Iterator[LayoutResult]:
-    """Yield each row as it is done. The same arguments give the same rows."""
-    for disk, flush, variant, number in cells(disks, topics):
-        yield measure_cell(disk, flush, variant, number, puts, memory, seed)
+    """Yield each row as it is done, in the order of `cells`. The same arguments give the same rows, with any jobs."""
+    measure = partial(_measure_cell, puts=puts, memory=memory, seed=seed)
+    if jobs == 1:
+        yield from map(measure, cells(disks, topics))
+        return
+    with interruptible() as interruption:
+        for _, found in in_processes(measure, cells(disks, topics), jobs, interruption):
+            if isinstance(found, BrokenProcessPool):
+                raise found
+            yield found
+    if interruption.is_wanted:
+        raise KeyboardInterrupt
 
 
-def measure_cell(
-    disk: str, flush: str, variant: LayoutVariant, topics: int, puts: int, memory: Memory, seed: int
+def _measure_cell(
+    cell: tuple[str, str, LayoutVariant, int], puts: int, memory: Memory, seed: int
 ) -> LayoutResult:
     """Return one row: a machine for what is sustained, one for latencies and what consumers get afterwards."""
+    disk, flush, variant, topics = cell
     setup = TopicsSetup(
         variant.layout,
         flush,
