@@ -10,7 +10,7 @@ class FaultKind(NamedTuple):
     group: str
     meaning: str
     """What it means when it fired, in a line."""
-    reality: str
+    disk_model: str
     """What really happens."""
     model: str
     """How it is modelled, and what switches it on if it is a field of FaultPlan or NetworkPlan."""

@@ -1,4 +1,4 @@
-"""A network's trouble: what befalls each transmission, drawn as a plan says, and counted when it has happened.
+"""Network faults: what happens to each transmission, drawn as a plan says, and counted when it has happened.
 
     partition        both directions between two hosts carry nothing for a while; what was sent arrives afterwards,
                      when its sender tries again, which after an outage may take as long again
@@ -61,7 +61,7 @@ class NetworkFaults:
         return self._stream.between(1, size_bytes - 1, f"first piece {link}")
 
     def mishap(self, source: str, target: str) -> Mishap:
-        """Return what befalls a connection now that something is sent over it."""
+        """Return the fault that happens to a connection now that something is sent over it."""
         if source == target:
             return Mishap.NONE
         link = f"{source}>{target}"

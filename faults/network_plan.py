@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """The condition of a network's links, and the faults that befall them."""
+    """The condition of a network's links, and the faults that happen to them."""
 
     latency_us_min: int = 50
     latency_us_max: int = 50

@@ -1,7 +1,7 @@
-"""The doors to the outside: every function through which simulated code could reach past the world, by its name.
+"""Banned calls: every function through which simulated code could reach past the world, by its name.
 
 Clocks, chance nobody seeded, threads, waiting, processes, the file system, signals, the environment. Where a module is
-nothing but a door, the rule is "all of it, but for", so that functions which a later Python adds are closed, too.
+nothing but banned calls, the rule is "all of it, but for", so that functions which a later Python adds are closed, too.
 """
 
 import _thread
@@ -39,7 +39,7 @@ AUDITED = (
 """First words of the audit events that tell of a way out, whatever name the function was called by."""
 
 
-class Door(NamedTuple):
+class BannedCall(NamedTuple):
     """One attribute to replace."""
 
     owner: Any
@@ -80,27 +80,27 @@ _OF_UUID = ("getnode", "uuid1", "uuid4", "uuid6", "uuid7")
 _OF_THREAD = ("start_new_thread", "start_new", "start_joinable_thread")
 
 
-def doors() -> Iterator[Door]:
-    """Yield every door there is now: those of NumPy's hidden generator only once it has been imported."""
+def find_banned_calls() -> Iterator[BannedCall]:
+    """Yield every banned call there is now: those of NumPy's hidden generator only once it has been imported."""
     for name in _functions(time, _PURE_OF_TIME):
-        yield Door(time, name, f"time.{name}", _TELLS_NOW_UNLESS_GIVEN.get(name))
+        yield BannedCall(time, name, f"time.{name}", _TELLS_NOW_UNLESS_GIVEN.get(name))
     for name in _functions(os, _PURE_OF_OS):
-        yield Door(os, name, f"os.{name}")
-    yield Door(type(os.environ), "__getitem__", "os.environ")
+        yield BannedCall(os, name, f"os.{name}")
+    yield BannedCall(type(os.environ), "__getitem__", "os.environ")
     for name in (*_functions(select, ()), "epoll"):
-        yield Door(select, name, f"select.{name}")
+        yield BannedCall(select, name, f"select.{name}")
     for module, names in ((signal, _OF_SIGNAL), (uuid, _OF_UUID), (_thread, _OF_THREAD)):
         for name in names:
             if hasattr(module, name):
-                yield Door(module, name, f"{module.__name__}.{name}")
-    yield from _doors_of_random()
+                yield BannedCall(module, name, f"{module.__name__}.{name}")
+    yield from _calls_of_random()
     for name in ("start", "join"):
-        yield Door(threading.Thread, name, f"threading.Thread.{name}")
-    yield Door(threading.Condition, "wait", "threading.Condition.wait")
-    yield Door(subprocess.Popen, "__init__", "subprocess.Popen")
+        yield BannedCall(threading.Thread, name, f"threading.Thread.{name}")
+    yield BannedCall(threading.Condition, "wait", "threading.Condition.wait")
+    yield BannedCall(subprocess.Popen, "__init__", "subprocess.Popen")
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
-        yield from _doors_of_numpy(numpy_random)
+        yield from _calls_of_numpy(numpy_random)
 
 
 def _functions(module: ModuleType, pure: tuple[str, ...]) -> list[str]:
@@ -109,21 +109,21 @@ def _functions(module: ModuleType, pure: tuple[str, ...]) -> list[str]:
     return [name for name, value in found if isinstance(value, BuiltinFunctionType) and name not in pure]
 
 
-def _doors_of_random() -> Iterator[Door]:
+def _calls_of_random() -> Iterator[BannedCall]:
     # The module's functions are methods of one hidden generator, whatever Python adds to them.
     for name, value in list(vars(random).items()):
         if isinstance(getattr(value, "__self__", None), random.Random):
-            yield Door(random, name, f"random.{name}")
-    yield Door(random.Random, "seed", "random.Random without a seed", unless_given=1)
+            yield BannedCall(random, name, f"random.{name}")
+    yield BannedCall(random.Random, "seed", "random.Random without a seed", unless_given=1)
     for name in ("random", "getrandbits", "randbytes"):
-        yield Door(random.SystemRandom, name, f"random.SystemRandom.{name}")
+        yield BannedCall(random.SystemRandom, name, f"random.SystemRandom.{name}")
 
 
-def _doors_of_numpy(module: ModuleType) -> Iterator[Door]:
+def _calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
     for name, value in list(vars(module).items()):
         if type(getattr(value, "__self__", None)).__name__ == "RandomState":
-            yield Door(module, name, f"numpy.random.{name}")
-    yield Door(module, "default_rng", "numpy.random.default_rng without a seed", unless_given=0)
+            yield BannedCall(module, name, f"numpy.random.{name}")
+    yield BannedCall(module, "default_rng", "numpy.random.default_rng without a seed", unless_given=0)
 
 
 Wrap = Callable[[Callable[..., Any], str], Callable[..., Any]]

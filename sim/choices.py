@@ -1,7 +1,7 @@
 """Choices: everything left to chance, drawn from one stream per component and recorded.
 
 The record is the truth, the seed only its origin: a replay reads the record. A draw is known by its stream, its label
-and how manieth of that label it is, so that a record outlives code that draws more, or less, elsewhere. By custom 0 is
+and the occurrence of that label, so that a record outlives code that draws more, or less, elsewhere. By custom 0 is
 the plainest outcome, in which nothing goes wrong and everything is as small as it can be: the record leaves it out, and
 a replay gives it wherever the record has nothing. Only `random.Random.random()` is used, the one generator Python
 promises to keep. A draw with a single possible outcome is no draw and leaves no record.

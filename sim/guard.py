@@ -1,6 +1,6 @@
 """The guard: while it stands, a task that reaches past the world gets an error naming the line that did.
 
-It replaces the doors to the outside (sim.doors) by ones that look who is calling: inside a simulated task they raise
+It replaces the calls of `sim.banned_calls` by ones that look who is calling: inside a simulated task they raise
 LeakError, elsewhere they pass. Beneath them it listens to the interpreter's audit events, which tell of files, sockets,
 processes and foreign libraries also where a function was imported by name or is called from C. The line named is the
 innermost one that is not the standard library's.
@@ -22,7 +22,7 @@ from typing import Any
 
 from greenlet import getcurrent
 
-from .banned_calls import AUDITED, calendars, doors
+from .banned_calls import AUDITED, calendars, find_banned_calls
 from .errors import LeakError
 from .task import SimTask
 
@@ -65,7 +65,7 @@ def _close_doors() -> None:
     if not _hooks:
         sys.addaudithook(_on_event)
         _hooks.append(_on_event)
-    for owner, name, shown, unless_given in list(doors()):
+    for owner, name, shown, unless_given in list(find_banned_calls()):
         _replace(owner, name, _guarded(vars(owner)[name], shown, unless_given))
     for owner, name, stand_in in calendars(_guarded):
         _replace(owner, name, stand_in)
@@ -84,14 +84,14 @@ def _open_doors() -> None:
 
 def _guarded(original: Callable[..., Any], shown: str, unless_given: int | None = None) -> Callable[..., Any]:
     @wraps(original, updated=())
-    def door(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if isinstance(getcurrent(), SimTask) and _standing:
             given = unless_given is not None and (*args[unless_given:], *kwargs.values())
             if not given or given[0] is None:
                 _refuse(shown, sys._getframe(1))
         return original(*args, **kwargs)
 
-    return door
+    return call
 
 
 def _on_event(event: str, args: tuple[Any, ...]) -> None:

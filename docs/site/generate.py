@@ -94,7 +94,9 @@ def faults() -> str:
     parts = ["# Faults"]
     for group in GROUPS:
         rows = [
-            (one.name, one.meaning, one.reality, one.model, one.source) for one in KINDS if one.group == group
+            (one.name, one.meaning, one.disk_model, one.model, one.source)
+            for one in KINDS
+            if one.group == group
         ]
         header = ("fault", "what it means", "what really happens", "how it is modelled", "source")
         parts.append(f"## {group}\n\n{_table(header, rows)}")

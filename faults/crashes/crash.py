@@ -1,6 +1,6 @@
 """What a crash leaves: the page cache, the platter, or, after a power cut, some of the difference.
 
-Here is what a power cut may take, and the image that is left once it is known what it takes; chance is in `fates`.
+Here is what a power cut may take, and the image that is left once it is known what it takes; chance is in `outcomes`.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from ..disk.damage import DamagedRange
 from ..disk.image import FileImage, Image
 from ..disk.namespace import Namespace
 from ..disk.page_cache import Inode
-from .page_versions import DirtyPage, Survivor, lay_moment, lay_survivor
+from .page_versions import DirtyPage, PageOutcome, lay_moment, lay_outcome
 from .profiles import CrashProfile, Metadata
 
 
@@ -20,12 +20,12 @@ def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
     return _image(entries, {path: inode.content() for path, inode in _files(entries)}, wall_start_ms)
 
 
-def platter_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
+def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
     """Return what survives if everything dirty is written out first; what failed syncs dropped is not dirty."""
     contents = {}
     for path, inode in _files(entries):
         inode.make_durable(upto, 0, inode.size_bytes)
-        contents[path] = inode.platter(inode.size_bytes)
+        contents[path] = inode.durable_bytes(inode.size_bytes)
     return _image(entries, contents, wall_start_ms)
 
 
@@ -109,22 +109,22 @@ class PowerCut:
         self,
         entries: MetadataState,
         dirty: Sequence[DirtyPage],
-        survivors: Sequence[Survivor],
+        page_outcomes: Sequence[PageOutcome],
         fired: Counter[str],
         wall_start_ms: int,
     ) -> Image:
-        """Return the platter with each dirty page as its survivor says; count the fates."""
-        fates: dict[str, list[tuple[DirtyPage, Survivor]]] = {}
-        for page, survivor in zip(dirty, survivors, strict=True):
-            fates.setdefault(page.path, []).append((page, survivor))
+        """Return the platter with each dirty page as its survivor says; count the outcomes."""
+        outcomes: dict[str, list[tuple[DirtyPage, PageOutcome]]] = {}
+        for page, page_outcome in zip(dirty, page_outcomes, strict=True):
+            outcomes.setdefault(page.path, []).append((page, page_outcome))
         contents: dict[str, bytes] = {}
         laid: dict[int, bytes] = {}
         for path, inode in _files(entries):
             content = laid.get(inode.identity)
             if content is None:
-                content = inode.platter(entries.sizes.get(inode.identity, 0))
-                if path in fates:
-                    content = self._content(inode, content, fates[path], fired)
+                content = inode.durable_bytes(entries.sizes.get(inode.identity, 0))
+                if path in outcomes:
+                    content = self._content(inode, content, outcomes[path], fired)
                 laid[inode.identity] = content
             contents[path] = content
         return _image(entries, contents, wall_start_ms)
@@ -133,55 +133,57 @@ class PowerCut:
         self,
         inode: Inode,
         durable: bytes,
-        fates: Sequence[tuple[DirtyPage, Survivor]],
+        outcomes: Sequence[tuple[DirtyPage, PageOutcome]],
         fired: Counter[str],
     ) -> bytes:
         content = bytearray(durable)
-        for page, survivor in fates:
+        for page, page_outcome in outcomes:
             start = page.page * self._page_bytes
             end = min(start + self._page_bytes, len(content))
-            moment, _, sectors, torn_at, _, filling = survivor
+            moment, _, sectors, torn_at, _, filling = page_outcome
             if sectors or torn_at or filling:
-                tears = lay_survivor(content, start, end, page.writes, survivor, self._sector_bytes, durable)
-                fired["torn page" if tears.page else _fate(page, moment)] += 1
+                tears = lay_outcome(
+                    content, start, end, page.writes, page_outcome, self._sector_bytes, durable
+                )
+                fired["torn page" if tears.page else _outcome_name(page, moment)] += 1
                 if tears.sectors:
                     fired["torn sector"] += tears.sectors
                 if tears.garbage:
                     fired["garbage sector"] += tears.garbage
-                    self.damage += self._garbage(page, survivor)
+                    self.damage += self._garbage(page, page_outcome)
             else:
                 if moment == len(page.writes):  # what readers see
                     content[start:end] = inode.readable[start:end]
                 else:
                     lay_moment(content, start, end, page.writes[:moment])
-                fired[_fate(page, moment)] += 1
-            if inode.in_drive and self._exposes_lie(inode, page, survivor, content[start:end], durable):
+                fired[_outcome_name(page, moment)] += 1
+            if inode.in_drive and self._exposes_lie(inode, page, page_outcome, content[start:end], durable):
                 fired["lie exposed"] += 1
         return durable if content == durable else bytes(content)
 
-    def _garbage(self, page: DirtyPage, survivor: Survivor) -> Iterator[DamagedRange]:
+    def _garbage(self, page: DirtyPage, page_outcome: PageOutcome) -> Iterator[DamagedRange]:
         start = page.page * self._page_bytes
         for sector in range(self.page_sectors):
-            if survivor.garbage >> sector & 1:
+            if page_outcome.garbage >> sector & 1:
                 at = start + sector * self._sector_bytes
                 yield DamagedRange(page.path, at, at + self._sector_bytes, "garbage sector")
 
     def _exposes_lie(
-        self, inode: Inode, page: DirtyPage, survivor: Survivor, found: bytearray, durable: bytes
+        self, inode: Inode, page: DirtyPage, page_outcome: PageOutcome, found: bytearray, durable: bytes
     ) -> bool:
         """Return whether a page would be another one if what the drive had acknowledged of it were there."""
         least = inode.acknowledged_writes(page.page, page.writes)
         start = page.page * self._page_bytes
         end = start + len(found)
         honest = bytearray(durable)
-        honored = survivor._replace(
-            moment=max(survivor.moment, least), other=max(survivor.other, least), garbage=0, filling=0
+        honored = page_outcome._replace(
+            moment=max(page_outcome.moment, least), other=max(page_outcome.other, least), garbage=0, filling=0
         )
-        lay_survivor(honest, start, end, page.writes, honored, self._sector_bytes)
+        lay_outcome(honest, start, end, page.writes, honored, self._sector_bytes)
         return least > 0 and honest[start:end] != found
 
 
-def _fate(page: DirtyPage, moment: int) -> str:
+def _outcome_name(page: DirtyPage, moment: int) -> str:
     if moment == len(page.writes):
         return "page kept"
     return "page at a middle moment" if moment else "page lost"

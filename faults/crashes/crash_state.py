@@ -13,7 +13,7 @@ from ..disk.image import FileImage, Image, digest_of_pieces, directory_piece, fi
 from ..disk.page_cache import Inode
 from .crash import PowerCut, file_image
 from .page_outcomes import PageOutcomes
-from .page_versions import DirtyPage, Survivor
+from .page_versions import DirtyPage, PageOutcome
 from .sampling import SectorHarm
 
 Chosen = tuple[int, ...]
@@ -24,7 +24,7 @@ class CrashLosses(NamedTuple):
     """What one state has lost: changes, with the bytes left of a growth; of the dirty pages, what became of each."""
 
     changes: tuple[tuple[Change, int], ...]
-    pages: tuple[tuple[DirtyPage, Survivor], ...]
+    pages: tuple[tuple[DirtyPage, PageOutcome], ...]
 
 
 class CrashState:
@@ -44,10 +44,10 @@ class CrashState:
         return self._variant.lost
 
     @property
-    def survivors(self) -> list[Survivor]:
+    def page_outcomes(self) -> list[PageOutcome]:
         """Return what survived of each dirty page."""
         pages = self._variant.pages
-        return [page.survivors[number] for page, number in zip(pages, self._chosen, strict=True)]
+        return [page.page_outcomes[number] for page, number in zip(pages, self._chosen, strict=True)]
 
     @property
     def dirty_pages(self) -> list[DirtyPage]:
@@ -79,7 +79,7 @@ class SurvivingCache:
         return self._whole
 
 
-class Platters:
+class DurableFiles:
     """The files as they are surely durable, by content and length, with their pieces of digests, for all variants."""
 
     def __init__(self, wall_ms: int) -> None:
@@ -92,7 +92,7 @@ class Platters:
         key = (path, inode.identity, size_bytes)
         known = self._files.get(key)
         if known is None:
-            file = file_image(inode, inode.platter(size_bytes), self._wall_ms)
+            file = file_image(inode, inode.durable_bytes(size_bytes), self._wall_ms)
             known = self._files[key] = (file, file_piece(path, file))
         return known
 
@@ -100,7 +100,9 @@ class Platters:
 class MetadataVariant:
     """What is left of names and sizes once some changes are lost, and the states of pages on top of that."""
 
-    def __init__(self, cut: PowerCut, lost: Lost, page_bytes: int, harm: SectorHarm, platters: "Platters"):
+    def __init__(
+        self, cut: PowerCut, lost: Lost, page_bytes: int, harm: SectorHarm, durable_files: "DurableFiles"
+    ):
         entries = cut.entries_without(lost, Counter())
         self.lost = lost
         self._directories = tuple(sorted(entries.directories - {"/"}))
@@ -111,7 +113,7 @@ class MetadataVariant:
         """Of a file with several names, the others behind the first."""
         first: dict[int, str] = {}
         for path, file in sorted(entries.names.items()):
-            self._platter[path], self._pieces[path] = platters.file(path, entries.files[file], entries)
+            self._platter[path], self._pieces[path] = durable_files.file(path, entries.files[file], entries)
             if first.setdefault(file, path) != path:
                 self._twins.setdefault(first[file], []).append(path)
         self.pages = [
@@ -135,9 +137,11 @@ class MetadataVariant:
         """Return the state of one choice."""
         return CrashState(self, chosen, self._digest(chosen))
 
-    def drawn(self, survivors: Iterable[Survivor]) -> Chosen:
+    def drawn(self, page_outcomes: Iterable[PageOutcome]) -> Chosen:
         """Return the choice that survivors come to."""
-        return tuple(page.number(survivor) for page, survivor in zip(self.pages, survivors, strict=True))
+        return tuple(
+            page.number(page_outcome) for page, page_outcome in zip(self.pages, page_outcomes, strict=True)
+        )
 
     def before_operation(self, operation: int) -> Chosen:
         """Return the choice of all that was written before an operation, or is sure."""
@@ -199,12 +203,16 @@ class MetadataVariant:
         return known
 
     def _lay(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:
-        platter = self._platter[path]
-        content = bytearray(platter.content)
+        durable_bytes = self._platter[path]
+        content = bytearray(durable_bytes.content)
         for index in indexes:
             page = self.pages[index]
             content[page.start : page.end] = page.contents[chosen[index]]
-        return platter if content == platter.content else FileImage(bytes(content), platter.mtime_ms)
+        return (
+            durable_bytes
+            if content == durable_bytes.content
+            else FileImage(bytes(content), durable_bytes.mtime_ms)
+        )
 
 
 def _with(chosen: Chosen, index: int, number: int) -> Chosen:

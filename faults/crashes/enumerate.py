@@ -24,9 +24,15 @@ from ...sim.choices import Choices, Decision, Stream
 from ..disk.changes import Lost
 from ..disk.image import Image
 from .crash import PowerCut
-from .crash_state import Chosen, CrashLosses, CrashState, MetadataVariant, Platters, SurvivingCache
+from .crash_state import Chosen, CrashLosses, CrashState, DurableFiles, MetadataVariant, SurvivingCache
 from .profiles import CrashProfile
-from .sampling import SectorHarm, decide_lost_changes, decide_survivor, draw_lost_changes, draw_survivors
+from .sampling import (
+    SectorHarm,
+    decide_lost_changes,
+    draw_lost_changes,
+    draw_page_outcomes,
+    record_page_outcome,
+)
 
 DRAWN_STATES = 16
 """How many are drawn where not all can be tried."""
@@ -60,7 +66,7 @@ class CrashStates:
         self._page_bytes = page_bytes
         self._harm = harm
         self._whole = whole
-        self._platters = Platters(wall_ms)
+        self._durable_files = DurableFiles(wall_ms)
         self._limit = limit
         self._stream = stream
         self._variants: dict[frozenset[tuple[int, int]], MetadataVariant] = {}
@@ -93,8 +99,8 @@ class CrashStates:
         stream = Choices("").stream(stream_name)
         decide_lost_changes(stream, self._profile, self._unsure, state.lost)
         harm = self._harm if self._cut.page_sectors and self._harm.is_possible else None
-        for page, survivor in zip(self._variant(state.lost).pages, state.survivors, strict=True):
-            decide_survivor(stream, page.page, survivor, self._cut.page_sectors, harm)
+        for page, page_outcome in zip(self._variant(state.lost).pages, state.page_outcomes, strict=True):
+            record_page_outcome(stream, page.page, page_outcome, self._cut.page_sectors, harm)
         return stream.decisions()
 
     def drawn(self, stream: Stream) -> CrashState:
@@ -108,13 +114,13 @@ class CrashStates:
         """Return what is lost in a state."""
         lost = state.lost
         changes = tuple((change, lost[change.number]) for change in self._unsure if change.number in lost)
-        return CrashLosses(changes, tuple(zip(state.dirty_pages, state.survivors, strict=True)))
+        return CrashLosses(changes, tuple(zip(state.dirty_pages, state.page_outcomes, strict=True)))
 
     def _variant(self, lost: Lost) -> MetadataVariant:
         key = frozenset(lost.items())
         variant = self._variants.get(key)
         if variant is None:
-            variant = MetadataVariant(self._cut, lost, self._page_bytes, self._harm, self._platters)
+            variant = MetadataVariant(self._cut, lost, self._page_bytes, self._harm, self._durable_files)
             self._variants[key] = variant
         return variant
 
@@ -200,4 +206,4 @@ class CrashStates:
         """Draw a state as a power cut of a run is drawn."""
         variant = self._variant(draw_lost_changes(stream, self._profile, self._unsure))
         dirty = [page.page for page in variant.pages]
-        return variant, variant.drawn(draw_survivors(stream, dirty, self._cut.page_sectors, self._harm))
+        return variant, variant.drawn(draw_page_outcomes(stream, dirty, self._cut.page_sectors, self._harm))

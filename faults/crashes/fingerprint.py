@@ -24,5 +24,5 @@ def fingerprint_of(names: Namespace) -> str:
         pending = [(number, at, len(data)) for number, at, data in inode.pending]
         rest = (pending, sorted(inode.stale), inode.in_drive, inode.synced_upto, inode.mtime_ns)
         digest.update(repr((identity, inode.size_bytes, rest)).encode())
-        digest.update(inode.platter(inode.size_bytes))
+        digest.update(inode.durable_bytes(inode.size_bytes))
     return digest.hexdigest()

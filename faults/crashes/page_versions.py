@@ -13,7 +13,7 @@ from ..disk.garbage import garbage
 from ..disk.page_cache import Write
 
 
-class Survivor(NamedTuple):
+class PageOutcome(NamedTuple):
     """What becomes of one dirty page. Bit s of sectors set: sector s is that of moment other, not of moment."""
 
     moment: int
@@ -67,12 +67,12 @@ def lay_moment(content: bytearray, start: int, end: int, writes: Sequence[Write]
                 content[first:last] = data[first - at : last - at]
 
 
-def lay_survivor(
+def lay_outcome(
     content: bytearray,
     start: int,
     end: int,
     writes: Sequence[Write],
-    survivor: Survivor,
+    page_outcome: PageOutcome,
     sector_bytes: int,
     durable: bytes = b"",
 ) -> Tears:
@@ -80,26 +80,28 @@ def lay_survivor(
 
     It is whole if the sectors that differ all came from the same moment. durable: the whole file, for garbage.
     """
-    if survivor.moment == survivor.other or not (survivor.sectors or survivor.torn_at or survivor.filling):
-        lay_moment(content, start, end, writes[: survivor.moment])
+    if page_outcome.moment == page_outcome.other or not (
+        page_outcome.sectors or page_outcome.torn_at or page_outcome.filling
+    ):
+        lay_moment(content, start, end, writes[: page_outcome.moment])
         return _WHOLE
     before = content[start:end]
-    lay_moment(content, start, end, writes[: survivor.other])
+    lay_moment(content, start, end, writes[: page_outcome.other])
     other = content[start:end]
     content[start:end] = before
-    lay_moment(content, start, end, writes[: survivor.moment])
+    lay_moment(content, start, end, writes[: page_outcome.moment])
     chosen = content[start:end]
-    if survivor.sectors:
+    if page_outcome.sectors:
         for sector, first in enumerate(range(start, end, sector_bytes)):
-            if survivor.sectors >> sector & 1:
+            if page_outcome.sectors >> sector & 1:
                 last = min(first + sector_bytes, end)
                 content[first:last] = other[first - start : last - start]
     torn = harmed = 0
-    if survivor.torn_at % sector_bytes:
-        older, newer = (chosen, other) if survivor.moment < survivor.other else (other, chosen)
-        torn = _tear_sector(content, start, older, newer, survivor.torn_at, sector_bytes)
-    if survivor.filling:
-        harmed = _lay_garbage(content, start, chosen, other, survivor, sector_bytes, durable)
+    if page_outcome.torn_at % sector_bytes:
+        older, newer = (chosen, other) if page_outcome.moment < page_outcome.other else (other, chosen)
+        torn = _tear_sector(content, start, older, newer, page_outcome.torn_at, sector_bytes)
+    if page_outcome.filling:
+        harmed = _lay_garbage(content, start, chosen, other, page_outcome, sector_bytes, durable)
     return _WHOLE if content[start:end] in (chosen, other) else Tears(True, torn, harmed)
 
 
@@ -119,7 +121,7 @@ def _lay_garbage(
     start: int,
     one: bytearray,
     other: bytearray,
-    survivor: Survivor,
+    page_outcome: PageOutcome,
     sector_bytes: int,
     durable: bytes,
 ) -> int:
@@ -127,8 +129,8 @@ def _lay_garbage(
     harmed = 0
     for sector, first in enumerate(range(0, len(one), sector_bytes)):
         last = min(first + sector_bytes, len(one))
-        if survivor.garbage >> sector & 1 and one[first:last] != other[first:last]:
-            filled = garbage(survivor.filling, durable, start + first, start + last, sector_bytes)
+        if page_outcome.garbage >> sector & 1 and one[first:last] != other[first:last]:
+            filled = garbage(page_outcome.filling, durable, start + first, start + last, sector_bytes)
             content[start + first : start + last] = filled
             harmed += filled not in (one[first:last], other[first:last])
     return harmed

@@ -1,8 +1,8 @@
-"""The draw of what a power cut takes: which metadata changes, and at which moment each dirty page stays.
+"""Crash sampling: draws what a power cut takes, which metadata changes and which version of each dirty page.
 
-Pure chance per page would almost never lose everything or just one thing, and bugs live there, so each cut has a mood.
-The mood is not recorded: what is, change by change and page by page, is what it led to, 0 being what survived whole.
-So a record reads as the list of what was lost, and each loss can be taken back on its own.
+Independent draws per page would almost never lose everything, or just one thing, and bugs live there. So each cut first
+draws a strategy. The strategy is not recorded. The outcome of each change and of each page is, 0 being what survived
+whole: a record reads as the list of what was lost, and each loss can be taken back on its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,11 +11,11 @@ from typing import NamedTuple
 from ...sim.choices import Stream
 from ..disk.changes import Change, Lost
 from ..disk.garbage import FILLINGS
-from .page_versions import DirtyPage, Survivor
+from .page_versions import DirtyPage, PageOutcome
 from .profiles import CrashProfile
 
-_CHANGE_MOODS = ("none", "all", "each on its own", "one missing", "one alone")
-_PAGE_MOODS = ("none", "all", "any moment", "any moment", "torn", "torn", "one missing", "one alone")
+_CHANGE_STRATEGIES = ("none", "all", "each on its own", "one missing", "one alone")
+_PAGE_STRATEGIES = ("none", "all", "any moment", "any moment", "torn", "torn", "one missing", "one alone")
 _TEAR_CHANCES = (0.1, 0.5, 1.0)
 
 
@@ -61,9 +61,9 @@ def decide_lost_changes(
     return lost
 
 
-def draw_survivors(
+def draw_page_outcomes(
     stream: Stream, dirty: Sequence[DirtyPage], page_sectors: int, harm: SectorHarm | None = None
-) -> list[Survivor]:
+) -> list[PageOutcome]:
     """Return what becomes of each dirty page. page_sectors 0: none is torn."""
     if not dirty:
         return []
@@ -71,15 +71,15 @@ def draw_survivors(
         harm = None
     proposed = _survivors(stream.unrecorded, dirty, page_sectors, harm)
     return [
-        decide_survivor(stream, page, survivor, page_sectors, harm)
-        for page, survivor in zip(dirty, proposed, strict=True)
+        record_page_outcome(stream, page, page_outcome, page_sectors, harm)
+        for page, page_outcome in zip(dirty, proposed, strict=True)
     ]
 
 
-def decide_survivor(
-    stream: Stream, page: DirtyPage, proposed: Survivor, page_sectors: int, harm: SectorHarm | None
-) -> Survivor:
-    """Record one page's fate: how many of its newest writes are lost, and, torn, which sectors lost how many.
+def record_page_outcome(
+    stream: Stream, page: DirtyPage, proposed: PageOutcome, page_sectors: int, harm: SectorHarm | None
+) -> PageOutcome:
+    """Record one page's outcome: how many of its newest writes are lost, and, torn, which sectors lost how many.
 
     What is asked depends on what was decided before, never on what is proposed: a replay asks the same. harm: only if
     there is any.
@@ -96,11 +96,11 @@ def decide_survivor(
     if harm is not None and harm.garbage_chance > 0.0:
         damaged = stream.decide(1 << page_sectors, f"{label} garbage sectors", proposed.garbage)
     if not (sectors or torn_at or damaged):
-        return Survivor(latest - lost)
+        return PageOutcome(latest - lost)
     other_lost = stream.decide(moments, f"{label} writes lost in torn sectors", latest - proposed.other)
     if damaged:
         filling = 1 + stream.decide(FILLINGS - 1, f"{label} garbage", max(0, proposed.filling - 1))
-    return Survivor(latest - lost, latest - other_lost, sectors, torn_at, damaged, filling)
+    return PageOutcome(latest - lost, latest - other_lost, sectors, torn_at, damaged, filling)
 
 
 def _lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
@@ -109,47 +109,47 @@ def _lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Se
     kept = _moment(chance, len(ordered))
     lost = {change.number: 0 for change in ordered[kept:]}
     if others:
-        fates = _fates_in_any_combination(chance, len(others))
-        lost |= {change.number: 0 for change, taken in zip(others, fates, strict=True) if taken}
+        outcomes = _losses_in_any_combination(chance, len(others))
+        lost |= {change.number: 0 for change, taken in zip(others, outcomes, strict=True) if taken}
     for growth in profile.partial(unsure, lost):
         if chance() < 0.5:
             lost[growth.number] = 1 + int(chance() * (growth.grown_bytes - 1))
     return lost
 
 
-def _fates_in_any_combination(chance: Callable[[], float], changes: int) -> list[bool]:
+def _losses_in_any_combination(chance: Callable[[], float], changes: int) -> list[bool]:
     """Propose for each change whether it is lost."""
-    mood = _CHANGE_MOODS[int(chance() * len(_CHANGE_MOODS))]
-    if mood == "each on its own":
+    strategy = _CHANGE_STRATEGIES[int(chance() * len(_CHANGE_STRATEGIES))]
+    if strategy == "each on its own":
         return [chance() < 0.5 for _ in range(changes)]
-    fates = [mood in ("none", "one alone")] * changes
-    if mood in ("one missing", "one alone"):
+    outcomes = [strategy in ("none", "one alone")] * changes
+    if strategy in ("one missing", "one alone"):
         index = int(chance() * changes)
-        fates[index] = not fates[index]
-    return fates
+        outcomes[index] = not outcomes[index]
+    return outcomes
 
 
 def _survivors(
     chance: Callable[[], float], dirty: Sequence[DirtyPage], page_sectors: int, harm: SectorHarm | None
-) -> list[Survivor]:
+) -> list[PageOutcome]:
     if harm is not None and harm.torn_page_chance > 0.0:
         return [_torn(chance, page, harm.torn_page_chance, page_sectors, harm) for page in dirty]
-    mood = _PAGE_MOODS[int(chance() * len(_PAGE_MOODS))]
-    if mood == "any moment":
+    strategy = _PAGE_STRATEGIES[int(chance() * len(_PAGE_STRATEGIES))]
+    if strategy == "any moment":
         return [_at_any_moment(chance, page) for page in dirty]
-    if mood == "torn":
+    if strategy == "torn":
         torn_chance = _TEAR_CHANCES[int(chance() * len(_TEAR_CHANCES))]
         return [_torn(chance, page, torn_chance, page_sectors, harm) for page in dirty]
-    latest = mood in ("all", "one missing")
-    survivors = [Survivor(len(page.writes) if latest else page.least) for page in dirty]
-    if mood in ("one missing", "one alone"):
+    latest = strategy in ("all", "one missing")
+    page_outcomes = [PageOutcome(len(page.writes) if latest else page.least) for page in dirty]
+    if strategy in ("one missing", "one alone"):
         index = int(chance() * len(dirty))
-        survivors[index] = Survivor(dirty[index].least if latest else len(dirty[index].writes))
-    return survivors
+        page_outcomes[index] = PageOutcome(dirty[index].least if latest else len(dirty[index].writes))
+    return page_outcomes
 
 
-def _at_any_moment(chance: Callable[[], float], page: DirtyPage) -> Survivor:
-    return Survivor(page.least + _moment(chance, len(page.writes) - page.least))
+def _at_any_moment(chance: Callable[[], float], page: DirtyPage) -> PageOutcome:
+    return PageOutcome(page.least + _moment(chance, len(page.writes) - page.least))
 
 
 def _torn(
@@ -158,7 +158,7 @@ def _torn(
     torn_chance: float,
     page_sectors: int,
     harm: SectorHarm | None,
-) -> Survivor:
+) -> PageOutcome:
     """Propose a moment and, by chance, another one, the sectors that have that, and what else befell them."""
     whole = _at_any_moment(chance, page)
     moments = len(page.writes) - page.least + 1
@@ -166,13 +166,13 @@ def _torn(
         return whole
     further = 1 + int(chance() * (moments - 1))
     other = page.least + (whole.moment - page.least + further) % moments
-    torn = Survivor(whole.moment, other, int(chance() * (1 << page_sectors)))
+    torn = PageOutcome(whole.moment, other, int(chance() * (1 << page_sectors)))
     return torn if harm is None else _harmed(chance, page, torn, page_sectors, harm)
 
 
 def _harmed(
-    chance: Callable[[], float], page: DirtyPage, torn: Survivor, page_sectors: int, harm: SectorHarm
-) -> Survivor:
+    chance: Callable[[], float], page: DirtyPage, torn: PageOutcome, page_sectors: int, harm: SectorHarm
+) -> PageOutcome:
     """Propose a sector to be torn inside, and sectors that hold garbage, among those that were in flight."""
     sector_bytes = harm.sector_bytes
     page_bytes = page_sectors * sector_bytes

@@ -6,7 +6,7 @@ Nothing here is for stores, nor for judges: it is read by traces that want it, a
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..crashes.page_versions import DirtyPage, Survivor, lay_moment
+from ..crashes.page_versions import DirtyPage, PageOutcome, lay_moment
 from .changes import Change, Create, MakeDirectory, MetadataState, Rename
 from .image import Image
 from .namespace import Namespace
@@ -20,7 +20,7 @@ class FileState(NamedTuple):
     path: str
     cache: bytes
     """As readers see it."""
-    platter: bytes
+    durable_bytes: bytes
     """As it surely is, of the same length."""
     dirty: tuple[tuple[int, int], ...]
     """Ranges [start, end) with writes that are not surely on the platter."""
@@ -65,7 +65,7 @@ def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskStat
         files[path] = FileState(
             path,
             cache,
-            inode.platter(len(cache)),
+            inode.durable_bytes(len(cache)),
             tuple((at, at + len(data)) for _, at, data in inode.pending),
             inode.stale,
             not any(path == name or path.startswith(f"{name}/") for name in unsure),
@@ -77,7 +77,7 @@ def aftermath_of(
     profile: str,
     entries: MetadataState,
     lost: Sequence[tuple[Change, int]],
-    fates: Sequence[tuple[DirtyPage, Survivor]],
+    fates: Sequence[tuple[DirtyPage, PageOutcome]],
     image: Image,
     page_bytes: int,
 ) -> Aftermath:
@@ -89,8 +89,8 @@ def aftermath_of(
         profile,
         tuple(f"{change.lost_as(kept_bytes)}: {change.label}" for change, kept_bytes in lost),
         tuple(
-            PageFate(page.path, page.page, _fate(page, survivor, entries, image, page_bytes))
-            for page, survivor in fates
+            PageFate(page.path, page.page, _fate(page, page_outcome, entries, image, page_bytes))
+            for page, page_outcome in fates
         ),
         image,
     )
@@ -103,14 +103,16 @@ def _unsure_names(journal: Sequence[Change]) -> list[str]:
     return made + [change.target for change in changes if isinstance(change, Rename)]
 
 
-def _fate(page: DirtyPage, survivor: Survivor, entries: MetadataState, image: Image, page_bytes: int) -> str:
+def _fate(
+    page: DirtyPage, page_outcome: PageOutcome, entries: MetadataState, image: Image, page_bytes: int
+) -> str:
     """Return what became of one page, by the bytes that are there now."""
     inode, content = entries.inode(page.path), image.files[page.path].content
     assert inode is not None, page.path
     start = page.page * page_bytes
     end = min(start + page_bytes, len(content))
-    for moment in (survivor.moment, survivor.other):
-        laid = bytearray(inode.platter(len(content)))
+    for moment in (page_outcome.moment, page_outcome.other):
+        laid = bytearray(inode.durable_bytes(len(content)))
         lay_moment(laid, start, end, page.writes[:moment])
         if laid[start:end] == content[start:end]:
             return KEPT if moment == len(page.writes) else MIDDLE if moment else LOST

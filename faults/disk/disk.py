@@ -14,11 +14,11 @@ from typing import Any
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
-from ..crashes.crash import PowerCut, cache_image, platter_image
+from ..crashes.crash import PowerCut, cache_image, durable_image
 from ..crashes.enumerate import CrashStates
 from ..crashes.fingerprint import fingerprint_of
 from ..crashes.profiles import CrashProfile
-from ..crashes.sampling import SectorHarm, draw_lost_changes, draw_survivors
+from ..crashes.sampling import SectorHarm, draw_lost_changes, draw_page_outcomes
 from ..plan import FaultPlan
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
 from .capacity import Capacity
@@ -210,12 +210,12 @@ class Disk:
         lost = draw_lost_changes(self._stream, profile, cut.unsure_changes())
         entries = cut.entries_without(lost, self.fired)
         dirty = cut.dirty_pages(entries)
-        survivors = draw_survivors(self._stream, dirty, cut.page_sectors, self._harm(profile))
-        image = cut.image(entries, dirty, survivors, self.fired, wall_start_ms)
+        page_outcomes = draw_page_outcomes(self._stream, dirty, cut.page_sectors, self._harm(profile))
+        image = cut.image(entries, dirty, page_outcomes, self.fired, wall_start_ms)
         self.damage.extend(cut.damage)
         if trace is not None:
             taken = [(change, lost[change.number]) for change in self._names.journal if change.number in lost]
-            fates = list(zip(dirty, survivors, strict=True))
+            fates = list(zip(dirty, page_outcomes, strict=True))
             trace.tell(aftermath_of(profile.name, entries, taken, fates, image, self._page_bytes))
         return image
 
@@ -236,7 +236,7 @@ class Disk:
     def settle(self) -> Image:
         """Return what a clean power-off leaves: all that is in the page cache, but for what failed syncs dropped."""
         self._finish()
-        return platter_image(self._names.current, self.operations, self._kernel.wall_start_ms)
+        return durable_image(self._names.current, self.operations, self._kernel.wall_start_ms)
 
     def _harm(self, profile: CrashProfile) -> SectorHarm:
         """Return what a power cut does to single sectors, by the disk's plan and by the kind of crash."""

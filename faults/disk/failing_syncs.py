@@ -93,9 +93,9 @@ class FailingSyncs:
 
     def _save(self, inode: Inode, number: int, start: int, end: int) -> None:
         page_bytes = inode.page_bytes
-        platter = inode.platter(inode.size_bytes)
+        durable_bytes = inode.durable_bytes(inode.size_bytes)
         saved = [
-            (number, page * page_bytes, platter[page * page_bytes : (page + 1) * page_bytes])
+            (number, page * page_bytes, durable_bytes[page * page_bytes : (page + 1) * page_bytes])
             for page in inode.covered_pages(number, start, end)
         ]
         if saved:

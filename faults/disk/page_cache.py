@@ -107,12 +107,12 @@ class Inode:
         pending = [write for write in self.pending if write[1] < end and start < write[1] + len(write[2])]
         if not pending and not self.stale:
             return True
-        platter = self.platter(self.size_bytes)
+        durable_bytes = self.durable_bytes(self.size_bytes)
         for _, at, data in pending:
             first, last = max(at, start), min(at + len(data), end)
-            if data[first - at : last - at] != platter[first:last]:
+            if data[first - at : last - at] != durable_bytes[first:last]:
                 return False
-        return platter[start:end] == self.content()[start:end]
+        return durable_bytes[start:end] == self.content()[start:end]
 
     def content(self) -> bytes:
         """Return the bytes as readers see them."""
@@ -121,7 +121,7 @@ class Inode:
             return loaded.content
         return bytes(self.cache)
 
-    def platter(self, size_bytes: int) -> bytes:
+    def durable_bytes(self, size_bytes: int) -> bytes:
         """Return the bytes that are surely durable, cut or filled with zeros to size_bytes."""
         durable = self._durable if self.loaded is None else self.loaded.content
         if len(durable) == size_bytes:
@@ -268,10 +268,10 @@ class Inode:
 
     def revert(self, page: int) -> tuple[int, int]:
         """Show readers of a stale page what the platter has; return where it begins and ends."""
-        platter = self.platter(self.size_bytes)
+        durable_bytes = self.durable_bytes(self.size_bytes)
         start = page * self.page_bytes
-        end = min(start + self.page_bytes, len(platter))
-        self.cache[start:end] = platter[start:end]
+        end = min(start + self.page_bytes, len(durable_bytes))
+        self.cache[start:end] = durable_bytes[start:end]
         self.stale = self.stale.difference((page,))
         return start, end
 

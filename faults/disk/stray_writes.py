@@ -33,7 +33,7 @@ class StrayWrites:
         plug = self._plug
         faults, chance = plug.faults, plug.stream.chance
         page_bytes = inode.page_bytes
-        before = inode.platter(inode.size_bytes)
+        before = inode.durable_bytes(inode.size_bytes)
         stray: list[tuple[int, str]] = []
         for page in inode.covered_pages(upto, start, end):
             for kind, of_all in (
@@ -44,7 +44,7 @@ class StrayWrites:
                     stray.append((page, kind))
                     break
         inode.make_durable(upto, start, end)
-        after = inode.platter(inode.size_bytes)
+        after = inode.durable_bytes(inode.size_bytes)
         for page, kind in stray:
             first, last = page * page_bytes, (page + 1) * page_bytes
             if kind == _MISDIRECTED:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..crashes.crash_state import CrashLosses
-from ..crashes.page_versions import DirtyPage, Survivor
+from ..crashes.page_versions import DirtyPage, PageOutcome
 from ..disk.changes import Change, Create, Extend, Rename, Truncate
 from .record import FILES
 
@@ -20,8 +20,8 @@ class Loss(NamedTuple):
 def losses_of(taken: CrashLosses, steps_of: Sequence[int]) -> list[Loss]:
     """Return what was lost, in the order in which it had been made. steps_of: the step of each operation."""
     found = [(change.number, _of_change(change, kept_bytes)) for change, kept_bytes in taken.changes]
-    for page, survivor in taken.pages:
-        found += _of_page(page, survivor)
+    for page, page_outcome in taken.pages:
+        found += _of_page(page, page_outcome)
     return [Loss(what, steps_of[number]) for number, what in sorted(found)]
 
 
@@ -47,28 +47,33 @@ def _of_change(change: Change, kept_bytes: int) -> str:
     return f"{change.kind} {path}: {change.lost}"
 
 
-def _of_page(page: DirtyPage, survivor: Survivor) -> Iterator[tuple[int, str]]:
+def _of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[int, str]]:
     """Yield the loss of a page, if it is one, with the number of the first operation that is concerned."""
     writes, latest = page.writes, len(page.writes)
     where = f"page {page.page} of {named(page.path)}"
-    if survivor.torn_at and survivor.other != survivor.moment:
-        first = min(survivor.moment, survivor.other)
-        yield writes[first][0], f"{where} torn inside a sector: newer only up to its byte {survivor.torn_at}"
-    elif survivor.sectors and survivor.other != survivor.moment:
-        first = min(survivor.moment, survivor.other)
-        sectors = [str(bit) for bit in range(survivor.sectors.bit_length()) if survivor.sectors >> bit & 1]
-        age = "older" if survivor.other < survivor.moment else "newer"
+    if page_outcome.torn_at and page_outcome.other != page_outcome.moment:
+        first = min(page_outcome.moment, page_outcome.other)
+        yield (
+            writes[first][0],
+            f"{where} torn inside a sector: newer only up to its byte {page_outcome.torn_at}",
+        )
+    elif page_outcome.sectors and page_outcome.other != page_outcome.moment:
+        first = min(page_outcome.moment, page_outcome.other)
+        sectors = [
+            str(bit) for bit in range(page_outcome.sectors.bit_length()) if page_outcome.sectors >> bit & 1
+        ]
+        age = "older" if page_outcome.other < page_outcome.moment else "newer"
         yield (
             writes[first][0],
             f"{where} torn: {'sector' if len(sectors) == 1 else 'sectors'} {', '.join(sectors)} {age}",
         )
-    elif survivor.moment < latest:
-        gone = latest - survivor.moment
+    elif page_outcome.moment < latest:
+        gone = latest - page_outcome.moment
         which = (
             "its write"
             if latest == 1
             else f"its last {gone} of {latest} writes"
-            if survivor.moment
+            if page_outcome.moment
             else f"all {latest} writes"
         )
-        yield writes[survivor.moment][0], f"{where} lost: {which}"
+        yield writes[page_outcome.moment][0], f"{where} lost: {which}"

@@ -236,13 +236,13 @@ class Prober:
         fired = self.found.fired
         if state.lost:
             fired.update(change.lost_as(kept_bytes) for change, kept_bytes in states.taken(state).changes)
-        for page, survivor in zip(state.dirty_pages, state.survivors, strict=True):
-            if survivor.torn_at and survivor.moment != survivor.other:
+        for page, page_outcome in zip(state.dirty_pages, state.page_outcomes, strict=True):
+            if page_outcome.torn_at and page_outcome.moment != page_outcome.other:
                 fired.add("torn sector")
                 fired.add("torn page")
-            elif survivor.sectors and survivor.moment != survivor.other:
+            elif page_outcome.sectors and page_outcome.moment != page_outcome.other:
                 fired.add("torn page")
-            elif survivor.moment < len(page.writes):
+            elif page_outcome.moment < len(page.writes):
                 fired.add("page lost")
 
     def _keep(

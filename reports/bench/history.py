@@ -19,7 +19,7 @@ from ...scenarios.oracle.invariants import CHECKERS
 from ...scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, ConsumedMessage, Detour, Ledger, PutEntry
 from ...scenarios.oracle.put_content import PLAIN
 from ...scenarios.oracle.reader import LogRecord, indexed_keys
-from ...scenarios.oracle.recovered import FoundQueue, FoundRecord, QueueEntries, RecoveredStore, keep_once
+from ...scenarios.oracle.recovered import FoundQueue, FoundRecord, DecodedEntries, RecoveredStore, keep_once
 from ...scenarios.oracle.transactions import Behaviour
 from ...sim.garbage import garbage_kept
 from ...store.delivery.transaction_service import EndTransactionStatus
@@ -127,7 +127,7 @@ class History:
             self._put(number)
         store = self.evidence.store
         for (topic, queue_id), raw in self._entries.items():
-            entries = QueueEntries(bytes(raw))
+            entries = DecodedEntries(bytes(raw))
             store.queues[topic, queue_id] = FoundQueue(topic, queue_id, 0, 0, len(entries), "", entries)
         store.delivered_to = {1: store.queues[SCHEDULE_TOPIC, 0].max_offset}
         store.index = _index_of(store.records)

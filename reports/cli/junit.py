@@ -36,14 +36,14 @@ def runs_document(tallies: Iterable[Tally], again: Callable[[Failure], str], rea
     return _document("tornlog run", [*suites, *_not_run(reach)])
 
 
-def hunts_document(
-    hunts: Iterable[MutantResult], survivors: Mapping[str, str], reach: Reach = ALL
+def mutants_document(
+    mutant_results: Iterable[MutantResult], page_outcomes: Mapping[str, str], reach: Reach = ALL
 ) -> Element:
     """Return a test case for each mutant: it fails if the mutant was not found, or something else was.
 
     survivors: why mutants may live, by name; such a test case is skipped.
     """
-    suites = [_hunt_suite(hunted, survivors) for hunted in hunts]
+    suites = [_mutant_suite(mutant_result, page_outcomes) for mutant_result in mutant_results]
     return _document("tornlog mutants", [*suites, *_not_run(reach)])
 
 
@@ -93,16 +93,22 @@ def _run_suite(tally: Tally, again: Callable[[Failure], str]) -> Element:
     return _suite(case, properties)
 
 
-def _hunt_suite(hunted: MutantResult, survivors: Mapping[str, str]) -> Element:
-    case = _case(hunted.id, hunted.seconds)
-    if hunted.clean_violation:
-        _add(case, "failure", "clean", f"without it, too: {hunted.clean_violation}", hunted.clean_violation)
-    elif not hunted.found and hunted.id in survivors:
-        _add(case, "skipped", "survivor", survivors[hunted.id], "")
-    elif not hunted.found:
-        message = f"not found in {hunted.seeds} seeds"
-        _add(case, "failure", "survivor", message, f"{message}; again: tornlog mutants {hunted.id}")
-    return _suite(case, {"seeds": hunted.seeds, "invariant": hunted.invariant})
+def _mutant_suite(mutant_result: MutantResult, page_outcomes: Mapping[str, str]) -> Element:
+    case = _case(mutant_result.id, mutant_result.seconds)
+    if mutant_result.clean_violation:
+        _add(
+            case,
+            "failure",
+            "clean",
+            f"without it, too: {mutant_result.clean_violation}",
+            mutant_result.clean_violation,
+        )
+    elif not mutant_result.found and mutant_result.id in page_outcomes:
+        _add(case, "skipped", "survivor", page_outcomes[mutant_result.id], "")
+    elif not mutant_result.found:
+        message = f"not found in {mutant_result.seeds} seeds"
+        _add(case, "failure", "survivor", message, f"{message}; again: tornlog mutants {mutant_result.id}")
+    return _suite(case, {"seeds": mutant_result.seeds, "invariant": mutant_result.invariant})
 
 
 def _case(name: str, seconds: float) -> Element:

@@ -21,7 +21,7 @@ def list_(json_file: JsonFile = None) -> None:
         "scenarios": {scenario.name: scenario.claim for scenario in SCENARIOS.values()},
         "invariants": INVARIANTS,
         "faults": FAULTS,
-        "disks": {reality.name: reality.meaning for reality in DISK_MODELS.values()},
+        "disks": {disk_model.name: disk_model.meaning for disk_model in DISK_MODELS.values()},
         "promises": {disk: promised_text(disk) for disk in DISK_MODELS},
         "crashes": {name: disk_text(profile) for name, profile in PROFILES.items()},
         "marks": MARKS,

@@ -1,4 +1,4 @@
-"""The command that hunts known bugs.
+"""The command that runs known bugs.
 
 JSON: `[{"id", "found", "invariant", "seeds", "seconds", "shrunk", "clean_violation"}]`, shrunk null without --shrink,
 else `{"messages", "preemptions", "switches", "sectors", "faults", "lives", "tries", "seconds"}`; of a mutant that an
@@ -17,7 +17,7 @@ from ...scenarios.campaigns.mutation_run import MutantResult, run_mutants
 from ...scenarios.campaigns.runner import Reach
 from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant, mutants_in, survivors_in
-from ..html.results import HuntResults
+from ..html.results import MutationResults
 from .common import (
     EXIT_BROKEN,
     EXIT_HELD,
@@ -32,10 +32,10 @@ from .common import (
     unknown,
     write_failures,
 )
-from .junit import hunts_document, write_junit
+from .junit import mutants_document, write_junit
 from .options import write_json
-from .present import hunts_table, print_survivors
-from .reporting import leave_hunt_report
+from .present import mutants_table, print_survivors
+from .reporting import leave_mutation_report
 
 _SHRINK_SECONDS = 15.0
 
@@ -70,51 +70,61 @@ def mutants(
             raise unknown("mutant", name, MUTANTS)
     try:
         wanted = list(dict.fromkeys(ids or mutants_in(module)))
-        survivors = survivors_in(module)
+        page_outcomes = survivors_in(module)
     except LookupError as error:
         raise typer.BadParameter(str(error), param_hint="--set") from error
-    hunts: list[MutantResult] = []
+    mutant_results: list[MutantResult] = []
     began = perf_counter()
     with interruptible() as interruption:
         with progress_bar(TextColumn("{task.description}"), BarColumn()) as progress:
             bar = progress.add_task("", total=len(wanted))
-            for hunted in run_mutants(
+            for mutant_result in run_mutants(
                 wanted,
                 seeds,
                 jobs=jobs,
                 shrink_seconds=_SHRINK_SECONDS if shrink else None,
                 interruption=interruption,
             ):
-                hunts.append(hunted)
-                progress.update(bar, description=hunted.id, advance=1)
+                mutant_results.append(mutant_result)
+                progress.update(bar, description=mutant_result.id, advance=1)
         took = perf_counter() - began
-        hunted_to_an_end = {hunted.id for hunted in hunts}
-        not_run = tuple(name for name in wanted if name not in hunted_to_an_end)
+        run_to_an_end = {mutant_result.id for mutant_result in mutant_results}
+        not_run = tuple(name for name in wanted if name not in run_to_an_end)
         reach = Reach.of(len(wanted), not_run, interruption)
         report = None
         with results_written("--out"):
-            paths = write_failures((hunted.failure for hunted in hunts if hunted.failure is not None), out)
+            paths = write_failures(
+                (
+                    mutant_result.failure
+                    for mutant_result in mutant_results
+                    if mutant_result.failure is not None
+                ),
+                out,
+            )
             if out is not None:
-                results = HuntResults(command_line(context), hunts, took, survivors, reach=reach)
-                report = leave_hunt_report(results, paths, out)
+                results = MutationResults(
+                    command_line(context), mutant_results, took, page_outcomes, reach=reach
+                )
+                report = leave_mutation_report(results, paths, out)
         if json_file is not None:
             left_out = [{"id": name, "not_run": True} for name in not_run]
-            write_json(json_file, [*(hunted.to_json() for hunted in hunts), *left_out])
+            write_json(json_file, [*(mutant_result.to_json() for mutant_result in mutant_results), *left_out])
         if junit is not None:
             with results_written("--junit"):
-                write_junit(junit, hunts_document(hunts, survivors, reach))
+                write_junit(junit, mutants_document(mutant_results, page_outcomes, reach))
     if json_file != "-":
-        OUT.print(hunts_table(hunts, reach))
-        print_survivors(OUT, hunts, survivors)
-    for hunted in hunts:
-        if hunted.clean_violation:
-            text = f"{hunted.id}: without it, too: {hunted.clean_violation}"
+        OUT.print(mutants_table(mutant_results, reach))
+        print_survivors(OUT, mutant_results, page_outcomes)
+    for mutant_result in mutant_results:
+        if mutant_result.clean_violation:
+            text = f"{mutant_result.id}: without it, too: {mutant_result.clean_violation}"
             findings_console(json_file).print(text, style="red", markup=False, soft_wrap=True)
     if report is not None and json_file != "-":
         OUT.print(str(report), soft_wrap=True, markup=False)
     if reach.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     as_expected = all(
-        not hunted.clean_violation and (hunted.found or hunted.id in survivors) for hunted in hunts
+        not mutant_result.clean_violation and (mutant_result.found or mutant_result.id in page_outcomes)
+        for mutant_result in mutant_results
     )
     raise typer.Exit(EXIT_HELD if as_expected else EXIT_BROKEN)

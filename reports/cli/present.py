@@ -83,39 +83,46 @@ def disk_text(profile: CrashProfile) -> str:
     return f"unsynced pages may be {pages}; of unsynced names and sizes survive {profile.metadata.value}"
 
 
-def hunts_table(hunts: Iterable[MutantResult], reach: Reach = ALL) -> Table:
+def mutants_table(mutant_results: Iterable[MutantResult], reach: Reach = ALL) -> Table:
     """Return one row a mutant: whether it was found, by what, after how long."""
-    rows = list(hunts)
-    found = sum(hunted.found for hunted in rows)
-    small = ("msg", "pre", "sec") if any(hunted.shrunk for hunted in rows) else ()
+    rows = list(mutant_results)
+    found = sum(mutant_result.found for mutant_result in rows)
+    small = ("msg", "pre", "sec") if any(mutant_result.shrunk for mutant_result in rows) else ()
     table = plain_table(
-        _hunts_verdict(found, len(rows), reach), ("mutant", "found", "by"), ("seeds", "seconds", *small)
+        _mutants_verdict(found, len(rows), reach), ("mutant", "found", "by"), ("seeds", "seconds", *small)
     )
-    for hunted in rows:
-        verdict = "[green]yes[/green]" if hunted.found else "[red]no[/red]"
-        if hunted.clean_violation:
+    for mutant_result in rows:
+        verdict = "[green]yes[/green]" if mutant_result.found else "[red]no[/red]"
+        if mutant_result.clean_violation:
             verdict = "[red]clean store broke[/red]"
-        size = [str(hunted.shrunk[name]) for name in SIZES_SHOWN] if hunted.shrunk else []
+        size = [str(mutant_result.shrunk[name]) for name in SIZES_SHOWN] if mutant_result.shrunk else []
         table.add_row(
-            hunted.id, verdict, hunted.invariant, f"{hunted.seeds:,}", f"{hunted.seconds:.1f}", *size
+            mutant_result.id,
+            verdict,
+            mutant_result.invariant,
+            f"{mutant_result.seeds:,}",
+            f"{mutant_result.seconds:.1f}",
+            *size,
         )
     for name in reach.not_run:
         table.add_row(name, "not run", style="yellow")
     return table
 
 
-def _hunts_verdict(found: int, hunted: int, reach: Reach) -> str:
-    return ", ".join([*reach_words(reach, "mutant"), f"{found} of {hunted} mutants found"])
+def _mutants_verdict(found: int, run: int, reach: Reach) -> str:
+    return ", ".join([*reach_words(reach, "mutant"), f"{found} of {run} mutants found"])
 
 
-def print_survivors(console: Console, hunts: Iterable[MutantResult], survivors: Mapping[str, str]) -> None:
+def print_survivors(
+    console: Console, mutant_results: Iterable[MutantResult], page_outcomes: Mapping[str, str]
+) -> None:
     """Print why mutants live that were not found, and which were found although it is said that they live."""
-    for hunted in hunts:
-        verdict = survivors.get(hunted.id)
-        if not hunted.found:
-            prose(console, 0, f"{hunted.id}: {verdict or 'nobody knows why it lives'}")
+    for mutant_result in mutant_results:
+        verdict = page_outcomes.get(mutant_result.id)
+        if not mutant_result.found:
+            prose(console, 0, f"{mutant_result.id}: {verdict or 'nobody knows why it lives'}")
         elif verdict is not None:
-            prose(console, 0, f"{hunted.id}: found, although it is said of it: {verdict}")
+            prose(console, 0, f"{mutant_result.id}: found, although it is said of it: {verdict}")
 
 
 def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:

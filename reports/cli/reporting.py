@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.mutants.known import applied_mutant
-from ..html.results import FailureLinks, HuntResults, RunResults
+from ..html.results import FailureLinks, MutationResults, RunResults
 from ..timeline.recording.record import RunRecording, Subject
 from ..timeline.recording.record_run import replay_recorded
 
@@ -33,16 +33,18 @@ def leave_run_report(results: RunResults, paths: Mapping[str, Path], out: Path, 
     return write_page(run_page(replace(results, failures=left)), out)
 
 
-def leave_hunt_report(results: HuntResults, paths: Mapping[str, Path], out: Path) -> Path:
-    """Leave the page of some hunts, and timelines of what found mutants; paths: failure artefacts below `out`."""
-    from ..html.hunt_report import hunt_page
+def leave_mutation_report(results: MutationResults, paths: Mapping[str, Path], out: Path) -> Path:
+    """Leave the page of mutation runs, and timelines of what found mutants; paths: failure artefacts below `out`."""
+    from ..html.mutation_report import mutation_page
 
     def again(failure: Failure) -> str:
         return replay_command(paths[failure.signature])
 
-    failures = [hunted.failure for hunted in results.hunts if hunted.failure is not None]
+    failures = [
+        mutant_result.failure for mutant_result in results.mutant_results if mutant_result.failure is not None
+    ]
     left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
-    return write_page(hunt_page(replace(results, failures=left)), out)
+    return write_page(mutation_page(replace(results, failures=left)), out)
 
 
 def draw_run(run_recording: RunRecording, timeline: Path | None, trace: Path | None) -> list[Path]:

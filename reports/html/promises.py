@@ -49,7 +49,9 @@ def promises_table(
     broken: Mapping[tuple[str, str], int],
 ) -> Promises:
     """Return the table; judged: seeds by disk; tried, broken: seeds by invariant and disk."""
-    disks = [DiskColumn(name, reality.meaning, judged.get(name, 0)) for name, reality in DISK_MODELS.items()]
+    disks = [
+        DiskColumn(name, disk_model.meaning, judged.get(name, 0)) for name, disk_model in DISK_MODELS.items()
+    ]
     rows = [
         InvariantRow(
             invariant,

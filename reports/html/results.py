@@ -44,14 +44,14 @@ class RunResults:
 
 
 @dataclass(frozen=True, slots=True)
-class HuntResults:
+class MutationResults:
     """What `tornlog mutants` came to."""
 
     command: str
     """The command line."""
-    hunts: Sequence[MutantResult]
+    mutant_results: Sequence[MutantResult]
     seconds: float
-    survivors: Mapping[str, str]
+    page_outcomes: Mapping[str, str]
     """Why mutants may live that nothing finds, by id."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """What found the mutants, by signature."""

@@ -17,7 +17,7 @@
                 [[moment, machine, found + 2 * promised + 4 * returned], ...], story: [[moment, text, tone], ...]]
     broken      [moment, task, text, path, puts, story]
 
-A moment is an index into moments, as in the chronicle; a length is in moments.
+A moment is an index into moments, as in the recording; a length is in moments.
 """
 
 import json
@@ -49,13 +49,13 @@ def embedded_json(run_recording: RunRecording) -> str:
 
 class _Embedding:
     def __init__(self, run_recording: RunRecording) -> None:
-        self._chronicle = run_recording
+        self._run_recording = run_recording
         self._texts: dict[str, int] = {}
         self._storyteller = Storyteller(run_recording)
 
     def document(self) -> dict[str, Any]:
         """Return what the page's script reads."""
-        run, text = self._chronicle, self._text
+        run, text = self._run_recording, self._text
         positions: dict[str, list[list[int]]] = {}
         for position in run.positions:
             positions.setdefault(position.name, []).append([position.at, position.value])
@@ -146,7 +146,7 @@ class _Embedding:
         violation = broken.violation
         lines = [
             self._change(one)
-            for one in last_changes(self._chronicle.operations, violation.file, _CHANGES_TOLD)
+            for one in last_changes(self._run_recording.operations, violation.file, _CHANGES_TOLD)
         ]
         return [
             broken.at,
@@ -158,7 +158,7 @@ class _Embedding:
         ]
 
     def _change(self, one: OperationRecord) -> Line:
-        who = task_words(self._chronicle.tasks[one.task].name)
+        who = task_words(self._run_recording.tasks[one.task].name)
         what = ", ".join(one.parts) or one.kind
         where = f" [{one.start}, {one.stop})" if one.start >= 0 else ""
         ending = f": {one.ending}" if one.ending else ""

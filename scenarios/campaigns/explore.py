@@ -7,7 +7,7 @@
 The record is run again up to each moment, so what had been promised is what a run says, not a copy kept on the side.
 An image that has been judged under the same promises is not recovered again, whichever moment it is met at; the same
 image under other promises is, for these may be newer. Both are compared by digest (`Image.digest`, without times, and
-`judging.standing`). The first life ends in a stop, so that crashes in the midst of stopping are among them.
+`oracle.state_digest`). The first life ends in a stop, so that crashes in the midst of stopping are among them.
 
 With nest, some of the images, those with the least digests, are recovered by a machine that dies at each operation of
 its load, and so on; what a process kill has left is not copied for that: its disk is mounted again.
@@ -252,7 +252,7 @@ class Explorer:
             count.states += 1
             digest = state.digest
             found.images.add(digest)
-            key = (digest, promised.standing)
+            key = (digest, promised.state)
             if key in found.judged:
                 continue
             found.judged.add(key)

@@ -19,7 +19,7 @@ from ..claims.plan import Life, Plan
 from ..oracle.end_of_run import note_crash
 from ..oracle.evidence import Violation
 from ..oracle.judge import StopOnViolation
-from ..oracle.state_digest import standing_of
+from ..oracle.state_digest import state_digest_of
 from ..runs.store_run import Run
 
 
@@ -60,7 +60,7 @@ class CrashGuarantees:
     """The ledger, and what is known of the versions of side files, pickled: who judges changes them."""
     damage: tuple[DamagedRange, ...]
     """What disks have done so far to what was durable."""
-    standing: str
+    state: str
     """A digest of all that."""
     now_ns: int
 
@@ -139,7 +139,7 @@ class DyingRun(Run):
         return CrashGuarantees(
             pickle.dumps((self._ledger, versions)),
             damage,
-            standing_of(self._ledger, versions, damage),
+            state_digest_of(self._ledger, versions, damage),
             self._kernel.now_ns,
         )
 

@@ -1,4 +1,4 @@
-"""Hunting a mutant: how many seeds until some invariant sees it, while the unmutated store stays silent on them."""
+"""Mutation runs: how many seeds until some invariant sees it, while the unmutated store stays silent on them."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -23,7 +23,7 @@ SIZES_SHOWN = ("messages", "preemptions", "sectors")
 
 @dataclass(frozen=True, slots=True)
 class MutantResult:
-    """What came of one hunt."""
+    """What came of running one mutant."""
 
     id: str
     found: bool
@@ -39,7 +39,7 @@ class MutantResult:
     """The size of the smaller failure, and what that took; None if nobody asked for one."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the hunt as JSON takes it."""
+        """Return the result as JSON takes it."""
         return {
             "id": self.id,
             "found": self.found,
@@ -52,7 +52,7 @@ class MutantResult:
 
 
 def narrowed_scenario(mutant: Mutant) -> Scenario:
-    """Return the scenario a mutant is hunted in: anything at all, within what the mutant needs."""
+    """Return the scenario a mutant is run in: anything at all, within what the mutant needs."""
     ranges = Ranges() if mutant.narrow is None else mutant.narrow(Ranges())
     return Scenario(f"hunt-{mutant.id}", "every promise of the store, at once", ranges)
 
@@ -84,19 +84,25 @@ def run_mutant(mutant: Mutant, seeds: int, *, shrink_seconds: float | None = Non
             violation = broken.error or (
                 str(broken.failure.violations[0]) if broken.failure else broken.outcome
             )
-    hunted = MutantResult(mutant.id, bool(invariant), invariant, used, seconds, violation, failure)
-    return hunted if shrink_seconds is None or failure is None else _shrunk(hunted, failure, shrink_seconds)
+    mutant_result = MutantResult(mutant.id, bool(invariant), invariant, used, seconds, violation, failure)
+    return (
+        mutant_result
+        if shrink_seconds is None or failure is None
+        else _shrunk(mutant_result, failure, shrink_seconds)
+    )
 
 
-def _shrunk(hunted: MutantResult, failure: Failure, seconds_max: float) -> MutantResult:
-    """Return the hunt with its failure made smaller."""
+def _shrunk(mutant_result: MutantResult, failure: Failure, seconds_max: float) -> MutantResult:
+    """Return the result with its failure made smaller."""
     began = perf_counter()
     small = shrink_failure(
         failure, stop=lambda: perf_counter() - began > seconds_max, cpu_seconds_max=CPU_SECONDS_MAX
     )
     size, seconds = small.failure.smallest.size, round(perf_counter() - began, 3)
     return replace(
-        hunted, failure=small.failure, shrunk={**asdict(size), "tries": small.tries, "seconds": seconds}
+        mutant_result,
+        failure=small.failure,
+        shrunk={**asdict(size), "tries": small.tries, "seconds": seconds},
     )
 
 
@@ -108,26 +114,26 @@ def run_mutants(
     shrink_seconds: float | None = None,
     interruption: Interruption | None = None,
 ) -> Iterator[MutantResult]:
-    """Hunt mutants, so many at a time in processes of their own; yield what comes of each in the order of names.
+    """Run mutants, so many at a time in processes of their own; yield what comes of each in the order of names.
 
-    An interruption leaves out those that are not hunted to an end.
+    An interruption leaves out those whose run has not ended.
     """
-    hunt_one = partial(_hunt_named, seeds=seeds, shrink_seconds=shrink_seconds)
+    run_one = partial(_run_named, seeds=seeds, shrink_seconds=shrink_seconds)
     interruption = interruption or Interruption()
     if jobs > 1:
-        for _, found in in_processes(hunt_one, names, jobs, interruption):
+        for _, found in in_processes(run_one, names, jobs, interruption):
             if isinstance(found, BrokenProcessPool):
                 raise found
             yield found
         return
     for name in names:
-        hunted = interruption.unless_wanted(partial(hunt_one, name))
-        if hunted is None:
+        mutant_result = interruption.unless_wanted(partial(run_one, name))
+        if mutant_result is None:
             return
-        yield hunted
+        yield mutant_result
 
 
-def _hunt_named(name: str, seeds: int, shrink_seconds: float | None) -> MutantResult:
+def _run_named(name: str, seeds: int, shrink_seconds: float | None) -> MutantResult:
     return run_mutant(mutant_named(name), seeds, shrink_seconds=shrink_seconds)
 
 

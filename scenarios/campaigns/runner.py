@@ -34,7 +34,7 @@ class Reach:
     asked: int = 0
     """Scenarios, or mutants, that it was to run."""
     not_run: tuple[str, ...] = ()
-    """Those of them of which not one seed was run, or that were not hunted to an end."""
+    """Those of them of which not one seed was run, or whose mutation run did not end."""
     interrupted: bool = False
     """Whether the user ended it."""
 

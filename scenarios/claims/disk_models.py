@@ -1,4 +1,4 @@
-"""Disks as they are met in reality: what their crashes leave, and what else goes wrong on them.
+"""Disk models: what crashes of each kind of disk leave, and what else goes wrong on them.
 
 A scenario names the disks it may run on, and every seed draws one. What is still promised on it is one table, in
 `judging.promised`.
@@ -29,8 +29,8 @@ class DiskModel:
 
 
 DISK_MODELS: dict[str, DiskModel] = {
-    reality.name: reality
-    for reality in (
+    disk_model.name: disk_model
+    for disk_model in (
         DiskModel("nothing-lost", "a machine that stops and keeps everything", ("nothing-lost",)),
         DiskModel("process-kill", "a process that is killed; the system lives on", ("process-kill",)),
         DiskModel(

@@ -95,7 +95,7 @@ class Plan:
     thorough_interval_ms: int
     sync_ms_max: int
     disk: str
-    """What the store runs on: a name in scenarios.realities."""
+    """What the store runs on: a name in `DISK_MODELS`."""
     faults: FaultPlan
     """What goes wrong on the disk; a file cannot fail to be made but while there is traffic."""
     second_start: bool
@@ -324,19 +324,19 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
         for field in fields(Plan)
         if field.name not in DRAWN_APART
     }
-    reality = DISK_MODELS[drawn["disk"]]
-    drawn["recover_whole_log"] |= reality.needs_whole_log
-    if reality.capacity_bytes:
-        drawn["capacity_bytes"] = stream.pick(reality.capacity_bytes, "capacity_bytes of the disk")
-    drawn["faults"] = FaultPlan(**_draw_named(stream, {**reality.faults, **ranges.faults}))
-    drawn["rot"] = RotPlan(**_draw_named(stream, {**reality.rot, **ranges.rot}))
+    disk_model = DISK_MODELS[drawn["disk"]]
+    drawn["recover_whole_log"] |= disk_model.needs_whole_log
+    if disk_model.capacity_bytes:
+        drawn["capacity_bytes"] = stream.pick(disk_model.capacity_bytes, "capacity_bytes of the disk")
+    drawn["faults"] = FaultPlan(**_draw_named(stream, {**disk_model.faults, **ranges.faults}))
+    drawn["rot"] = RotPlan(**_draw_named(stream, {**disk_model.rot, **ranges.rot}))
     drawn["disturbances"] = DisturbancePlan(**_draw_named(stream, ranges.disturbances))
     drawn["cluster"] = ClusterPlan(**_draw_named(stream, ranges.cluster))
     drawn["network"] = NetworkPlan(**_draw_named(stream, ranges.network))
     drawn["broker"] = BrokerPlan(**_draw_named(stream, ranges.broker))
     policy_parameter = stream.pick(*POLICY_PARAMETERS[drawn["policy"]])
     lives = tuple(
-        _draw_life(stream, ranges, drawn, reality.crashes, first=number == 0)
+        _draw_life(stream, ranges, drawn, disk_model.crashes, first=number == 0)
         for number in range(stream.pick(ranges.lives, "lives"))
     )
     return Plan(policy_parameter=policy_parameter, lives=lives, **drawn)

@@ -1,9 +1,9 @@
 """Bounds on what one input may cost: an end to its CPU time, and to the memory it makes the code ask for.
 
 Of memory there are two bounds. While inputs are judged the process may not grow by more than ADDRESS_SPACE_BYTES, which
-costs nothing and turns a length that was believed into a MemoryError. And of inputs that took a new way, and of every
-so manieth, the most that was allocated at once is measured; that finds what is far too much for so small an input and
-still far from what a machine has.
+costs nothing and turns a length that was believed into a MemoryError. And of inputs that took a new way, and of
+one in so many others, the most that was allocated at once is measured; that finds what is far too much for so small an
+input and still far from what a machine has.
 """
 
 import resource

@@ -19,7 +19,7 @@ FRESH_CHANCE = 0.25
 HANGS_MAX = 3
 """Inputs that come to no end until a run ends: each takes seconds."""
 MEASURED_EVERY = 1024
-"""Of inputs on known ways, the memory of every so manieth is measured."""
+"""Of inputs on known ways, the memory of one in so many is measured."""
 
 
 @dataclass(frozen=True, slots=True)

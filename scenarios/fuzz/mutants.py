@@ -1,6 +1,6 @@
 """Bugs of parsers, to be put in on purpose: what fuzzing must find, or its silence proves nothing.
 
-They are no bugs of the catalogue, which are hunted by crashes; those of the catalogue that a broken directory shows can
+They are no bugs of the catalogue, which crashes find; those of the catalogue that a broken directory shows can
 be fuzzed for, too.
 """
 

@@ -30,7 +30,7 @@ Entry = tuple[int, int, int]
 """phyOffset, size, tagsCode."""
 
 
-class QueueEntries(Sequence[Entry]):
+class DecodedEntries(Sequence[Entry]):
     """Entries as a queue's files have them, decoded when looked at: tuples would take nine times as much."""
 
     __slots__ = ("_raw",)
@@ -124,7 +124,7 @@ def read_store(
             queue.min_offset,
             queue.max_offset,
             queue.queue.directory,
-            QueueEntries(raw),
+            DecodedEntries(raw),
         )
     found.index = read_index(store)
     return found

@@ -1,4 +1,4 @@
-"""The door through which retention removes files: each removal is judged, and noted in the ledger, beforehand."""
+"""Retention removes files through here: each removal is judged, and noted in the ledger, beforehand."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -12,7 +12,7 @@ from .ledger import Ledger, PutEntry
 from .side_versions import Versions
 
 
-def standing_of(ledger: Ledger, versions: Iterable[Versions], damage: Sequence[DamagedRange]) -> str:
+def state_digest_of(ledger: Ledger, versions: Iterable[Versions], damage: Sequence[DamagedRange]) -> str:
     """Return the digest of what a recovery is going to be judged by; damage: what was done to durable bytes."""
     digest = blake2b(digest_size=16)
     for put in ledger.puts:

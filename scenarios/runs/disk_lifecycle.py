@@ -30,7 +30,7 @@ def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
     return image, []
 
 
-class LastingDisk:
+class DiskLifecycle:
     """Invariant: between two lives `_kept` is what the next one finds, without it `_image`, without both a new disk.
 
     Beside `_kept` there may be an older image: of the power cut that a killed process had started from.

@@ -30,11 +30,11 @@ from ..oracle.evidence import tried
 from ..oracle.progress import GroupProgress
 from ..oracle.removals import WatchedRemovals
 from ..oracle.room import Room
-from ..workload.offline_faults import OffTime
+from ..workload.offline_faults import OfflineFaults
 from ..workload.short_of_memory import short_of_memory
 from ..workload.skipped_numbers import KIND, skip_numbers
 from ..workload.transaction_traffic import TransactionTraffic
-from .disk_lifecycle import LastingDisk
+from .disk_lifecycle import DiskLifecycle
 from .execution import HEAL, Execution
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
@@ -50,13 +50,15 @@ class Run(Execution):
         self._store: MessageStore | None = None
         self._skipped: Counter[str] = Counter()
         self._removals: WatchedRemovals | None = None
-        self._off_time = OffTime(
+        self._offline_faults = OfflineFaults(
             plan, self._config, self._kernel, self._ledger, self._judge, self._progress.groups, choices.stream
         )
         faults = plan.faults
         if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
             faults = replace(plan.faults, failed_creation_chance=0.0)
-        self.lasting = LastingDisk(plan, self._kernel, choices.stream, faults=faults, rot=self._off_time.rot)
+        self.lasting = DiskLifecycle(
+            plan, self._kernel, choices.stream, faults=faults, rot=self._offline_faults.rot
+        )
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
 
     def _play(self) -> None:
@@ -65,7 +67,7 @@ class Run(Execution):
         self._heal()
 
     def _fired(self) -> Iterable[Counter[str]]:
-        return [+self._skipped, self._off_time.fired, self._disturbances.fired, self.lasting.fired]
+        return [+self._skipped, self._offline_faults.fired, self._disturbances.fired, self.lasting.fired]
 
     # -- lives -------------------------------------------------------------------------------------
 
@@ -234,17 +236,19 @@ class Run(Execution):
         """End a life: note what it promised, and keep what it leaves."""
         self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)
         self._ledger.progress_is_final = not crashed and self._progress.is_persisted
-        off_time, store = self._off_time, self._store
+        offline_faults, store = self._offline_faults, self._store
         if not crashed:
             assert store is not None, "a store that was stopped had been opened"
             promises.note_stop(self._ledger)
             removed = None if self._removals is None else self._removals.first_removed
             self.lasting.leave_after_stop(
-                disk, partial(off_time.after_stop, life, store=store, removed=removed)
+                disk, partial(offline_faults.after_stop, life, store=store, removed=removed)
             )
         else:
             self._outcome.crashes += 1
             profile = PROFILES[life.profile]
             note_crash(self._plan, self._judge, self._ledger, store, disk, profile)
-            self.lasting.leave_after_crash(disk, profile, partial(off_time.after_crash, life, store=store))
+            self.lasting.leave_after_crash(
+                disk, profile, partial(offline_faults.after_crash, life, store=store)
+            )
         self._judge.note_damage(self._config, disk.damage)

@@ -41,7 +41,7 @@ _ENTRY_HEAD_BYTES = 12
 _STRAY = b"not the store's"
 
 
-class OffTime:
+class OfflineFaults:
     """The time between the lives of one run; fired counts what happened in it."""
 
     def __init__(

@@ -1,11 +1,11 @@
-"""What a network asks about its condition: how long things take, and what befalls them. One question, one draw."""
+"""What a network asks about its condition: how long things take, and their faults. One question, one draw."""
 
 from enum import Enum
 from typing import Protocol
 
 
 class Mishap(Enum):
-    """What befalls a connection while something is sent over it."""
+    """The fault that happens to a connection while something is sent over it."""
 
     NONE = "none"
     BROKEN = "broken"
@@ -24,7 +24,7 @@ class LinkConditions(Protocol):
         """Return how many of at least 2 bytes sent at once go ahead of the others; size_bytes: they stay together."""
 
     def mishap(self, source: str, target: str) -> Mishap:
-        """Return what befalls a connection now that something is sent over it."""
+        """Return the fault that happens to a connection now that something is sent over it."""
 
     def refuses(self, source: str, target: str) -> bool:
         """Return whether a connection that could be made is refused."""
@@ -60,7 +60,7 @@ class FairConditions:
         return size_bytes
 
     def mishap(self, source: str, target: str) -> Mishap:
-        """Let nothing befall."""
+        """No-op: inject nothing."""
         return Mishap.NONE
 
     def refuses(self, source: str, target: str) -> bool:

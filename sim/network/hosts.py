@@ -45,30 +45,30 @@ class SimNetwork:
     ) -> None:
         self._medium = Medium(kernel, conditions or FairConditions(), buffer_bytes)
         self._hosts: dict[str, NetworkHost] = {}
-        self._doors: dict[str, HostNetwork] = {}
+        self._newest: dict[str, HostNetwork] = {}
 
     def join(self, machine: Machine, host: str) -> "HostNetwork":
-        """Put a machine on the network under a host's name and return its door; the one before it must be off."""
+        """Put a machine on the network under a host's name and return its end; the one before must be off."""
         if self._medium.is_on(host):
             raise ValueError(f"host {host}: machine {self._medium.machines[host].name} is on")
-        before = self._doors.get(host)
+        before = self._newest.get(host)
         self._medium.machines[host] = machine
         known = self._hosts.setdefault(host, NetworkHost(host))
-        door = self._doors[host] = HostNetwork(self, self._medium, machine, known)
-        machine.at_death.append(door.end)
+        endpoint = self._newest[host] = HostNetwork(self, self._medium, machine, known)
+        machine.at_death.append(endpoint.end)
         if before is not None:
             before.on_peer_reboot()
-        return door
+        return endpoint
 
     def heal(self) -> None:
         """End all trouble: what is under way arrives soon, and whose connection was lost learns of it."""
         self._medium.conditions.heal()
-        for host in sorted(self._doors):
-            self._doors[host].heal()
+        for host in sorted(self._newest):
+            self._newest[host].heal()
 
-    def door(self, host: str) -> "HostNetwork | None":
-        """Return the newest door of a host, None if there is none."""
-        return self._doors.get(host)
+    def newest(self, host: str) -> "HostNetwork | None":
+        """Return the newest end of a host, None if there is none."""
+        return self._newest.get(host)
 
 
 class HostNetwork:
@@ -117,16 +117,16 @@ class HostNetwork:
         medium.pass_point(self._machine, f"connect {address}")
         name, port = _split(address)
         target = self.host if name in _LOOPBACK else name
-        door = self._network.door(target)
-        if door is None:
+        peer = self._network.newest(target)
+        if peer is None:
             raise OSError(errno.EHOSTUNREACH, "No route to host", address)
         due_ns = medium.kernel.now_ns + timeout_ms * 1_000_000
         ask = Waiting(f"connect {address}")
         self._pass(ask, medium.conditions.delay_ns(self.host, target, 0), due_ns)
-        door = self._network.door(target)
-        assert door is not None, target
-        listener = door.listener(port, is_local=target == self.host)
-        if door.is_off or (listener is not None and not listener.has_room):
+        peer = self._network.newest(target)
+        assert peer is not None, target
+        listener = peer.listener(port, is_local=target == self.host)
+        if peer.is_off or (listener is not None and not listener.has_room):
             self._pass(ask, due_ns, due_ns)
         if listener is None or medium.conditions.refuses(self.host, target):
             self._pass(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
@@ -134,10 +134,10 @@ class HostNetwork:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: connection refused")
         local_name = name if name in _LOOPBACK else self.host
         mine = SimConnection(medium, self._machine, self.host, f"{local_name}:{self._free_port()}", address)
-        theirs = SimConnection(medium, door._machine, target, address, mine.local_address)
+        theirs = SimConnection(medium, peer._machine, target, address, mine.local_address)
         mine.peer, theirs.peer = theirs, mine
         self._keep(mine)
-        door._keep(theirs)
+        peer._keep(theirs)
         listener.offer(theirs)
         try:
             self._pass(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)

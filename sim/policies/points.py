@@ -1,4 +1,4 @@
-"""Names of scheduling points that outlive other code: who stood there, before what, and for the how manieth time."""
+"""Names of scheduling points that outlive other code: which task, before what, and which occurrence."""
 
 from ..task import SimTask
 

@@ -4,12 +4,12 @@ import re
 from collections import Counter
 
 import pytest
+from tests.mutation.page_outcomes import SURVIVORS, UNREACHED
 
 from tests.mutation import MUTANTS, SITES_EACH, all_sites, selected_sites
 from tests.mutation.code import patches_of, subjects_of
 from tests.mutation.components import COMPONENTS
 from tests.mutation.operators import OPERATORS
-from tests.mutation.survivors import SURVIVORS, UNREACHED
 from tornlog.scenarios.claims.plan import Ranges, draw_plan
 from tornlog.scenarios.mutants import MUTANTS as CATALOGUE
 from tornlog.scenarios.mutants.known import (
@@ -53,8 +53,8 @@ def test_what_is_hunted_is_the_first_few_of_each_operator_in_each_component() ->
     groups = Counter(
         (site.component.name, site.operator.name) for site in all_sites() if site.id not in UNREACHED
     )
-    hunted = Counter((site.component.name, site.operator.name) for site in selected_sites())
-    assert hunted == {group: min(count, SITES_EACH) for group, count in groups.items()}
+    mutant_result = Counter((site.component.name, site.operator.name) for site in selected_sites())
+    assert mutant_result == {group: min(count, SITES_EACH) for group, count in groups.items()}
     assert len(selected_sites()) >= 60
     assert list(MUTANTS) == sorted(site.id for site in selected_sites())
 

@@ -28,10 +28,10 @@ FOUND_AT_ONCE = [
 
 @pytest.mark.parametrize("name", FOUND_AT_ONCE)
 def test_a_systematic_mutant_is_found_and_the_clean_store_holds_on_the_same_seeds(name: str) -> None:
-    hunted = run_mutant(MUTANTS[name], SEEDS_MAX)
+    mutant_result = run_mutant(MUTANTS[name], SEEDS_MAX)
 
-    assert hunted.found
-    assert hunted.clean_violation == ""
+    assert mutant_result.found
+    assert mutant_result.clean_violation == ""
 
 
 def test_they_are_of_nearly_every_operator_and_all_of_them_are_hunted() -> None:

@@ -58,9 +58,9 @@ def run(seed: int) -> tuple[int, int]:
             image = disk.settle()
         except MachineDied:
             image = disk.crash(PROFILES["ext4-ordered"])
-        survivor = _disk(kernel, choices.stream("survivor"), image)
+        page_outcome = _disk(kernel, choices.stream("survivor"), image)
         machine = kernel.machine("second")
-        files = survivor.mount(machine)
+        files = page_outcome.mount(machine)
 
         def recover() -> None:
             log.judge(lambda path: files.read(path) if files.status(path) is not None else None)

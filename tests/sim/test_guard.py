@@ -28,7 +28,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.sim import banned_calls
-from tornlog.sim.banned_calls import Door, doors
+from tornlog.sim.banned_calls import BannedCall, find_banned_calls
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import LeakError, TaskFailedError
 from tornlog.sim.guard import guard
@@ -128,18 +128,18 @@ def test_a_leak_inside_a_task_names_the_function_and_the_programs_line(
 
 
 @pytest.mark.parametrize(
-    "door", list(doors()), ids=lambda door: f"{getattr(door.owner, '__name__', '')}.{door.name}"
+    "call", list(find_banned_calls()), ids=lambda call: f"{getattr(call.owner, '__name__', '')}.{call.name}"
 )
-def test_every_door_names_the_line_that_went_through_it(door: Door) -> None:
+def test_every_door_names_the_line_that_went_through_it(call: BannedCall) -> None:
     """The door is closed before anything is called, so no arguments are needed, and nothing is done."""
 
     def go_through() -> object:
-        return vars(door.owner)[door.name]()
+        return vars(call.owner)[call.name]()
 
     leak = leak_of(go_through)
-    assert (leak.function, leak.file) == (door.shown, __file__)
+    assert (leak.function, leak.file) == (call.shown, __file__)
     assert leak.line == go_through.__code__.co_firstlineno + 1
-    assert str(leak) == f"{__file__}:{leak.line}: simulated code called {door.shown}"
+    assert str(leak) == f"{__file__}:{leak.line}: simulated code called {call.shown}"
 
 
 def test_what_other_libraries_do_for_the_program_names_its_line_too() -> None:
@@ -232,9 +232,9 @@ def test_each_guard_lists_the_leaks_of_its_own_block() -> None:
 
 def test_the_guard_puts_everything_back_even_nested_or_after_an_error() -> None:
     def standing() -> list[object]:
-        return [vars(door.owner)[door.name] for door in before] + [datetime.datetime, datetime.date]
+        return [vars(call.owner)[call.name] for call in before] + [datetime.datetime, datetime.date]
 
-    before = list(doors())
+    before = list(find_banned_calls())
     originals = standing()
     with guard():
         closed = standing()

@@ -54,8 +54,10 @@ def images_a_cut_may_leave(names: Namespace) -> Iterator[Image]:
             for path, file in entries.names.items():
                 inode = entries.files[file]
                 size_bytes = entries.sizes.get(inode.identity, 0)
-                platter = inode.platter(size_bytes)
-                content = inode.content()[:size_bytes].ljust(size_bytes, b"\0") if with_cache else platter
+                durable_bytes = inode.durable_bytes(size_bytes)
+                content = (
+                    inode.content()[:size_bytes].ljust(size_bytes, b"\0") if with_cache else durable_bytes
+                )
                 files[path] = FileImage(content, 0)
             yield Image(files, tuple(entries.directories - {"/"}))
 

@@ -20,7 +20,7 @@ Mutants, one row each, in the order of their names:
     scenario        string  the one that found it, by `invariant`
     invariant       string
     seeds, seconds          as above, the scenarios taking turns: seed 0 of each, then seed 1 of each
-    scenarios       int64   that it was hunted in
+    scenarios       int64   that it was run in
     found_in        int64   scenarios that found it
     median_seeds    double  over the scenarios, one that found nothing counting as endless; null if that is the median
     median_seconds  double  likewise

@@ -1,6 +1,6 @@
 """Runs batches in a process of their own, so that a seed that hangs or kills its process costs that seed and no other.
 
-The parent waits so long for each row and no longer. What ends the child is laid at the door of the seed it was at; the
+The parent waits so long for each row and no longer. What ends the child is blamed on the seed it was at; the
 next child goes on behind it. A fork is used, for it is cheap, and safe where there is one thread only: in a worker of
 Spark's and in the in-process runner.
 """

@@ -4,7 +4,7 @@
     scenario        string                            its name
     seed            int64
     mutant          string                            the bug that was put into the store; null for none
-    disk            string                            drawn, or as asked for: a name in scenarios.realities
+    disk            string                            drawn, or as asked for: a name in `DISK_MODELS`
     policy          string                            drawn, or as asked for
     profiles        list<string>                      what each life's crash may have left
     sync_flush      bool

@@ -160,7 +160,7 @@ def _before(file: FileState, start: int, stop: int) -> str:
     if any(first < stop and start < last for first, last in file.dirty):
         return DIRTY
     seen = file.cache[start:stop]
-    if seen != file.platter[start:stop]:
+    if seen != file.durable_bytes[start:stop]:
         return DROPPED
     return DURABLE if any(seen) else EMPTY
 
@@ -178,4 +178,4 @@ def _after(
         return letter if found == before.cache[start:stop] else CHANGED
     if found == before.cache[start:stop]:
         return KEPT
-    return LOST if found == before.platter[start:stop] else MIXED
+    return LOST if found == before.durable_bytes[start:stop] else MIXED

@@ -1,4 +1,4 @@
-"""The clock of a chronicle: every call makes a moment of its own."""
+"""The clock of a recording: every call makes a moment of its own."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ class Moments:
     @property
     def kernel(self) -> "Kernel":
         """Return the kernel that the moments are of."""
-        assert self._kernel is not None, "a chronicle belongs to a kernel"
+        assert self._kernel is not None, "a recording belongs to a kernel"
         return self._kernel
 
     def mark(self) -> int:

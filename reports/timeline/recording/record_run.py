@@ -1,4 +1,4 @@
-"""Chronicles: of a stored failure, or of a seed."""
+"""Recordings: of a stored failure, or of a seed."""
 
 from ....scenarios.campaigns.failures.failing_run import RunRecord
 from ....scenarios.campaigns.failures.replay import RunReplay, replay
@@ -13,7 +13,7 @@ from .recorder import RunRecorder
 
 
 def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, RunRecording]:
-    """Replay a record as `replay` does, and return its chronicle too. The subject's mutant is not applied here."""
+    """Replay a record as `replay` does, and return its recording too. The subject's mutant is not applied here."""
     recorder = RunRecorder()
     replayed = replay(record, recorder, ledger=recorder.ledger)
     return replayed, recorder.run_recording(subject, replayed.outcome)
@@ -22,7 +22,7 @@ def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, Run
 def record_seed(
     scenario: Scenario, seed: int, *, mutant: str | None = None, policy: Policy | None = None
 ) -> RunRecording:
-    """Run one seed, with a mutant if there is one to apply, and return its chronicle; policy replaces the drawn one."""
+    """Run one seed, with a mutant if there is one to apply, and return its recording; policy replaces the drawn one."""
     recorder = RunRecorder()
     with garbage_kept(), applied_mutant(mutant):
         choices, plan = draw(scenario, seed)

@@ -1,7 +1,7 @@
 """The recorder: a trace that is told more, and keeps it in the order in which it happened.
 
-Hand it to a run as its trace, and `ledger` as its ledger. `world_of` then puts it at the door of
-every world that a store lives in. It reads and never acts: the run has the digest that it has without.
+Hand it to a run as its trace, and `ledger` as its ledger. `world_of` then has it observe every
+world that a store lives in. It reads and never acts: the run has the digest that it has without.
 """
 
 from collections.abc import Iterator
@@ -129,7 +129,7 @@ class RunRecorder(WorldTrace):
         puts = self._puts.concerned(violation)
         self._broken.append(ViolationRecord(at, self._tasks.current(), violation, puts))
 
-    # -- what is seen at the door of a store's world -----------------------------------------------
+    # -- what is seen of a store's world -----------------------------------------------
 
     def watch(self, world: World, machine: SimMachine, disk: Disk) -> World:
         """Return the same world, watched, for a machine that has mounted a disk."""

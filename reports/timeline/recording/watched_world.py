@@ -1,4 +1,4 @@
-"""The door between a store and its world, with somebody at it who writes down what passes: calls, locks, cells.
+"""A store's world with an observer that records what passes: calls, locks, cells.
 
 Nothing that passes is changed, and no scheduling point is added, so a run that is watched is the same run.
 """
@@ -35,7 +35,7 @@ class Watcher(Protocol):
 
 
 def watched(world: World, watcher: Watcher) -> World:
-    """Return the same world with a watcher at its door."""
+    """Return the same world, observed."""
     files = cast(Files, WatchedFiles(world.files, watcher))
     return World(world.clock, WatchedTasks(world.tasks, watcher), files)
 

@@ -1,6 +1,6 @@
 """ISO: while a store is open, a second instance on its directory is refused, and has changed nothing by then.
 
-What the second one does is watched at its own door to the files, so the traffic of the first does not blur it.
+What the second one does is watched at its own file system, so the traffic of the first does not blur it.
 """
 
 from collections.abc import Callable, Iterator

@@ -62,17 +62,17 @@ class BrokerNode:
 
     @property
     def running(self) -> tuple[Machine, Disk, HostNetwork]:
-        """Return machine, disk and door of the newest life."""
+        """Return machine, disk and network of the newest life."""
         assert self._life is not None, "it has been switched on"
         return self._life
 
     # -- tasks of its machine ----------------------------------------------------------------------
 
-    def boot(self, machine: Machine, disk: Disk, door: HostNetwork) -> None:
+    def boot(self, machine: Machine, disk: Disk, endpoint: HostNetwork) -> None:
         """Begin a life: load, be judged, and answer requests."""
-        self._life = (machine, disk, door)
+        self._life = (machine, disk, endpoint)
         self.store = None
-        world = World(machine.clock, machine.tasks, disk.mount(machine), door)
+        world = World(machine.clock, machine.tasks, disk.mount(machine), endpoint)
         server = self._server = RemotingServer(world, self._limits)
         server.listen([ADDRESS])
         broker = self._broker = self._load(world)

@@ -20,7 +20,7 @@ from ....sim.network.hosts import SimNetwork
 from ....store.world import World
 from ...claims.plan import Life
 from ...workload.traffic import message_names
-from ..disk_lifecycle import LastingDisk
+from ..disk_lifecycle import DiskLifecycle
 from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution
 from .broker_node import ADDRESS, TRANSACTION_MS, BrokerNode
 from .client_ledger import ClientLedger, topic_of_users
@@ -50,7 +50,7 @@ class BrokerRun(Execution):
         self._broker = BrokerNode(plan, self._judge, self._clients)
         self._producers: list[Producer] = []
         self._consumers: list[BrokerConsumer] = []
-        self._lasting = LastingDisk(plan, self._kernel, choices.stream)
+        self._lasting = DiskLifecycle(plan, self._kernel, choices.stream)
 
     def _play(self) -> None:
         with self._judge.judged_errors():
@@ -130,12 +130,12 @@ class BrokerRun(Execution):
         """Switch the broker's machine on and start it; life: what it is to end in."""
         disk = self._lasting.find(f"disk-{number}", faulty=life is not None)
         machine = self._kernel.machine(f"life-{number}")
-        door = self._network.join(machine, self._broker.host)
+        endpoint = self._network.join(machine, self._broker.host)
         if life is not None:
-            door.dies_silently = life.profile != "process-kill"
+            endpoint.dies_silently = life.profile != "process-kill"
             if life.ending == "crash in load":
                 self.crash_points.arm(disk, life)
-        self._run_on(machine, "boot", partial(self._broker.boot, machine, disk, door))
+        self._run_on(machine, "boot", partial(self._broker.boot, machine, disk, endpoint))
         if life is not None and life.ending != "crash in load":
             self.crash_points.arm(disk, life)
 
@@ -145,11 +145,11 @@ class BrokerRun(Execution):
     def _finish(self, life: Life) -> None:
         """End a broker that has not died of itself, and keep what it leaves."""
         broker = self._broker
-        machine, disk, door = broker.running
+        machine, disk, endpoint = broker.running
         if broker.is_alive and life.is_stop:
             self._run_on(machine, "stop", broker.stop)
         if broker.is_alive and life.is_stop:  # it was clean, or the machine would have died of it
-            door.dies_silently = False
+            endpoint.dies_silently = False
             self._kernel.kill(machine)
             self._marks.note_end(life, disk, crashed=False, recovered=True)
             self._clients.note_stop()

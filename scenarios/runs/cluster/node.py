@@ -14,7 +14,7 @@ from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAService
 from ...claims.machine import config_of
 from ...claims.plan import Plan
-from ..disk_lifecycle import LastingDisk
+from ..disk_lifecycle import DiskLifecycle
 
 MASTER = "10.0.0.1"
 HA_PORT = 10912
@@ -23,14 +23,14 @@ HA_PORT = 10912
 class Node:
     """What there is of it while it is on, and what lasts."""
 
-    def __init__(self, name: str, host: str, config: StoreConfig, lasting: LastingDisk) -> None:
+    def __init__(self, name: str, host: str, config: StoreConfig, lasting: DiskLifecycle) -> None:
         self.name = name
         self.host = host
         self.config = config
         self.lasting = lasting
         self.machine: Machine | None = None
         self.disk: Disk | None = None
-        self.door: HostNetwork | None = None
+        self.endpoint: HostNetwork | None = None
         self.store: MessageStore | None = None
         """None until it has been loaded."""
         self.ha: HAService | None = None
@@ -45,9 +45,9 @@ class Node:
         """Return whether its machine is on."""
         return self.machine is not None and self.machine.alive
 
-    def power_on(self, machine: Machine, disk: Disk, door: HostNetwork) -> None:
+    def power_on(self, machine: Machine, disk: Disk, endpoint: HostNetwork) -> None:
         """Begin a life."""
-        self.machine, self.disk, self.door = machine, disk, door
+        self.machine, self.disk, self.endpoint = machine, disk, endpoint
         self.store = self.ha = None
 
     @property
@@ -84,8 +84,8 @@ def nodes_of(plan: Plan, kernel: Kernel, streams: Callable[[str], Stream]) -> li
         flush_disk_type=flush,
         ha_master_address=f"{MASTER}:{HA_PORT}",
     )
-    master = Node("master", MASTER, shared, LastingDisk(plan, kernel, streams))
+    master = Node("master", MASTER, shared, DiskLifecycle(plan, kernel, streams))
     return [master] + [
-        Node(f"slave-{number}", f"10.0.0.{number + 1}", of_slaves, LastingDisk(plan, kernel, streams))
+        Node(f"slave-{number}", f"10.0.0.{number + 1}", of_slaves, DiskLifecycle(plan, kernel, streams))
         for number in range(1, cluster.slaves + 1)
     ]

@@ -99,8 +99,8 @@ class ClusterRun(Execution):
 
     def _set_death_mode(self, node: Node, life: Life) -> None:
         """Tell the network whether a machine that dies is off then: of a process, its system ends what it had."""
-        assert node.door is not None, "it is on"
-        node.door.dies_silently = life.profile != "process-kill"
+        assert node.endpoint is not None, "it is on"
+        node.endpoint.dies_silently = life.profile != "process-kill"
 
     def _gather(self) -> None:
         """Give slaves time to follow the master, if they can."""
@@ -156,8 +156,8 @@ class ClusterRun(Execution):
         self._kernel.spawn(machine, "stop", stop).join(None)
         if not machine.alive:
             return False
-        assert node.door is not None, "it is on"
-        node.door.dies_silently = False
+        assert node.endpoint is not None, "it is on"
+        node.endpoint.dies_silently = False
         self._kernel.kill(machine)
         return True
 
@@ -189,17 +189,17 @@ class ClusterRun(Execution):
         is_in_traffic = number < len(self._plan.lives)
         disk = node.lasting.find(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
         machine = self._kernel.machine(f"{node.name}{again}-life-{number}")
-        door = self._network.join(machine, node.host)
-        node.power_on(machine, disk, door)
+        endpoint = self._network.join(machine, node.host)
+        node.power_on(machine, disk, endpoint)
         if life is not None:
             self._arm_crash(node, life)
         if node.is_master:
             self._ledger.begin_life()
-        self._kernel.spawn(machine, "boot", partial(self._start, node, machine, disk, door)).join(None)
+        self._kernel.spawn(machine, "boot", partial(self._start, node, machine, disk, endpoint)).join(None)
 
-    def _start(self, node: Node, machine: Machine, disk: Disk, door: Network) -> None:
+    def _start(self, node: Node, machine: Machine, disk: Disk, endpoint: Network) -> None:
         """Load a store, judge what recovery made of the last life, and start it and its replication."""
-        store = self._load(node, machine, disk, self._witness.network_of(node, door))
+        store = self._load(node, machine, disk, self._witness.network_of(node, endpoint))
         opening.start(self._kernel, store, disk, machine)
         node.ha = HAService(store.world, store, listen_host=node.host)
         node.ha.start()

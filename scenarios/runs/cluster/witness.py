@@ -25,9 +25,11 @@ class ReplicationWitness:
         self._judge = judge
         self._history = MasterHistory()
 
-    def network_of(self, node: Node, door: Network) -> Network:
+    def network_of(self, node: Node, endpoint: Network) -> Network:
         """Return a node's network, watched."""
-        return WatchedNetwork(door, partial(self._before_answering, node), partial(self._reports_of, node))
+        return WatchedNetwork(
+            endpoint, partial(self._before_answering, node), partial(self._reports_of, node)
+        )
 
     def _before_answering(self, node: Node, data: bytes) -> None:
         """Note what the master has, before it sends any of it."""

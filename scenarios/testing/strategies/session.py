@@ -214,8 +214,8 @@ class StoreSession:
         """Draw what the crash leaves, and note what it may not take. A killed process leaves its disk mounted."""
         disk = self._disk
         assert disk is not None, "it was running"
-        reality = DISK_MODELS[self._plan.disk]
-        profile = PROFILES[self._choices.stream("crash").pick(reality.crashes, "profile")]
+        disk_model = DISK_MODELS[self._plan.disk]
+        profile = PROFILES[self._choices.stream("crash").pick(disk_model.crashes, "profile")]
         self._machine = self._traffic = None
         with self._told():
             note_crash(self._plan, self._judge, self.ledger, self._store, disk, profile)

@@ -197,7 +197,7 @@ def test_a_new_segment_can_be_missing_empty_or_full_of_zeros(make_rig: Callable[
 
 
 def test_each_page_can_be_the_only_one_missing_or_the_only_one_there(make_rig: Callable[..., Any]) -> None:
-    survivors = set()
+    page_outcomes = set()
     image = Image({"/log": FileImage(bytes(6 * PAGE), 0)}, ())
     for seed in range(400):
         rig = make_rig(seed=str(seed), image=image)
@@ -205,10 +205,10 @@ def test_each_page_can_be_the_only_one_missing_or_the_only_one_there(make_rig: C
         for page in range(6):
             mapped.store(page * PAGE, b"x")
         content = rig.cut("ext4-ordered").files["/log"].content
-        survivors.add("".join("x" if content[page * PAGE] else "-" for page in range(6)))
+        page_outcomes.add("".join("x" if content[page * PAGE] else "-" for page in range(6)))
     alone = {"-" * page + "x" + "-" * (5 - page) for page in range(6)}
     missing = {"x" * page + "-" + "x" * (5 - page) for page in range(6)}
-    assert survivors >= alone | missing | {"------", "xxxxxx"}
+    assert page_outcomes >= alone | missing | {"------", "xxxxxx"}
 
 
 def test_the_same_seed_finds_the_same_image_and_a_replay_of_the_record_too(

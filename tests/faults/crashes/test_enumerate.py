@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tornlog.faults.crashes.crash import PowerCut
 from tornlog.faults.crashes.enumerate import DRAWN_STATES, CrashStates
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.crashes.sampling import draw_lost_changes, draw_survivors
+from tornlog.faults.crashes.sampling import draw_lost_changes, draw_page_outcomes
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.fault_injector import MOMENTS
 from tornlog.faults.disk.image import FileImage, Image
@@ -110,8 +110,8 @@ def all_drawn(disk: Disk, profile: str) -> set[str]:
         lost = draw_lost_changes(odometer, PROFILES[profile], cut.unsure_changes())
         entries = cut.entries_without(lost, fired)
         dirty = cut.dirty_pages(entries)
-        survivors = draw_survivors(odometer, dirty, cut.page_sectors)
-        found.add(cut.image(entries, dirty, survivors, fired, 0).digest())
+        page_outcomes = draw_page_outcomes(odometer, dirty, cut.page_sectors)
+        found.add(cut.image(entries, dirty, page_outcomes, fired, 0).digest())
     return found
 
 
@@ -452,7 +452,9 @@ def test_a_state_says_what_it_has_lost(left_by: LeftBy) -> None:
     states = states_of(left_by(a_few_of_everything), "strict-posix")
     for state in states:
         taken = states.taken(state)
-        lost_pages = [page for page, survivor in taken.pages if survivor != (len(page.writes), 0, 0, 0, 0, 0)]
+        lost_pages = [
+            page for page, page_outcome in taken.pages if page_outcome != (len(page.writes), 0, 0, 0, 0, 0)
+        ]
 
         assert {change.number: kept_bytes for change, kept_bytes in taken.changes} == state.lost
         assert state.losses <= len(taken.changes) + len(lost_pages)

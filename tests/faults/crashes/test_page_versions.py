@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tornlog.faults.crashes.page_versions import DirtyPage, Survivor, Tears, lay_moment, lay_survivor
+from tornlog.faults.crashes.page_versions import DirtyPage, PageOutcome, Tears, lay_moment, lay_outcome
 
 SECTOR = 4
 PAGE = 16
@@ -9,26 +9,26 @@ WHOLE = Tears()
 
 
 def survive(
-    survivor: Survivor, writes: list[tuple[int, int, bytes]], size_bytes: int = 48
+    page_outcome: PageOutcome, writes: list[tuple[int, int, bytes]], size_bytes: int = 48
 ) -> tuple[bytes, Tears]:
     durable = b"." * size_bytes
     content = bytearray(durable)
-    tears = lay_survivor(content, PAGE, 2 * PAGE, writes, survivor, SECTOR, durable)
+    tears = lay_outcome(content, PAGE, 2 * PAGE, writes, page_outcome, SECTOR, durable)
     return bytes(content), tears
 
 
 def test_moment_k_has_the_first_k_writes_and_no_byte_outside_of_the_page() -> None:
     writes = [(1, 10, b"a" * 30), (2, 20, b"bb")]
 
-    assert survive(Survivor(0), writes) == (b"." * 48, WHOLE)
-    assert survive(Survivor(1), writes) == (b"." * 16 + b"a" * 16 + b"." * 16, WHOLE)
-    assert survive(Survivor(2), writes) == (b"." * 16 + b"aaaabb" + b"a" * 10 + b"." * 16, WHOLE)
+    assert survive(PageOutcome(0), writes) == (b"." * 48, WHOLE)
+    assert survive(PageOutcome(1), writes) == (b"." * 16 + b"a" * 16 + b"." * 16, WHOLE)
+    assert survive(PageOutcome(2), writes) == (b"." * 16 + b"aaaabb" + b"a" * 10 + b"." * 16, WHOLE)
 
 
 def test_a_torn_page_takes_each_sector_from_one_of_two_moments() -> None:
     writes = [(1, 16, b"a" * 16), (2, 16, b"b" * 16)]
 
-    assert survive(Survivor(1, 2, 0b0101), writes) == (
+    assert survive(PageOutcome(1, 2, 0b0101), writes) == (
         b"." * 16 + b"bbbbaaaabbbbaaaa" + b"." * 16,
         Tears(page=True),
     )
@@ -37,17 +37,17 @@ def test_a_torn_page_takes_each_sector_from_one_of_two_moments() -> None:
 def test_a_page_whose_differing_sectors_agree_is_not_torn() -> None:
     writes = [(1, 16, b"aaaa")]
 
-    assert survive(Survivor(0, 1, 0b0001), writes) == (b"." * 16 + b"aaaa" + b"." * 28, WHOLE)
-    assert survive(Survivor(0, 1, 0b0010), writes) == (b"." * 48, WHOLE)
-    assert survive(Survivor(1, 1, 0b1111), writes)[1] == WHOLE
+    assert survive(PageOutcome(0, 1, 0b0001), writes) == (b"." * 16 + b"aaaa" + b"." * 28, WHOLE)
+    assert survive(PageOutcome(0, 1, 0b0010), writes) == (b"." * 48, WHOLE)
+    assert survive(PageOutcome(1, 1, 0b1111), writes)[1] == WHOLE
 
 
 def test_a_sector_torn_inside_is_newer_up_to_a_byte_and_older_from_there_on() -> None:
     writes = [(1, 16, b"a" * 16), (2, 16, b"b" * 16)]
     torn = (b"." * 16 + b"aaaa" + b"bbba" + b"aaaa" * 2 + b"." * 16, Tears(page=True, sectors=1))
 
-    assert survive(Survivor(1, 2, torn_at=7), writes) == torn
-    content, tears = survive(Survivor(2, 1, torn_at=7), writes)
+    assert survive(PageOutcome(1, 2, torn_at=7), writes) == torn
+    content, tears = survive(PageOutcome(2, 1, torn_at=7), writes)
     assert content[16:32] == b"bbbbbbba" + b"bbbb" * 2
     assert tears == Tears(page=True, sectors=1)
 
@@ -55,29 +55,29 @@ def test_a_sector_torn_inside_is_newer_up_to_a_byte_and_older_from_there_on() ->
 def test_a_sector_torn_at_its_first_byte_or_where_the_moments_agree_is_not_torn() -> None:
     writes = [(1, 16, b"aaaa")]
 
-    assert survive(Survivor(1, 0, torn_at=4), writes) == survive(Survivor(1), writes)
-    assert survive(Survivor(1, 0, torn_at=6), writes) == survive(Survivor(1), writes)
-    assert survive(Survivor(1, 1, torn_at=2), writes) == survive(Survivor(1), writes)
-    assert survive(Survivor(1, 0, torn_at=2), writes)[1] == Tears(page=True, sectors=1)
+    assert survive(PageOutcome(1, 0, torn_at=4), writes) == survive(PageOutcome(1), writes)
+    assert survive(PageOutcome(1, 0, torn_at=6), writes) == survive(PageOutcome(1), writes)
+    assert survive(PageOutcome(1, 1, torn_at=2), writes) == survive(PageOutcome(1), writes)
+    assert survive(PageOutcome(1, 0, torn_at=2), writes)[1] == Tears(page=True, sectors=1)
 
 
 def test_a_tear_behind_the_end_of_a_short_page_tears_nothing() -> None:
     content = bytearray(b"." * 6)
-    tears = lay_survivor(content, 0, 6, [(1, 0, b"aaaaaa")], Survivor(1, 0, torn_at=10), SECTOR)
+    tears = lay_outcome(content, 0, 6, [(1, 0, b"aaaaaa")], PageOutcome(1, 0, torn_at=10), SECTOR)
 
     assert (bytes(content), tears) == (b"aaaaaa", WHOLE)
 
 
 def test_only_sectors_that_were_in_flight_hold_garbage() -> None:
     writes = [(1, 20, b"aa")]
-    content, tears = survive(Survivor(0, 1, garbage=0b1111, filling=2), writes)
+    content, tears = survive(PageOutcome(0, 1, garbage=0b1111, filling=2), writes)
 
     assert content == b"." * 20 + b"\xff" * 4 + b"." * 24
     assert tears == Tears(page=True, garbage=1)
 
 
 def test_garbage_that_happens_to_be_the_old_or_the_new_bytes_harms_nothing() -> None:
-    content, tears = survive(Survivor(0, 1, garbage=0b0001, filling=1), [(1, 16, bytes(4))])
+    content, tears = survive(PageOutcome(0, 1, garbage=0b0001, filling=1), [(1, 16, bytes(4))])
 
     assert content == b"." * 16 + bytes(4) + b"." * 28
     assert tears == WHOLE
@@ -86,7 +86,7 @@ def test_garbage_that_happens_to_be_the_old_or_the_new_bytes_harms_nothing() -> 
 def test_without_a_second_moment_nothing_was_in_flight() -> None:
     writes = [(1, 16, b"a" * 16)]
 
-    assert survive(Survivor(1, 1, 0, 3, 0b1111, 2), writes) == survive(Survivor(1), writes)
+    assert survive(PageOutcome(1, 1, 0, 3, 0b1111, 2), writes) == survive(PageOutcome(1), writes)
 
 
 def test_draws_about_a_page_are_labelled_with_path_and_number() -> None:
@@ -105,10 +105,10 @@ def test_every_sector_is_that_of_one_of_the_two_moments(
     writes = [
         (number, at, data) for number, (at, data) in enumerate(drawn) if at < 32 and at + len(data) > 16
     ]
-    survivor = Survivor(min(moment, len(writes)), min(other, len(writes)), sectors)
-    content, _ = survive(survivor, writes, 64)
-    first, _ = survive(Survivor(survivor.moment), writes, 64)
-    second, _ = survive(Survivor(survivor.other), writes, 64)
+    page_outcome = PageOutcome(min(moment, len(writes)), min(other, len(writes)), sectors)
+    content, _ = survive(page_outcome, writes, 64)
+    first, _ = survive(PageOutcome(page_outcome.moment), writes, 64)
+    second, _ = survive(PageOutcome(page_outcome.other), writes, 64)
 
     for sector in range(4):
         place = slice(16 + sector * SECTOR, 16 + (sector + 1) * SECTOR)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tornlog.faults.crashes.crash import PowerCut, cache_image
-from tornlog.faults.crashes.page_versions import DirtyPage, Survivor
+from tornlog.faults.crashes.page_versions import DirtyPage, PageOutcome
 from tornlog.faults.crashes.profiles import PROFILES, CrashProfile
 from tornlog.faults.disk.changes import Lost
 from tornlog.faults.disk.disk import Disk
@@ -77,8 +77,8 @@ def all_images(disk: Disk, profile: CrashProfile) -> set[str]:
     for lost in lost_sets(cut, profile):
         entries = cut.entries_without(lost, fired)
         dirty = cut.dirty_pages(entries)
-        for survivors in product(*(fates_of(page, cut.page_sectors) for page in dirty)):
-            found.add(cut.image(entries, dirty, survivors, fired, 0).digest())
+        for page_outcomes in product(*(fates_of(page, cut.page_sectors) for page in dirty)):
+            found.add(cut.image(entries, dirty, page_outcomes, fired, 0).digest())
     return found
 
 
@@ -95,11 +95,11 @@ def lost_sets(cut: PowerCut, profile: CrashProfile) -> Iterator[Lost]:
                 yield whole | {growth.number: part for growth, part in zip(growths, parts, strict=True)}
 
 
-def fates_of(page: DirtyPage, page_sectors: int) -> list[Survivor]:
+def fates_of(page: DirtyPage, page_sectors: int) -> list[PageOutcome]:
     moments = range(page.least, len(page.writes) + 1)
-    whole = [Survivor(moment) for moment in moments]
+    whole = [PageOutcome(moment) for moment in moments]
     torn = [
-        Survivor(one, other, sectors)
+        PageOutcome(one, other, sectors)
         for one, other in combinations(moments, 2)
         for sectors in range(1, (1 << page_sectors) - 1)
     ]

@@ -38,8 +38,8 @@ def test_the_state_of_a_disk_tells_what_is_durable_from_what_is_not(make_rig: Ca
     file = state.files["/log"]
     assert (state.page_bytes, state.sector_bytes) == (4096, 512)
     assert file.cache[5000:5005] == b"dirty"
-    assert file.platter[5000:5005] == bytes(5)
-    assert file.cache[:7] == file.platter[:7] == b"durable"
+    assert file.durable_bytes[5000:5005] == bytes(5)
+    assert file.cache[:7] == file.durable_bytes[:7] == b"durable"
     assert file.dirty == ((5000, 5005),)
     assert not file.stale
     assert not file.name_is_durable

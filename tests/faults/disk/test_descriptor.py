@@ -186,7 +186,7 @@ def test_the_rest_of_a_cut_file_keeps_what_is_pending_and_what_was_dropped() -> 
     assert rest.content() == b"0123456789"
     assert rest.pending == [(0, 8, b"89")]
     assert rest.stale == {0}
-    assert rest.platter(10) == bytes(10)
+    assert rest.durable_bytes(10) == bytes(10)
     assert inode.content() == b"0123456789abcdef"
 
 

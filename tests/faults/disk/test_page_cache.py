@@ -19,11 +19,11 @@ def test_a_write_is_visible_at_once_and_durable_only_after_a_sync() -> None:
     inode.write(1, 10, b"hello", 0)
 
     assert inode.content()[10:15] == b"hello"
-    assert inode.platter(SIZE) == bytes(SIZE)
+    assert inode.durable_bytes(SIZE) == bytes(SIZE)
 
     inode.make_durable(2, 0, SIZE)
 
-    assert inode.platter(SIZE) == inode.content()
+    assert inode.durable_bytes(SIZE) == inode.content()
     assert inode.is_clean
 
 
@@ -33,7 +33,7 @@ def test_a_sync_covers_only_what_was_written_before_it_was_submitted() -> None:
     inode.write(5, 0, b"late!", 0)
     inode.make_durable(3, 0, SIZE)
 
-    assert inode.platter(SIZE)[:5] == b"early"
+    assert inode.durable_bytes(SIZE)[:5] == b"early"
     assert inode.pending == [(5, 0, b"late!")]
 
 
@@ -42,7 +42,7 @@ def test_a_sync_of_a_range_takes_whole_pages_and_leaves_the_rest_of_a_straddling
     inode.write(1, 10, b"a" * 30, 0)
     inode.make_durable(2, 20, 21)
 
-    assert inode.platter(SIZE) == bytes(16) + b"a" * 16 + bytes(32)
+    assert inode.durable_bytes(SIZE) == bytes(16) + b"a" * 16 + bytes(32)
     assert inode.pending == [(1, 10, b"a" * 6), (1, 32, b"a" * 8)]
     assert [page for page, _ in inode.dirty_pages(SIZE)] == [0, 2]
 
@@ -63,7 +63,7 @@ def test_a_dropped_page_is_clean_for_the_kernel_and_gone_for_the_platter() -> No
     inode.make_durable(3, 0, SIZE)
 
     assert inode.content()[:4] == b"lost"
-    assert inode.platter(SIZE) == bytes(SIZE)
+    assert inode.durable_bytes(SIZE) == bytes(SIZE)
     assert not inode.is_clean
 
 
@@ -73,7 +73,7 @@ def test_a_drop_outside_of_its_range_loses_nothing() -> None:
     inode.drop(2, 16, 32)
     inode.make_durable(3, 0, SIZE)
 
-    assert inode.platter(SIZE) == bytes(10) + b"a" * 6 + bytes(48)
+    assert inode.durable_bytes(SIZE) == bytes(10) + b"a" * 6 + bytes(48)
 
 
 def test_a_page_written_again_during_the_failing_sync_keeps_all_of_its_writes() -> None:
@@ -83,7 +83,7 @@ def test_a_page_written_again_during_the_failing_sync_keeps_all_of_its_writes() 
     inode.drop(2, 0, SIZE)
     inode.make_durable(4, 0, SIZE)
 
-    assert inode.platter(SIZE)[:11] == b"firstsecond"
+    assert inode.durable_bytes(SIZE)[:11] == b"firstsecond"
 
 
 def test_rewriting_any_byte_of_a_dropped_page_brings_the_whole_page_to_the_platter() -> None:
@@ -92,11 +92,11 @@ def test_rewriting_any_byte_of_a_dropped_page_brings_the_whole_page_to_the_platt
     inode.drop(2, 0, SIZE)
     inode.write(3, 9, b"x", 0)
 
-    assert inode.platter(SIZE) == bytes(SIZE)
+    assert inode.durable_bytes(SIZE) == bytes(SIZE)
 
     inode.make_durable(4, 0, SIZE)
 
-    assert inode.platter(SIZE) == inode.content()
+    assert inode.durable_bytes(SIZE) == inode.content()
     assert inode.is_clean
 
 
@@ -116,7 +116,7 @@ def test_an_untouched_file_of_an_image_is_never_copied() -> None:
     inode = Inode(0, PAGE, 0, loaded)
 
     assert inode.content() is loaded.content
-    assert inode.platter(SIZE) is loaded.content
+    assert inode.durable_bytes(SIZE) is loaded.content
 
     inode.thaw(SIZE)
 
@@ -125,7 +125,7 @@ def test_an_untouched_file_of_an_image_is_never_copied() -> None:
     inode.write(1, 0, b"y", 0)
 
     assert inode.content() == b"y" + b"x" * (SIZE - 1)
-    assert inode.platter(SIZE) is loaded.content
+    assert inode.durable_bytes(SIZE) is loaded.content
 
 
 @st.composite
@@ -161,7 +161,7 @@ def test_each_page_of_the_platter_is_the_state_at_its_last_sync_and_pending_lead
                     state = max(entry for entry in history if entry[0] <= max(upto, 0))[1]
                     synced[page], synced_upto[page] = state[page * PAGE : (page + 1) * PAGE], upto
 
-    durable = bytearray(inode.platter(SIZE))
+    durable = bytearray(inode.durable_bytes(SIZE))
     assert durable == b"".join(synced)
     for _, at, data in inode.pending:
         durable[at : at + len(data)] = data
@@ -181,7 +181,7 @@ def test_after_any_failures_only_stale_pages_differ_from_what_readers_see(
         else:
             inode.drop(number, start, end)
 
-    durable = bytearray(inode.platter(SIZE))
+    durable = bytearray(inode.durable_bytes(SIZE))
     for _, at, data in inode.pending:
         durable[at : at + len(data)] = data
     for page in range(SIZE // PAGE):

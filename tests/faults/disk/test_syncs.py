@@ -16,7 +16,7 @@ WAIT = Waiting("half a sync")
 def durable(rig: Any, path: str = "/log") -> bytes:
     """What no power cut can take: all pages at their oldest moment."""
     found = rig.disk._names.find(path)
-    return bytes(found.platter(found.size_bytes))
+    return bytes(found.durable_bytes(found.size_bytes))
 
 
 def prepare(rig: Any) -> Any:

@@ -10,7 +10,7 @@ from tornlog.reports.bench.history import Histories, History, Judgement, judge, 
 from tornlog.reports.bench.workplace import Workplace
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.ledger import Knowledge
-from tornlog.scenarios.oracle.recovered import FoundRecord, QueueEntries
+from tornlog.scenarios.oracle.recovered import FoundRecord, DecodedEntries
 from tornlog.store.formats.index import ENTRY_BYTES, decode_header, entries_at
 
 _OPERATIONS = 2_000
@@ -145,7 +145,7 @@ def test_a_sound_history_with_violations_is_no_measurement(monkeypatch: pytest.M
 def test_entries_are_a_sequence_like_any_other() -> None:
     queue = History(_OPERATIONS).evidence.store.queues["T0", 0]
     entries, plain = queue.entries, list(queue.entries)
-    assert isinstance(entries, QueueEntries)
+    assert isinstance(entries, DecodedEntries)
     assert len(entries) == len(plain)
     assert (entries[0], entries[-1], entries[3:7]) == (plain[0], plain[-1], plain[3:7])
     for index in (len(plain), -len(plain) - 1):

@@ -535,9 +535,9 @@ def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
     ],
 )
 def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
-    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, hunted: MutantResult, told: str
+    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, mutant_result: MutantResult, told: str
 ) -> None:
-    monkeypatch.setattr(mutants_command, "run_mutants", lambda names, seeds, **options: iter([hunted]))
+    monkeypatch.setattr(mutants_command, "run_mutants", lambda names, seeds, **options: iter([mutant_result]))
     result = tornlog("mutants", BUG)
     assert result.exit_code == 1
     assert result.stderr == ""

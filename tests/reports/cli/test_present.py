@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 
 from tornlog.faults.kinds import FAULTS
-from tornlog.reports.cli.present import hunts_table, print_fired, runs_table
+from tornlog.reports.cli.present import mutants_table, print_fired, runs_table
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.print_failure import print_failure
 from tornlog.scenarios.campaigns.mutation_run import MutantResult
@@ -120,7 +120,7 @@ def test_a_bug_that_was_not_found_stands_out() -> None:
     printed = StringIO()
     coloured = Console(file=printed, width=80, force_terminal=True, color_system="standard")
     coloured.print(
-        hunts_table(
+        mutants_table(
             [MutantResult("bug", False, "", 9, 1.0, ""), MutantResult("ant", True, "DUR", 9, 1.0, "")]
         )
     )

@@ -78,7 +78,7 @@ def broken(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session")
-def hunted(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def mutant_result(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What hunting mutants leaves: three that are found and one that is not, within so few seeds."""
     out = tmp_path_factory.mktemp("hunted")
     ids = ("ack-before-flush", "bad-length-trusted", SEVERAL_WAYS, "stale-tail-after-truncate")

@@ -261,9 +261,9 @@ def test_failures_of_other_kinds_are_drawn_before_more_of_the_same(
 
 
 def test_the_page_asks_for_nothing_from_elsewhere(
-    held: Path, broken: Path, hunted: Path, swept: Path
+    held: Path, broken: Path, mutant_result: Path, swept: Path
 ) -> None:
-    for directory in (held, broken, hunted, swept):
+    for directory in (held, broken, mutant_result, swept):
         html = re.sub(r'xmlns(:xlink)?="[^"]*"', "", page_in(directory))
         assert not re.search(
             r"https?:|\bsrc=|@import|url\((?!#)|<script|<link(?! rel=\"icon\" href=\"data:,\")", html

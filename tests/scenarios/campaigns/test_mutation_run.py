@@ -20,23 +20,28 @@ NAMES = [
 
 
 def test_a_hunt_that_finds_says_by_what_and_after_how_many_seeds() -> None:
-    hunted = run_mutant(mutant_named(NAMES[0]), 50)
-    assert hunted.found
-    assert hunted.invariant
-    assert 1 <= hunted.seeds <= 50
-    assert hunted.clean_violation == ""
+    mutant_result = run_mutant(mutant_named(NAMES[0]), 50)
+    assert mutant_result.found
+    assert mutant_result.invariant
+    assert 1 <= mutant_result.seeds <= 50
+    assert mutant_result.clean_violation == ""
 
 
 def test_a_hunt_that_finds_nothing_has_run_all_seeds() -> None:
     equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
-    hunted = run_mutant(equivalent, 30)
-    assert (hunted.found, hunted.invariant, hunted.seeds, hunted.clean_violation) == (False, "", 30, "")
-    assert hunted.to_json()["shrunk"] is None
+    mutant_result = run_mutant(equivalent, 30)
+    assert (
+        mutant_result.found,
+        mutant_result.invariant,
+        mutant_result.seeds,
+        mutant_result.clean_violation,
+    ) == (False, "", 30, "")
+    assert mutant_result.to_json()["shrunk"] is None
 
 
 def test_hunts_in_several_processes_give_what_one_gives_in_the_order_of_the_names() -> None:
     def without_times(jobs: int) -> list[dict[str, object]]:
-        found = [hunted.to_json() for hunted in run_mutants(NAMES, 40, jobs=jobs)]
+        found = [mutant_result.to_json() for mutant_result in run_mutants(NAMES, 40, jobs=jobs)]
         return [{**one, "seconds": 0} for one in found]
 
     alone = without_times(1)
@@ -61,6 +66,6 @@ def test_what_the_clean_store_breaks_on_the_same_seeds_is_told(monkeypatch: pyte
     mutant = MUTANTS["ack-before-flush"]
     with mutant.applied():  # the store is broken without it, too
         monkeypatch.setattr(type(mutant), "applied", nothing)
-        hunted = run_mutant(mutant, 20)
-    assert hunted.found
-    assert hunted.clean_violation.startswith(hunted.invariant)
+        mutant_result = run_mutant(mutant, 20)
+    assert mutant_result.found
+    assert mutant_result.clean_violation.startswith(mutant_result.invariant)

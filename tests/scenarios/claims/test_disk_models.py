@@ -11,20 +11,20 @@ from tornlog.sim.choices import Choices
 
 @pytest.mark.parametrize("name", DISK_MODELS)
 def test_a_disk_names_only_crashes_and_faults_that_there_are(name: str) -> None:
-    reality = DISK_MODELS[name]
-    assert reality.name == name
-    assert set(reality.crashes) <= set(PROFILES)
-    assert set(reality.faults) <= {field.name for field in fields(FaultPlan)}
+    disk_model = DISK_MODELS[name]
+    assert disk_model.name == name
+    assert set(disk_model.crashes) <= set(PROFILES)
+    assert set(disk_model.faults) <= {field.name for field in fields(FaultPlan)}
 
 
 @pytest.mark.parametrize("name", DISK_MODELS)
 def test_a_plan_has_the_faults_the_crashes_and_the_room_of_its_disk(name: str) -> None:
-    reality = DISK_MODELS[name]
+    disk_model = DISK_MODELS[name]
     plans = [draw_plan(Choices(str(seed)).stream("plan"), Ranges(disk=(name,))) for seed in range(300)]
-    assert {life.profile for plan in plans for life in plan.lives} == set(reality.crashes)
-    for fault, options in reality.faults.items():
+    assert {life.profile for plan in plans for life in plan.lives} == set(disk_model.crashes)
+    for fault, options in disk_model.faults.items():
         assert {getattr(plan.faults, fault) for plan in plans} == set(options)
-    assert {plan.capacity_bytes for plan in plans} == set(reality.capacity_bytes or (0,))
+    assert {plan.capacity_bytes for plan in plans} == set(disk_model.capacity_bytes or (0,))
 
 
 def test_what_a_range_asks_for_goes_before_what_the_disk_has_of_its_own() -> None:

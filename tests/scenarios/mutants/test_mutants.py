@@ -37,11 +37,11 @@ def parameters(attribute: Any) -> list[str]:
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_is_found_within_few_seeds_and_the_store_without_it_holds_on_them(mutant: Mutant) -> None:
-    hunted = run_mutant(mutant, SEEDS_MAX)
+    mutant_result = run_mutant(mutant, SEEDS_MAX)
 
-    assert hunted.found, f"not within {SEEDS_MAX} seeds"
-    assert hunted.invariant in mutant.expected
-    assert hunted.clean_violation == ""
+    assert mutant_result.found, f"not within {SEEDS_MAX} seeds"
+    assert mutant_result.invariant in mutant.expected
+    assert mutant_result.clean_violation == ""
     assert attributes() == ORIGINAL
 
 

@@ -101,8 +101,8 @@ def test_a_deviation_goes_by_a_name_of_its_own() -> None:
 
 @pytest.mark.parametrize("mutant", FOUND_ALONE, ids=lambda mutant: mutant.id)
 def test_a_deviation_alone_is_found_and_the_store_without_it_holds(mutant: Mutant) -> None:
-    hunted = run_mutant(mutant, 120)
+    mutant_result = run_mutant(mutant, 120)
 
-    assert hunted.found
-    assert hunted.invariant in mutant.expected
-    assert hunted.clean_violation == ""
+    assert mutant_result.found
+    assert mutant_result.invariant in mutant.expected
+    assert mutant_result.clean_violation == ""

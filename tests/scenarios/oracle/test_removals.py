@@ -37,8 +37,8 @@ class Watched:
         self.ledger = Ledger()
         self.reported: list[str] = []
         world = world_of(self.machine, self.disk)
-        self.door = WatchedRemovals(world.files, self.disk, self.room, self.ledger, self._report)
-        world = replace(world, files=cast(Files, self.door))
+        self.watched = WatchedRemovals(world.files, self.disk, self.room, self.ledger, self._report)
+        world = replace(world, files=cast(Files, self.watched))
         config = StoreConfig(
             ROOT,
             mapped_file_size_commit_log=1024,
@@ -53,7 +53,7 @@ class Watched:
     def open(self) -> None:
         """Load and start it, put twelve messages, and let all of them become durable and visible."""
         self.store.load()
-        self.door.store = self.store
+        self.watched.store = self.store
         self.store.start()
         for number in range(12):
             self.store.put_message(Message.of("T0", b"b" * 600, keys=f"k{number}"))
@@ -117,10 +117,10 @@ def test_the_first_segment_that_goes_is_kept_as_it_was_and_no_other(watched: Any
         content = shop.disk.content(path)
         shop.age(1)
         changed_ms = shop.store.world.files.status(path).mtime_ms
-        assert shop.door.first_removed is None
+        assert shop.watched.first_removed is None
         for _ in range(2):
             shop.clean()
-            assert shop.door.first_removed == (path, FileImage(content, changed_ms))
+            assert shop.watched.first_removed == (path, FileImage(content, changed_ms))
             shop.age(3)
         assert shop.store.log.min_offset == 4 * 1024
 
@@ -134,10 +134,10 @@ def test_a_queues_file_or_a_segment_that_was_never_used_is_not_the_first_that_go
         store = shop.store
         made_ahead = store.log.path(store.log.segments[-1].end_offset)
         assert store.world.files.status(made_ahead) is not None
-        shop.door.unlink(made_ahead)
+        shop.watched.unlink(made_ahead)
         store.log.segments = store.log.segments[-1:]  # so that the queue's first file leads to nothing
-        shop.door.unlink(store.queues.all()[0].queue.segments[0].file.path)
-        assert shop.door.first_removed is None
+        shop.watched.unlink(store.queues.all()[0].queue.segments[0].file.path)
+        assert shop.watched.first_removed is None
 
     assert watched(body).reported == []
 

@@ -7,7 +7,7 @@ import pytest
 from tornlog.faults.disk.damage import DamagedRange
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Delivery, Ledger, PutEntry
 from tornlog.scenarios.oracle.side_versions import Versions
-from tornlog.scenarios.oracle.state_digest import standing_of
+from tornlog.scenarios.oracle.state_digest import state_digest_of
 from tornlog.scenarios.oracle.transactions import Behaviour
 from tornlog.store.put_result import PutMessageStatus
 
@@ -32,7 +32,7 @@ def a_ledger() -> Ledger:
 
 
 def standing(ledger: Ledger, *versions: Versions, damage: tuple[DamagedRange, ...] = ()) -> str:
-    return standing_of(ledger, versions, damage)
+    return state_digest_of(ledger, versions, damage)
 
 
 def test_the_same_ledger_made_twice_stands_alike() -> None:

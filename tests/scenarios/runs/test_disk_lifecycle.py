@@ -11,7 +11,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.runs.disk_lifecycle import LastingDisk, Rot, no_rot
+from tornlog.scenarios.runs.disk_lifecycle import DiskLifecycle, Rot, no_rot
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -26,7 +26,7 @@ class Bench:
     def __init__(self, plan: Plan, rot: Rot = no_rot) -> None:
         choices = Choices("lasting")
         self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-        self.lasting = LastingDisk(replace(plan, faults=FAULTS), self.kernel, choices.stream, rot=rot)
+        self.lasting = DiskLifecycle(replace(plan, faults=FAULTS), self.kernel, choices.stream, rot=rot)
         self.lives = 0
 
     def live(self, disk: Disk, body: Callable[[Files], None]) -> None:

@@ -16,7 +16,7 @@ from tornlog.scenarios.oracle.judge import Judge
 from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
 from tornlog.scenarios.oracle.side_versions import Versions
 from tornlog.scenarios.runs.outcome import RunOutcome
-from tornlog.scenarios.workload.offline_faults import OffTime
+from tornlog.scenarios.workload.offline_faults import OfflineFaults
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -51,7 +51,7 @@ class Bench:
         self.image = disk.settle()
         self.judge = Judge(plan, kernel, self.ledger, choices.stream)
         self.groups = Versions(PATH)
-        self.off_time = OffTime(
+        self.offline_faults = OfflineFaults(
             plan, config_of(plan), kernel, self.ledger, self.judge, self.groups, choices.stream
         )
 
@@ -71,7 +71,7 @@ class Bench:
         self, ending: str, image: Image | None = None, removed: tuple[str, FileImage] | None = None
     ) -> Image:
         """Return what the next life finds after that end of this one."""
-        return self.off_time.after_stop(life(ending), image or self.image, self.store, removed)
+        return self.offline_faults.after_stop(life(ending), image or self.image, self.store, removed)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_progress_loses_its_first_sector_and_the_version_before_is_to_be_found(
     assert found.directories == image.directories
     assert (rig.groups.durable, rig.groups.kept) == (b"before", None)
     assert not rig.ledger.progress_is_final
-    assert rig.off_time.fired == {ZEROED_SECTOR: 1}
+    assert rig.offline_faults.fired == {ZEROED_SECTOR: 1}
 
 
 @pytest.mark.parametrize(("kept", "begun"), [(None, []), (b"before", [b"next"])])
@@ -116,7 +116,7 @@ def test_progress_is_spared_if_no_version_before_it_has_to_be_there(
     assert rig.stopped("stop and damaged progress", image) is image
     assert (rig.groups.durable, rig.groups.kept) == (b"x" * 20, kept)
     assert rig.ledger.progress_is_final
-    assert rig.off_time.fired == {}
+    assert rig.offline_faults.fired == {}
 
 
 @pytest.fixture
@@ -190,13 +190,13 @@ def test_a_removed_segment_is_back_only_in_front_of_a_gap(bench: Callable[..., B
     assert rig.stopped("stop and returned file", image, removed) is image
     rig.store.log.segments = ()
     assert rig.stopped("stop and returned file", image, removed) is image
-    assert rig.off_time.fired == {}
+    assert rig.offline_faults.fired == {}
 
     rig.store.log.segments = segments[2:]
     assert rig.stopped("stop and returned file", image) is image, "none was removed"
     found = rig.stopped("stop and returned file", image, removed)
     assert found.files == {**files, path: removed[1]}
-    assert rig.off_time.fired == {"unlink undone": 1}
+    assert rig.offline_faults.fired == {"unlink undone": 1}
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def test_a_lost_sector_is_one_of_the_last_and_nothing_is_promised_from_there_on(
         assert after == before[:start] + bytes(512) + before[start + 512 :]
         spared = [name for name, end in ends.items() if end <= last.base_offset + start]
         assert list(rig.ledger.promised) == spared
-        assert rig.off_time.fired == {"lost sector": 1}
+        assert rig.offline_faults.fired == {"lost sector": 1}
         lost.add(start)
 
     assert lost == {0, 512, 1024, 1536}
@@ -267,7 +267,7 @@ def test_a_log_without_a_byte_loses_none(bench: Callable[..., Bench]) -> None:
     rig = bench()
 
     assert rig.stopped("stop and damage") is rig.image
-    assert rig.off_time.fired == {}
+    assert rig.offline_faults.fired == {}
 
 
 def test_a_start_beside_a_segment_of_a_wrong_size_leaves_what_was_there(bench: Callable[..., Bench]) -> None:
@@ -275,7 +275,7 @@ def test_a_start_beside_a_segment_of_a_wrong_size_leaves_what_was_there(bench: C
 
     for starts in (1, 2):
         assert rig.stopped("stop and odd file") is rig.image
-        assert rig.off_time.fired == {"odd size": starts}
+        assert rig.offline_faults.fired == {"odd size": starts}
     assert rig.judge.violations == []
 
 
@@ -283,31 +283,31 @@ def test_a_log_of_one_segment_has_none_in_front_to_be_of_a_wrong_size(bench: Cal
     rig = bench(messages=2)
 
     assert rig.stopped("stop and odd file") is rig.image
-    assert rig.off_time.fired == {}
+    assert rig.offline_faults.fired == {}
 
 
 def test_old_blocks_appear_only_after_a_crash_that_is_said_to_show_them(bench: Callable[..., Bench]) -> None:
     rig = bench(messages=4)
     shows, hides = life("crash on old blocks"), life("crash at rest")
 
-    assert rig.off_time.after_crash(hides, rig.image, rig.store) is rig.image
-    assert rig.off_time.after_crash(shows, rig.image, None) is rig.image
-    assert rig.off_time.fired == {}
-    assert rig.off_time.after_crash(shows, rig.image, rig.store).files != rig.image.files
-    assert rig.off_time.fired == {"old blocks": 1}
+    assert rig.offline_faults.after_crash(hides, rig.image, rig.store) is rig.image
+    assert rig.offline_faults.after_crash(shows, rig.image, None) is rig.image
+    assert rig.offline_faults.fired == {}
+    assert rig.offline_faults.after_crash(shows, rig.image, rig.store).files != rig.image.files
+    assert rig.offline_faults.fired == {"old blocks": 1}
 
 
 def test_what_rots_is_told_to_the_judge_and_what_cannot_be_read_to_the_disk(
     bench: Callable[..., Bench], quiet_plan: Plan
 ) -> None:
     sound = bench(messages=6)
-    assert sound.off_time.rot("next", sound.image) == (sound.image, [])
+    assert sound.offline_faults.rot("next", sound.image) == (sound.image, [])
 
     rots = RotPlan(zeroed_sector_chance=1.0, latent_sector_error_chance=1.0)
     rig = Bench(replace(quiet_plan, disk="dying-disk", rot=rots), messages=6)
-    image, unreadable = rig.off_time.rot("next", rig.image)
+    image, unreadable = rig.offline_faults.rot("next", rig.image)
     assert image.files != rig.image.files
-    assert rig.off_time.fired[ZEROED_SECTOR] > 0
+    assert rig.offline_faults.fired[ZEROED_SECTOR] > 0
     assert {one.kind for one in unreadable} == {LATENT_SECTOR_ERROR}
     log = [one for one in unreadable if one.path.startswith(config_of(quiet_plan).commit_log_directory)]
     first = damaged_log_offset(config_of(quiet_plan), log)
@@ -322,4 +322,4 @@ def test_nothing_happens_after_a_stop_and_no_more(bench: Callable[..., Bench]) -
     path = rig.store.log.segments[0].file.path
 
     assert rig.stopped("stop", image, (path, FileImage(b"", 0))) is image
-    assert rig.off_time.fired == {}
+    assert rig.offline_faults.fired == {}

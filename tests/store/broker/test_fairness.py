@@ -45,9 +45,9 @@ def waited_ms(hostile_host: str, honest_host: str, *, pipelines: bool = True) ->
         return response_to(command, 0)
 
     def flood() -> None:
-        door = worlds[hostile_host].network
-        assert door is not None
-        connection = door.connect(ADDRESS, 1_000)
+        call = worlds[hostile_host].network
+        assert call is not None
+        connection = call.connect(ADDRESS, 1_000)
         frames = encode_frame(RemotingCommand(SEND, 1, body=bytes(50))) * 100
         at = 0
         while True:

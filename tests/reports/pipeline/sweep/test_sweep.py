@@ -241,7 +241,7 @@ def test_a_place_where_a_sweep_is_at_work_is_left_alone(table: Table, request_of
     sweep(request_of(4), table, InProcess())
     lines = """
         import sys
-        from tornlog.reports.pipeline.sweep.table import Files, Table
+        from tornlog.reports.pipeline.sweep.table import RowFiles, Table
 
         with Table(sys.argv[1]).held():
             print("held", flush=True)

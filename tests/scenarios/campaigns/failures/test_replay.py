@@ -28,7 +28,7 @@ def replay_with_its_mutant(failure: Failure) -> RunReplay:
 
 
 @pytest.fixture(scope="module")
-def hunted() -> Callable[[str], Failure]:
+def mutant_result() -> Callable[[str], Failure]:
     """Hunt a mutant and return what was left of the first seed that saw it."""
 
     def hunt(mutant: str) -> Failure:
@@ -51,14 +51,14 @@ def test_a_replay_gives_the_same_digest_and_violations_every_time(failure: Failu
     "mutant", ["stale-tail-after-truncate", "group-commit-lost-wakeup", "props-outside-crc"]
 )
 def test_failures_with_crashes_pauses_and_switches_replay_too(
-    hunted: Callable[[str], Failure], mutant: str
+    mutant_result: Callable[[str], Failure], mutant: str
 ) -> None:
-    failure = Failure.from_json(hunted(mutant).to_json())
+    failure = Failure.from_json(mutant_result(mutant).to_json())
     assert replay_with_its_mutant(failure).is_same(failure.original)
 
 
-def test_no_life_ends_in_an_operation_by_number(hunted: Callable[[str], Failure]) -> None:
-    lives = hunted("no-dir-fsync-on-rollover").original.record.plan.lives
+def test_no_life_ends_in_an_operation_by_number(mutant_result: Callable[[str], Failure]) -> None:
+    lives = mutant_result("no-dir-fsync-on-rollover").original.record.plan.lives
     assert {life.operation for life in lives} == {-1}
     assert any(life.crash_point for life in lives)
 
@@ -175,13 +175,13 @@ def test_a_run_that_cannot_be_repeated_is_no_breach(quiet_scenario: Scenario) ->
 # Sizes
 
 
-def test_the_size_counts_what_there_is_to_read(hunted: Callable[[str], Failure]) -> None:
-    torn = hunted("props-outside-crc").original
+def test_the_size_counts_what_there_is_to_read(mutant_result: Callable[[str], Failure]) -> None:
+    torn = mutant_result("props-outside-crc").original
     size, schedule = torn.size, torn.record.schedule
     assert size.messages > 0
     assert size.switches == len(schedule)
     assert size.preemptions == sum(not switch.label.startswith("~") for switch in schedule)
     assert 0 < size.sectors <= len([one for one in torn.record.decisions if one.label.startswith("page ")])
     assert size.lives == len(torn.record.plan.lives)
-    failing = hunted("flush-advance-on-io-error").original
+    failing = mutant_result("flush-advance-on-io-error").original
     assert failing.size.faults >= 1

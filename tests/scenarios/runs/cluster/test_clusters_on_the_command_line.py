@@ -17,11 +17,11 @@ NAME = "a-replica-is-a-prefix-of-its-master"
 @pytest.fixture(scope="module")
 def artefact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A failure of a cluster, under its mutant."""
-    hunted = run_mutant(mutant_named("ha-ack-beyond-master"), 500)
-    assert hunted.failure is not None
-    assert hunted.clean_violation == ""
+    mutant_result = run_mutant(mutant_named("ha-ack-beyond-master"), 500)
+    assert mutant_result.failure is not None
+    assert mutant_result.clean_violation == ""
     path = tmp_path_factory.mktemp("cluster") / "failure.json"
-    path.write_text(hunted.failure.to_json())
+    path.write_text(mutant_result.failure.to_json())
     return path
 
 

@@ -9,7 +9,7 @@ from ...scenarios.mutants.known import mutant_named
 from .failures import FailureText, told
 from .figures import detection_picture
 from .render import Facts, PageVerdict, counted, figure, render
-from .results import HuntResults
+from .results import MutationResults
 
 _NAMES_TOLD = 4
 _POINTS_MIN = 3
@@ -35,10 +35,10 @@ class MutantRow(NamedTuple):
     told: FailureText | None
 
 
-def hunt_page(results: HuntResults) -> str:
+def mutation_page(results: MutationResults) -> str:
     """Return the page, as HTML."""
-    rows = [_row(hunted, results) for hunted in results.hunts]
-    found = [hunted.seeds for hunted in results.hunts if hunted.found]
+    rows = [_row(mutant_result, results) for mutant_result in results.mutant_results]
+    found = [mutant_result.seeds for mutant_result in results.mutant_results if mutant_result.found]
     picture = detection_picture(found, len(rows)) if len(found) >= _POINTS_MIN else None
     missing = [row for row in rows if row.why]
     stories = [row.told for row in rows if row.told is not None]
@@ -49,7 +49,7 @@ def hunt_page(results: HuntResults) -> str:
         ("failures", "What found them", stories),
     ]
     return render(
-        "hunt.html",
+        "mutation.html",
         "mutants",
         _verdict(rows, results.reach),
         results.command,
@@ -63,34 +63,38 @@ def hunt_page(results: HuntResults) -> str:
     )
 
 
-def _row(hunted: MutantResult, results: HuntResults) -> MutantRow:
-    survives = results.survivors.get(hunted.id, "")
+def _row(mutant_result: MutantResult, results: MutationResults) -> MutantRow:
+    survives = results.page_outcomes.get(mutant_result.id, "")
     why = ""
-    if hunted.clean_violation:
-        why = f"without it, too: {hunted.clean_violation}"
-    elif not hunted.found:
+    if mutant_result.clean_violation:
+        why = f"without it, too: {mutant_result.clean_violation}"
+    elif not mutant_result.found:
         why = survives or "not found, and nobody knows why it lives"
     elif survives:
         why = f"found, although it is said of it: {survives}"
     return MutantRow(
-        hunted.id,
-        mutant_named(hunted.id).summary,
-        hunted.invariant,
-        hunted.seeds,
-        f"{hunted.seconds:,.1f}",
-        _size(hunted.shrunk),
-        hunted.clean_violation,
-        bool(hunted.clean_violation) or not (hunted.found or survives),
+        mutant_result.id,
+        mutant_named(mutant_result.id).summary,
+        mutant_result.invariant,
+        mutant_result.seeds,
+        f"{mutant_result.seconds:,.1f}",
+        _size(mutant_result.shrunk),
+        mutant_result.clean_violation,
+        bool(mutant_result.clean_violation) or not (mutant_result.found or survives),
         why,
-        _failure_text(hunted, results),
+        _failure_text(mutant_result, results),
     )
 
 
-def _failure_text(hunted: MutantResult, results: HuntResults) -> FailureText | None:
-    if hunted.failure is None:
+def _failure_text(mutant_result: MutantResult, results: MutationResults) -> FailureText | None:
+    if mutant_result.failure is None:
         return None
-    failure = hunted.failure
-    return told(results.failures[failure.signature], hunted.id, f"{hunted.invariant}, seed {failure.seed}")
+    failure = mutant_result.failure
+    return told(
+        results.failures[failure.signature],
+        mutant_result.id,
+        f"{mutant_result.invariant}, seed {failure.seed}",
+    )
 
 
 def _size(shrunk: dict[str, Any] | None) -> str:
@@ -122,12 +126,12 @@ def _names(names: list[str]) -> str:
     return f"{text} and {more} more" if more > 0 else text
 
 
-def _facts(results: HuntResults, found: list[int]) -> Facts:
+def _facts(results: MutationResults, found: list[int]) -> Facts:
     return [
-        ("mutants", figure(len(results.hunts))),
+        ("mutants", figure(len(results.mutant_results))),
         ("found", figure(len(found))),
         ("seeds until found, median", f"{median(found):,.0f}" if found else "-"),
         ("the most", figure(max(found)) if found else "-"),
-        ("seeds run", figure(sum(hunted.seeds for hunted in results.hunts))),
+        ("seeds run", figure(sum(mutant_result.seeds for mutant_result in results.mutant_results))),
         ("seconds", f"{results.seconds:,.1f}"),
     ]

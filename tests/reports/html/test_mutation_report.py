@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tornlog.reports.html.hunt_report import hunt_page
-from tornlog.reports.html.results import FailureLinks, HuntResults
+from tornlog.reports.html.mutation_report import mutation_page
+from tornlog.reports.html.results import FailureLinks, MutationResults
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.mutation_run import MutantResult
 from tornlog.scenarios.mutants import MUTANTS
@@ -20,14 +20,17 @@ FOUND = MutantResult("ack-before-flush", True, "STATUS", 3, 0.25, "")
 MISSED = MutantResult("stale-tail-after-truncate", False, "", 500, 9.0, "")
 
 
-def results_of(*hunts: MutantResult, **survivors: str) -> HuntResults:
-    return HuntResults(
-        "tornlog mutants", hunts, 9.25, {key.replace("_", "-"): why for key, why in survivors.items()}
+def results_of(*mutant_results: MutantResult, **page_outcomes: str) -> MutationResults:
+    return MutationResults(
+        "tornlog mutants",
+        mutant_results,
+        9.25,
+        {key.replace("_", "-"): why for key, why in page_outcomes.items()},
     )
 
 
-def test_what_a_hunt_leaves_is_a_page_with_every_mutant(hunted: Path, outline: Outlined) -> None:
-    html = (hunted / "report.html").read_text("utf-8")
+def test_what_a_hunt_leaves_is_a_page_with_every_mutant(mutant_result: Path, outline: Outlined) -> None:
+    html = (mutant_result / "report.html").read_text("utf-8")
     page = outline(html)
     assert "✗ 3 of 4 mutants found" in page.text
     assert "Not found: stale-tail-after-truncate" in page.text
@@ -38,7 +41,7 @@ def test_what_a_hunt_leaves_is_a_page_with_every_mutant(hunted: Path, outline: O
     assert len([link for link in files if link.startswith("timelines/")]) == 6, (
         "in the table, and with the story"
     )
-    assert all((hunted / link).is_file() for link in files)
+    assert all((mutant_result / link).is_file() for link in files)
     assert all(link[1:] in page.anchors for link in page.links if link.startswith("#"))
     assert page.tags.count("svg") == 1
 
@@ -46,7 +49,7 @@ def test_what_a_hunt_leaves_is_a_page_with_every_mutant(hunted: Path, outline: O
 def test_all_found_is_what_should_be(failure: Failure, outline: Outlined) -> None:
     left = {failure.signature: FailureLinks(failure, "again")}
     results = replace(results_of(replace(FOUND, failure=failure)), failures=left)
-    html = hunt_page(results)
+    html = mutation_page(results)
     assert '<div class="verdict held">' in html
     page = outline(html)
     assert "1 of 1 mutant found, and the clean store is silent" in page.text
@@ -55,7 +58,7 @@ def test_all_found_is_what_should_be(failure: Failure, outline: Outlined) -> Non
 
 
 def test_one_that_is_not_found_is_missing(outline: Outlined) -> None:
-    html = hunt_page(results_of(FOUND, MISSED))
+    html = mutation_page(results_of(FOUND, MISSED))
     assert '<div class="verdict broken">' in html
     page = outline(html)
     assert "Not found: stale-tail-after-truncate" in page.text
@@ -63,7 +66,7 @@ def test_one_that_is_not_found_is_missing(outline: Outlined) -> None:
 
 
 def test_one_that_is_known_to_live_is_as_it_should_be(outline: Outlined) -> None:
-    html = hunt_page(results_of(FOUND, MISSED, stale_tail_after_truncate="it does no harm"))
+    html = mutation_page(results_of(FOUND, MISSED, stale_tail_after_truncate="it does no harm"))
     assert '<div class="verdict held">' in html
     page = outline(html)
     assert "1 mutant not found of which it is known why" in page.text
@@ -71,12 +74,12 @@ def test_one_that_is_known_to_live_is_as_it_should_be(outline: Outlined) -> None
 
 
 def test_one_that_is_found_although_it_should_live_is_told(outline: Outlined) -> None:
-    page = outline(hunt_page(results_of(FOUND, ack_before_flush="it does no harm")))
+    page = outline(mutation_page(results_of(FOUND, ack_before_flush="it does no harm")))
     assert "found, although it is said of it: it does no harm" in page.text
 
 
 def test_a_find_on_a_store_that_breaks_without_it_proves_nothing(outline: Outlined) -> None:
-    html = hunt_page(results_of(replace(FOUND, clean_violation="DUR: <b>gone</b>")))
+    html = mutation_page(results_of(replace(FOUND, clean_violation="DUR: <b>gone</b>")))
     assert '<div class="verdict broken">' in html
     page = outline(html)
     assert "The store without the bug broke, too: ack-before-flush" in page.text
@@ -85,16 +88,16 @@ def test_a_find_on_a_store_that_breaks_without_it_proves_nothing(outline: Outlin
 
 def test_how_small_a_find_became_is_there_if_that_was_asked_for(outline: Outlined) -> None:
     shrunk = {"messages": 2, "preemptions": 1, "switches": 3, "sectors": 4, "faults": 0, "lives": 1}
-    assert "2 1 4" in outline(hunt_page(results_of(replace(FOUND, shrunk=shrunk)))).text
-    assert "size" not in re.findall(r"<th[^>]*>([^<]*)</th>", hunt_page(results_of(FOUND)))
+    assert "2 1 4" in outline(mutation_page(results_of(replace(FOUND, shrunk=shrunk)))).text
+    assert "size" not in re.findall(r"<th[^>]*>([^<]*)</th>", mutation_page(results_of(FOUND)))
 
 
 def test_without_matplotlib_the_page_says_how_to_get_the_picture(
     monkeypatch: pytest.MonkeyPatch, outline: Outlined
 ) -> None:
     results = results_of(*(replace(FOUND, seeds=seeds) for seeds in (1, 20, 300)))
-    assert "svg" in outline(hunt_page(results)).tags
+    assert "svg" in outline(mutation_page(results)).tags
     monkeypatch.setitem(sys.modules, "tornlog.reports.plotting.detection", None)
-    page = outline(hunt_page(results))
+    page = outline(mutation_page(results))
     assert "svg" not in page.tags
     assert "pip install '.[plot]'" in page.text

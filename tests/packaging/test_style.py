@@ -1,0 +1,69 @@
+"""Words that engineers search for: a class name has one meaning, and the house's old dialect stays out."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+FOLDERS = ("sim", "store", "faults", "scenarios", "reports")
+
+DIALECT = {
+    "befall": "happen to",
+    "chronicle": "recording",
+    "hunt(?!-)": "mutation run",  # seeds of `hunt-MUTANT` would be others under another name
+    "manieth": "occurrence",
+    "mood": "strategy",
+    "realities": "disk models",
+    "off_time": "offline faults",
+    "tell_": "print_",
+}
+"""Word stems nobody searches for, and what to say instead."""
+
+_WORDS = re.compile(rf"(?<![a-z])(?:{'|'.join(DIALECT)})", re.IGNORECASE)
+
+
+def modules(source: Path) -> list[Path]:
+    return [path for folder in FOLDERS for path in sorted((source / folder).rglob("*.py"))]
+
+
+def classes_of(text: str) -> list[str]:
+    """Return the classes at the top level of a module."""
+    return [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+
+
+def dialect_in(text: str) -> list[str]:
+    """Return the lines that say it in the old words."""
+    return [line.strip() for line in text.splitlines() if _WORDS.search(line)]
+
+
+def test_a_class_name_means_one_thing(source: Path) -> None:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path in modules(source):
+        for name in classes_of(path.read_text()):
+            places[name].append(str(path.relative_to(source)))
+
+    assert len(places) > 500
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_code_and_pages_say_it_in_the_words_of_the_field(source: Path) -> None:
+    pages = [source / "README.md", source / "ARCHITECTURE.md", *sorted((source / "docs").glob("*.md"))]
+
+    found = {
+        str(path.relative_to(source)): lines
+        for path in (*modules(source), *pages)
+        if (lines := dialect_in(path.read_text()))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("line", ["def tell_all() -> None:", "# what befalls it", "class HuntedMutant:"])
+def test_the_old_words_are_noticed(line: str) -> None:
+    assert dialect_in(line) == [line]
+
+
+@pytest.mark.parametrize("line", ["def intelligent() -> None:", "from .recording import shunt", "retell_it"])
+def test_other_words_are_left_alone(line: str) -> None:
+    assert dialect_in(line) == []
