@@ -19,7 +19,7 @@ from ...scenarios.oracle.invariants import CHECKERS
 from ...scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, ConsumedMessage, Detour, Ledger, PutEntry
 from ...scenarios.oracle.put_content import PLAIN
 from ...scenarios.oracle.reader import LogRecord, indexed_keys
-from ...scenarios.oracle.recovered import FoundQueue, FoundRecord, DecodedEntries, RecoveredStore, keep_once
+from ...scenarios.oracle.recovered import DecodedEntries, FoundQueue, FoundRecord, RecoveredStore, keep_once
 from ...scenarios.oracle.transactions import Behaviour
 from ...sim.garbage import garbage_kept
 from ...store.delivery.transaction_service import EndTransactionStatus

@@ -37,13 +37,13 @@ def runs_document(tallies: Iterable[Tally], again: Callable[[Failure], str], rea
 
 
 def mutants_document(
-    mutant_results: Iterable[MutantResult], page_outcomes: Mapping[str, str], reach: Reach = ALL
+    mutant_results: Iterable[MutantResult], survivors: Mapping[str, str], reach: Reach = ALL
 ) -> Element:
     """Return a test case for each mutant: it fails if the mutant was not found, or something else was.
 
     survivors: why mutants may live, by name; such a test case is skipped.
     """
-    suites = [_mutant_suite(mutant_result, page_outcomes) for mutant_result in mutant_results]
+    suites = [_mutant_suite(mutant_result, survivors) for mutant_result in mutant_results]
     return _document("tornlog mutants", [*suites, *_not_run(reach)])
 
 
@@ -93,7 +93,7 @@ def _run_suite(tally: Tally, again: Callable[[Failure], str]) -> Element:
     return _suite(case, properties)
 
 
-def _mutant_suite(mutant_result: MutantResult, page_outcomes: Mapping[str, str]) -> Element:
+def _mutant_suite(mutant_result: MutantResult, survivors: Mapping[str, str]) -> Element:
     case = _case(mutant_result.id, mutant_result.seconds)
     if mutant_result.clean_violation:
         _add(
@@ -103,8 +103,8 @@ def _mutant_suite(mutant_result: MutantResult, page_outcomes: Mapping[str, str])
             f"without it, too: {mutant_result.clean_violation}",
             mutant_result.clean_violation,
         )
-    elif not mutant_result.found and mutant_result.id in page_outcomes:
-        _add(case, "skipped", "survivor", page_outcomes[mutant_result.id], "")
+    elif not mutant_result.found and mutant_result.id in survivors:
+        _add(case, "skipped", "survivor", survivors[mutant_result.id], "")
     elif not mutant_result.found:
         message = f"not found in {mutant_result.seeds} seeds"
         _add(case, "failure", "survivor", message, f"{message}; again: tornlog mutants {mutant_result.id}")

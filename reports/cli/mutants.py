@@ -70,7 +70,7 @@ def mutants(
             raise unknown("mutant", name, MUTANTS)
     try:
         wanted = list(dict.fromkeys(ids or mutants_in(module)))
-        page_outcomes = survivors_in(module)
+        survivors = survivors_in(module)
     except LookupError as error:
         raise typer.BadParameter(str(error), param_hint="--set") from error
     mutant_results: list[MutantResult] = []
@@ -102,19 +102,17 @@ def mutants(
                 out,
             )
             if out is not None:
-                results = MutationResults(
-                    command_line(context), mutant_results, took, page_outcomes, reach=reach
-                )
+                results = MutationResults(command_line(context), mutant_results, took, survivors, reach=reach)
                 report = leave_mutation_report(results, paths, out)
         if json_file is not None:
             left_out = [{"id": name, "not_run": True} for name in not_run]
             write_json(json_file, [*(mutant_result.to_json() for mutant_result in mutant_results), *left_out])
         if junit is not None:
             with results_written("--junit"):
-                write_junit(junit, mutants_document(mutant_results, page_outcomes, reach))
+                write_junit(junit, mutants_document(mutant_results, survivors, reach))
     if json_file != "-":
         OUT.print(mutants_table(mutant_results, reach))
-        print_survivors(OUT, mutant_results, page_outcomes)
+        print_survivors(OUT, mutant_results, survivors)
     for mutant_result in mutant_results:
         if mutant_result.clean_violation:
             text = f"{mutant_result.id}: without it, too: {mutant_result.clean_violation}"
@@ -124,7 +122,7 @@ def mutants(
     if reach.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     as_expected = all(
-        not mutant_result.clean_violation and (mutant_result.found or mutant_result.id in page_outcomes)
+        not mutant_result.clean_violation and (mutant_result.found or mutant_result.id in survivors)
         for mutant_result in mutant_results
     )
     raise typer.Exit(EXIT_HELD if as_expected else EXIT_BROKEN)

@@ -114,11 +114,11 @@ def _mutants_verdict(found: int, run: int, reach: Reach) -> str:
 
 
 def print_survivors(
-    console: Console, mutant_results: Iterable[MutantResult], page_outcomes: Mapping[str, str]
+    console: Console, mutant_results: Iterable[MutantResult], survivors: Mapping[str, str]
 ) -> None:
     """Print why mutants live that were not found, and which were found although it is said that they live."""
     for mutant_result in mutant_results:
-        verdict = page_outcomes.get(mutant_result.id)
+        verdict = survivors.get(mutant_result.id)
         if not mutant_result.found:
             prose(console, 0, f"{mutant_result.id}: {verdict or 'nobody knows why it lives'}")
         elif verdict is not None:

@@ -64,7 +64,7 @@ def mutation_page(results: MutationResults) -> str:
 
 
 def _row(mutant_result: MutantResult, results: MutationResults) -> MutantRow:
-    survives = results.page_outcomes.get(mutant_result.id, "")
+    survives = results.survivors.get(mutant_result.id, "")
     why = ""
     if mutant_result.clean_violation:
         why = f"without it, too: {mutant_result.clean_violation}"

@@ -51,7 +51,7 @@ class MutationResults:
     """The command line."""
     mutant_results: Sequence[MutantResult]
     seconds: float
-    page_outcomes: Mapping[str, str]
+    survivors: Mapping[str, str]
     """Why mutants may live that nothing finds, by id."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """What found the mutants, by signature."""

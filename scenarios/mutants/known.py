@@ -46,8 +46,8 @@ def survivors_in(module: str | None) -> dict[str, str]:
     """Return why mutants of a module live that nothing finds, by name; of the catalogue, none may."""
     if module is None:
         return {}
-    page_outcomes: Mapping[str, str] = getattr(import_module(module), "SURVIVORS", {})
-    return {f"{module}:{id_}": why for id_, why in page_outcomes.items()}
+    survivors: Mapping[str, str] = getattr(import_module(module), "SURVIVORS", {})
+    return {f"{module}:{id_}": why for id_, why in survivors.items()}
 
 
 def _mutants_of(module: str) -> Mapping[str, Mutant]:

@@ -14,9 +14,9 @@ from hashlib import blake2b
 
 from tornlog.scenarios.mutants.mutant import Mutant
 
-from .page_outcomes import SURVIVORS as SURVIVORS
-from .page_outcomes import UNREACHED
 from .sites import Site, all_sites
+from .survivors import SURVIVORS as SURVIVORS
+from .survivors import UNREACHED
 
 SITES_EACH = 1
 """How many sites of one operator in one component are hunted."""

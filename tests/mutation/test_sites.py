@@ -4,12 +4,12 @@ import re
 from collections import Counter
 
 import pytest
-from tests.mutation.page_outcomes import SURVIVORS, UNREACHED
 
 from tests.mutation import MUTANTS, SITES_EACH, all_sites, selected_sites
 from tests.mutation.code import patches_of, subjects_of
 from tests.mutation.components import COMPONENTS
 from tests.mutation.operators import OPERATORS
+from tests.mutation.survivors import SURVIVORS, UNREACHED
 from tornlog.scenarios.claims.plan import Ranges, draw_plan
 from tornlog.scenarios.mutants import MUTANTS as CATALOGUE
 from tornlog.scenarios.mutants.known import (

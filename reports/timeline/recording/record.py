@@ -1,7 +1,8 @@
 """What a recording is made of: plain data, for whoever draws it.
 
-Everything has a moment: an index into `RunRecording.moments`, which are in the order in which things happened. That order
-is what tells events apart: virtual time stands still while anything runs, so hundreds of them may have the same ns.
+Everything has a moment: an index into `RunRecording.moments`, which are in the order in which things happened. That
+order is what tells events apart: virtual time stands still while anything runs, so hundreds of them may have the same
+ns.
 `begin` and `end` are moments. Ranges of bytes are [start, stop), counted from a file's first byte.
 """
 

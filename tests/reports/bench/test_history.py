@@ -10,7 +10,7 @@ from tornlog.reports.bench.history import Histories, History, Judgement, judge, 
 from tornlog.reports.bench.workplace import Workplace
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.ledger import Knowledge
-from tornlog.scenarios.oracle.recovered import FoundRecord, DecodedEntries
+from tornlog.scenarios.oracle.recovered import DecodedEntries, FoundRecord
 from tornlog.store.formats.index import ENTRY_BYTES, decode_header, entries_at
 
 _OPERATIONS = 2_000

@@ -525,7 +525,7 @@ def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hunted", "told"),
+    ("mutant_result", "told"),
     [
         (MutantResult(BUG, False, "", 500, 1.0, ""), ""),
         (

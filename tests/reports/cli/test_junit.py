@@ -130,20 +130,20 @@ def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path, quiet_scen
 
 
 def test_mutants_fail_when_they_live_and_when_the_clean_store_broke(tmp_path: Path) -> None:
-    page_outcome = "my.bugs:off-by-one"
+    survivor = "my.bugs:off-by-one"
     mutant_results = [
         MutantResult("found", True, "DUR", 3, 0.5, ""),
         MutantResult("lives", False, "", 500, 9.0, ""),
         MutantResult("clean", True, "DUR", 3, 0.5, "DUR: gone"),
-        MutantResult(page_outcome, False, "", 500, 9.0, ""),
+        MutantResult(survivor, False, "", 500, 9.0, ""),
     ]
     file = tmp_path / "junit.xml"
 
-    write_junit(file, mutants_document(mutant_results, {page_outcome: "gap: nobody looks"}))
+    write_junit(file, mutants_document(mutant_results, {survivor: "gap: nobody looks"}))
 
     root = parsed(file)
     found = {name: [child.tag for child in case] for name, case in cases(root).items()}
-    assert found == {"found": [], "lives": ["failure"], "clean": ["failure"], page_outcome: ["skipped"]}
+    assert found == {"found": [], "lives": ["failure"], "clean": ["failure"], survivor: ["skipped"]}
     assert "tornlog mutants lives" in (cases(root)["lives"].findtext("failure") or "")
     assert root.get("failures") == "2"
 

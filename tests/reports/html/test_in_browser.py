@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 Open = Callable[..., Any]
-PAGES = ("held", "broken", "hunted", "swept", "swept_clean")
+PAGES = ("held", "broken", "mutant_result", "swept", "swept_clean")
 CONTRAST_MIN = 4.5
 """Of text against its ground: WCAG 2.2, level AA."""
 PAPER_PX = 718
@@ -121,7 +121,7 @@ def test_on_paper_nothing_is_cut_off_and_it_is_light(opened: Open, name: str) ->
 
 
 def test_on_paper_every_failure_is_open(opened: Open) -> None:
-    with opened("hunted") as page:
+    with opened("mutant_result") as page:
         claims = page.locator(".failure .claim")
         assert claims.count() == 3
         assert not any(claims.nth(number).is_visible() for number in range(3))
@@ -176,7 +176,7 @@ def test_tables_have_headers_and_headings_skip_no_level(opened: Open, name: str)
 
 
 def test_the_page_needs_no_scripts(opened: Open) -> None:
-    with opened("hunted", scripts=False) as page:
+    with opened("mutant_result", scripts=False) as page:
         page.locator(".failure summary").first.click()
         assert page.locator(".failure[open] .claim").is_visible()
 

@@ -20,12 +20,12 @@ FOUND = MutantResult("ack-before-flush", True, "STATUS", 3, 0.25, "")
 MISSED = MutantResult("stale-tail-after-truncate", False, "", 500, 9.0, "")
 
 
-def results_of(*mutant_results: MutantResult, **page_outcomes: str) -> MutationResults:
+def results_of(*mutant_results: MutantResult, **survivors: str) -> MutationResults:
     return MutationResults(
         "tornlog mutants",
         mutant_results,
         9.25,
-        {key.replace("_", "-"): why for key, why in page_outcomes.items()},
+        {key.replace("_", "-"): why for key, why in survivors.items()},
     )
 
 

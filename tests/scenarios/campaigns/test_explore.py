@@ -157,7 +157,7 @@ def test_an_image_under_the_same_promises_is_always_judged_the_same(
     class Watched(RecoveringRun):
         def __init__(self, plan: Any, promised: Any, image: Any) -> None:
             super().__init__(plan, promised, image)
-            self.key = (image.digest(), promised.standing)
+            self.key = (image.digest(), promised.state)
 
         def violations(self, *, heal: bool) -> list[Violation]:
             found = super().violations(heal=heal)

@@ -15,7 +15,7 @@ WRITER = """
     import sys
 
     from tornlog.faults.probe import acknowledge
-    from tornlog.reports.pipeline.sweep.request import Request
+    from tornlog.reports.pipeline.sweep.request import SweepRequest
     from tornlog.reports.pipeline.sweep.rows import row_of
     from tornlog.reports.pipeline.sweep.table import Table
     from tornlog.scenarios.campaigns.seeds import SeedResult
@@ -29,7 +29,7 @@ WRITER = """
             real(descriptor)
 
     os.fsync = fsync
-    request = Request(("a",), 0, 4, block_seeds=2)
+    request = SweepRequest(("a",), 0, 4, block_seeds=2)
     table = Table(os.getcwd() + "/sweep")
     table.begin(request)
     acknowledge("begun")
@@ -39,7 +39,7 @@ WRITER = """
         acknowledge(block.file_name)
 """
 CHECK = """
-    from tornlog.reports.pipeline.sweep.request import Request
+    from tornlog.reports.pipeline.sweep.request import SweepRequest
     from tornlog.reports.pipeline.sweep.table import Table
 
     def check(directory, acknowledged):
@@ -54,7 +54,8 @@ CHECK = """
             if name not in files.whole:
                 yield f"{name} is lost"
         seeds = sorted(table.read(["seed"])["seed"].to_pylist())
-        if seeds != [seed for block in Request(("a",), 0, 4, block_seeds=2).blocks() if block.file_name in files.whole
+        blocks = SweepRequest(("a",), 0, 4, block_seeds=2).blocks()
+        if seeds != [seed for block in blocks if block.file_name in files.whole
                      for seed in range(block.first, block.first + 2)]:
             yield f"the rows are those of seeds {seeds}"
 """
