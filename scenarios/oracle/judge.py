@@ -1,27 +1,25 @@
 """The judge of one run: every check at its moment, and the end of the run at the first promise that is broken."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
 from ...faults.disk.damage import DamagedRange
 from ...faults.disk.disk import Disk
 from ...sim.alarm import NoEndInSight
-from ...sim.choices import Stream
-from ...sim.errors import LivenessError, MachineDied, TaskFailedError
+from ...sim.errors import LivenessError, TaskFailedError
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ...store.config import StoreConfig
 from ...store.message_store import MessageStore
 from ...store.service import Service
 from ..claims.plan import Plan
-from ..workload import operators
 from . import allowances, guarantees
 from .damaged_log import damaged_log_offset
 from .error_text import place_of, services_text
 from .evidence import Evidence, Violation, tried
 from .guarantee_table import PROMISED, Promise
-from .invariants import CHECKERS, ckpt, clean, idx, idx_lookups, live, pos, read, stopped
+from .invariants import CHECKERS, ckpt, clean, idx, idx_lookups, pos, read, stopped
 from .ledger import Ledger
 from .reader import Known
 from .recovered import RecoveredStore, read_store
@@ -36,20 +34,18 @@ class StopOnViolation(Exception):
 
 
 class Judge:
-    """Reads what a run has come to, and notes what recoveries settle. `violations` is what it found."""
+    """Reads what a run has come to, and notes what recoveries settle; never acts. `violations` is what it found."""
 
     def __init__(
         self,
         plan: Plan,
         kernel: Kernel,
         ledger: Ledger,
-        streams: Callable[[str], Stream],
     ) -> None:
         self.violations: list[Violation] = []
         self._plan = plan
         self._kernel = kernel
         self._ledger = ledger
-        self._streams = streams
         self._promised = PROMISED[plan.disk]
         self._known: Known = {}
         self._damaged_from = _NOWHERE
@@ -164,33 +160,8 @@ class Judge:
                 summary = f"{service.name} has ended, and the store does not say so"
                 self.broken("LIVE", summary, "service", "running, or among failedServices", "neither")
 
-    def catch_up(self, store: MessageStore, disk: Disk) -> None:
-        """Wait until all that is durable is visible, then judge what consumers were given."""
-        tried("LIVE")
-        must_recover = allowances.must_recover(self._plan, disk)
-        limit_ms = live.dispatch_ms_max(self._plan) + (live.RETRY_MS_MAX if must_recover else 0)
-        deadline_ns = self._kernel.now_ns + limit_ms * 1_000_000
-        if store.commit is not None:
-            self._await_commit(store, disk, deadline_ns)
-        end = store.dispatch.readable_limit()
-        while store.dispatch.reput_from.get() < end:
-            if self._kernel.now_ns > deadline_ns:
-                if not must_recover and (allowances.errors(disk) or allowances.wants_of_space(disk)):
-                    return  # it is tried again and again, and meets the next error
-                behind = f"{store.dispatch.behind_bytes} bytes"
-                self.broken(
-                    "LIVE",
-                    "dispatch does not catch up",
-                    "behind",
-                    "0 bytes",
-                    behind,
-                    detail=services_text(store, "dispatch"),
-                )
-            store.world.tasks.sleep(5)
-            if not self._plan.delay_chance:  # else the store itself goes on putting
-                end = store.dispatch.readable_limit()
-        if allowances.has_reverted(disk):
-            return  # nobody knows all that there is to be read
+    def visible(self, store: MessageStore) -> None:
+        """Judge what consumers were given of a store that has dispatched all that is durable."""
         removes = self._plan.retention and self._plan.queues_removed
         if (self._ledger.pulls and self.is_promised("READ")) or removes:
             found = read_store(store, known_damage=self._ledger.known_damage, known=self._known)
@@ -206,96 +177,36 @@ class Judge:
         found.records = [each for each in found.records if begin <= each.record.physical_offset < end]
         return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
 
-    def _await_commit(self, store: MessageStore, disk: Disk, deadline_ns: int) -> None:
-        """Wait until what has been put is in the page cache."""
-        end = store.log.put_offset
-        must_recover = allowances.must_recover(self._plan, disk)
-        while store.log.max_offset < end and (must_recover or not allowances.errors(disk)):
-            if self._kernel.now_ns > deadline_ns:
-                behind = f"{end - store.log.max_offset} bytes"
-                detail = services_text(store, "commit-real-time")
-                self.broken("LIVE", "puts are not committed", "behind", "0 bytes", behind, detail=detail)
-            store.world.tasks.sleep(5)
-
-    def flushing(self, store: MessageStore) -> None:
-        """Wait until what has been put is durable, in the time that the settings give under ASYNC_FLUSH too.
-
-        A store that has failed does not sync again, and takes no more puts.
-        """
-        limit_ms = live.durable_ms_max(self._plan) + live.pauses_ms_max(self._plan)
-        deadline_ns = self._kernel.now_ns + limit_ms * 1_000_000
-        end = self._stored_to() if self._plan.sync_flush else store.log.max_offset
-        while store.log.flushed_where.get() < end:
-            if store.flags.has_failed:
-                if store.flags.is_writeable:
-                    self.broken(
-                        "STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable"
-                    )
-                return
-            if self._kernel.now_ns > deadline_ns:
-                behind = f"{end - store.log.flushed_where.get()} bytes"
-                summary, detail = (
-                    "what was put does not become durable",
-                    services_text(store, store.flush.name),
-                )
-                self.broken("LIVE", summary, "behind", "0 bytes", behind, detail=detail)
-            store.world.tasks.sleep(50)
-
-    def _stored_to(self) -> int:
-        """Return a log offset up to which users of this life know the log to go: blanks of refused puts may be behind.
-
-        Those wait for the next put under SYNC_FLUSH, for nobody waits for them.
-        """
-        stored = [put.physical_offset for put in self._ledger.puts_of_this_life()]
-        return max((at + 1 for at in stored if at is not None), default=0)
-
-    def cleaning(self, store: MessageStore, disk: Disk, number: int) -> None:
-        """Wait until what expired is gone and queues begin where the log does; see what is said of what is gone.
-
-        After a failed sync nothing expires that rests upon it.
-        """
-        must_recover = allowances.must_recover(self._plan, disk) and not allowances.sync_errors(disk)
-        deadline_ns = self._kernel.now_ns + clean.passes_ms_max(store) * 1_000_000
-        while violations := self._uncleaned(store, disk):
-            if self._kernel.now_ns > deadline_ns:
-                if must_recover or not allowances.errors(disk):
-                    self.report(violations)
-                break
-            store.world.tasks.sleep(200)
-        self.report(clean.check_answers(store, self._ledger))
-        log_min_offset = store.log.min_offset
-        try:
-            removed = operators.queue_operator(store, self._streams(f"life-{number}/queue operator"))
-        except OSError:
-            if not allowances.errors(disk):
-                raise
-            return
-        if removed:
-            self.report(clean.check_queues_removed(store, log_min_offset))
-
-    def _uncleaned(self, store: MessageStore, disk: Disk) -> list[Violation]:
+    def uncleaned(self, store: MessageStore, disk: Disk) -> list[Violation]:
+        """Return what is still there that expired, and queues that begin elsewhere than the log."""
         with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
             return [*clean.check_expired(store), *clean.check_queues(store)]
 
-    def stop(
-        self, store: MessageStore, disk: Disk, machine: Machine, *, clean: bool, has_room: bool = True
-    ) -> None:
-        """See whether a stop was what it says. One that was not clean must have a reason, and is taken for a crash.
+    def queues_removed(self, store: MessageStore, log_min_offset: int) -> None:
+        """Judge a removal of queues by hand, before which the log began there."""
+        self.report(clean.check_queues_removed(store, log_min_offset))
 
-        has_room: whether the disk has had room again since before the stop began.
-        """
-        if not clean:
-            had_room = has_room and self._plan.heals  # but for what has none now and then
-            is_short = disk.fired["failed extend"] if had_room else allowances.wants_of_space(disk)
-            if not allowances.errors(disk) and not is_short:
-                summary, detail = "a stop without a fault was not clean", services_text(store)
-                self.broken("LIVE", summary, "exit", "clean", "unclean", detail=detail)
-            self._kernel.kill(machine)  # what an unclean stop leaves is judged as what a crash leaves
-            raise MachineDied(machine.name)
+    def answers_of_the_removed(self, store: MessageStore) -> None:
+        """Judge what a store says of messages that are gone."""
+        self.report(clean.check_answers(store, self._ledger))
+
+    def clean_stop(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
+        """Judge a stop that says it was clean."""
         self.claims(store, disk)
         self.report(idx.check_stopped(store, disk))
         self.report(stopped.check(store, disk))
         self._check_all_tasks_ended(machine)
+
+    def unclean_stop(self, store: MessageStore, disk: Disk, *, has_room: bool) -> None:
+        """Judge a stop that says it was not clean: it must have a reason.
+
+        has_room: whether the disk has had room again since before the stop began.
+        """
+        had_room = has_room and self._plan.heals  # but for what has none now and then
+        is_short = disk.fired["failed extend"] if had_room else allowances.wants_of_space(disk)
+        if not allowances.errors(disk) and not is_short:
+            summary, detail = "a stop without a fault was not clean", services_text(store)
+            self.broken("LIVE", summary, "exit", "clean", "unclean", detail=detail)
 
     def _check_all_tasks_ended(self, machine: Machine) -> None:
         """Find services that a stop has left running."""

@@ -23,6 +23,7 @@ from ..workload.traffic import Traffic
 from .marks import RunMarks
 from .outcome import RunOutcome
 from .policies import policy_of
+from .settling import Settling
 
 STEP_LIMIT = 400_000
 HEAL_MESSAGES_EACH = 2
@@ -50,7 +51,8 @@ class Execution(ABC):
         self._policy = policy or policy_of(plan, choices)
         self._kernel = Kernel(self._policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
         self._ledger = Ledger() if ledger is None else ledger
-        self._judge = Judge(plan, self._kernel, self._ledger, choices.stream)
+        self._judge = Judge(plan, self._kernel, self._ledger)
+        self._settling = Settling(plan, self._kernel, self._ledger, self._judge, choices.stream)
         self._outcome = RunOutcome(plan)
         self._marks = RunMarks(plan, Counter())
         self._prepare()

@@ -22,8 +22,7 @@ from ...store.message_store import MessageStore
 from ...store.world import Files
 from ..claims.machine import config_of, world_of
 from ..claims.plan import Life
-from ..oracle import allowances, opening
-from ..oracle import guarantees as promises
+from ..oracle import allowances, guarantees, opening
 from ..oracle.content import content_digest
 from ..oracle.end_of_run import note_crash
 from ..oracle.evidence import tried
@@ -127,7 +126,7 @@ class Run(Execution):
                     life.messages_each, partial(self._shut_down_in_traffic, store)
                 )
                 has_room = not self._plan.capacity_bytes
-                self._judge.stop(store, disk, machine, clean=clean, has_room=has_room)
+                self._settling.stop(store, disk, machine, clean=clean, has_room=has_room)
                 return
             creations = 0.0 if life is HEAL else self._plan.faults.failed_creation_chance
             with disk.with_faults(failed_creation_chance=creations):
@@ -143,20 +142,20 @@ class Run(Execution):
                 self._judge.report(self._progress.finish(store))
             room.give_back()
             self._judge.services(store, machine, self._progress.manager)
-            self._judge.catch_up(store, disk)
+            self._settling.catch_up(store, disk)
             if life is HEAL:
-                self._judge.flushing(store)
+                self._settling.flush(store)
             elif allowances.must_recover(self._plan, disk) and allowances.has_met_any(disk):
-                self._judge.flushing(store)
+                self._settling.flush(store)
                 if store.flags.is_writeable and not allowances.sync_errors(disk):
                     self._judge.report(self._progress.finish(store))
             if self._plan.retention:
-                self._judge.cleaning(store, disk, number)
+                self._settling.clean(store, disk, number)
             self._judge.claims(store, disk)
             if not life.is_stop:
                 self._kernel.kill(machine)
                 raise MachineDied(name)
-            self._judge.stop(store, disk, machine, clean=self._shut_down(store))
+            self._settling.stop(store, disk, machine, clean=self._shut_down(store))
 
         with self._judge.judged_errors():
             try:
@@ -239,7 +238,7 @@ class Run(Execution):
         offline_faults, store = self._offline_faults, self._store
         if not crashed:
             assert store is not None, "a store that was stopped had been opened"
-            promises.note_stop(self._ledger)
+            guarantees.note_stop(self._ledger)
             removed = None if self._removals is None else self._removals.first_removed
             self.lasting.leave_after_stop(
                 disk, partial(offline_faults.after_stop, life, store=store, removed=removed)

@@ -16,6 +16,7 @@ from ...oracle.error_text import place_of
 from ...oracle.evidence import tried
 from ...oracle.judge import Judge
 from ...oracle.recovered import read_store
+from ..settling import Settling
 from .client_ledger import ClientLedger
 
 HOST = "10.0.0.1"
@@ -30,10 +31,11 @@ class BrokerNode:
 
     host = HOST
 
-    def __init__(self, plan: Plan, judge: Judge, clients: ClientLedger) -> None:
+    def __init__(self, plan: Plan, judge: Judge, settling: Settling, clients: ClientLedger) -> None:
         self.store: MessageStore | None = None
         """None until it has been loaded."""
         self._judge = judge
+        self._settling = settling
         self._clients = clients
         self._config = config_of(plan)
         self._broker_config = BrokerConfig(
@@ -92,7 +94,7 @@ class BrokerNode:
             self._judge.broken(
                 "LIVE", "requests are not answered at a stop", "server", "all done", "some not"
             )
-        self._judge.stop(self._broker.own_store, disk, machine, clean=self._broker.shutdown())
+        self._settling.stop(self._broker.own_store, disk, machine, clean=self._broker.shutdown())
 
     def look(self, machine: Machine, disk: Disk, *, settled: bool, shown: bool) -> None:
         """Load once more, judge what is there, and start nothing.

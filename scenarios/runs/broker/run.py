@@ -47,7 +47,7 @@ class BrokerRun(Execution):
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
         self._director = self._kernel.machine("director")
         self._clients = ClientLedger(plan.sync_flush)
-        self._broker = BrokerNode(plan, self._judge, self._clients)
+        self._broker = BrokerNode(plan, self._judge, self._settling, self._clients)
         self._producers: list[Producer] = []
         self._consumers: list[BrokerConsumer] = []
         self._lasting = DiskLifecycle(plan, self._kernel, choices.stream)

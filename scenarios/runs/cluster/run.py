@@ -23,8 +23,7 @@ from ....store.network import Network
 from ....store.replication.ha_service import HAService
 from ....store.world import World
 from ...claims.plan import Life
-from ...oracle import guarantees as promises
-from ...oracle import opening
+from ...oracle import guarantees, opening
 from ...oracle.end_of_run import note_crash
 from ...oracle.invariants import rep
 from ...oracle.recovered import RecoveredStore, read_store
@@ -122,7 +121,7 @@ class ClusterRun(Execution):
 
         def work() -> None:
             traffic.run(life.messages_each)
-            self._judge.catch_up(store, disk)
+            self._settling.catch_up(store, disk)
             self._judge.claims(store, disk)
 
         users = self._kernel.spawn(machine, "users", work)
@@ -139,7 +138,7 @@ class ClusterRun(Execution):
             node.lasting.leave_after_stop(node.disk)
             if node.is_master:
                 self._marks.note_end(life, node.disk, crashed=False, recovered=True)
-                promises.note_stop(self._ledger)
+                guarantees.note_stop(self._ledger)
             return
         if node.is_alive:
             assert node.machine is not None, "it is on"
@@ -151,7 +150,7 @@ class ClusterRun(Execution):
         store, disk, machine = node.running
 
         def stop() -> None:
-            self._judge.stop(store, disk, machine, clean=self._shut_down(node))
+            self._settling.stop(store, disk, machine, clean=self._shut_down(node))
 
         self._kernel.spawn(machine, "stop", stop).join(None)
         if not machine.alive:

@@ -29,6 +29,7 @@ from ...oracle.invariants import look_up
 from ...oracle.judge import Judge, StopOnViolation
 from ...oracle.ledger import Ledger, PutEntry
 from ...runs.execution import STEP_LIMIT
+from ...runs.settling import Settling
 from ...workload.consuming import Consumer
 from ...workload.key_traffic import Seeker
 from ...workload.traffic import Traffic
@@ -68,7 +69,8 @@ class StoreSession:
         self._plan, self._choices = plan, choices
         self._config = config_of(plan)
         self._kernel = Kernel(policy, step_limit=STEP_LIMIT)
-        self._judge = Judge(plan, self._kernel, self.ledger, choices.stream)
+        self._judge = Judge(plan, self._kernel, self.ledger)
+        self._settling = Settling(plan, self._kernel, self.ledger, self._judge, choices.stream)
         self._machine: Machine | None = None
         self._store: MessageStore | None = None
         self._traffic: Traffic | None = None
@@ -120,7 +122,7 @@ class StoreSession:
 
         def stop() -> None:
             store = self._opened()
-            self._judge.stop(store, disk, machine, clean=store.shutdown())
+            self._settling.stop(store, disk, machine, clean=store.shutdown())
 
         if not self._step(stop):
             return False
@@ -174,13 +176,13 @@ class StoreSession:
 
     def flush(self) -> bool:
         """Wait until all that was put is durable."""
-        return self._step(lambda: self._judge.flushing(self._opened()))
+        return self._step(lambda: self._settling.flush(self._opened()))
 
     def catch_up(self) -> bool:
         """Wait until all that is durable is visible, and judge what consumers were given."""
         disk = self._disk
         assert disk is not None, "it is running"
-        return self._step(lambda: self._judge.catch_up(self._opened(), disk))
+        return self._step(lambda: self._settling.catch_up(self._opened(), disk))
 
     # -- one step ----------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from tornlog.sim.policies.random_walk import RandomWalk
 def judge_on(disk: str) -> Judge:
     choices = Choices("1")
     plan: Plan = replace(draw_plan(choices.stream("plan"), Ranges()), disk=disk)
-    return Judge(plan, Kernel(RandomWalk(choices.stream("schedule"), 4)), Ledger(), choices.stream)
+    return Judge(plan, Kernel(RandomWalk(choices.stream("schedule"), 4)), Ledger())
 
 
 def test_the_table_has_every_disk_and_every_invariant() -> None:

@@ -49,7 +49,7 @@ class Bench:
         self.ledger = Ledger()
         kernel.run(machine, lambda: self._fill(messages), time_limit_ns=60 * 10**9)
         self.image = disk.settle()
-        self.judge = Judge(plan, kernel, self.ledger, choices.stream)
+        self.judge = Judge(plan, kernel, self.ledger)
         self.groups = Versions(PATH)
         self.offline_faults = OfflineFaults(
             plan, config_of(plan), kernel, self.ledger, self.judge, self.groups, choices.stream
