@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -51,11 +51,34 @@ from .options import write_json
 from .present import print_fired, runs_table
 from .present_version import print_version, version_json
 from .reporting import draw_run, leave_run_report, replay_command
-from .run import RunOptions
 from .summary import append_summary
 
 _SECONDS = 30.0
 """For how long, where nobody says for how long or how many seeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a command line says."""
+
+    names: tuple[str, ...]
+    jobs: int
+    seeds: str | None
+    seed: int | None
+    time: str | None
+    policy: str | None
+    disk: str | None
+    mutant: str | None
+    as_version: str | None
+    check_determinism: bool
+    schedule: Path | None
+    require_coverage: bool
+    out: Path | None
+    timeline: Path | None
+    trace: Path | None
+    junit: Path | None
+    summary: Path | None
+    json_file: str | None
 
 
 def campaign(context: typer.Context, asked: RunOptions) -> None:

@@ -10,7 +10,6 @@ certain", "on", "reason", "left_out"}], "deviations": {id: text}, "broken": [{"p
 {name: times}, "scenario", "seed", "causes": [{"id", "tries", "mended", "enough"}], "clean", "again": command}]}`.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -28,30 +27,6 @@ from .options import (
     complete_version,
     was_given,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What a command line says."""
-
-    names: tuple[str, ...]
-    jobs: int
-    seeds: str | None
-    seed: int | None
-    time: str | None
-    policy: str | None
-    disk: str | None
-    mutant: str | None
-    as_version: str | None
-    check_determinism: bool
-    schedule: Path | None
-    require_coverage: bool
-    out: Path | None
-    timeline: Path | None
-    trace: Path | None
-    junit: Path | None
-    summary: Path | None
-    json_file: str | None
 
 
 def run(
@@ -155,7 +130,7 @@ def run(
         from .determinism import check_processes
 
         check_processes(names or [], seeds, processes or 1, tuple(python or ()), json_file)
-    from .campaign import campaign
+    from .campaign import RunOptions, campaign
 
     campaign(
         context,

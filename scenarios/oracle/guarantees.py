@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from ...faults.crashes.profiles import CrashProfile
 from ..claims.plan import Plan
 from .known_damage import Flaw
-from .ledger import Knowledge, Ledger, PutEntry
+from .ledger import Ledger
+from .put_entry import Knowledge, PutEntry
 from .recovered import RecoveredStore
 from .transaction_log import TransactionLog
 

@@ -4,10 +4,9 @@ A judge reads the log as it would be without the damage, as long as the damage i
 was put in its place, is seen as it is.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from .ledger import PutEntry
+from .put_entry import PutEntry
 
 
 class Flaw(NamedTuple):
@@ -16,7 +15,7 @@ class Flaw(NamedTuple):
     log_offset: int
     was: bytes
     became: bytes
-    put: "PutEntry"
+    put: PutEntry
     """Whose record it is in."""
 
 

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from ...store.message_store import MessageStore
 from .found_index import FoundIndex, read_index
 from .known_damage import KnownDamage
+from .put_entry import PutEntry
 from .reader import ENTRY, ENTRY_BYTES, Known, LogRecord, UnreadableError, walk
-
-if TYPE_CHECKING:
-    from .ledger import PutEntry
 
 LONG_HISTORY_PUTS = 10_000
 """From how many puts on it pays to keep the bytes of records only once."""
@@ -93,7 +91,7 @@ class RecoveredStore:
 
 def read_store(
     store: MessageStore,
-    puts: Mapping[bytes, "PutEntry"] | None = None,
+    puts: Mapping[bytes, PutEntry] | None = None,
     known_damage: KnownDamage | None = None,
     *,
     known: Known | None = None,
@@ -130,7 +128,7 @@ def read_store(
     return found
 
 
-def keep_once(found: FoundRecord, puts: Mapping[bytes, "PutEntry"]) -> None:
+def keep_once(found: FoundRecord, puts: Mapping[bytes, PutEntry]) -> None:
     """Let a record share the bytes of its put as far as they are equal."""
     put = puts.get(found.record.properties)
     if put is not None:

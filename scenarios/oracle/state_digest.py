@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from ...faults.disk.damage import DamagedRange
-from .ledger import Ledger, PutEntry
+from .ledger import Ledger
+from .put_entry import PutEntry
 from .side_versions import Versions
 
 

@@ -29,10 +29,6 @@ _MARK_LINE = (
 )
 
 
-class FaultNeverFired(UserWarning):
-    """A fault that a test switches on never happened in any of its seeds: that it held proves nothing about that."""
-
-
 class EachSeedItsOwn:
     """Stands for the simulation until a seed is run: fixtures are set up before, and once."""
 

@@ -11,7 +11,8 @@ from ..claims.plan import Plan
 from ..oracle import reader
 from ..oracle.evidence import Violation
 from ..oracle.invariants import read, sched
-from ..oracle.ledger import ConsumedMessage, Ledger, Pull, PutEntry
+from ..oracle.ledger import ConsumedMessage, Ledger, Pull
+from ..oracle.put_entry import PutEntry
 from ..oracle.reader import LogRecord, UnreadableError
 from . import light_traffic
 

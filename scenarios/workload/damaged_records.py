@@ -8,7 +8,7 @@ from ...sim.choices import Stream
 from ...store.message_store import MessageStore
 from ..claims.machine import ROOT
 from ..oracle.known_damage import Flaw
-from ..oracle.ledger import PutEntry
+from ..oracle.put_entry import PutEntry
 
 _QUEUE_OFFSET_AT, _QUEUE_OFFSET_BYTES = 20, 8
 _MAGIC_AT = 4

@@ -8,7 +8,7 @@ from ...sim.choices import Stream
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ..claims.machine import DELAYS_MS
 from ..claims.plan import Plan
-from ..oracle.ledger import Detour, PutEntry
+from ..oracle.put_entry import Detour, PutEntry
 
 _PATIENCE_MS_MAX = (1, 1_500, 4_000, max(DELAYS_MS.values()) + 2_000)
 

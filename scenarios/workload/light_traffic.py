@@ -6,8 +6,9 @@ has as many as there are, and one that is a topic with messages of its own.
 
 from ...sim.choices import Stream
 from ..claims.plan import Plan
-from ..oracle.ledger import LIGHT_OFFSETS, PutEntry
+from ..oracle.ledger import LIGHT_OFFSETS
 from ..oracle.light_places import LIGHT_PREFIX, QueueKey, light_queue
+from ..oracle.put_entry import PutEntry
 
 NAMES = (f"{LIGHT_PREFIX}L0", f"{LIGHT_PREFIX}L1", "M0", "T0")
 _NAMES_MAX = 3

@@ -19,8 +19,9 @@ from ..claims.plan import Plan
 from ..oracle.error_text import services_text
 from ..oracle.evidence import Violation
 from ..oracle.invariants import iso, live, status
-from ..oracle.ledger import Ledger, PutEntry
+from ..oracle.ledger import Ledger
 from ..oracle.put_content import PLAIN, PutContent
+from ..oracle.put_entry import PutEntry
 from ..oracle.room import Room
 from . import delayed_traffic, headers, key_traffic, light_traffic, operators, transaction_traffic
 from .consuming import Consumer

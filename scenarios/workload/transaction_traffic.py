@@ -24,7 +24,8 @@ from ..claims.plan import Plan
 from ..oracle import allowances
 from ..oracle.evidence import Violation
 from ..oracle.invariants import status, tx
-from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Detour, Ledger, PutEntry
+from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Ledger
+from ..oracle.put_entry import Detour, PutEntry
 from ..oracle.recovered import read_store
 from ..oracle.transactions import GROUP, Behaviour, Transaction, TransactionDecision
 from .headers import message_of

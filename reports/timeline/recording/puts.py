@@ -3,7 +3,8 @@
 import re
 
 from ....scenarios.oracle.evidence import Evidence, Violation
-from ....scenarios.oracle.ledger import Ledger, PutEntry
+from ....scenarios.oracle.ledger import Ledger
+from ....scenarios.oracle.put_entry import PutEntry
 from ....store.message_store import MessageStore
 from .moments import Moments
 from .record import CUT_OFF, Fate, Put

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from ....sim.trace import TraceEvent
 from ...claims.machine import ROOT
 from ...oracle.evidence import Violation
-from ...oracle.ledger import Ledger, PutEntry
+from ...oracle.ledger import Ledger
+from ...oracle.put_entry import PutEntry
 
 STORY_LINES = 10
 _UNTOLD = ("switch", "start")

@@ -9,7 +9,7 @@ from dataclasses import fields
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ...claims.plan import Plan
 from ..evidence import Violation, tried
-from ..ledger import PutEntry
+from ..put_entry import PutEntry
 
 DISPATCH_MS_MAX = 2_000
 """How long the dispatch of everything may take after the last put, in virtual time."""

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from ....store.message_store import MessageStore
 from ..evidence import Violation, tried
-from ..ledger import Ledger, PutEntry
+from ..ledger import Ledger
+from ..put_entry import PutEntry
 
 
 def check(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterator[Violation]:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from ....store.put_result import PutMessageStatus
 from ..evidence import Evidence, Violation, tried
-from ..ledger import BOOKKEEPING_TOPICS, OP_TOPIC, Knowledge, PutEntry
+from ..ledger import BOOKKEEPING_TOPICS, OP_TOPIC
 from ..put_content import FieldDifference, differences_of_op
+from ..put_entry import Knowledge, PutEntry
 from ..recovered import FoundRecord
 
 

@@ -14,8 +14,9 @@ from ....store.formats.message import BLANK_BYTES, encode_blank
 from ....store.message_store import MessageStore
 from ....store.put_result import PutMessageResult, PutMessageStatus
 from ..evidence import Violation, tried
-from ..ledger import Knowledge, Ledger, PutEntry
+from ..ledger import Ledger
 from ..master_history import MasterHistory, common_bytes, log_bytes
+from ..put_entry import Knowledge, PutEntry
 from ..recovered import RecoveredStore
 from ..replicas import Replicas, ReportedRange
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ..evidence import Evidence, Violation, tried
-from ..ledger import PutEntry
+from ..put_entry import PutEntry
 from ..recovered import FoundRecord
 
 

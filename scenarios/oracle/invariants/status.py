@@ -13,7 +13,7 @@ from ....store.put_result import AppendMessageResult, PutMessageResult, PutMessa
 from ...claims.plan import Plan
 from .. import allowances
 from ..evidence import Violation, tried
-from ..ledger import PutEntry
+from ..put_entry import PutEntry
 from ..room import Room
 
 LOOK_MS_MAX = 15_000

@@ -27,7 +27,8 @@ from ...oracle.end_of_run import note_crash
 from ...oracle.error_text import place_of
 from ...oracle.invariants import look_up
 from ...oracle.judge import Judge, StopOnViolation
-from ...oracle.ledger import Ledger, PutEntry
+from ...oracle.ledger import Ledger
+from ...oracle.put_entry import PutEntry
 from ...runs.execution import STEP_LIMIT
 from ...runs.settling import Settling
 from ...workload.consuming import Consumer

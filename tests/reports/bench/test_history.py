@@ -9,7 +9,7 @@ from tornlog.reports.bench import history as module
 from tornlog.reports.bench.history import Histories, History, Judgement, judge, judge_apart, judge_history
 from tornlog.reports.bench.workplace import Workplace
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.ledger import Knowledge
+from tornlog.scenarios.oracle.put_entry import Knowledge
 from tornlog.scenarios.oracle.recovered import DecodedEntries, FoundRecord
 from tornlog.store.formats.index import ENTRY_BYTES, decode_header, entries_at
 

@@ -10,7 +10,8 @@ from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import guarantees
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import dur, prefix
-from tornlog.scenarios.oracle.ledger import ConsumedMessage, Detour, Ledger, PutEntry
+from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger
+from tornlog.scenarios.oracle.put_entry import Detour, PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord, RecoveredStore
 from tornlog.store.put_result import PutMessageStatus

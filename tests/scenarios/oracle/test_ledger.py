@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.scenarios.oracle.ledger import ConsumedMessage, Knowledge, Ledger, Pull, PutEntry
+from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, Pull
+from tornlog.scenarios.oracle.put_entry import Knowledge, PutEntry
 from tornlog.store.put_result import PutMessageStatus
 
 

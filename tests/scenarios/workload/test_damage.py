@@ -9,7 +9,8 @@ from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.scenarios.oracle import guarantees
-from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, PutEntry
+from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.damage import (
     DamagedImage,

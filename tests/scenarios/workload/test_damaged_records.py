@@ -10,7 +10,8 @@ from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.scenarios.oracle.known_damage import Flaw, KnownDamage
-from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.damaged_records import damage_record, flip_number, without_queues

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
-from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.runs.outcome import RunOutcome

@@ -13,7 +13,8 @@ from tornlog.scenarios.claims.machine import CONFIG, config_of, world_of
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.scenarios.oracle.damaged_log import damaged_log_offset
 from tornlog.scenarios.oracle.judge import Judge
-from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.side_versions import Versions
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.offline_faults import OfflineFaults

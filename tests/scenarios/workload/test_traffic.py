@@ -11,7 +11,8 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import config_of, world_of
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.oracle.ledger import Knowledge, Ledger, PutEntry
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.put_entry import Knowledge, PutEntry
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.policies import policy_of
 from tornlog.scenarios.workload.traffic import TAGS, Traffic

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.oracle.ledger import HALF_TOPIC, Detour, Ledger, PutEntry
+from tornlog.scenarios.oracle.ledger import HALF_TOPIC, Ledger
+from tornlog.scenarios.oracle.put_entry import Detour, PutEntry
 from tornlog.scenarios.oracle.transactions import Behaviour, Transaction, Transactions
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import transaction_traffic

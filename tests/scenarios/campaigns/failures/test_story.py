@@ -4,7 +4,8 @@ from tornlog.scenarios.campaigns.failures.story import STORY_LINES, story_of
 from tornlog.scenarios.campaigns.mutation_run import run_mutant
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.sim.trace import TraceEvent
 
 LOG = "/store/commitlog/00000000000000000000"

@@ -8,7 +8,8 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.evidence import Evidence, Violation
 from tornlog.scenarios.oracle.invariants import clean, dur, prefix, qoff, read, vis
-from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, Pull, PutEntry
+from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, Pull
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.store.index.query import QueryMessageResult
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore

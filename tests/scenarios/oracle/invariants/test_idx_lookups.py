@@ -7,7 +7,8 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import idx_lookups
 from tornlog.scenarios.oracle.invariants.idx_lookups import ALWAYS_MS
-from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.store.index.index_file import IndexFile
 from tornlog.store.index.query import QueryMessageResult

@@ -6,7 +6,7 @@ from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import live
-from tornlog.scenarios.oracle.ledger import PutEntry
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.sim.choices import Choices
 from tornlog.sim.disturbances import DisturbancePlan
 

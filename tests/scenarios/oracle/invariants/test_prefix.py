@@ -4,7 +4,7 @@ import pytest
 
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import prefix
-from tornlog.scenarios.oracle.ledger import PutEntry
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.put_result import PutMessageStatus

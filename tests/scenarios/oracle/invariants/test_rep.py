@@ -7,8 +7,9 @@ import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.scenarios.oracle.invariants import rep
-from tornlog.scenarios.oracle.ledger import Ledger, PutEntry
+from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.master_history import MasterHistory, log_bytes
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.oracle.replicas import Replicas, ReportedRange
 from tornlog.store.config import StoreConfig

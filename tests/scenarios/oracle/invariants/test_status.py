@@ -7,7 +7,7 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
 from tornlog.scenarios.oracle.invariants import status
-from tornlog.scenarios.oracle.ledger import PutEntry
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.room import Room
 from tornlog.sim.choices import Choices
 from tornlog.store.message import Message
