@@ -26,10 +26,9 @@ from .crash_trigger import CrashPoint, CrashTrigger, NamedCrashTrigger, NamingCr
 from .damage import DamagedRange
 from .fault_injector import MOMENTS, CrashSite, FaultInjector
 from .files import SimFiles
-from .flaws import find_bad_sectors, lay_bad_sectors, lay_holes
 from .image import Image
 from .locks import FileLocks
-from .namespace import Namespace
+from .namespace import Namespace, find_bad_sectors, lay_bad_sectors, lay_holes
 from .syncs import Syncs
 from .timing import SyncTiming, Timing
 

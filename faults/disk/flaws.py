@@ -9,10 +9,9 @@ Sources: Bairavasundaram et al., "An Analysis of Latent Sector Errors in Disk Dr
 posix_fallocate(3) for what files have that were only made longer.
 """
 
-from collections.abc import Iterable
-
 from .damage import DamagedRange
-from .namespace import Namespace
+
+LATENT_SECTOR_ERROR = "latent sector error"
 
 
 class Flaws:
@@ -79,50 +78,3 @@ class Flaws:
             DamagedRange(path, at, min(at + sector_bytes, size_bytes), LATENT_SECTOR_ERROR)
             for at in (sector * sector_bytes for sector in sorted(self.bad_sectors))
         ]
-
-
-LATENT_SECTOR_ERROR = "latent sector error"
-
-
-def lay_bad_sectors(
-    names: Namespace, bad_sectors: Iterable[DamagedRange], page_bytes: int, sector_bytes: int
-) -> None:
-    """Let the sectors that damages touch be unreadable, where they lie in files that exist."""
-    for damage in bad_sectors:
-        inode = names.current.inode(damage.path)
-        if inode is None:
-            continue
-        sectors = range(damage.start // sector_bytes, -(-min(damage.end, inode.size_bytes) // sector_bytes))
-        if sectors:
-            if inode.flaws is None:
-                inode.flaws = Flaws(page_bytes, sector_bytes)
-            inode.flaws.bad_sectors.update(sectors)
-
-
-def lay_holes(names: Namespace, page_bytes: int, sector_bytes: int) -> None:
-    """Let the pages that hold nothing but zeros be holes, in every file: an image does not say which ones were."""
-    nothing = bytes(page_bytes)
-    current = names.current
-    for path in sorted(current.names):
-        inode = current.files[current.names[path]]
-        content = inode.content()
-        holes = {
-            at // page_bytes
-            for at in range(0, len(content), page_bytes)
-            if nothing.startswith(content[at : at + page_bytes])
-        }
-        if holes:
-            if inode.flaws is None:
-                inode.flaws = Flaws(page_bytes, sector_bytes)
-            inode.flaws.holes = holes
-
-
-def find_bad_sectors(names: Namespace) -> list[DamagedRange]:
-    """Return the sectors that cannot be read of the files that have a name, by path and place."""
-    current = names.current
-    found = []
-    for path in sorted(current.names):
-        inode = current.files[current.names[path]]
-        if inode.flaws is not None:
-            found += inode.flaws.ranges(path, inode.size_bytes)
-    return found

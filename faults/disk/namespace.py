@@ -22,6 +22,8 @@ from .changes import (
     Unlink,
     parent_of,
 )
+from .damage import DamagedRange
+from .flaws import Flaws
 from .image import Image
 from .page_cache import Inode
 
@@ -284,3 +286,47 @@ def is_a_directory(path: str) -> IsADirectoryError:
 def not_a_directory(path: str) -> NotADirectoryError:
     """Make the error for a file where a directory is asked for."""
     return NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
+
+
+def lay_bad_sectors(
+    names: Namespace, bad_sectors: Iterable[DamagedRange], page_bytes: int, sector_bytes: int
+) -> None:
+    """Let the sectors that damages touch be unreadable, where they lie in files that exist."""
+    for damage in bad_sectors:
+        inode = names.current.inode(damage.path)
+        if inode is None:
+            continue
+        sectors = range(damage.start // sector_bytes, -(-min(damage.end, inode.size_bytes) // sector_bytes))
+        if sectors:
+            if inode.flaws is None:
+                inode.flaws = Flaws(page_bytes, sector_bytes)
+            inode.flaws.bad_sectors.update(sectors)
+
+
+def lay_holes(names: Namespace, page_bytes: int, sector_bytes: int) -> None:
+    """Let the pages that hold nothing but zeros be holes, in every file: an image does not say which ones were."""
+    nothing = bytes(page_bytes)
+    current = names.current
+    for path in sorted(current.names):
+        inode = current.files[current.names[path]]
+        content = inode.content()
+        holes = {
+            at // page_bytes
+            for at in range(0, len(content), page_bytes)
+            if nothing.startswith(content[at : at + page_bytes])
+        }
+        if holes:
+            if inode.flaws is None:
+                inode.flaws = Flaws(page_bytes, sector_bytes)
+            inode.flaws.holes = holes
+
+
+def find_bad_sectors(names: Namespace) -> list[DamagedRange]:
+    """Return the sectors that cannot be read of the files that have a name, by path and place."""
+    current = names.current
+    found = []
+    for path in sorted(current.names):
+        inode = current.files[current.names[path]]
+        if inode.flaws is not None:
+            found += inode.flaws.ranges(path, inode.size_bytes)
+    return found

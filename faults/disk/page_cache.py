@@ -9,12 +9,9 @@ gets it, unless a later write to such a page dirties it again, and then as a who
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from .flaws import Flaws
 from .image import FileImage
-
-if TYPE_CHECKING:
-    from .flaws import Flaws
 
 Write = tuple[int, int, bytes]
 """Bytes in the page cache and not surely on the platter: number of the operation that wrote them, at, data."""
