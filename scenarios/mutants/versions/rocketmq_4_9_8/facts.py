@@ -169,7 +169,6 @@ FACTS: tuple[Fact, ...] = (
         "ha-ack-beyond-master",
         _HAS,
         "a replica's first report is taken as it is; the guard of 4.9.3 sees to later ones (#3015)",
-        "nothing is replicated here yet",
     ),
     Fact("ack-before-flush", _HAS_NOT, "GroupCommitService answers after its flush"),
     Fact(
