@@ -29,6 +29,8 @@ def test_a_wheel_holds_the_packages_their_type_marker_and_no_tests(
         below = Path(*package.split(".")[1:])
         expected |= {f"tornlog/{(below / path.name).as_posix()}" for path in (source / below).glob("*.py")}
 
+    expected.remove("tornlog/setup.py")
+
     for package, patterns in pyproject["tool"]["setuptools"]["package-data"].items():
         below = Path(*package.split(".")[1:])
         data = {path for pattern in patterns for path in (source / below).glob(pattern)}

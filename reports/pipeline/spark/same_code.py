@@ -71,6 +71,8 @@ def _sources(package: Traversable) -> Iterator[bytes]:
     """Yield names and contents of a package's modules, in order. What has no __init__.py is none of its packages."""
     parts = sorted(package.iterdir(), key=lambda part: part.name)
     for part in parts:
+        if part.name == "setup.py":
+            continue  # a checkout has it, a wheel has not
         if part.name.endswith(".py"):
             yield part.name.encode()
             yield part.read_bytes()
