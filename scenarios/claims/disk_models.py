@@ -1,7 +1,7 @@
 """Disk models: what crashes of each kind of disk leave, and what else goes wrong on them.
 
 A scenario names the disks it may run on, and every seed draws one. What is still promised on it is one table, in
-`judging.promised`.
+`scenarios.oracle.guarantee_table`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ class DiskModel:
     name: str
     meaning: str
     crashes: Sequence[str]
-    """What a life may end with, names in `faults.profiles`; a more likely one is there more often."""
+    """What a life may end with, names in `PROFILES`; a more likely one is there more often."""
     faults: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
     """What goes wrong beside that: fields of FaultPlan with the values to draw from."""
     rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)

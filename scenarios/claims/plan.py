@@ -50,7 +50,7 @@ class Life:
     segment that retention removed is back, `stop and strays`: then foreign names are among the queues, a queue's file
     is cut or the checkpoint is damaged, or `stop in traffic`: while users are at it."""
     profile: str
-    """What the crash leaves: a name in faults.profiles. Unused by stops."""
+    """What the crash leaves: a name in `PROFILES`. Unused by stops."""
     operation: int
     """Number of the disk operation the crash hits, if it comes to that; -1 without one."""
     moment: str

@@ -3,7 +3,7 @@
 CHECKERS judge a store after each recovery. `pos`, `ckpt` and `status` ask the simulated disk as the run goes, `live`
 and `read` judge what users met, `iso` what a second instance does, `clean` also each file that retention removes,
 `meta` what a start finds beside the log, `rep` slaves and their master. START, IDEMPOTENT and what the kernel reports
-under LIVE are in scenarios.run, ONCE is in scenarios.broker_runs.
+under LIVE are in `scenarios.runs`, ONCE is in its `broker`.
 """
 
 from ..evidence import Invariant

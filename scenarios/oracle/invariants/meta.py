@@ -2,7 +2,7 @@
 
 So persisted progress never goes back over a crash. What is loaded is never ahead of what was reported, and is brought
 into what the crash left of the queues before anybody uses it. That one complete version can be read at all is seen in
-scenarios.run, where a store is opened. What is in the files beyond offsets is not looked at.
+scenarios.runs.store_run, where a store is opened. What is in the files beyond offsets is not looked at.
 """
 
 from collections.abc import Iterator, Mapping
