@@ -113,7 +113,7 @@ class PowerCut:
         fired: Counter[str],
         wall_start_ms: int,
     ) -> Image:
-        """Return the platter with each dirty page as its survivor says; count the outcomes."""
+        """Return the durable files with each dirty page as its outcome says; count the outcomes."""
         outcomes: dict[str, list[tuple[DirtyPage, PageOutcome]]] = {}
         for page, page_outcome in zip(dirty, page_outcomes, strict=True):
             outcomes.setdefault(page.path, []).append((page, page_outcome))

@@ -77,7 +77,7 @@ def aftermath_of(
     profile: str,
     entries: MetadataState,
     lost: Sequence[tuple[Change, int]],
-    fates: Sequence[tuple[DirtyPage, PageOutcome]],
+    outcomes: Sequence[tuple[DirtyPage, PageOutcome]],
     image: Image,
     page_bytes: int,
 ) -> Aftermath:
@@ -90,7 +90,7 @@ def aftermath_of(
         tuple(f"{change.lost_as(kept_bytes)}: {change.label}" for change, kept_bytes in lost),
         tuple(
             PageFate(page.path, page.page, _fate(page, page_outcome, entries, image, page_bytes))
-            for page, page_outcome in fates
+            for page, page_outcome in outcomes
         ),
         image,
     )

@@ -214,8 +214,8 @@ class Disk:
         self.damage.extend(cut.damage)
         if trace is not None:
             taken = [(change, lost[change.number]) for change in self._names.journal if change.number in lost]
-            fates = list(zip(dirty, page_outcomes, strict=True))
-            trace.tell(aftermath_of(profile.name, entries, taken, fates, image, self._page_bytes))
+            outcomes = list(zip(dirty, page_outcomes, strict=True))
+            trace.tell(aftermath_of(profile.name, entries, taken, outcomes, image, self._page_bytes))
         return image
 
     def fingerprint(self) -> str:

@@ -53,6 +53,6 @@ def survivors_in(module: str | None) -> dict[str, str]:
 def _mutants_of(module: str) -> Mapping[str, Mutant]:
     try:
         found: Mapping[str, Mutant] = import_module(module).MUTANTS
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:  # TypeError: a relative name
         raise LookupError(f"no module {module} that has MUTANTS: {error}") from error
     return found

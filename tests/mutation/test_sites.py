@@ -144,7 +144,15 @@ def test_mutants_are_known_by_name_in_the_catalogue_and_in_modules() -> None:
     assert find_mutant(APPEND) is mutant_named(APPEND) is MUTANTS["skip-advance:segment.Segment.append#1"]
     assert mutant_named(APPEND).id == APPEND
     assert find_mutant("ack-before-flush") is CATALOGUE["ack-before-flush"]
-    for name in ("no-such-bug", "tests.mutation:no-such-site", "no.such.module:bug", "json:bug", ":", "a:"):
+    for name in (
+        "no-such-bug",
+        "tests.mutation:no-such-site",
+        "no.such.module:bug",
+        "json:bug",
+        ".x:y",
+        ":",
+        "a:",
+    ):
         assert find_mutant(name) is None
         with pytest.raises(KeyError, match=re.escape(name)):
             mutant_named(name)
