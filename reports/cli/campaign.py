@@ -24,7 +24,7 @@ from ...scenarios.mutants.versions import VERSIONS, Version
 from ...sim.policies.replay import Replay
 from ...sim.schedule import parse_schedule
 from ..html.results import RunResults
-from ..timeline.recording.record_run import record_seed
+from ..timeline.recording.recorder import record_seed
 from .common import (
     ERR,
     EXIT_BROKEN,

@@ -20,7 +20,7 @@ from ...scenarios.mutants.known import applied_mutant
 from ...sim.alarm import CPU_SECONDS_MAX
 from ...sim.errors import ReplayDivergedError
 from ..timeline.recording.record import Subject
-from ..timeline.recording.record_run import replay_recorded
+from ..timeline.recording.recorder import replay_recorded
 from .common import (
     ERR,
     EXIT_BROKEN,

@@ -10,7 +10,7 @@ from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.mutants.known import applied_mutant
 from ..html.results import FailureLinks, MutationResults, RunResults
 from ..timeline.recording.record import RunRecording, Subject
-from ..timeline.recording.record_run import replay_recorded
+from ..timeline.recording.recorder import replay_recorded
 
 PAGE = "report.html"
 TIMELINES_MAX = 12

@@ -2,7 +2,7 @@
 //
 // By events, each is as wide as the next, but for those at which a task only stops or starts to wait: they are narrow, and
 // the long runs of them that polling makes are hardly there. By time, what happens in one ns, and the simulation computes
-// in no time at all, is drawn 1 ns apart, so that zooming in still tells it apart.
+// in no time at all, is drawn 1 ns apart, so that zooming in still separates it.
 
 const QUIET_WIDTH = 0.3;
 const POLLING_WIDTH = 0.01;
@@ -81,18 +81,18 @@ class Axis {
 }
 
 function orderPlaces(record) {
-  const told = new Uint8Array(record.ns.length + 1);
+  const hasEvent = new Uint8Array(record.ns.length + 1);
   const { operations, holds, puts, cuts, faults, checkpoints, broken, machines } = record;
   for (const items of [operations, holds, puts, cuts, faults, checkpoints, broken, machines]) {
-    for (const item of items) told[item.begin] = told[item.end] = 1;
+    for (const item of items) hasEvent[item.begin] = hasEvent[item.end] = 1;
   }
-  for (const steps of Object.values(record.positions)) for (const [at] of steps) told[at] = 1;
+  for (const steps of Object.values(record.positions)) for (const [at] of steps) hasEvent[at] = 1;
   const places = new Float64Array(record.ns.length + 1);
   let quiet = 0;
   for (let moment = 0; moment < record.ns.length; moment++) {
-    quiet = told[moment] ? 0 : quiet + 1;
+    quiet = hasEvent[moment] ? 0 : quiet + 1;
     const width = quiet > QUIET_IN_A_ROW ? POLLING_WIDTH : QUIET_WIDTH;
-    places[moment + 1] = places[moment] + (told[moment] ? 1 : width);
+    places[moment + 1] = places[moment] + (hasEvent[moment] ? 1 : width);
   }
   places[record.ns.length] += places[record.last] * MARGIN;
   return places;

@@ -79,7 +79,7 @@ function drawPut(painter, put, top, height, left, right) {
   context.globalAlpha = 1;
   painter.rect(left, left + 2, y, tall, colour);
   if (put.answered >= 0) painter.rect(right - 2, right, y, tall, colour);
-  const isBad = ["lost", "returned"].includes(fateOf(put));
+  const isBad = ["lost", "returned"].includes(outcomeOf(put));
   if (isBad) {
     painter.outline(left + 1, right - 1, y + 1, tall - 2, painter.colours.bad, 1.5);
     painter.cross(right - 8, top + height / 2, 3, painter.colours.bad);

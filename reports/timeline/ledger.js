@@ -1,6 +1,6 @@
 // The ledger as a table: what was asked for, what was answered, and what the last recovery found.
 
-const FATES = {
+const OUTCOMES = {
   found: ["there", "good"],
   lost: ["promised, and gone", "bad"],
   returned: ["back from the dead", "bad"],
@@ -23,14 +23,14 @@ function showLedger(record, select) {
   const rows = new Map();
   for (const put of record.puts) {
     const row = body.appendChild(element("tr"));
-    const [fate, tone] = FATES[fateOf(put)];
+    const [outcome, tone] = OUTCOMES[outcomeOf(put)];
     const name = row.appendChild(element("td")).appendChild(element("button", put.name));
     name.addEventListener("click", () => select(put));
     const answered = put.answered < 0 ? "" : timeWords(record.ns[put.answered]);
     for (const words of [put.task.name, put.queue, timeWords(record.ns[put.asked]), answered, put.status || "none", put.place]) {
       row.append(element("td", words));
     }
-    const end = row.appendChild(element("td", fate));
+    const end = row.appendChild(element("td", outcome));
     end.className = tone;
     row.addEventListener("click", () => select(put));
     rows.set(put, row);

@@ -1,13 +1,47 @@
-"""The page: one file that needs nothing else, with the record of the run and what draws it inside."""
+"""The timeline page of a run: one self-contained HTML file, with the script that draws it and the recording as JSON.
 
+The JSON is numbers and a table of texts:
+
+    texts       every text once; wherever a text is meant below, there is its index
+    subject     scenario, claim, seed, mutant; broken: how the verdict reads; facts: pairs to show
+    moments     ns and steps, as differences from the moment before
+    machines    [name, begin, end, ending]
+    tasks       [name, begin, end, ending]
+    spans       [task, state: 0 running, 1 ready, 2 waiting, begin, length, why]
+    holds       [task, lock, begin, length]
+    operations  [task, kind, path, start, stop, begin, length, ending, parts]
+    positions   name -> [[moment, value], ...]
+    checkpoints [moment, physic ms, logics ms, index ms]
+    faults      [moment, kind, about]
+    cuts        {at, what, lost: [texts], following, files: [[path, bytes before, bytes after, letters before,
+                letters after, torn pages, name is durable], ...]}
+    puts        [name, queue, task, asked, answered, status, place, path, start, stop, log offset,
+                outcomes: [[moment, machine, found + 2 * promised + 4 * returned], ...],
+                story: [[moment, text, tone], ...]]
+    broken      [moment, task, text, path, puts, story]
+
+A moment is an index into moments, as in the recording; a length is in moments.
+"""
+
+import json
 from importlib.resources import files
+from itertools import pairwise
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from .. import html
-from .embed import embedded_json
-from .recording.record import RunRecording
-from .words import path_words
+from .recording.record import (
+    READY,
+    RUNNING,
+    WAITING,
+    Cut,
+    OperationRecord,
+    Put,
+    RunRecording,
+    ViolationRecord,
+)
+from .story import PLAIN, Line, Storyteller, cut_words, last_changes, path_words, task_words
 
 SCRIPTS = (
     "record",
@@ -24,10 +58,10 @@ SCRIPTS = (
     "main",
 )
 """The parts of the page's script, in their order; each is a file beside this one."""
-
-
 PALETTE = files(html) / "palette.css"
 """The colours that all pages share."""
+_STATES = {RUNNING: 0, READY: 1, WAITING: 2}
+_CHANGES_SHOWN_MAX = 8
 
 
 def timeline_page(run_recording: RunRecording) -> str:
@@ -46,7 +80,7 @@ def timeline_page(run_recording: RunRecording) -> str:
         broken=[path_words(str(broken.violation)) for broken in run_recording.broken],
         style=PALETTE.read_text("utf-8") + here.joinpath("page.css").read_text("utf-8"),
         script="\n".join(here.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS),
-        record=embedded_json(run_recording),
+        record=_embedded_json(run_recording),
     )
 
 
@@ -62,3 +96,138 @@ def _facts(run_recording: RunRecording) -> list[tuple[str, str]]:
         ("virtual time", f"{last.now_ns / 1e6:,.1f} ms"),
         ("digest", run_recording.digest),
     ]
+
+
+def _embedded_json(run_recording: RunRecording) -> str:
+    """Return the JSON, safe inside a script element."""
+    document = _Embedding(run_recording).document()
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+class _Embedding:
+    def __init__(self, run_recording: RunRecording) -> None:
+        self._run_recording = run_recording
+        self._texts: dict[str, int] = {}
+        self._storyteller = Storyteller(run_recording)
+
+    def document(self) -> dict[str, Any]:
+        """Return what the page's script reads."""
+        run, text = self._run_recording, self._text
+        positions: dict[str, list[list[int]]] = {}
+        for position in run.positions:
+            positions.setdefault(position.name, []).append([position.at, position.value])
+        return {
+            "pageBytes": run.page_bytes,
+            "sectorBytes": run.sector_bytes,
+            "moments": {
+                "ns": _differences([moment.now_ns for moment in run.moments]),
+                "steps": _differences([moment.step for moment in run.moments]),
+            },
+            "machines": [[text(one.name), one.begin, one.end, text(one.ending)] for one in run.machines],
+            "tasks": [[text(one.name), one.begin, one.end, text(one.ending)] for one in run.tasks],
+            "spans": [
+                [one.task, _STATES[one.state], one.begin, one.end - one.begin, text(path_words(one.why))]
+                for one in run.spans
+            ],
+            "holds": [[one.task, text(one.lock), one.begin, one.end - one.begin] for one in run.holds],
+            "operations": [self._operation(one) for one in run.operations],
+            "positions": positions,
+            "checkpoints": [list(one) for one in run.checkpoints],
+            "faults": [[one.at, text(one.kind), text(path_words(one.about))] for one in run.faults],
+            "cuts": [self._cut(one) for one in run.cuts],
+            "puts": [self._put(number, one) for number, one in enumerate(run.puts)],
+            "broken": [self._broken(one) for one in run.broken],
+            "texts": list(self._texts),  # the last, for all others add to them
+        }
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+    def _operation(self, one: OperationRecord) -> list[int]:
+        parts = path_words(", ".join(one.parts))
+        return [
+            one.task,
+            self._text(one.kind),
+            self._text(path_words(one.path)),
+            one.start,
+            one.stop,
+            one.begin,
+            one.end - one.begin,
+            self._text(path_words(one.ending)),
+            self._text(parts),
+        ]
+
+    def _cut(self, cut: Cut) -> dict[str, Any]:
+        return {
+            "at": cut.at,
+            "what": cut_words(cut),
+            "machine": cut.machine,
+            "following": cut.following,
+            "lost": [path_words(text) for text in cut.lost],
+            "files": [
+                [
+                    self._text(path_words(file.path)),
+                    file.bytes_before,
+                    file.bytes_after,
+                    file.before,
+                    file.after,
+                    list(file.torn),
+                    int(file.name_is_durable),
+                ]
+                for file in cut.files
+            ],
+        }
+
+    def _put(self, number: int, put: Put) -> list[Any]:
+        outcomes = [
+            [
+                outcome.at,
+                self._text(outcome.machine),
+                outcome.found + 2 * outcome.promised + 4 * outcome.returned,
+            ]
+            for outcome in put.outcomes
+        ]
+        return [
+            self._text(put.name),
+            self._text(f"{put.topic}/{put.queue_id}"),
+            put.task,
+            put.asked,
+            put.answered,
+            self._text(put.status),
+            self._text(f"{path_words(put.path)} [{put.start}, {put.stop})" if put.path else ""),
+            self._text(path_words(put.path)),
+            put.start,
+            put.stop,
+            put.log_offset,
+            outcomes,
+            self._lines(self._storyteller.story(number)),
+        ]
+
+    def _broken(self, broken: ViolationRecord) -> list[Any]:
+        violation = broken.violation
+        lines = [
+            self._change(one)
+            for one in last_changes(self._run_recording.operations, violation.file, _CHANGES_SHOWN_MAX)
+        ]
+        return [
+            broken.at,
+            broken.task,
+            self._text(path_words(str(violation))),
+            self._text(path_words(violation.file)),
+            list(broken.puts),
+            self._lines(lines),
+        ]
+
+    def _change(self, one: OperationRecord) -> Line:
+        who = task_words(self._run_recording.tasks[one.task].name)
+        what = ", ".join(one.parts) or one.kind
+        where = f" [{one.start}, {one.stop})" if one.start >= 0 else ""
+        ending = f": {one.ending}" if one.ending else ""
+        return Line(one.begin, path_words(f"{who}: {what}{where}{ending}"), PLAIN)
+
+    def _lines(self, lines: list[Line]) -> list[list[int]]:
+        return [[line.at, self._text(line.text), self._text(line.tone)] for line in lines]
+
+
+def _differences(values: list[int]) -> list[int]:
+    return [after - before for before, after in pairwise([0, *values])]

@@ -68,7 +68,7 @@ class Painter {
     this.context.strokeRect(left - 1, top - 1, Math.max(right - left, 1) + 2, height + 2);
   }
 
-  // A colour in stripes: told from the plain one without seeing colours.
+  // A colour in stripes: distinct from the plain one without seeing colours.
   hatch(colour) {
     if (!this.hatches.has(colour)) {
       const tile = document.createElement("canvas");

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .recording.record import WAITING, RunRecording
-from .words import cut_words, path_words, task_words
+from .story import cut_words, path_words, task_words
 
 Event = dict[str, Any]
 _RUN, _LOG = 1, 2

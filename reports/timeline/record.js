@@ -1,4 +1,4 @@
-// The record of the run, from its compact form (embed.py) to objects that say what they are.
+// The record of the run, from its compact form (the head of page.py has its layout) to objects that say what they are.
 
 const STATES = ["running", "ready", "waiting"];
 
@@ -40,10 +40,10 @@ function readRecord() {
         path: text(path), bytesBefore, bytesAfter, before, after, torn, named: named === 1,
       })),
     })),
-    puts: raw.puts.map(([name, queue, task, asked, answered, status, place, path, start, stop, logOffset, fates, story], index) => ({
+    puts: raw.puts.map(([name, queue, task, asked, answered, status, place, path, start, stop, logOffset, outcomes, story], index) => ({
       kind: "put", index, name: text(name), queue: text(queue), task: tasks[task], asked, answered, status: text(status),
       place: text(place), path: text(path), start, stop, logOffset, begin: asked, end: answered < 0 ? asked : answered,
-      fates: fates.map(([at, machine, bits]) => ({
+      outcomes: outcomes.map(([at, machine, bits]) => ({
         at, machine: text(machine), found: (bits & 1) > 0, promised: (bits & 2) > 0, returned: (bits & 4) > 0,
       })),
       story: lines(story),
@@ -68,12 +68,12 @@ function diesAt(record, put) {
 }
 
 // What the last recovery made of a put: "found", "lost" though promised, "returned" from the dead, "missing" or "".
-function fateOf(put) {
-  const fate = put.fates[put.fates.length - 1];
-  if (!fate || !put.path) return "";
-  if (fate.returned) return "returned";
-  if (fate.found) return "found";
-  return fate.promised ? "lost" : "missing";
+function outcomeOf(put) {
+  const outcome = put.outcomes[put.outcomes.length - 1];
+  if (!outcome || !put.path) return "";
+  if (outcome.returned) return "returned";
+  if (outcome.found) return "found";
+  return outcome.promised ? "lost" : "missing";
 }
 
 function operationClass(operation) {

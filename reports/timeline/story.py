@@ -1,11 +1,13 @@
-"""The story of one message: what became of its record, what its producer was told, what cuts and recoveries did.
+"""The story of one message: what became of its record, what its producer was answered, what crashes and recoveries did.
 
 It is put together from the record of the run alone, by the bytes that belong to the message.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ...scenarios.claims.machine import ROOT
 from .recording.record import (
     ABSENT,
     CUT_OFF,
@@ -17,13 +19,19 @@ from .recording.record import (
     Put,
     RunRecording,
 )
-from .words import cut_words, path_words, task_words
 
 GOOD, BAD, PLAIN = "good", "bad", "plain"
 _WRITES = ("store", "pwrite")
 _SYNCS = ("msync", "fdatasync", "sync")
 _HARMLESS = ("process-kill", "nothing-lost")
 _OK = "PUT_OK"
+_ZEROS = re.compile(r"(?<![0-9])0{3,}(?=[0-9])")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_KINDS = {
+    "process-kill": "process kill",
+    "os-crash": "crash of the system",
+    "nothing-lost": "crash, nothing lost",
+}
 
 
 class Line(NamedTuple):
@@ -35,7 +43,7 @@ class Line(NamedTuple):
 
 
 class Storyteller:
-    """Tells the stories of the messages of one run."""
+    """Composes the stories of the messages of one run."""
 
     def __init__(self, run_recording: RunRecording) -> None:
         self._run_recording = run_recording
@@ -83,7 +91,7 @@ class Storyteller:
         return None
 
     def _named(self, put: Put, written: OperationRecord) -> Iterator[Line]:
-        """Tell whether the file's name was made durable, where the run has made the file."""
+        """Yield whether the file's name was made durable, if the run has made the file."""
         made = [one for one in self._by_path[put.path] if "create" in one.parts and one.begin < written.begin]
         if not made:
             return
@@ -155,21 +163,21 @@ class Storyteller:
         return Line(cut.at, f"{what}: {sectors} not what was written", BAD)
 
     def _recoveries(self, put: Put) -> Iterator[Line]:
-        for fate in put.fates if put.path else ():
-            recovery = f"the recovery of {fate.machine}"
-            if fate.returned:
-                yield Line(fate.at, f"{recovery} finds it, which had been gone before", BAD)
-            elif fate.found:
-                yield Line(fate.at, f"{recovery} finds it", GOOD)
-            elif fate.promised:
-                yield Line(fate.at, f"{recovery} does not find it, and it was promised", BAD)
+        for outcome in put.outcomes if put.path else ():
+            recovery = f"the recovery of {outcome.machine}"
+            if outcome.returned:
+                yield Line(outcome.at, f"{recovery} finds it, which had been gone before", BAD)
+            elif outcome.found:
+                yield Line(outcome.at, f"{recovery} finds it", GOOD)
+            elif outcome.promised:
+                yield Line(outcome.at, f"{recovery} does not find it, and it was promised", BAD)
             else:
-                yield Line(fate.at, f"{recovery} does not find it, nor has to", PLAIN)
+                yield Line(outcome.at, f"{recovery} does not find it, nor has to", PLAIN)
 
 
 def _was_there(put: Put, at: int) -> bool:
     """Return whether the last recovery before a moment, if there was one, found a put."""
-    found = [fate.found for fate in put.fates if fate.at < at]
+    found = [outcome.found for outcome in put.outcomes if outcome.at < at]
     return not found or found[-1]
 
 
@@ -186,3 +194,23 @@ def last_changes(operations: Iterable[OperationRecord], path: str, count: int) -
     """Return the last writes, syncs and other changes of a file."""
     found = [one for one in operations if one.path == path and (one.parts or one.kind in _WRITES + _SYNCS)]
     return found[-count:]
+
+
+def path_words(text: str) -> str:
+    """Return a text with paths below the store's root as that has them, without the leading zeros of segments.
+
+    What cannot be printed, such as the separators of properties, is a dot.
+    """
+    return _UNPRINTABLE.sub("·", _ZEROS.sub("…", text.replace(f"{ROOT}/", "")))
+
+
+def task_words(name: str) -> str:
+    """Return a task's name without its machine."""
+    return name.partition("/")[2] or name
+
+
+def cut_words(cut: Cut) -> str:
+    """Return what a cut was, and what it came upon."""
+    kind = _KINDS.get(cut.how) or (f"power cut ({cut.how})" if cut.how and " " not in cut.how else cut.how)
+    place = f", {cut.when} {cut.operation} {path_words(cut.path)}" if cut.operation else ""
+    return f"{kind or 'the machine dies'}{place}"

@@ -1,14 +1,34 @@
-"""What the end of a machine has taken from its disk, file by file and sector by sector."""
+"""Crashes and injected faults of a recorded run: what each crash took from the disk, file by file, sector by sector."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ....faults.disk.aftermath import TORN, Aftermath, DiskState, FileState
 from ....faults.disk.disk import Disk
 from ....sim.machine import Machine
-from .record import ABSENT, CHANGED, DIRTY, DROPPED, DURABLE, EMPTY, KEPT, LOST, MIXED, Cut, FileMap, Put
+from .record import (
+    ABSENT,
+    CHANGED,
+    DIRTY,
+    DROPPED,
+    DURABLE,
+    EMPTY,
+    KEPT,
+    LOST,
+    MIXED,
+    Cut,
+    Fault,
+    FileMap,
+    Put,
+)
+from .task_activity import Moments, Operations
 
 PROCESS_KILL = "process-kill"
 WHILE_OFF = "changed while off"
+DISTURBANCES = ("paused task", "paused machine", "clock step")
+"""Kinds of fault that a trace receives as they are injected."""
+_OF_CUTS = ("crash", "page ", "torn ", "garbage ", "name ", "size ", "directory ", "lie exposed")
+_UNDONE = " undone"
 
 
 class Cuts:
@@ -114,7 +134,7 @@ def _contents(state: DiskState) -> dict[str, bytes]:
 
 def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, bytes]) -> bool:
     """Return whether a record that readers saw is no longer whole."""
-    had_gone = put.fates and not put.fates[-1].found
+    had_gone = put.outcomes and not put.outcomes[-1].found
     if put.path not in before or put.start < 0 or had_gone:
         return False
     seen = before[put.path].cache[put.start : put.stop]
@@ -179,3 +199,29 @@ def _after(
     if found == before.cache[start:stop]:
         return KEPT
     return LOST if found == before.durable_bytes[start:stop] else MIXED
+
+
+class Faults:
+    """The injected faults of one run. What a crash takes is in its cut."""
+
+    def __init__(self, moments: Moments) -> None:
+        self.all: list[Fault] = []
+        self._moments = moments
+        self._known: Counter[str] = Counter()
+
+    def struck(self, kind: str, about: str) -> None:
+        """Note a fault."""
+        self.all.append(Fault(self._moments.mark(), kind, about))
+
+    def begin(self, disk: Disk) -> None:
+        """Count from here on what happens on a disk."""
+        self._known = Counter(disk.fired)
+
+    def look(self, disk: Disk | None, operations: Operations) -> None:
+        """Note what has happened on the disk since the last look, to what is asked of it now."""
+        if disk is None or disk.fired == self._known:
+            return
+        for kind in (disk.fired - self._known).elements():
+            if not kind.startswith(_OF_CUTS) and not kind.endswith(_UNDONE):
+                self.struck(kind, operations.path_under_way())
+        self._known = Counter(disk.fired)

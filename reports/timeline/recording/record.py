@@ -1,7 +1,7 @@
 """What a recording is made of: plain data, for whoever draws it.
 
 Everything has a moment: an index into `RunRecording.moments`, which are in the order in which things happened. That
-order is what tells events apart: virtual time stands still while anything runs, so hundreds of them may have the same
+order is what distinguishes events: virtual time stands still while anything runs, so hundreds of them may have the same
 ns.
 `begin` and `end` are moments. Ranges of bytes are [start, stop), counted from a file's first byte.
 """
@@ -133,7 +133,7 @@ class Fault(NamedTuple):
     about: str
 
 
-class Fate(NamedTuple):
+class RecoveryOutcome(NamedTuple):
     """What one recovery made of a put. promised: it had to be there. returned: an earlier recovery had missed it."""
 
     at: int
@@ -163,7 +163,7 @@ class Put:
     path: str = ""
     start: int = -1
     stop: int = -1
-    fates: list[Fate] = field(default_factory=list)
+    outcomes: list[RecoveryOutcome] = field(default_factory=list)
 
 
 class FileMap(NamedTuple):

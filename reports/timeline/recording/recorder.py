@@ -1,4 +1,4 @@
-"""The recorder: a trace that is told more, and keeps it in the order in which it happened.
+"""The recorder of a run: a trace that keeps everything a picture needs, in the order in which it happened.
 
 Hand it to a run as its trace, and `ledger` as its ledger. `world_of` then has it observe every
 world that a store lives in. It reads and never acts: the run has the digest that it has without.
@@ -10,20 +10,24 @@ from typing import TYPE_CHECKING
 
 from ....faults.disk.aftermath import Aftermath
 from ....faults.disk.disk import Disk
+from ....scenarios.campaigns.failures.failing_run import RunRecord
+from ....scenarios.campaigns.failures.replay import RunReplay, replay
+from ....scenarios.campaigns.seeds import draw
 from ....scenarios.claims.machine import WorldTrace
+from ....scenarios.claims.scenario import Scenario
+from ....scenarios.mutants.known import applied_mutant
 from ....scenarios.oracle.evidence import Evidence, Violation
+from ....scenarios.runs.run_of import run_of
+from ....sim.garbage import garbage_kept
 from ....sim.machine import Machine as SimMachine
+from ....sim.policies import Policy
 from ....sim.task import SimTask, Waiting
 from ....store.message_store import MessageStore
 from ....store.world import World
-from .cuts import Cuts
-from .faults import DISTURBANCES, Faults
-from .moments import Moments
-from .operations import Operations
-from .positions import Positions
-from .puts import Puts, RecordedLedger
+from .cuts import DISTURBANCES, Cuts, Faults
 from .record import MachineRecord, RunRecording, Subject, ViolationRecord
-from .task_spans import TaskSpans
+from .store_activity import Positions, Puts, RecordedLedger
+from .task_activity import Moments, Operations, TaskSpans
 from .watched_world import WatchedCell, WatchedLock, watched
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class RunRecorder(WorldTrace):
-    """Everything there is to tell of one run, until a promise is broken: what follows is only its unwinding."""
+    """The events of one run, until a promise is broken: what follows is only its unwinding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +53,7 @@ class RunRecorder(WorldTrace):
         self.ledger = RecordedLedger(self._puts)
         """The ledger that the run has to keep."""
 
-    # -- what the kernel tells ---------------------------------------------------------------------
+    # -- what the kernel reports ------------------------------------------------------------------
 
     def attach(self, kernel: "Kernel") -> None:
         """Take time, step and task from this kernel; the kernel calls it."""
@@ -214,3 +218,21 @@ class RunRecorder(WorldTrace):
             self._puts.all,
             self._broken,
         )
+
+
+def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, RunRecording]:
+    """Replay a record as `replay` does, and return its recording too. The subject's mutant is not applied here."""
+    recorder = RunRecorder()
+    replayed = replay(record, recorder, ledger=recorder.ledger)
+    return replayed, recorder.run_recording(subject, replayed.outcome)
+
+
+def record_seed(
+    scenario: Scenario, seed: int, *, mutant: str | None = None, policy: Policy | None = None
+) -> RunRecording:
+    """Run one seed, with a mutant if there is one to apply, and return its recording; policy replaces the drawn one."""
+    recorder = RunRecorder()
+    with garbage_kept(), applied_mutant(mutant):
+        choices, plan = draw(scenario, seed)
+        outcome = run_of(plan, choices, policy, recorder, ledger=recorder.ledger).execute()
+    return recorder.run_recording(Subject(scenario.name, scenario.claim, seed, mutant), outcome)

@@ -9,9 +9,12 @@ from typing import Any, Protocol, cast
 
 from ....store.world import Cell, Files, MappedFile, Signal, Task, Tasks, World
 
+_NAMES_OF_CALLS = {"list_directory": "list", "set_mtime_ms": "set mtime"}
+_NOT_WATCHED = ("buffer",)
+
 
 class Watcher(Protocol):
-    """Who is told. A lock or cell of a name may be one of many, so each is told by itself, too."""
+    """The observer. Many locks or cells may share one name, so each is passed itself."""
 
     def under_way(
         self, kind: str, path: str, start: int = -1, stop: int = -1
@@ -118,10 +121,6 @@ class WatchedTasks:
     def cell(self, name: str, value: int = 0) -> WatchedCell:
         """Make a cell."""
         return WatchedCell(self._tasks.cell(name, value), value, self._watcher)
-
-
-_NAMES_OF_CALLS = {"list_directory": "list", "set_mtime_ms": "set mtime"}
-_NOT_WATCHED = ("buffer",)
 
 
 class WatchedFiles:

@@ -1,4 +1,4 @@
-"""Runs that broke, as chronicles, and their pages."""
+"""Runs that broke, as recordings, and their pages."""
 
 from collections.abc import Callable
 from functools import cache
@@ -8,7 +8,7 @@ import pytest
 
 from tornlog.reports.timeline.page import timeline_page
 from tornlog.reports.timeline.recording.record import RunRecording
-from tornlog.reports.timeline.recording.record_run import record_seed
+from tornlog.reports.timeline.recording.recorder import record_seed
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.claims.plan import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
@@ -20,7 +20,7 @@ LOST = "no-dir-fsync-on-rollover"
 
 @pytest.fixture(scope="session")
 def broken_by() -> Callable[[str], RunRecording]:
-    """Return the chronicle of the first seed that a mutant breaks."""
+    """Return the recording of the first seed that a mutant breaks."""
 
     @cache
     def broken_by(mutant: str) -> RunRecording:

@@ -5,8 +5,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tornlog.reports.timeline.embed import embedded_json
-from tornlog.reports.timeline.page import SCRIPTS, timeline_page
+from tornlog.reports.timeline.page import SCRIPTS, _embedded_json, timeline_page
 from tornlog.reports.timeline.recording.record import RunRecording, Subject
 
 MEGABYTE = 1_000_000
@@ -61,7 +60,7 @@ def test_what_a_run_calls_itself_cannot_break_out_of_the_page(lost: RunRecording
     assert html.count("<script") == 2
     assert evil not in html
     assert f"m/{evil}" in record_in(html)["texts"]
-    assert "<" not in embedded_json(replace(lost, tasks=tasks))
+    assert "<" not in _embedded_json(replace(lost, tasks=tasks))
 
 
 def test_every_script_beside_the_page_is_in_it(source: Any) -> None:

@@ -4,9 +4,16 @@ import re
 from collections.abc import Callable
 
 from tornlog.reports.timeline.recording.record import Cut, RunRecording
-from tornlog.reports.timeline.recording.record_run import record_seed
-from tornlog.reports.timeline.story import BAD, GOOD, Storyteller, last_changes
-from tornlog.reports.timeline.words import cut_words, path_words, task_words
+from tornlog.reports.timeline.recording.recorder import record_seed
+from tornlog.reports.timeline.story import (
+    BAD,
+    GOOD,
+    Storyteller,
+    cut_words,
+    last_changes,
+    path_words,
+    task_words,
+)
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.mutants.known import mutant_named
 

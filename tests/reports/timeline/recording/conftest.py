@@ -1,4 +1,4 @@
-"""Chronicles of small worlds, of runs that hold, and of runs that break."""
+"""Recordings of small worlds, of runs that hold, and of runs that break."""
 
 from collections.abc import Callable
 from functools import cache
@@ -10,8 +10,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.timing import SyncTiming
 from tornlog.reports.timeline.recording.record import RunRecording, Subject
-from tornlog.reports.timeline.recording.record_run import record_seed
-from tornlog.reports.timeline.recording.recorder import RunRecorder
+from tornlog.reports.timeline.recording.recorder import RunRecorder, record_seed
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.claims.machine import world_of
 from tornlog.scenarios.claims.plan import Plan
@@ -78,7 +77,7 @@ def workshop(quiet_plan: Plan) -> Workshop:
 
 @pytest.fixture(scope="session")
 def broken_by() -> Callable[[str], RunRecording]:
-    """Return the chronicle of the first seed that a mutant breaks."""
+    """Return the recording of the first seed that a mutant breaks."""
 
     @cache
     def broken_by(mutant: str) -> RunRecording:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tornlog.faults.plan import FaultPlan
 from tornlog.reports.timeline.recording.record import FileMap, RunRecording
-from tornlog.reports.timeline.recording.record_run import record_seed
+from tornlog.reports.timeline.recording.recorder import record_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 SECTOR = 512
@@ -42,15 +42,15 @@ def test_sectors_before_a_cut_are_durable_dirty_or_empty(workshop: Any) -> None:
 
 
 def test_what_is_kept_and_what_is_lost_is_what_the_next_machine_reads(workshop: Any) -> None:
-    fates = set()
+    outcomes = set()
     for number in range(24):
         image = workshop.live(f"one-{number}", workshop.disk(), write_some, cut="strict-posix")
         found = workshop.live(f"two-{number}", workshop.disk(image), look)
-        fates.add((found[2 * SECTOR] == ord("w"), number))
+        outcomes.add((found[2 * SECTOR] == ord("w"), number))
     run = workshop.run_recording()
-    assert {kept for kept, _ in fates} == {True, False}
+    assert {kept for kept, _ in outcomes} == {True, False}
     cuts = [cut for cut in run.cuts if cut.machine.startswith("one-")]
-    for kept, number in sorted(fates, key=lambda fate: fate[1]):
+    for kept, number in sorted(outcomes, key=lambda outcome: outcome[1]):
         file = next(file for file in cuts[number].files if file.path == "/log")
         assert file.after[2] == ("k" if kept else "l")
 

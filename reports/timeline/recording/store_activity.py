@@ -1,22 +1,106 @@
-"""What producers asked for and were told, with the moments, and what became of it in each recovery."""
+"""What a recorded store does: positions of its log, checkpoints, puts and what each recovery made of them."""
 
 import re
+from collections.abc import Iterator
 
 from ....scenarios.oracle.evidence import Evidence, Violation
 from ....scenarios.oracle.ledger import Ledger
 from ....scenarios.oracle.put_entry import PutEntry
+from ....store.errors import CorruptFileError
+from ....store.formats.checkpoint import decode_checkpoint
+from ....store.log.segment import Segment
 from ....store.message_store import MessageStore
-from .moments import Moments
-from .record import CUT_OFF, Fate, Put
-from .task_spans import TaskSpans
+from ....store.world import Cell
+from .record import (
+    COMMITTED,
+    CUT_OFF,
+    DISPATCHED,
+    FLUSHED,
+    WROTE,
+    CheckpointWrite,
+    Position,
+    Put,
+    RecoveryOutcome,
+)
+from .task_activity import Moments, TaskSpans
+from .watched_world import WatchedCell
 
 _NAME = re.compile(r"m\d+(?:\.\d+)+")
 _THE_LOG = "commitlog"
 """What a violation has for a file if its offset is the log's."""
 
 
+class Positions:
+    """The positions of one store after another."""
+
+    def __init__(self, moments: Moments) -> None:
+        self.all: list[Position] = []
+        self.checkpoints: list[CheckpointWrite] = []
+        self.store: MessageStore | None = None
+        """The store of the present machine, from when it is about to load."""
+        self._moments = moments
+        self._values: dict[str, int] = {}
+        self._recovered = False
+
+    def follow(self, store: MessageStore) -> None:
+        """Follow another store from now on: as soon as its recovery has come to a result."""
+        self.store = store
+        self._values = {}
+        self._recovered = False
+
+    def written(self, cell: WatchedCell) -> None:
+        """Note the positions that have moved, now that a cell was given a value."""
+        if self.store is not None and cell is self.store.dispatch.reput_from:
+            self._recovered = True  # where dispatch begins is the last that a recovery says
+        if not self._recovered:
+            return
+        at = -1
+        for name, value in self._now():
+            if self._values.get(name) != value:
+                self._values[name] = value
+                at = self._moments.mark() if at < 0 else at
+                self.all.append(Position(name, at, value))
+
+    def wrote(self, path: str, at: int, data: bytes) -> None:
+        """Note the checkpoint's times, if that is what was written."""
+        if self.store is None or path != self.store.config.checkpoint_path or at != 0:
+            return
+        try:
+            values = decode_checkpoint(data, file=path)
+        except CorruptFileError:
+            return  # no times, whatever it is: the store's own reading of it will say so
+        self.checkpoints.append(CheckpointWrite(self._moments.mark(), *values))
+
+    def _now(self) -> Iterator[tuple[str, int]]:
+        """Yield each position of the store."""
+        if self.store is None or not self.store.log.segments:
+            return
+        log = self.store.log
+        last = log.segments[-1]
+        yield WROTE, last.base_offset + _value(last.wrote)
+        if self.store.pool is not None:
+            yield COMMITTED, _committed(log.segments)
+        yield FLUSHED, _value(log.flushed_where)
+        yield DISPATCHED, _value(self.store.dispatch.reput_from)
+
+
+def _committed(segments: tuple[Segment, ...]) -> int:
+    """Return up to where everything is in the files."""
+    for segment in segments:
+        readable = _value(segment.readable)
+        if readable < segment.size_bytes:
+            return segment.base_offset + readable
+    return segments[-1].end_offset
+
+
+def _value(cell: Cell) -> int:
+    """Return what a cell holds, without a scheduling point."""
+    assert isinstance(cell, WatchedCell), "a store that is followed lives in a watched world"
+    return cell.value
+
+
 class RecordedLedger(Ledger):
-    """A ledger that tells of each put that is asked for."""
+    """A ledger that reports each put before it is made."""
 
     def __init__(self, puts: "Puts") -> None:
         super().__init__()
@@ -29,7 +113,7 @@ class RecordedLedger(Ledger):
 
 
 class Puts:
-    """The puts of one run. Those that are open are looked at whenever anything happens: nobody tells of answers."""
+    """The puts of one run. Open ones are looked at whenever anything happens: no event announces an answer."""
 
     def __init__(self, moments: Moments, tasks: TaskSpans) -> None:
         self.all: list[Put] = []
@@ -46,6 +130,7 @@ class Puts:
     def asked(self, entry: PutEntry) -> None:
         """Note a put that the task that runs is about to make."""
         self.look()  # its last one may have been answered just now
+        assert entry.name not in self.by_name, entry.name
         self.by_name[entry.name] = len(self.all)
         task, at = self._tasks.current(), self._moments.mark()
         self.all.append(Put(entry.name, entry.topic, entry.queue_id, entry.wait, task, at))
@@ -58,6 +143,7 @@ class Puts:
         for entry in answered:
             del self._open[entry.name]
             put = self.all[self.by_name[entry.name]]
+            assert put.asked <= at, f"{put.name} is answered at {at}, before it was asked"
             put.answered = at
             put.status = "" if entry.status is None else entry.status.value
             if entry.physical_offset is None or entry.queue_offset is None:
@@ -106,10 +192,10 @@ class Puts:
             put.log_offset, put.queue_offset = found.record.physical_offset, found.record.queue_offset
         for put in self.all:
             found_it = put.name in here
-            fate = Fate(
+            outcome = RecoveryOutcome(
                 at, machine, found_it, put.name in ledger.promised, found_it and put.name in ledger.gone
             )
-            put.fates.append(fate)
+            put.outcomes.append(outcome)
 
 
 def _holds(put: Put, violation: Violation) -> bool:

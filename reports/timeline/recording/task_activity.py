@@ -1,10 +1,53 @@
-"""What tasks do: when each runs, could run, or waits, and for what; and which locks they hold."""
+"""The clock of a recording, and what tasks do by it: their states, the locks they hold, their calls to files."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from ....sim.errors import MachineDied
 from ....sim.task import SimTask, Waiting
-from .moments import Moments
-from .record import CUT_OFF, READY, RUNNING, WAITING, Hold, Span, TaskRecord
+from .record import CUT_OFF, READY, RUNNING, WAITING, Hold, OperationRecord, RecordedMoment, Span, TaskRecord
+
+if TYPE_CHECKING:
+    from ....sim.kernel import Kernel
+
+
+class Moments:
+    """The moments of one kernel so far, oldest first. Each call of `mark` makes one."""
+
+    def __init__(self) -> None:
+        self.all: list[RecordedMoment] = []
+        self._kernel: Kernel | None = None
+        self._stopped = False
+
+    def attach(self, kernel: "Kernel") -> None:
+        """Take time and step from this kernel."""
+        self._kernel = kernel
+
+    @property
+    def kernel(self) -> "Kernel":
+        """Return the kernel that the moments are of."""
+        assert self._kernel is not None, "a recording belongs to a kernel"
+        return self._kernel
+
+    def mark(self) -> int:
+        """Make a moment of here and now, and return it."""
+        if not (self._stopped and self.all):
+            self.all.append(RecordedMoment(self.kernel.now_ns, self.kernel.steps))
+        return len(self.all) - 1
+
+    def stop(self) -> None:
+        """Let all that follows be of the newest moment: a machine is dead, and its tasks are only unwound."""
+        self._stopped = True
+
+    def go_on(self) -> None:
+        """Let what follows have moments of its own again."""
+        self._stopped = False
+
+    def last(self) -> int:
+        """Return the newest moment; one is made if there is none."""
+        return len(self.all) - 1 if self.all else self.mark()
 
 
 @dataclass(slots=True)
@@ -80,6 +123,7 @@ class TaskSpans:
     def took(self, lock: str, identity: int) -> None:
         """Note that the task that runs has got a lock; identity tells locks of one name apart."""
         number, at = self.current(), self._moments.mark()
+        assert (number, identity) not in self._held, f"{lock} is held already by {self.tasks[number].name}"
         hold = self._held[number, identity] = Hold(number, lock, at)
         self.holds.append(hold)
 
@@ -101,7 +145,7 @@ class TaskSpans:
         self._held.clear()
 
     def _catch_up(self) -> None:
-        """Let the task that runs be running: nothing tells of one that waits and is the next to go on itself."""
+        """Let the task that runs be running: no event announces one that waits and is the next to run."""
         kernel = self._moments.kernel
         number = self._numbers.get(kernel.current.name)
         state = None if number is None else self._states.get(number)
@@ -111,9 +155,63 @@ class TaskSpans:
     def _enter(self, number: int, name: str, at: int, why: str = "") -> None:
         """Let a task be in a state from a moment on."""
         self._leave(number, at)
+        assert number not in self._states, self.tasks[number].name
         self._states[number] = _State(name, at, self._moments.kernel.steps, why)
 
     def _leave(self, number: int, at: int) -> None:
         state = self._states.pop(number, None)
         if state is not None and at > state.begin:
             self.spans.append(Span(number, state.name, state.begin, at, state.why))
+
+
+class Operations:
+    """The calls of all stores to their files. A task's calls do not overlap."""
+
+    def __init__(self, moments: Moments, tasks: TaskSpans) -> None:
+        self.all: list[OperationRecord] = []
+        self._moments = moments
+        self._tasks = tasks
+        self._open: dict[int, OperationRecord] = {}
+
+    @contextmanager
+    def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
+        """Note one call of the task that runs, which is what the `with` block does, and how it ends."""
+        if not self._moments.kernel.current.machine.alive:
+            yield  # a task that is being unwound: all that it asks for is refused
+            return
+        task = self._tasks.current()
+        operation = OperationRecord(task, kind, path, start, stop, self._moments.mark())
+        assert task not in self._open, (
+            f"{self._tasks.tasks[task].name} is in a call to {self._open[task].path} already"
+        )
+        self.all.append(operation)
+        self._open[task] = operation
+        ending = ""
+        try:
+            yield
+        except MachineDied:
+            ending = CUT_OFF
+            raise
+        except Exception as error:
+            ending = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            if self._open.pop(task, None) is operation:
+                operation.end, operation.ending = self._moments.mark(), ending
+
+    def done(self, kind: str, path: str) -> None:
+        """Note what the disk is asked for, in its own words: mostly a part of the call that is under way."""
+        operation = self._open.get(self._tasks.current())
+        if operation is not None and kind != operation.kind:
+            operation.parts.append(kind if path == operation.path else f"{kind} {path}")
+
+    def path_under_way(self) -> str:
+        """Return the path that the task that runs is asking for something, empty if it does not ask."""
+        operation = self._open.get(self._tasks.current())
+        return "" if operation is None else operation.path
+
+    def finish(self, at: int) -> None:
+        """End at a moment what is under way."""
+        for operation in self._open.values():
+            operation.end = at
+        self._open.clear()

@@ -9,8 +9,7 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.reports.timeline.recording.record import RunRecording, Subject
-from tornlog.reports.timeline.recording.record_run import record_seed, replay_recorded
-from tornlog.reports.timeline.recording.recorder import RunRecorder
+from tornlog.reports.timeline.recording.recorder import RunRecorder, record_seed, replay_recorded
 from tornlog.reports.timeline.recording.watched_world import WatchedLock, WatchedTasks
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.seeds import draw
@@ -58,7 +57,7 @@ def test_without_a_recorder_nothing_stands_at_the_door() -> None:
     assert not isinstance(world.tasks, WatchedTasks)
 
 
-def test_a_replay_is_the_same_with_its_chronicle(failure: Failure) -> None:
+def test_a_replay_is_the_same_with_its_recording(failure: Failure) -> None:
     subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
     with applied_mutant(failure.mutant):
         replayed, run_recording = replay_recorded(subject, failure.original.record)

@@ -1,0 +1,192 @@
+"""Positions of the log; puts: asked, answered, where the record lies, and what became of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.reports.timeline.recording.record import (
+    COMMITTED,
+    CUT_OFF,
+    DISPATCHED,
+    FLUSHED,
+    WROTE,
+    RunRecording,
+    Subject,
+)
+from tornlog.reports.timeline.recording.recorder import RunRecorder
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.mutants.known import applied_mutant
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.sim.choices import Choices
+
+
+@pytest.fixture(scope="module")
+def record_plan() -> Callable[[Plan], RunRecording]:
+    def record_plan(plan: Plan) -> RunRecording:
+        recorder = RunRecorder()
+        outcome = Run(plan, Choices("1"), None, recorder, ledger=recorder.ledger).execute()
+        assert outcome.violations == []
+        return recorder.run_recording(Subject("", "", 1, None), outcome)
+
+    return record_plan
+
+
+def steps(run: RunRecording, name: str, machine: str = "life-0") -> list[tuple[int, int]]:
+    life = next(one for one in run.machines if one.name == machine)
+    return [
+        (one.at, one.value) for one in run.positions if one.name == name and life.begin <= one.at <= life.end
+    ]
+
+
+def value_at(changes: list[tuple[int, int]], at: int) -> int:
+    return max((value for moment, value in changes if moment <= at), default=0)
+
+
+def test_positions_move_ahead_each_behind_the_one_before(
+    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
+) -> None:
+    run = record_plan(quiet_plan)
+    wrote, flushed, dispatched = (steps(run, name) for name in (WROTE, FLUSHED, DISPATCHED))
+    for changes in (wrote, flushed, dispatched):
+        values = [value for _, value in changes]
+        assert values == sorted(values)
+        assert values[-1] > 0
+    assert wrote[-1][1] == flushed[-1][1] == dispatched[-1][1]
+    for at, value in flushed:
+        assert value <= value_at(wrote, at)
+    for at, value in dispatched:
+        assert value <= value_at(flushed, at), "under sync flush nobody sees what is not durable"
+
+
+def test_nothing_is_flushed_but_behind_a_sync(
+    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
+) -> None:
+    run = record_plan(quiet_plan)
+    syncs = [one for one in run.operations if one.kind == "msync" and "/commitlog/" in one.path]
+    moved = [at for at, value in steps(run, FLUSHED) if value]
+    assert moved
+    for at in moved:
+        assert any(one.end < at and not one.ending for one in syncs)
+
+
+def test_with_the_pool_what_is_committed_is_told(
+    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
+) -> None:
+    run = record_plan(replace(quiet_plan, sync_flush=False, transient_pool=True))
+    wrote, committed = steps(run, WROTE), steps(run, COMMITTED)
+    assert committed[-1][1] == wrote[-1][1] > 0
+    assert [at for at, value in committed if value and value < value_at(wrote, at)] or len(committed) < len(
+        wrote
+    )
+    for at, value in committed:
+        assert value <= value_at(wrote, at)
+    assert not [one for one in record_plan(quiet_plan).positions if one.name == COMMITTED]
+
+
+def test_each_life_begins_with_what_its_recovery_has_found(
+    record_plan: Callable[[Plan], RunRecording], crash_plan: Plan
+) -> None:
+    run = record_plan(crash_plan)
+    last = steps(run, WROTE, "life-0")[-1][1]
+    for machine in ("heal", "healed"):
+        assert steps(run, WROTE, machine)[0][1] == last > 0
+
+
+def test_the_checkpoint_is_told_when_it_is_written(
+    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
+) -> None:
+    run = record_plan(quiet_plan)
+    stores = [one for one in run.operations if one.kind == "store" and one.path == "/store/checkpoint"]
+    assert len(run.checkpoints) == len(stores) > 0
+    assert run.checkpoints[-1].physic_ms > 1_600_000_000_000
+    for write, store in zip(run.checkpoints, stores, strict=True):
+        assert store.end <= write.at
+
+
+def recorded(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[RunRecording, RunRecorder]:
+    recorder = RunRecorder()
+    with applied_mutant(mutant):
+        outcome = Run(plan, Choices(seed), None, recorder, ledger=recorder.ledger).execute()
+    return recorder.run_recording(Subject("", "", 1, mutant), outcome), recorder
+
+
+def test_puts_are_those_of_the_ledger(quiet_plan: Plan) -> None:
+    run, recorder = recorded(replace(quiet_plan, batch_chance=0.4, illegal_chance=0.2))
+    entries = recorder.ledger.puts
+    assert [put.name for put in run.puts] == [entry.name for entry in entries]
+    assert len({put.status for put in run.puts}) > 1
+    for put, entry in zip(run.puts, entries, strict=True):
+        assert entry.status is not None
+        assert put.status == entry.status.value
+        assert run.moments[put.asked].now_ns == entry.asked_ns
+        assert run.moments[put.answered].now_ns == entry.answered_ns
+        assert run.tasks[put.task].name.rpartition("/")[2].startswith("producer-")
+        assert put.log_offset == (-1 if entry.physical_offset is None else entry.physical_offset)
+
+
+def test_a_put_lies_where_its_record_was_written(quiet_plan: Plan) -> None:
+    run, _ = recorded(quiet_plan)
+    stored = [put for put in run.puts if put.status == "PUT_OK"]
+    assert stored
+    for put in stored:
+        write = next(
+            one
+            for one in run.operations
+            if one.kind == "store" and one.path == put.path and (one.start, one.stop) == (put.start, put.stop)
+        )
+        assert put.asked < write.begin < put.answered
+        assert put.log_offset == int(put.path.rpartition("/")[2]) + put.start
+
+
+def test_a_put_without_an_answer_is_cut_off_and_may_still_have_a_place(quiet_plan: Plan) -> None:
+    cut_off = placed = 0
+    for operation in range(20, 60, 3):
+        life = Life("crash in traffic", "strict-posix", operation, "after", 6)
+        run, _ = recorded(replace(quiet_plan, lives=(life,)))
+        for put in run.puts:
+            if put.status == CUT_OFF:
+                assert put.answered == -1
+                cut_off += 1
+                placed += bool(put.path)
+    assert cut_off > placed > 0
+
+
+def test_what_was_promised_is_found_in_every_recovery(crash_plan: Plan) -> None:
+    run, _ = recorded(crash_plan)
+    first = [put for put in run.puts if put.name.startswith("m0.") and put.status == "PUT_OK"]
+    assert first
+    for put in first:
+        assert put.outcomes
+        assert all(outcome.found and outcome.promised and not outcome.returned for outcome in put.outcomes)
+        assert [outcome.machine for outcome in put.outcomes] == ["heal", "after"]
+
+
+def test_what_is_lost_is_promised_not_found_and_damaged(broken_by: Callable[[str], RunRecording]) -> None:
+    run = broken_by("no-dir-fsync-on-rollover")
+    (broken,) = run.broken[:1]
+    assert broken.violation.invariant == "DUR"
+    lost = run.puts[broken.puts[0]]
+    assert lost.name in broken.violation.summary
+    assert (lost.outcomes[-1].found, lost.outcomes[-1].promised) == (False, True)
+    assert broken.puts[0] in run.cuts[0].damaged
+    there = [number for number, put in enumerate(run.puts) if put.outcomes and put.outcomes[-1].found]
+    assert there
+    assert not set(there) & set(run.cuts[0].damaged)
+
+
+def test_what_comes_back_from_the_dead_is_told(broken_by: Callable[[str], RunRecording]) -> None:
+    run = broken_by("stale-tail-after-truncate")
+    returned = [put for put in run.puts if put.outcomes and put.outcomes[-1].returned]
+    assert returned
+    assert not returned[0].outcomes[-2].found
+    assert run.puts[run.broken[0].puts[0]] in returned
+
+
+def test_a_violation_with_a_log_offset_is_about_the_record_there(quiet_plan: Plan) -> None:
+    run, _ = recorded(quiet_plan, mutant="ack-before-flush")
+    broken = run.broken[0]
+    assert broken.violation.file == "commitlog"
+    put = run.puts[broken.puts[0]]
+    assert put.log_offset <= broken.violation.offset < put.log_offset + put.stop - put.start
+    assert put.answered < broken.at
