@@ -17,15 +17,15 @@ class StorageTiming:
         self.syncs = 0
         """How many syncs of files there were."""
 
-    def sync_ns(self, plug: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
+    def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
         """Return one sync's latency in ns."""
-        now_ns = plug.kernel.now_ns
+        now_ns = injector.kernel.now_ns
         runs: list[Run] = []
         if inode is not None:
             self.syncs += 1
             runs = _runs(self._first_block(inode), inode, start, end)
         done_ns = self._storage.sync(now_ns, runs)
-        return done_ns - now_ns + self._faults.draw(plug, label)
+        return done_ns - now_ns + self._faults.draw(injector, label)
 
     def _first_block(self, inode: Inode) -> int:
         first = self._first_blocks.get(inode.identity)

@@ -24,11 +24,11 @@ class SimulatedDiskSpace(NamedTuple):
 class Capacity:
     """The room on one disk. limit_bytes None: there is always some."""
 
-    __slots__ = ("_names", "_plug", "limit_bytes")
+    __slots__ = ("_injector", "_names", "limit_bytes")
 
-    def __init__(self, names: Namespace, plug: FaultInjector, limit_bytes: int | None) -> None:
+    def __init__(self, names: Namespace, injector: FaultInjector, limit_bytes: int | None) -> None:
         self._names = names
-        self._plug = plug
+        self._injector = injector
         self.limit_bytes = limit_bytes
 
     def space(self) -> SimulatedDiskSpace:
@@ -53,5 +53,5 @@ class Capacity:
 
     def full(self, path: str) -> OSError:
         """Make the error for what there is no room for, and count it."""
-        self._plug.fired["disk full"] += 1
+        self._injector.fired["disk full"] += 1
         return OSError(errno.ENOSPC, "No space left on device", path)

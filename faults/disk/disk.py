@@ -54,39 +54,39 @@ class Disk:
         self._page_bytes = page_bytes
         self._kernel = kernel
         self._stream = stream
-        self._plug = FaultInjector(kernel, stream, faults or FaultPlan())
+        self._injector = FaultInjector(kernel, stream, faults or FaultPlan())
         if image is None:
             self._names = Namespace(page_bytes)
         else:
             self._names = Namespace.load(image, page_bytes, kernel.wall_start_ms)
             lay_bad_sectors(self._names, bad_sectors, page_bytes, sector_bytes)
-            if self._plug.faults.sparse:
+            if self._injector.faults.sparse:
                 lay_holes(self._names, page_bytes, sector_bytes)
-        self._capacity = Capacity(self._names, self._plug, capacity_bytes)
-        self._syncs = Syncs(self._plug, self._names, timing or SyncTiming())
-        self._locks = FileLocks(self._plug)
+        self._capacity = Capacity(self._names, self._injector, capacity_bytes)
+        self._syncs = Syncs(self._injector, self._names, timing or SyncTiming())
+        self._locks = FileLocks(self._injector)
         self._mounted: list[Machine] = []
         self._finished = False
 
     @property
     def operations(self) -> int:
         """Return how many operations have begun: the next one has this number."""
-        return self._plug.operations
+        return self._injector.operations
 
     @property
     def met(self) -> CrashSite | None:
         """Return the last operation that a machine died at, None if none did."""
-        return self._plug.met
+        return self._injector.met
 
     @property
     def fired(self) -> Counter[str]:
         """Return how often each fault really happened."""
-        return self._plug.fired
+        return self._injector.fired
 
     @property
     def damage(self) -> list[DamagedRange]:
         """Return what the disk took back after it had told or shown it, in the order in which it did."""
-        return self._plug.damage
+        return self._injector.damage
 
     @property
     def bad_sectors(self) -> list[DamagedRange]:
@@ -100,7 +100,7 @@ class Disk:
         return SimFiles(
             machine,
             self._names,
-            self._plug,
+            self._injector,
             self._syncs,
             self._locks,
             self._capacity,
@@ -110,7 +110,7 @@ class Disk:
     @property
     def is_stopped(self) -> bool:
         """Return whether the file system has stopped itself: all changes are refused until the disk has been off."""
-        return self._plug.stopped != 0
+        return self._injector.stopped != 0
 
     @property
     def capacity_bytes(self) -> int | None:
@@ -153,30 +153,30 @@ class Disk:
     def _arm(self, operation: int, moment: str, aim: CrashTrigger | None) -> None:
         if moment not in MOMENTS:
             raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
-        self._plug.armed = operation
-        self._plug.moment = moment
-        self._plug.aim = aim
+        self._injector.armed = operation
+        self._injector.moment = moment
+        self._injector.aim = aim
 
     @contextmanager
     def with_faults(self, **faults: Any) -> Iterator[None]:
         """Let some faults, named as FaultPlan names them, be as given inside a `with` block."""
-        plug = self._plug
-        before = plug.faults
-        plug.faults = replace(before, **faults)
+        injector = self._injector
+        before = injector.faults
+        injector.faults = replace(before, **faults)
         try:
             yield
         finally:
-            plug.faults = before
+            injector.faults = before
 
     def heal(self) -> None:
         """Let no operation fail or be slow any more, as its plan would have it. What was done stays done."""
-        self._plug.faults = self._plug.faults.healed()
+        self._injector.faults = self._injector.faults.healed()
 
     def disarm(self) -> None:
         """Take back what crash_at armed and no operation has met."""
-        self._plug.armed = -1
-        self._plug.met = None
-        self._plug.aim = None
+        self._injector.armed = -1
+        self._injector.met = None
+        self._injector.aim = None
 
     def is_durable(self, path: str, start: int, end: int) -> bool:
         """Return whether the bytes [start, end) of a file are surely on the platter. For judges, not for stores."""
@@ -239,7 +239,7 @@ class Disk:
 
     def _harm(self, profile: CrashProfile) -> SectorHarm:
         """Return what a power cut does to single sectors, by the disk's plan and by the kind of crash."""
-        faults = self._plug.faults
+        faults = self._injector.faults
         torn_bytes_chance = max(faults.torn_bytes_chance, profile.torn_bytes_chance)
         return SectorHarm(
             self._sector_bytes, torn_bytes_chance, faults.garbage_chance, profile.torn_page_chance

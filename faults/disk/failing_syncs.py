@@ -33,10 +33,10 @@ _Saved = tuple[int, int, bytes]
 class FailingSyncs:
     """The failures of one disk's syncs."""
 
-    __slots__ = ("_journalled", "_plug")
+    __slots__ = ("_injector", "_journalled")
 
-    def __init__(self, plug: FaultInjector) -> None:
-        self._plug = plug
+    def __init__(self, injector: FaultInjector) -> None:
+        self._injector = injector
         self._journalled: dict[int, list[_Saved]] = {}
         """By Inode.identity: pages that have reached the journal, and will not reach their place."""
 
@@ -45,9 +45,9 @@ class FailingSyncs:
 
         If not, the sync is to do its work, even if that will be undone. why: the sync, as draws are labelled with.
         """
-        plug = self._plug
-        faults = plug.faults
-        if faults.failed_sync_chance <= 0.0 or not plug.stream.chance(
+        injector = self._injector
+        faults = injector.faults
+        if faults.failed_sync_chance <= 0.0 or not injector.stream.chance(
             faults.failed_sync_chance, f"failed sync {why}"
         ):
             return False
@@ -55,10 +55,10 @@ class FailingSyncs:
             self._save(inode, number, start, end)
             return False
         lost = inode.drop(number, start, end)
-        plug.fired["failed sync"] += 1
+        injector.fired["failed sync"] += 1
         if faults.failing_sync == "btrfs":
             for page in sorted(lost):
-                plug.damage.append(DamagedRange(path, *inode.revert(page), "failed sync"))
+                injector.damage.append(DamagedRange(path, *inode.revert(page), "failed sync"))
         return True
 
     def come_due(self, path: str, inode: Inode) -> bool:
@@ -66,7 +66,7 @@ class FailingSyncs:
         saved = self._journalled.pop(inode.identity, None)
         if saved is None:
             return False
-        plug = self._plug
+        injector = self._injector
         lost = [
             DamagedRange(path, at, at + len(data), "late sync error")
             for number, at, data in reversed(saved)
@@ -74,22 +74,24 @@ class FailingSyncs:
         ]
         if not lost:
             return False
-        plug.damage += lost
-        plug.fired["late sync error"] += 1
-        plug.fired["failed sync"] += 1
+        injector.damage += lost
+        injector.fired["late sync error"] += 1
+        injector.fired["failed sync"] += 1
         return True
 
     def strike_directory(self, label: str) -> bool:
         """Draw whether a directory's sync fails."""
-        plug = self._plug
-        return plug.inject_if(plug.faults.failed_directory_sync_chance, "failed directory sync", label)
+        injector = self._injector
+        return injector.inject_if(
+            injector.faults.failed_directory_sync_chance, "failed directory sync", label
+        )
 
     def stop(self, label: str) -> None:
         """Draw whether a failure stops the file system."""
-        plug = self._plug
-        faults = plug.faults
-        if plug.inject_if(faults.stopped_file_system_chance, "stopped file system", label):
-            plug.stopped = _STOPPED_WITH[faults.failing_sync]
+        injector = self._injector
+        faults = injector.faults
+        if injector.inject_if(faults.stopped_file_system_chance, "stopped file system", label):
+            injector.stopped = _STOPPED_WITH[faults.failing_sync]
 
     def _save(self, inode: Inode, number: int, start: int, end: int) -> None:
         page_bytes = inode.page_bytes

@@ -31,13 +31,13 @@ class SimFiles:
     Failures are the OSErrors a POSIX system would raise, before the operation is counted.
     """
 
-    __slots__ = ("_capacity", "_locks", "_machine", "_names", "_plug", "_sector_bytes", "_syncs")
+    __slots__ = ("_capacity", "_injector", "_locks", "_machine", "_names", "_sector_bytes", "_syncs")
 
     def __init__(
         self,
         machine: Machine,
         names: Namespace,
-        plug: FaultInjector,
+        injector: FaultInjector,
         syncs: Syncs,
         locks: FileLocks,
         capacity: Capacity,
@@ -45,7 +45,7 @@ class SimFiles:
     ) -> None:
         self._machine = machine
         self._names = names
-        self._plug = plug
+        self._injector = injector
         self._syncs = syncs
         self._locks = locks
         self._capacity = capacity
@@ -54,25 +54,25 @@ class SimFiles:
     def status(self, path: str) -> SimulatedFileStatus | None:
         """Return what is at path, None if nothing is."""
         self._pause("status", path)
-        self._plug.check_readable(path)
-        self._plug.fail_by_chance(self._plug.faults.failed_lookup_chance, "failed look-up", path)
+        self._injector.check_readable(path)
+        self._injector.fail_by_chance(self._injector.faults.failed_lookup_chance, "failed look-up", path)
         inode = self._names.current.inode(path)
         if inode is not None:
             return SimulatedFileStatus(
-                inode.size_bytes, inode.mtime_ms(self._plug.kernel.wall_start_ms), False
+                inode.size_bytes, inode.mtime_ms(self._injector.kernel.wall_start_ms), False
             )
         return SimulatedFileStatus(0, 0, True) if path in self._names.current.directories else None
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
         self._pause("list", path)
-        self._plug.check_readable(path)
-        self._plug.fail_by_chance(self._plug.faults.failed_lookup_chance, "failed look-up", path)
+        self._injector.check_readable(path)
+        self._injector.fail_by_chance(self._injector.faults.failed_lookup_chance, "failed look-up", path)
         return self._names.children(path)
 
     def make_directories(self, path: str) -> None:
         """Create a directory and those above it, each an operation; nothing happens if it exists."""
-        self._plug.pause(self._machine, "make directory")
+        self._injector.pause(self._machine, "make directory")
         missing: list[str] = []
         while path not in self._names.current.directories:
             if path in self._names.current.names:
@@ -80,7 +80,7 @@ class SimFiles:
             missing.append(path)
             path = parent_of(path)
         for directory in reversed(missing):
-            self._plug.pause(self._machine, "make directory")
+            self._injector.pause(self._machine, "make directory")
             if directory in self._names.current.directories:
                 continue
             self._names.check_parent(directory)
@@ -90,22 +90,22 @@ class SimFiles:
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
         """Map a file's first size_bytes, created if need be and extended with zeros if it is shorter."""
-        plug = self._plug
+        injector = self._injector
         self._pause("map", path)
-        plug.fail_by_chance(plug.faults.failed_map_chance, "failed map", path)
+        injector.fail_by_chance(injector.faults.failed_map_chance, "failed map", path)
         inode = self._open(path)
         if inode.size_bytes < size_bytes:
-            plug.pause(self._machine, "extend")
+            injector.pause(self._machine, "extend")
         if inode.size_bytes < size_bytes:
             self._find_growth(path, inode, size_bytes)
             before_bytes = inode.size_bytes
-            if plug.faults.sparse:
+            if injector.faults.sparse:
                 number = self._begin("extend", path)
                 inode.thaw(size_bytes)
                 self._flaws(inode).grow(before_bytes, size_bytes)
                 self._names.extend(number, path, inode, size_bytes)
             else:
-                number, grown_bytes = plug.begin_growth(self._machine, path, before_bytes, size_bytes)
+                number, grown_bytes = injector.begin_growth(self._machine, path, before_bytes, size_bytes)
                 inode.thaw(grown_bytes)
                 self._names.extend(number, path, inode, grown_bytes, in_steps=True)
             self._end("extend", number)
@@ -113,18 +113,18 @@ class SimFiles:
         if inode.flaws is not None:
             flaws = inode.flaws
             return FlawedMappedFile(
-                path, size_bytes, inode, self._machine, plug, self._syncs, flaws, self._capacity
+                path, size_bytes, inode, self._machine, injector, self._syncs, flaws, self._capacity
             )
-        return SimMappedFile(path, size_bytes, inode, self._machine, plug, self._syncs)
+        return SimMappedFile(path, size_bytes, inode, self._machine, injector, self._syncs)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Say when a file was last changed. It is as durable as any time of change here: at once."""
-        self._plug.pause(self._machine, "set mtime")
-        self._names.find(path).mtime_ns = (mtime_ms - self._plug.kernel.wall_start_ms) * 1_000_000
+        self._injector.pause(self._machine, "set mtime")
+        self._names.find(path).mtime_ns = (mtime_ms - self._injector.kernel.wall_start_ms) * 1_000_000
 
     def space(self, path: str) -> SimulatedDiskSpace:
         """Return how full the disk is: what its files take, and what its capacity leaves."""
-        self._plug.pause(self._machine, "space")
+        self._injector.pause(self._machine, "space")
         return self._capacity.space()
 
     def buffer(self, size_bytes: int) -> memoryview:
@@ -133,13 +133,13 @@ class SimFiles:
 
     def read(self, path: str) -> bytes:
         """Return a small file's whole content."""
-        plug = self._plug
+        injector = self._injector
         self._pause("read", path)
-        plug.check_readable(path)
+        injector.check_readable(path)
         inode = self._names.find(path)
-        plug.fail_by_chance(plug.faults.failed_read_chance, "failed read", path)
+        injector.fail_by_chance(injector.faults.failed_read_chance, "failed read", path)
         if inode.flaws is not None and inode.flaws.bad_sectors:
-            plug.fired[LATENT_SECTOR_ERROR] += 1
+            injector.fired[LATENT_SECTOR_ERROR] += 1
             raise io_error(path)
         return inode.content()
 
@@ -153,17 +153,17 @@ class SimFiles:
         self._pause("write", path)
         if self._open(path).size_bytes:
             number = self._begin("empty", path)
-            self._names.empty(number, path, self._plug.wall_ns(self._machine))
+            self._names.empty(number, path, self._injector.wall_ns(self._machine))
             self._end("empty", number)
         file = self._names.current.names[path]
-        plug = self._plug
+        injector = self._injector
         at = 0
         while at < len(data):
-            plug.pause(self._machine, "write")
+            injector.pause(self._machine, "write")
             fitting = data[at : at + self._capacity.space().usable_bytes]
-            chunk = fitting[: plug.writable_bytes(path, len(fitting))] if fitting else fitting
+            chunk = fitting[: injector.writable_bytes(path, len(fitting))] if fitting else fitting
             inode = self._names.current.files[file]
-            write_through(plug, self._machine, self._names, path, inode, at, chunk)
+            write_through(injector, self._machine, self._names, path, inode, at, chunk)
             at += len(chunk)
             if at < len(data) and len(chunk) == len(fitting):
                 raise self._capacity.full(path)
@@ -173,23 +173,25 @@ class SimFiles:
         self._pause("open", path)
         self._open(path)
         file = self._names.current.names[path]
-        return SimDescriptor(path, file, self._machine, self._names, self._plug, self._syncs, self._capacity)
+        return SimDescriptor(
+            path, file, self._machine, self._names, self._injector, self._syncs, self._capacity
+        )
 
     def sync(self, path: str) -> None:
         """Make a file's content and size durable, but not its name."""
-        self._plug.pause(self._machine, "sync")
+        self._injector.pause(self._machine, "sync")
         inode = self._names.find(path)
         self._syncs.file(self._machine, SyncWait("sync", path), inode, 0, inode.size_bytes)
 
     def sync_directory(self, path: str) -> None:
         """Make the names in one directory durable, but not those below it."""
-        self._plug.pause(self._machine, "sync directory")
+        self._injector.pause(self._machine, "sync directory")
         self._names.check_directory(path)
         self._syncs.directory(self._machine, SyncWait("sync directory", path))
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, replacing what had it. Directories are not renamed: IsADirectoryError."""
-        self._plug.pause(self._machine, "rename")
+        self._injector.pause(self._machine, "rename")
         self._names.find(old)
         self._names.check_parent(new)
         names = self._names.current.names
@@ -197,14 +199,14 @@ class SimFiles:
             return
         number = self._begin("rename", old)
         self._names.rename(number, old, new)
-        plug = self._plug
-        if plug.damage:
-            plug.damage += [damage._replace(path=new) for damage in plug.damage if damage.path == old]
+        injector = self._injector
+        if injector.damage:
+            injector.damage += [damage._replace(path=new) for damage in injector.damage if damage.path == old]
         self._end("rename", number)
 
     def link(self, path: str, new: str) -> None:
         """Give a file one more name, which nothing has yet: FileExistsError."""
-        self._plug.pause(self._machine, "link")
+        self._injector.pause(self._machine, "link")
         self._names.find(path)
         if new in self._names.current.names or new in self._names.current.directories:
             raise FileExistsError(errno.EEXIST, "File exists", new)
@@ -215,7 +217,7 @@ class SimFiles:
 
     def unlink(self, path: str) -> None:
         """Remove a name; maps of the file stay usable."""
-        self._plug.pause(self._machine, "unlink")
+        self._injector.pause(self._machine, "unlink")
         self._names.find(path)
         number = self._begin("unlink", path)
         self._names.unlink(number, path)
@@ -223,7 +225,7 @@ class SimFiles:
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
-        self._plug.pause(self._machine, "remove directory")
+        self._injector.pause(self._machine, "remove directory")
         if self._names.children(path):
             raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
         if path == "/":
@@ -238,35 +240,35 @@ class SimFiles:
         What is locked is the file, whatever is written to it, and not its name: who removes a lock file lets the next
         one lock another file of that name.
         """
-        self._plug.pause(self._machine, "lock")
+        self._injector.pause(self._machine, "lock")
         self._open(path)
         return self._locks.take(path, self._names.current.names[path], self._machine)
 
     def _open(self, path: str) -> Inode:
         """Return the file at path, created if there is none."""
-        self._plug.check_readable(path)
+        self._injector.check_readable(path)
         inode = self._names.current.inode(path)
         if inode is None:
             self._names.check_parent(path)
             self._find_space(path)
             number = self._begin("create", path)
-            inode = self._names.create(number, path, self._plug.wall_ns(self._machine))
+            inode = self._names.create(number, path, self._injector.wall_ns(self._machine))
             self._end("create", number)
         return inode
 
     def _find_space(self, path: str) -> None:
         """Raise OSError(ENOSPC) if the disk is full, or with the chance that it has been given for it."""
         self._capacity.check_creation(path)
-        plug = self._plug
-        if plug.inject_if(plug.faults.failed_creation_chance, "failed creation", path):
+        injector = self._injector
+        if injector.inject_if(injector.faults.failed_creation_chance, "failed creation", path):
             raise OSError(errno.ENOSPC, "No space left on device", path)
 
     def _find_growth(self, path: str, inode: Inode, size_bytes: int) -> None:
         """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the chance given for it."""
-        plug = self._plug
-        if plug.inject_if(plug.faults.failed_extend_chance, "failed extend", path):
+        injector = self._injector
+        if injector.inject_if(injector.faults.failed_extend_chance, "failed extend", path):
             raise OSError(errno.ENOSPC, "No space left on device", path)
-        if not plug.faults.sparse:
+        if not injector.faults.sparse:
             self._capacity.check_growth(path, size_bytes - inode.size_bytes)
 
     def _flaws(self, inode: Inode) -> Flaws:
@@ -276,11 +278,11 @@ class SimFiles:
 
     def _pause(self, kind: str, path: str) -> None:
         """Pass a scheduling point, and wait for the device if it is slow."""
-        self._plug.pause(self._machine, kind)
-        self._plug.wait_for_device(kind, path)
+        self._injector.pause(self._machine, kind)
+        self._injector.wait_for_device(kind, path)
 
     def _begin(self, kind: str, path: str) -> int:
-        return self._plug.begin_atomic(self._machine, kind, path)
+        return self._injector.begin_atomic(self._machine, kind, path)
 
     def _end(self, kind: str, number: int) -> None:
-        self._plug.end(self._machine, kind, number)
+        self._injector.end(self._machine, kind, number)

@@ -25,12 +25,12 @@ class FlawedMappedFile(SimMappedFile):
         size_bytes: int,
         inode: Inode,
         machine: Machine,
-        plug: FaultInjector,
+        injector: FaultInjector,
         syncs: Syncs,
         flaws: Flaws,
         capacity: Capacity,
     ) -> None:
-        super().__init__(path, size_bytes, inode, machine, plug, syncs)
+        super().__init__(path, size_bytes, inode, machine, injector, syncs)
         self._flaws = flaws
         self._capacity = capacity
 
@@ -38,7 +38,7 @@ class FlawedMappedFile(SimMappedFile):
         """Return the bytes as readers see them now; a page with a bad sector is the death of who looks at it."""
         readable = super().view(start, end)
         if self._flaws.spoils(start, end):
-            self._plug.signal_bus_error(self._machine, LATENT_SECTOR_ERROR)
+            self._injector.signal_bus_error(self._machine, LATENT_SECTOR_ERROR)
         return readable
 
     def store(self, at: int, data: Buffer) -> None:
@@ -52,9 +52,9 @@ class FlawedMappedFile(SimMappedFile):
         """Write through the descriptor. OSError(EIO): a bad sector would be written in part; ENOSPC: no room."""
         end = at + len(data)
         if at >= 0 and end <= self._limit:
-            self._plug.pause(self._machine, "pwrite")
+            self._injector.pause(self._machine, "pwrite")
             if self._flaws.spoils_write(at, end):
-                self._plug.fired[LATENT_SECTOR_ERROR] += 1
+                self._injector.fired[LATENT_SECTOR_ERROR] += 1
                 raise io_error(self.path)
             if not self._fill_holes(at, end):
                 raise self._capacity.full(self.path)
@@ -64,11 +64,11 @@ class FlawedMappedFile(SimMappedFile):
 
     def _fault_in(self, start: int, end: int) -> None:
         """Let the pages of [start, end) come into memory, or die."""
-        self._plug.pause(self._machine, "page fault")
+        self._injector.pause(self._machine, "page fault")
         if self._flaws.spoils(start, end):
-            self._plug.signal_bus_error(self._machine, LATENT_SECTOR_ERROR)
+            self._injector.signal_bus_error(self._machine, LATENT_SECTOR_ERROR)
         if not self._fill_holes(start, end):
-            self._plug.signal_bus_error(self._machine, _HOLE_WITHOUT_ROOM)
+            self._injector.signal_bus_error(self._machine, _HOLE_WITHOUT_ROOM)
 
     def _fill_holes(self, start: int, end: int) -> bool:
         """Give blocks to the holes of [start, end), one by one; return False at the first there is none for."""

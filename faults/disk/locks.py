@@ -24,10 +24,10 @@ class SimFileLock:
 class FileLocks:
     """The locks on one disk's files, by their numbers."""
 
-    __slots__ = ("_holders", "_plug")
+    __slots__ = ("_holders", "_injector")
 
-    def __init__(self, plug: FaultInjector) -> None:
-        self._plug = plug
+    def __init__(self, injector: FaultInjector) -> None:
+        self._injector = injector
         self._holders: dict[int, Machine] = {}
 
     def take(self, path: str, file: int, machine: Machine) -> SimFileLock:
@@ -40,6 +40,6 @@ class FileLocks:
 
     def release(self, file: int, machine: Machine) -> None:
         """Release a machine's lock on a file; nothing happens if it holds none."""
-        self._plug.pause(machine, "unlock")
+        self._injector.pause(machine, "unlock")
         if self._holders.get(file) is machine:
             del self._holders[file]

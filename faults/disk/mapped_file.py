@@ -19,12 +19,12 @@ class SimMappedFile:
     """A file's first size_bytes. Positions count from its first byte; outside of the map they are a ValueError."""
 
     __slots__ = (
+        "_injector",
         "_inode",
         "_kernel",
         "_limit",
         "_machine",
         "_msync",
-        "_plug",
         "_pwrite_word",
         "_store_word",
         "_syncs",
@@ -33,7 +33,13 @@ class SimMappedFile:
     )
 
     def __init__(
-        self, path: str, size_bytes: int, inode: Inode, machine: Machine, plug: FaultInjector, syncs: Syncs
+        self,
+        path: str,
+        size_bytes: int,
+        inode: Inode,
+        machine: Machine,
+        injector: FaultInjector,
+        syncs: Syncs,
     ) -> None:
         assert size_bytes <= inode.size_bytes, (path, size_bytes, inode.size_bytes)
         self.path = path
@@ -41,8 +47,8 @@ class SimMappedFile:
         self._limit = size_bytes  # -1 once closed, so that one comparison finds both mistakes
         self._inode = inode
         self._machine = machine
-        self._plug = plug
-        self._kernel = plug.kernel
+        self._injector = injector
+        self._kernel = injector.kernel
         self._syncs = syncs
         self._msync = SyncWait("msync", path)
         file = min(inode.identity, _IDENTITY_MAX) << 40
@@ -57,18 +63,18 @@ class SimMappedFile:
 
     def store(self, at: int, data: Buffer) -> None:
         """Write through the map: in the page cache at once, on the platter some day."""
-        plug, kernel = self._plug, self._kernel
+        injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
-            plug.pause_slowly(self._machine, "store")
+            injector.pause_slowly(self._machine, "store")
         end = at + len(data)
         if at < 0 or end > self._limit:
             raise self._out_of_bounds(at, end)
         if type(data) is not bytes:
             data = bytes(data)
-        number = plug.operations
-        plug.operations = number + 1
-        if number == plug.armed and plug.is_met(number, "store", self.path, at):
+        number = injector.operations
+        injector.operations = number + 1
+        if number == injector.armed and injector.is_met(number, "store", self.path, at):
             self._die_writing("store", number, at, data)
         if kernel.trace is not None:
             kernel.trace.add("store", f"{self.path} [{at}, {end})")
@@ -82,36 +88,36 @@ class SimMappedFile:
 
     def pwrite(self, at: int, data: Buffer) -> int:
         """Write through the descriptor and return how much was written: all of it, but for a fault that says less."""
-        plug, kernel = self._plug, self._kernel
-        plug.pause(self._machine, "pwrite")
-        plug.wait_for_device("pwrite", self.path)
+        injector, kernel = self._injector, self._kernel
+        injector.pause(self._machine, "pwrite")
+        injector.wait_for_device("pwrite", self.path)
         end = at + len(data)
         if at < 0 or end > self._limit:
             raise self._out_of_bounds(at, end)
-        if plug.stopped:
-            raise plug.stopped_error(self.path)
-        data = bytes(data[: plug.writable_bytes(self.path, len(data))])
+        if injector.stopped:
+            raise injector.stopped_error(self.path)
+        data = bytes(data[: injector.writable_bytes(self.path, len(data))])
         end = at + len(data)
-        number = plug.operations
-        plug.operations = number + 1
-        if number == plug.armed and plug.is_met(number, "pwrite", self.path, at):
+        number = injector.operations
+        injector.operations = number + 1
+        if number == injector.armed and injector.is_met(number, "pwrite", self.path, at):
             self._die_writing("pwrite", number, at, data)
         if kernel.trace is not None:
             kernel.trace.add("pwrite", f"{self.path} [{at}, {end})")
-        self._inode.write(number, at, data, plug.wall_ns(self._machine))
+        self._inode.write(number, at, data, injector.wall_ns(self._machine))
         kernel.note((self._pwrite_word | at, crc32(data)))
         return len(data)
 
     def msync(self, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable. OSError(EIO): their data never will be."""
-        self._plug.pause(self._machine, "msync")
+        self._injector.pause(self._machine, "msync")
         if not 0 <= start <= end <= self._limit:
             raise self._out_of_bounds(start, end)
         self._syncs.file(self._machine, self._msync, self._inode, start, end)
 
     def fdatasync(self) -> None:
         """Make everything written so far, and the size, durable. OSError(EIO): as for msync."""
-        self._plug.pause(self._machine, "fdatasync")
+        self._injector.pause(self._machine, "fdatasync")
         if self._limit < 0:
             raise self._out_of_bounds(0, self.size_bytes)
         why = SyncWait("fdatasync", self.path)
@@ -119,47 +125,47 @@ class SimMappedFile:
 
     def mlock(self) -> None:
         """Keep the map's pages in memory, which no program can see. OSError(ENOMEM) if a fault refuses it."""
-        plug = self._plug
-        plug.pause(self._machine, "mlock")
+        injector = self._injector
+        injector.pause(self._machine, "mlock")
         if self._limit < 0:
             raise self._out_of_bounds(0, self.size_bytes)
-        if plug.inject_if(plug.faults.refused_lock_chance, "refused mlock", self.path):
+        if injector.inject_if(injector.faults.refused_lock_chance, "refused mlock", self.path):
             raise OSError(errno.ENOMEM, "Cannot allocate memory", self.path)
 
     def munlock(self) -> None:
         """Let them be reclaimed again."""
-        self._plug.pause(self._machine, "munlock")
+        self._injector.pause(self._machine, "munlock")
         if self._limit < 0:
             raise self._out_of_bounds(0, self.size_bytes)
 
     def advise_will_need(self) -> None:
         """Take note of nothing."""
-        self._plug.pause(self._machine, "madvise")
+        self._injector.pause(self._machine, "madvise")
         if self._limit < 0:
             raise self._out_of_bounds(0, self.size_bytes)
 
     def advise_dont_need(self, start: int, end: int) -> None:
         """Take note of nothing."""
-        self._plug.pause(self._machine, "madvise")
+        self._injector.pause(self._machine, "madvise")
         if not 0 <= start <= end <= self._limit:
             raise self._out_of_bounds(start, end)
 
     def close(self) -> None:
         """Give the map and the descriptor back. Views taken earlier stay readable; closing twice is harmless."""
-        self._plug.pause(self._machine, "close")
+        self._injector.pause(self._machine, "close")
         self._limit = -1
 
     def _die_writing(self, kind: str, number: int, at: int, data: bytes) -> None:
         """Die before, during or after a write. During: a drawn number of its last bytes miss the page cache."""
-        plug = self._plug
+        injector = self._injector
         reached = 0
-        if plug.moment == AFTER:
+        if injector.moment == AFTER:
             reached = len(data)
-        elif plug.moment == DURING:
-            reached = len(data) - plug.stream.below(len(data) + 1, f"bytes not written {self.path}")
+        elif injector.moment == DURING:
+            reached = len(data) - injector.stream.below(len(data) + 1, f"bytes not written {self.path}")
         if reached:
-            self._inode.write(number, at, data[:reached], plug.wall_ns(self._machine))
-        plug.pull(self._machine, kind)
+            self._inode.write(number, at, data[:reached], injector.wall_ns(self._machine))
+        injector.pull(self._machine, kind)
 
     def _out_of_bounds(self, start: int, end: int) -> ValueError:
         if self._limit < 0:

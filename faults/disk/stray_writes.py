@@ -22,16 +22,16 @@ _BEFORE_ALL = -1
 class StrayWrites:
     """The writes of one disk that go astray."""
 
-    __slots__ = ("_names", "_plug")
+    __slots__ = ("_injector", "_names")
 
-    def __init__(self, plug: FaultInjector, names: Namespace) -> None:
-        self._plug = plug
+    def __init__(self, injector: FaultInjector, names: Namespace) -> None:
+        self._injector = injector
         self._names = names
 
     def make_durable(self, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
         """Do as Inode.make_durable does, but for the pages whose writes go astray."""
-        plug = self._plug
-        faults, chance = plug.faults, plug.stream.chance
+        injector = self._injector
+        faults, chance = injector.faults, injector.stream.chance
         page_bytes = inode.page_bytes
         before = inode.durable_bytes(inode.size_bytes)
         stray: list[tuple[int, str]] = []
@@ -55,7 +55,7 @@ class StrayWrites:
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
         """Let a page's data arrive at a drawn page of some file, if that is another one; its own is left as it was."""
         label = f"misdirected write {path}#{page}"
-        stream, current = self._plug.stream, self._names.current
+        stream, current = self._injector.stream, self._names.current
         sizes = {name: current.files[current.names[name]].size_bytes for name in sorted(current.names)}
         target = stream.pick(
             [name for name, size_bytes in sizes.items() if size_bytes] or [path], f"file of a {label}"
@@ -80,5 +80,5 @@ class StrayWrites:
             )
 
     def _note(self, kind: str, *damage: DamagedRange) -> None:
-        self._plug.fired[kind] += 1
-        self._plug.damage += damage
+        self._injector.fired[kind] += 1
+        self._injector.damage += damage

@@ -33,22 +33,22 @@ class Syncs:
     The caller has passed a scheduling point.
     """
 
-    __slots__ = ("_drive", "_failing", "_kernel", "_names", "_plug", "_stray", "_timing")
+    __slots__ = ("_drive", "_failing", "_injector", "_kernel", "_names", "_stray", "_timing")
 
-    def __init__(self, plug: FaultInjector, names: Namespace, timing: Timing) -> None:
-        self._kernel = plug.kernel
-        self._plug = plug
+    def __init__(self, injector: FaultInjector, names: Namespace, timing: Timing) -> None:
+        self._kernel = injector.kernel
+        self._injector = injector
         self._names = names
         self._timing = timing
         self._drive = DriveCache(names)
-        self._failing = FailingSyncs(plug)
-        self._stray = StrayWrites(plug, names)
+        self._failing = FailingSyncs(injector)
+        self._stray = StrayWrites(injector, names)
 
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable, or raise OSError(EIO) and drop those pages' data."""
-        plug = self._plug
+        injector = self._injector
         number = self._pass_time(machine, why, inode, start, end)
-        faults = plug.faults
+        faults = injector.faults
         self._kernel.note((_NOTE_RANGE | start, end))
         failing, path = self._failing, why.path
         if failing.come_due(path, inode) or failing.strike(why.label, path, inode, number, start, end):
@@ -62,7 +62,7 @@ class Syncs:
             else:
                 inode.make_durable(number, start, end)
             self._names.sync_file(inode, number)
-        plug.end(machine, why.kind, number)
+        injector.end(machine, why.kind, number)
 
     def directory(self, machine: Machine, why: SyncWait) -> None:
         """Make durable the names in the directory at why.path, or raise OSError(EIO) and leave them unsure."""
@@ -74,35 +74,35 @@ class Syncs:
         else:
             self._drive.flush()
             self._names.sync_directory(why.path, number)
-        self._plug.end(machine, why.kind, number)
+        self._injector.end(machine, why.kind, number)
 
     def _fail(self, machine: Machine, why: SyncWait, number: int) -> NoReturn:
         """End a sync that has failed."""
         self._kernel.note((_NOTE_FAILED, number))
         self._failing.stop(why.label)
-        self._plug.end(machine, why.kind, number)
+        self._injector.end(machine, why.kind, number)
         raise OSError(errno.EIO, "Input/output error", why.path)
 
     def _lies(self, why: SyncWait) -> bool:
         """Draw whether the drive answers a sync before it has done it."""
-        chance = self._plug.faults.lying_sync_chance
-        return chance > 0.0 and self._plug.stream.chance(chance, f"lying sync {why.label}")
+        chance = self._injector.faults.lying_sync_chance
+        return chance > 0.0 and self._injector.stream.chance(chance, f"lying sync {why.label}")
 
     def _note_lie(self, number: int) -> None:
         self._kernel.note((_NOTE_LIED, number))
-        self._plug.fired["lying sync"] += 1
+        self._injector.fired["lying sync"] += 1
 
     def _pass_time(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
         """Submit a sync and sleep until it completes. Returns its number: it covers the operations before that."""
-        plug = self._plug
+        injector = self._injector
         kernel = self._kernel
-        number = plug.begin(machine, why.kind, why.path)
-        latency_ns = self._timing.sync_ns(plug, why.label, inode, start, end)
-        dying = number == plug.armed and plug.moment == DURING
+        number = injector.begin(machine, why.kind, why.path)
+        latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
+        dying = number == injector.armed and injector.moment == DURING
         if dying:
             latency_ns //= 2
         if latency_ns:
             kernel.park(why, kernel.now_ns + latency_ns)
         if dying:
-            plug.pull(machine, why.kind)
+            injector.pull(machine, why.kind)
         return number

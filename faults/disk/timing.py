@@ -13,7 +13,7 @@ _TAIL = 8
 class Timing(Protocol):
     """What a disk asks how long its syncs take."""
 
-    def sync_ns(self, plug: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
+    def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
         """Return the latency, in ns, of a sync of a file's bytes [start, end) that begins now; None: a directory's."""
 
 
@@ -30,15 +30,15 @@ class SyncTiming:
     def __post_init__(self) -> None:
         assert 0 <= self.base_ns_min <= self.base_ns_max, self
 
-    def sync_ns(self, plug: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
+    def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
         """Return one sync's latency in ns, whatever it covers."""
-        return self.draw(plug, label)
+        return self.draw(injector, label)
 
-    def draw(self, plug: FaultInjector, label: str) -> int:
+    def draw(self, injector: FaultInjector, label: str) -> int:
         """Return one sync's latency in ns, the rest of a stall included. What cannot vary is not drawn."""
-        stream, faults = plug.stream, plug.faults
-        stalled_ns = plug.device.stalled_ns(faults, label) if faults.stall_chance > 0.0 else 0
-        if plug.inject_if(faults.slow_sync_chance, "slow sync", label):
+        stream, faults = injector.stream, injector.faults
+        stalled_ns = injector.device.stalled_ns(faults, label) if faults.stall_chance > 0.0 else 0
+        if injector.inject_if(faults.slow_sync_chance, "slow sync", label):
             most_ns = max(faults.slow_sync_ms_max * 1_000_000, self.base_ns_max, 1)
             least_ns = max(most_ns // _TAIL, self.base_ns_max, 1)
             return stalled_ns + draw_tail(stream, least_ns, most_ns, f"slow {label} ns")

@@ -137,7 +137,7 @@ def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_platter(
     assert failure.value.errno == errno.EIO
     assert rig.fired["failed sync"] == 1
 
-    rig.disk._plug.faults = FaultPlan(failed_sync_chance=0.0)
+    rig.disk._injector.faults = FaultPlan(failed_sync_chance=0.0)
     mapped.msync(0, 4096)
     mapped.store(5000, b"fine")
     mapped.fdatasync()
@@ -165,7 +165,7 @@ def test_data_rewritten_after_a_failed_sync_does_reach_the_platter(make_rig: Cal
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output"):
         mapped.fdatasync()
-    rig.disk._plug.faults = FaultPlan(failed_sync_chance=0.0)
+    rig.disk._injector.faults = FaultPlan(failed_sync_chance=0.0)
     mapped.store(0, b"doomed")
     mapped.fdatasync()
 

@@ -33,7 +33,7 @@ def end() -> Callable[..., Counter[str]]:
         kernel = Kernel(RandomWalk(choices.stream("schedule"), 4))
         for life, met, recovered in ends:
             disk = Disk(kernel, choices.stream("disk"))
-            disk._plug.met = met
+            disk._injector.met = met
             disk.fired["failed sync"] = failed_syncs
             marks.note_end(life, disk, crashed=not life.is_stop, recovered=recovered)
         return +hits
