@@ -19,7 +19,8 @@ from ..sim.choices import Stream
 from ..sim.kernel import Kernel
 from ..sim.network.conditions import Mishap
 from ..sim.tails import draw_tail
-from .network_plan import NetworkPlan
+from .kinds import FaultKind
+from .plan import NetworkPlan
 
 _LOOPBACK_NS = 10_000
 _TRY_AGAIN_NS_MAX = 60_000_000_000
@@ -49,14 +50,14 @@ class NetworkFaults:
         delay_ns = self._stream.between(*self._latency_ns, f"latency {link}")
         delay_ns += self._outage_ns(source, target, link)
         delay_ns += self._queue_ns(source, target, link, size_bytes)
-        if self._strikes(self._plan.late_chance, "late delivery", link):
+        if self._strikes(self._plan.late_chance, FaultKind.LATE_DELIVERY, link):
             delay_ns += self._draw_ns(_MS, self._plan.late_ms_max, f"late delivery {link}")
         return delay_ns
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
         """Return how many of at least 2 bytes go ahead of the others; size_bytes: they stay together."""
         link = f"{source}>{target}"
-        if source == target or not self._strikes(self._plan.split_chance, "split delivery", link):
+        if source == target or not self._strikes(self._plan.split_chance, FaultKind.SPLIT_DELIVERY, link):
             return size_bytes
         return self._stream.between(1, size_bytes - 1, f"first piece {link}")
 
@@ -65,26 +66,26 @@ class NetworkFaults:
         if source == target:
             return Mishap.NONE
         link = f"{source}>{target}"
-        if self._strikes(self._plan.broken_chance, "broken connection", link):
+        if self._strikes(self._plan.broken_chance, FaultKind.BROKEN_CONNECTION, link):
             return Mishap.BROKEN
-        if self._strikes(self._plan.half_open_chance, "half-open connection", link):
+        if self._strikes(self._plan.half_open_chance, FaultKind.HALF_OPEN_CONNECTION, link):
             return Mishap.LOST
         return Mishap.NONE
 
     def refuses(self, source: str, target: str) -> bool:
         """Return whether a connection that could be made is refused."""
         return source != target and self._strikes(
-            self._plan.refused_chance, "refused connection", f"{source}>{target}"
+            self._plan.refused_chance, FaultKind.REFUSED_CONNECTION, f"{source}>{target}"
         )
 
     def is_silent_death(self, host: str, told: bool | None) -> bool:
         """Return whether a machine that dies now is off, and says nothing."""
         chance = self._plan.silent_death_chance if told is None else float(told)
-        return self._strikes(chance, "silent death", host)
+        return self._strikes(chance, FaultKind.SILENT_DEATH, host)
 
     def is_reset_at_death(self, host: str) -> bool:
         """Return whether a connection of a process that dies is reset."""
-        return self._strikes(self._plan.reset_at_death_chance, "reset at death", host)
+        return self._strikes(self._plan.reset_at_death_chance, FaultKind.RESET_AT_DEATH, host)
 
     def pieces_lost(self, host: str, under_way: int) -> int:
         """Return how many of the pieces that are under way go down with a machine that is off."""
@@ -113,9 +114,9 @@ class NetworkFaults:
 
     def _begin_outage(self, source: str, target: str, link: str) -> int:
         plan, now_ns = self._plan, self._kernel.now_ns
-        if self._strikes(plan.partition_chance, "partition", link):
+        if self._strikes(plan.partition_chance, FaultKind.PARTITION, link):
             directions = [(source, target), (target, source)]
-        elif self._strikes(plan.one_way_chance, "one-way link", link):
+        elif self._strikes(plan.one_way_chance, FaultKind.ONE_WAY_LINK, link):
             directions = [(source, target)]
         else:
             return 0
@@ -130,7 +131,7 @@ class NetworkFaults:
         """Return how long bytes stand behind others on a slow link, and take themselves; 0 on one that is not slow."""
         plan, now_ns, direction = self._plan, self._kernel.now_ns, (source, target)
         if self._slow_until_ns.get(direction, 0) <= now_ns:
-            if not size_bytes or not self._strikes(plan.slow_link_chance, "slow link", link):
+            if not size_bytes or not self._strikes(plan.slow_link_chance, FaultKind.SLOW_LINK, link):
                 return 0
             self._slow_until_ns[direction] = now_ns + self._draw_ns(
                 _MS, plan.slow_link_ms_max, f"slow link {link}"

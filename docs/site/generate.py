@@ -15,7 +15,7 @@ from typer.cli import get_docs_for_click
 from typer.main import get_command
 
 from tornlog.__main__ import application
-from tornlog.faults.kinds import GROUPS, KINDS
+from tornlog.faults.kinds import GROUPS, FaultKind
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.mutants import MUTANTS
@@ -94,8 +94,8 @@ def faults() -> str:
     parts = ["# Faults"]
     for group in GROUPS:
         rows = [
-            (one.name, one.meaning, one.disk_model, one.model, one.source)
-            for one in KINDS
+            (one.value, one.meaning, one.cause, one.model, one.source)
+            for one in FaultKind
             if one.group == group
         ]
         header = ("fault", "what it means", "what really happens", "how it is modelled", "source")

@@ -5,13 +5,14 @@ Here is what a power cut may take, and the image that is left once it is known w
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 
 from ..disk.changes import Change, Lost, MetadataState
-from ..disk.damage import DamagedRange
-from ..disk.image import FileImage, Image
-from ..disk.namespace import Namespace
+from ..disk.image import DamagedRange, FileImage, Image
 from ..disk.page_cache import Inode
-from .page_versions import DirtyPage, PageOutcome, lay_moment, lay_outcome
+from ..disk.volume import Namespace
+from ..kinds import FaultKind
+from .page_outcomes import DirtyPage, PageOutcome, lay_moment, lay_outcome
 from .profiles import CrashProfile, Metadata
 
 
@@ -74,7 +75,7 @@ class PowerCut:
                 change.lose(entries, kept_bytes)
                 fired[change.lost_as(kept_bytes)] += 1
                 if change.acknowledged:
-                    fired["lie exposed"] += 1
+                    fired[FaultKind.LIE_EXPOSED] += 1
             else:
                 change.apply(entries)
         entries.prune()
@@ -145,11 +146,11 @@ class PowerCut:
                 tears = lay_outcome(
                     content, start, end, page.writes, page_outcome, self._sector_bytes, durable
                 )
-                fired["torn page" if tears.page else _outcome_name(page, moment)] += 1
+                fired[FaultKind.TORN_PAGE if tears.page else _outcome_name(page, moment)] += 1
                 if tears.sectors:
-                    fired["torn sector"] += tears.sectors
+                    fired[FaultKind.TORN_SECTOR] += tears.sectors
                 if tears.garbage:
-                    fired["garbage sector"] += tears.garbage
+                    fired[FaultKind.GARBAGE_SECTOR] += tears.garbage
                     self.damage += self._garbage(page, page_outcome)
             else:
                 if moment == len(page.writes):  # what readers see
@@ -158,7 +159,7 @@ class PowerCut:
                     lay_moment(content, start, end, page.writes[:moment])
                 fired[_outcome_name(page, moment)] += 1
             if inode.in_drive and self._exposes_lie(inode, page, page_outcome, content[start:end], durable):
-                fired["lie exposed"] += 1
+                fired[FaultKind.LIE_EXPOSED] += 1
         return durable if content == durable else bytes(content)
 
     def _garbage(self, page: DirtyPage, page_outcome: PageOutcome) -> Iterator[DamagedRange]:
@@ -166,7 +167,7 @@ class PowerCut:
         for sector in range(self.page_sectors):
             if page_outcome.garbage >> sector & 1:
                 at = start + sector * self._sector_bytes
-                yield DamagedRange(page.path, at, at + self._sector_bytes, "garbage sector")
+                yield DamagedRange(page.path, at, at + self._sector_bytes, FaultKind.GARBAGE_SECTOR)
 
     def _exposes_lie(
         self, inode: Inode, page: DirtyPage, page_outcome: PageOutcome, found: bytearray, durable: bytes
@@ -185,8 +186,8 @@ class PowerCut:
 
 def _outcome_name(page: DirtyPage, moment: int) -> str:
     if moment == len(page.writes):
-        return "page kept"
-    return "page at a middle moment" if moment else "page lost"
+        return FaultKind.PAGE_KEPT
+    return FaultKind.PAGE_AT_A_MIDDLE_MOMENT if moment else FaultKind.PAGE_LOST
 
 
 def _files(entries: MetadataState) -> list[tuple[str, Inode]]:
@@ -206,3 +207,22 @@ def file_image(inode: Inode, content: bytes, wall_start_ms: int) -> FileImage:
     if inode.loaded is not None and content is inode.loaded.content:
         return inode.loaded.touched(mtime_ms)
     return FileImage(content, mtime_ms)
+
+
+def fingerprint_of(names: Namespace) -> str:
+    """Return the digest of what is durable, what may be lost, and of times."""
+    digest = blake2b(digest_size=16)
+    inodes: dict[int, Inode] = {}
+    for entries in (names.durable, names.current):
+        digest.update(repr((sorted(entries.names.items()), sorted(entries.directories))).encode())
+        inodes.update((inode.identity, inode) for inode in entries.files.values())
+    for change in names.journal:
+        facts = (change.kind, change.number, change.path, change.synced, change.acknowledged)
+        digest.update(repr(facts).encode())
+    digest.update(repr((names.committed, names.acknowledged)).encode())
+    for identity, inode in sorted(inodes.items()):
+        pending = [(number, at, len(data)) for number, at, data in inode.pending]
+        rest = (pending, sorted(inode.stale), inode.in_drive, inode.synced_upto, inode.mtime_ns)
+        digest.update(repr((identity, inode.size_bytes, rest)).encode())
+        digest.update(inode.durable_bytes(inode.size_bytes))
+    return digest.hexdigest()

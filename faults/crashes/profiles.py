@@ -44,11 +44,23 @@ btrfs manual (flushoncommit, log tree); POSIX fsync(); Zheng et al., "Understand
 Fault", FAST 2013 (shorn writes); Rudoff, "Persistent Memory Programming", ;login: Summer 2017 (8 bytes are atomic).
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ..disk.changes import Change, Extend
+from ..disk.changes import (
+    Change,
+    Create,
+    Empty,
+    Extend,
+    Link,
+    MakeDirectory,
+    RemoveDirectory,
+    Rename,
+    Truncate,
+    Unlink,
+)
+from ..kinds import FaultKind
 
 
 class Metadata(Enum):
@@ -162,3 +174,23 @@ PROFILES: dict[str, CrashProfile] = {
         ),
     )
 }
+
+_CHANGES = (Create, Extend, Empty, Truncate, Unlink, Rename, Link, MakeDirectory, RemoveDirectory)
+_WRITES = ("store", "pwrite", "write")
+
+
+def crash_kinds(operations: Collection[str], profiles: Collection[CrashProfile]) -> Iterator[str]:
+    """Yield the names of what crashes may do to a disk on which there were operations of these kinds.
+
+    profiles: those that crashes may be of. A kind may be yielded twice.
+    """
+    cuts = [profile for profile in profiles if not profile.page_cache_survives]
+    if not cuts:
+        return
+    yield from (change.lost.value for change in _CHANGES if change.kind in operations)
+    if any(kind in operations for kind in _WRITES):
+        yield FaultKind.PAGE_LOST.value
+        if not all(profile.whole_pages for profile in cuts):
+            yield FaultKind.TORN_PAGE.value
+        if any(profile.torn_bytes_chance for profile in cuts):
+            yield FaultKind.TORN_SECTOR.value

@@ -6,35 +6,15 @@ whole: a record reads as the list of what was lost, and each loss can be taken b
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from ...sim.choices import Stream
 from ..disk.changes import Change, Lost
-from ..disk.garbage import FILLINGS
-from .page_versions import DirtyPage, PageOutcome
+from .page_outcomes import FILLINGS, DirtyPage, PageOutcome, SectorHarm
 from .profiles import CrashProfile
 
 _CHANGE_STRATEGIES = ("none", "all", "each on its own", "one missing", "one alone")
 _PAGE_STRATEGIES = ("none", "all", "any moment", "any moment", "torn", "torn", "one missing", "one alone")
 _TEAR_CHANCES = (0.1, 0.5, 1.0)
-
-
-class SectorHarm(NamedTuple):
-    """What a power cut does to single sectors of torn pages, beside leaving them old or new.
-
-    Chances as in FaultPlan: that a torn page has a sector torn inside, and that a sector in flight holds garbage; as in
-    CrashProfile: that a page is torn at all, 0 for as any cut is drawn.
-    """
-
-    sector_bytes: int = 512
-    torn_bytes_chance: float = 0.0
-    garbage_chance: float = 0.0
-    torn_page_chance: float = 0.0
-
-    @property
-    def is_possible(self) -> bool:
-        """Return whether there is any."""
-        return self.torn_bytes_chance > 0.0 or self.garbage_chance > 0.0
 
 
 def draw_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change]) -> Lost:

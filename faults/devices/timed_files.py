@@ -6,8 +6,7 @@ Reads are not charged by themselves: a view of a map does not say which of its b
 
 from collections.abc import Callable
 
-from ..disk.descriptor import SimDescriptor
-from ..disk.files import SimFiles
+from ..disk.files import SimDescriptor, SimFiles
 from ..disk.mapped_file import Buffer, SimMappedFile
 from .file_pages import FilePages
 from .storage import BLOCK_BYTES

@@ -2,7 +2,7 @@
 
 from ..disk.fault_injector import FaultInjector
 from ..disk.page_cache import Inode
-from ..disk.timing import SyncTiming
+from ..disk.syncs import SyncTiming
 from .storage import BLOCK_BYTES, Run, Storage
 
 

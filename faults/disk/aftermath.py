@@ -6,10 +6,10 @@ Nothing here is for stores, nor for judges: it is read by traces that want it, a
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..crashes.page_versions import DirtyPage, PageOutcome, lay_moment
+from ..crashes.page_outcomes import DirtyPage, PageOutcome, lay_moment
 from .changes import Change, Create, MakeDirectory, MetadataState, Rename
 from .image import Image
-from .namespace import Namespace
+from .volume import Namespace
 
 KEPT, MIDDLE, LOST, TORN = "kept", "middle", "lost", "torn"
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
+from ..kinds import FaultKind
 from .page_cache import Inode
 
 Lost = Mapping[int, int]
@@ -70,9 +71,6 @@ class MetadataState:
             del self.names[path]
 
 
-PARTIAL_EXTEND = "partial extend"
-
-
 @lru_cache(maxsize=4096)
 def parent_of(path: str) -> str:
     """Return the directory a path lies in."""
@@ -87,7 +85,7 @@ class Change(ABC):
 
     __slots__ = ("acknowledged", "number", "path", "synced")
     kind: ClassVar[str]
-    lost: ClassVar[str]
+    lost: ClassVar[FaultKind]
 
     def __init__(self, number: int, path: str) -> None:
         self.number = number
@@ -112,7 +110,7 @@ class Change(ABC):
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing behind
         """Do to entries what is left of a lost change. kept_bytes: of the growth of a file."""
 
-    def lost_as(self, kept_bytes: int = 0) -> str:
+    def lost_as(self, kept_bytes: int = 0) -> FaultKind:
         """Return what the loss is counted as."""
         return self.lost
 
@@ -122,7 +120,7 @@ class Create(Change):
 
     __slots__ = ("file", "inode")
     kind = "create"
-    lost = "name lost"
+    lost = FaultKind.NAME_LOST
 
     def __init__(self, number: int, path: str, file: int, inode: Inode) -> None:
         super().__init__(number, path)
@@ -144,7 +142,7 @@ class Extend(Change):
 
     __slots__ = ("before_bytes", "by_write", "identity", "in_steps", "size_bytes")
     kind = "extend"
-    lost = "size lost"
+    lost = FaultKind.SIZE_LOST
 
     def __init__(
         self,
@@ -187,9 +185,9 @@ class Extend(Change):
             grown = self.before_bytes + kept_bytes
             entries.sizes[self.identity] = max(grown, entries.sizes.get(self.identity, 0))
 
-    def lost_as(self, kept_bytes: int = 0) -> str:
+    def lost_as(self, kept_bytes: int = 0) -> FaultKind:
         """Return what the loss is counted as: there is a name of its own for one in part."""
-        return PARTIAL_EXTEND if kept_bytes else self.lost
+        return FaultKind.PARTIAL_EXTEND if kept_bytes else self.lost
 
 
 class Empty(Change):
@@ -197,7 +195,7 @@ class Empty(Change):
 
     __slots__ = ("file", "inode")
     kind = "empty"
-    lost = "emptying undone"
+    lost = FaultKind.EMPTYING_UNDONE
 
     def __init__(self, number: int, path: str, file: int, inode: Inode) -> None:
         super().__init__(number, path)
@@ -222,7 +220,7 @@ class Truncate(Change):
 
     __slots__ = ("file", "inode", "size_bytes")
     kind = "truncate"
-    lost = "emptying undone"
+    lost = FaultKind.EMPTYING_UNDONE
 
     def __init__(self, number: int, path: str, file: int, inode: Inode, size_bytes: int) -> None:
         super().__init__(number, path)
@@ -249,7 +247,7 @@ class Unlink(Change):
 
     __slots__ = ("file",)
     kind = "unlink"
-    lost = "unlink undone"
+    lost = FaultKind.UNLINK_UNDONE
 
     def __init__(self, number: int, path: str, file: int) -> None:
         super().__init__(number, path)
@@ -266,7 +264,7 @@ class Rename(Change):
 
     __slots__ = ("file", "target")
     kind = "rename"
-    lost = "rename undone"
+    lost = FaultKind.RENAME_UNDONE
 
     def __init__(self, number: int, path: str, target: str, file: int) -> None:
         super().__init__(number, path)
@@ -290,7 +288,7 @@ class Link(Change):
 
     __slots__ = ("file",)
     kind = "link"
-    lost = "name lost"
+    lost = FaultKind.NAME_LOST
 
     def __init__(self, number: int, path: str, file: int) -> None:
         super().__init__(number, path)
@@ -306,7 +304,7 @@ class MakeDirectory(Change):
 
     __slots__ = ()
     kind = "make directory"
-    lost = "directory lost"
+    lost = FaultKind.DIRECTORY_LOST
 
     def apply(self, entries: MetadataState) -> None:
         """Add the directory."""
@@ -318,7 +316,7 @@ class RemoveDirectory(Change):
 
     __slots__ = ()
     kind = "remove directory"
-    lost = "removal undone"
+    lost = FaultKind.REMOVAL_UNDONE
 
     def apply(self, entries: MetadataState) -> None:
         """Remove the directory."""

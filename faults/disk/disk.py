@@ -14,23 +14,19 @@ from typing import Any
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
-from ..crashes.crash import PowerCut, cache_image, durable_image
-from ..crashes.enumerate import CrashStates
-from ..crashes.fingerprint import fingerprint_of
+from ..crashes.crash import PowerCut, cache_image, durable_image, fingerprint_of
+from ..crashes.enumeration import CrashStates
+from ..crashes.page_outcomes import SectorHarm
 from ..crashes.profiles import CrashProfile
-from ..crashes.sampling import SectorHarm, draw_lost_changes, draw_page_outcomes
+from ..crashes.sampling import draw_lost_changes, draw_page_outcomes
 from ..plan import FaultPlan
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
-from .capacity import Capacity
 from .crash_trigger import CrashPoint, CrashTrigger, NamedCrashTrigger, NamingCrashTrigger
-from .damage import DamagedRange
 from .fault_injector import MOMENTS, CrashSite, FaultInjector
 from .files import SimFiles
-from .image import Image
-from .locks import FileLocks
-from .namespace import Namespace, find_bad_sectors, lay_bad_sectors, lay_holes
-from .syncs import Syncs
-from .timing import SyncTiming, Timing
+from .image import DamagedRange, Image
+from .syncs import Syncs, SyncTiming, Timing
+from .volume import Capacity, FileLocks, Namespace, find_bad_sectors, lay_bad_sectors, lay_holes
 
 
 class Disk:

@@ -10,16 +10,29 @@ from ...sim.choices import Stream
 from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
+from ...sim.tails import draw_tail
+from ...sim.task import Waiting
+from ..kinds import FaultKind
 from ..plan import FaultPlan
-from .changes import PARTIAL_EXTEND
 from .crash_trigger import CrashTrigger
-from .damage import DamagedRange
-from .device import Device
+from .image import DamagedRange
 
 BEFORE, DURING, AFTER = "before", "during", "after"
+
+
 MOMENTS = (BEFORE, DURING, AFTER)
+
+
 _NOTE_OPERATION = 3 << 56
+
+
 _STOPPED_TEXTS = {errno.EROFS: "Read-only file system", errno.EIO: "Input/output error"}
+
+
+_SLOW_NS_MIN = 1_000_000
+
+
+_STALL_NS_MIN = 100_000_000
 
 
 class CrashSite(NamedTuple):
@@ -92,9 +105,9 @@ class FaultInjector:
     def writable_bytes(self, path: str, size_bytes: int) -> int:
         """Return how many of size_bytes, 1 at least, a write through a descriptor writes; OSError(EIO) if it fails."""
         faults = self.faults
-        if self.inject_if(faults.failed_write_chance, "failed write", path):
+        if self.inject_if(faults.failed_write_chance, FaultKind.FAILED_WRITE, path):
             raise io_error(path)
-        if size_bytes > 1 and self.inject_if(faults.short_write_chance, "short write", path):
+        if size_bytes > 1 and self.inject_if(faults.short_write_chance, FaultKind.SHORT_WRITE, path):
             return size_bytes - self.stream.between(
                 1, size_bytes - 1, f"bytes missing in a short write {path}"
             )
@@ -167,7 +180,7 @@ class FaultInjector:
         """
         number = self.begin_atomic(machine, "extend", path)
         dying = number == self.armed and self.moment == DURING
-        if dying and after_bytes - before_bytes > 1 and self.inject_if(0.5, PARTIAL_EXTEND, path):
+        if dying and after_bytes - before_bytes > 1 and self.inject_if(0.5, FaultKind.PARTIAL_EXTEND, path):
             missing_bytes = self.stream.between(
                 1, after_bytes - before_bytes - 1, f"bytes not allocated {path}"
             )
@@ -191,6 +204,46 @@ class FaultInjector:
         self.fired[fault] += 1
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
+
+
+class Device:
+    """One device. Invariant: it stands still until `_stalled_until_ns`, if that is to come."""
+
+    __slots__ = ("_fired", "_kernel", "_stalled_until_ns", "_stream")
+
+    def __init__(self, kernel: Kernel, stream: Stream, fired: Counter[str]) -> None:
+        self._kernel = kernel
+        self._stream = stream
+        self._fired = fired
+        self._stalled_until_ns = 0
+
+    def stalled_ns(self, faults: FaultPlan, label: str) -> int:
+        """Return how long who arrives now has to wait before the device does anything."""
+        now_ns = self._kernel.now_ns
+        if now_ns >= self._stalled_until_ns and self._strikes(
+            faults.stall_chance, FaultKind.STALLED_DEVICE, label
+        ):
+            most_ns = max(_STALL_NS_MIN, faults.stall_ms_max * 1_000_000)
+            self._stalled_until_ns = now_ns + draw_tail(
+                self._stream, _STALL_NS_MIN, most_ns, f"stall {label}"
+            )
+        return max(0, self._stalled_until_ns - now_ns)
+
+    def wait(self, faults: FaultPlan, kind: str, path: str) -> None:
+        """Let the current task wait as long as the device makes it wait for one operation."""
+        label = f"{kind} {path}"
+        delay_ns = self.stalled_ns(faults, label)
+        if self._strikes(faults.slow_io_chance, FaultKind.SLOW_IO, label):
+            most_ns = max(_SLOW_NS_MIN, faults.slow_io_ms_max * 1_000_000)
+            delay_ns += draw_tail(self._stream, _SLOW_NS_MIN, most_ns, f"slow {label}")
+        if delay_ns:
+            self._kernel.park(Waiting(label), self._kernel.now_ns + delay_ns)
+
+    def _strikes(self, chance: float, fault: str, label: str) -> bool:
+        if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):
+            return False
+        self._fired[fault] += 1
+        return True
 
 
 def io_error(path: str) -> OSError:

@@ -3,18 +3,18 @@
 import errno
 from typing import NamedTuple
 
+from isal.isal_zlib import crc32
+
 from ...sim.machine import Machine
-from .capacity import Capacity, SimulatedDiskSpace
+from ..kinds import FaultKind
 from .changes import parent_of
-from .descriptor import SimDescriptor, write_through
-from .fault_injector import FaultInjector, io_error
-from .flawed_map import FlawedMappedFile
-from .flaws import LATENT_SECTOR_ERROR, Flaws
-from .locks import FileLocks, SimFileLock
-from .mapped_file import SimMappedFile
-from .namespace import Namespace, not_a_directory
-from .page_cache import Inode
+from .fault_injector import DURING, FaultInjector, io_error
+from .mapped_file import FlawedMappedFile, SimMappedFile
+from .page_cache import Flaws, Inode
 from .syncs import Syncs, SyncWait
+from .volume import Capacity, FileLocks, Namespace, SimFileLock, SimulatedDiskSpace, not_a_directory
+
+_NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the injector, maps and syncs
 
 
 class SimulatedFileStatus(NamedTuple):
@@ -23,6 +23,132 @@ class SimulatedFileStatus(NamedTuple):
     size_bytes: int
     mtime_ms: int
     is_directory: bool
+
+
+class SimDescriptor:
+    """One file of a simulated disk. Every call is a scheduling point."""
+
+    __slots__ = ("_capacity", "_file", "_injector", "_is_closed", "_machine", "_names", "_syncs", "path")
+
+    def __init__(
+        self,
+        path: str,
+        file: int,
+        machine: Machine,
+        names: Namespace,
+        injector: FaultInjector,
+        syncs: Syncs,
+        capacity: Capacity,
+    ) -> None:
+        self.path = path
+        self._file = file
+        self._machine = machine
+        self._names = names
+        self._injector = injector
+        self._syncs = syncs
+        self._capacity = capacity
+        self._is_closed = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size as readers see it. Not a scheduling point."""
+        return self._inode.size_bytes
+
+    @property
+    def _inode(self) -> Inode:
+        if self._is_closed:
+            raise OSError(errno.EBADF, "Bad file descriptor", self.path)
+        return self._names.current.files[self._file]
+
+    def read(self, at: int, size_bytes: int) -> bytes:
+        """Return up to size_bytes from a position on; fewer only where the file ends first. OSError(EIO) by chance."""
+        injector = self._injector
+        injector.pause(self._machine, "read")
+        injector.wait_for_device("read", self.path)
+        injector.check_readable(self.path)
+        inode = self._inode
+        injector.fail_by_chance(injector.faults.failed_read_chance, FaultKind.FAILED_READ, self.path)
+        end = min(at + size_bytes, inode.size_bytes)
+        if inode.flaws is not None and inode.flaws.spoils_read(at, end):
+            injector.fired[FaultKind.LATENT_SECTOR_ERROR] += 1
+            raise io_error(self.path)
+        inode.thaw(0)
+        return bytes(inode.readable[at:end])
+
+    def write(self, at: int, data: bytes) -> int:
+        """Write at a position, growing the file if need be; return how much: all of it, but for a fault that says less.
+
+        What lies between the old end and the position is zeros. OSError(ENOSPC) if there is no room to grow.
+        """
+        injector = self._injector
+        injector.pause(self._machine, "write")
+        injector.wait_for_device("write", self.path)
+        inode = self._inode
+        data = bytes(data[: injector.writable_bytes(self.path, len(data))])
+        self._capacity.check_growth(self.path, at + len(data) - inode.size_bytes)
+        write_through(injector, self._machine, self._names, self.path, inode, at, data)
+        return len(data)
+
+    def allocate(self, size_bytes: int) -> None:
+        """Let the file be at least that long, with zeros. OSError(ENOSPC) if there is no room for them."""
+        self._injector.pause(self._machine, "extend")
+        more_bytes = size_bytes - self.size_bytes
+        if more_bytes > 0:
+            self._capacity.check_growth(self.path, more_bytes)
+            injector, inode = self._injector, self._inode
+            number, grown_bytes = injector.begin_growth(
+                self._machine, self.path, inode.size_bytes, size_bytes
+            )
+            inode.thaw(grown_bytes)
+            self._names.extend(number, self.path, inode, grown_bytes, in_steps=True)
+            injector.end(self._machine, "extend", number)
+
+    def truncate(self, size_bytes: int) -> None:
+        """Let the file be exactly that long: cut, or with zeros behind its old end.
+
+        On a drive that lies, what was acknowledged before a cut is unsure until an honest sync of this file.
+        """
+        injector = self._injector
+        injector.pause(self._machine, "truncate")
+        if size_bytes > self.size_bytes:
+            inode = self._inode
+            number = injector.begin_atomic(self._machine, "extend", self.path)
+            inode.thaw(size_bytes)
+            self._names.extend(number, self.path, inode, size_bytes)
+            injector.end(self._machine, "extend", number)
+        elif size_bytes < self.size_bytes:
+            number = injector.begin_atomic(self._machine, "truncate", self.path)
+            wall_ns = injector.wall_ns(self._machine)
+            self._names.truncate(number, self.path, self._file, size_bytes, wall_ns)
+            injector.end(self._machine, "truncate", number)
+
+    def sync(self) -> None:
+        """Make everything written so far, and the size, durable. OSError(EIO): its data never will be."""
+        self._injector.pause(self._machine, "sync")
+        self._syncs.file(self._machine, SyncWait("sync", self.path), self._inode, 0, self.size_bytes)
+
+    def close(self) -> None:
+        """Give the descriptor back. Not a scheduling point; a second call does nothing. Any other use is EBADF."""
+        self._is_closed = True
+
+
+def write_through(
+    injector: FaultInjector, machine: Machine, names: Namespace, path: str, inode: Inode, at: int, data: bytes
+) -> None:
+    """Write data to the page cache as one operation, and note the size if the file grows.
+
+    A crash during it leaves a drawn number of the first bytes. The caller has passed a scheduling point.
+    """
+    number = injector.begin(machine, "write", path)
+    if number == injector.armed and injector.moment == DURING:
+        data = data[: len(data) - injector.stream.below(len(data) + 1, f"bytes not written {path}")]
+    if data:
+        injector.kernel.note((_NOTE_WRITE | at, crc32(data)))
+        grows = at + len(data) > inode.size_bytes
+        inode.write(number, at, bytes(data), injector.wall_ns(machine))
+        if grows:
+            names.extend(number, path, inode, inode.size_bytes, by_write=True)
+    injector.end(machine, "write", number)
 
 
 class SimFiles:
@@ -55,7 +181,9 @@ class SimFiles:
         """Return what is at path, None if nothing is."""
         self._pause("status", path)
         self._injector.check_readable(path)
-        self._injector.fail_by_chance(self._injector.faults.failed_lookup_chance, "failed look-up", path)
+        self._injector.fail_by_chance(
+            self._injector.faults.failed_lookup_chance, FaultKind.FAILED_LOOK_UP, path
+        )
         inode = self._names.current.inode(path)
         if inode is not None:
             return SimulatedFileStatus(
@@ -67,7 +195,9 @@ class SimFiles:
         """Return the names in a directory, sorted."""
         self._pause("list", path)
         self._injector.check_readable(path)
-        self._injector.fail_by_chance(self._injector.faults.failed_lookup_chance, "failed look-up", path)
+        self._injector.fail_by_chance(
+            self._injector.faults.failed_lookup_chance, FaultKind.FAILED_LOOK_UP, path
+        )
         return self._names.children(path)
 
     def make_directories(self, path: str) -> None:
@@ -92,7 +222,7 @@ class SimFiles:
         """Map a file's first size_bytes, created if need be and extended with zeros if it is shorter."""
         injector = self._injector
         self._pause("map", path)
-        injector.fail_by_chance(injector.faults.failed_map_chance, "failed map", path)
+        injector.fail_by_chance(injector.faults.failed_map_chance, FaultKind.FAILED_MAP, path)
         inode = self._open(path)
         if inode.size_bytes < size_bytes:
             injector.pause(self._machine, "extend")
@@ -137,9 +267,9 @@ class SimFiles:
         self._pause("read", path)
         injector.check_readable(path)
         inode = self._names.find(path)
-        injector.fail_by_chance(injector.faults.failed_read_chance, "failed read", path)
+        injector.fail_by_chance(injector.faults.failed_read_chance, FaultKind.FAILED_READ, path)
         if inode.flaws is not None and inode.flaws.bad_sectors:
-            injector.fired[LATENT_SECTOR_ERROR] += 1
+            injector.fired[FaultKind.LATENT_SECTOR_ERROR] += 1
             raise io_error(path)
         return inode.content()
 
@@ -260,13 +390,13 @@ class SimFiles:
         """Raise OSError(ENOSPC) if the disk is full, or with the chance that it has been given for it."""
         self._capacity.check_creation(path)
         injector = self._injector
-        if injector.inject_if(injector.faults.failed_creation_chance, "failed creation", path):
+        if injector.inject_if(injector.faults.failed_creation_chance, FaultKind.FAILED_CREATION, path):
             raise OSError(errno.ENOSPC, "No space left on device", path)
 
     def _find_growth(self, path: str, inode: Inode, size_bytes: int) -> None:
         """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the chance given for it."""
         injector = self._injector
-        if injector.inject_if(injector.faults.failed_extend_chance, "failed extend", path):
+        if injector.inject_if(injector.faults.failed_extend_chance, FaultKind.FAILED_EXTEND, path):
             raise OSError(errno.ENOSPC, "No space left on device", path)
         if not injector.faults.sparse:
             self._capacity.check_growth(path, size_bytes - inode.size_bytes)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..crashes.crash_state import CrashLosses
-from ..crashes.page_versions import DirtyPage, PageOutcome
+from ..crashes.enumeration import CrashLosses
+from ..crashes.page_outcomes import DirtyPage, PageOutcome
 from ..disk.changes import Change, Create, Extend, Rename, Truncate
 from .record import FILES
 

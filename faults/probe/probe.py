@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from ...sim.choices import Choices, Decision
-from ..crashes.crash_state import CrashState
-from ..crashes.enumerate import CrashStates
-from ..crashes.profiles import PROFILES, Metadata
+from ..crashes.enumeration import CrashState, CrashStates
+from ..crashes.profiles import PROFILES, Metadata, crash_kinds
 from ..disk.image import Image
-from ..enabled import crash_kinds
 from . import record as steps
 from .check_jobs import Checkers
 from .record import ProgramRecord

@@ -12,10 +12,10 @@ from ...sim.choices import Choices
 from ...sim.kernel import Kernel
 from ...sim.policies.replay import Replay
 from ..crashes.profiles import PROFILES
-from ..disk.descriptor import SimDescriptor
 from ..disk.disk import Disk
+from ..disk.files import SimDescriptor
 from ..disk.image import Image
-from ..disk.timing import SyncTiming
+from ..disk.syncs import SyncTiming
 from . import record as steps
 from .record import ProgramRecord, RecordError, Step
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from ...sim.choices import Choices, Decision
 from ...sim.shrink import Decided, Search, shrink_decisions
-from ..crashes.crash_state import CrashState
+from ..crashes.enumeration import CrashState
 from ..crashes.profiles import PROFILES
 from ..disk.image import Image
 from .check_jobs import Checkers

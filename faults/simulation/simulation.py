@@ -20,15 +20,14 @@ from ...sim.kernel import Kernel
 from ...sim.machine import SimClock, SimTasks
 from ...sim.policies import Policy
 from ...sim.trace import Trace
-from ..crashes.profiles import PROFILES
+from ..crashes.profiles import PROFILES, crash_kinds
 from ..disk.crash_trigger import CrashPoint
 from ..disk.disk import Disk
 from ..disk.fault_injector import AFTER, MOMENTS
 from ..disk.files import SimFiles
 from ..disk.image import Image
-from ..disk.timing import SyncTiming
-from ..enabled import crash_kinds, enabled_kinds
-from ..plan import FaultPlan
+from ..disk.syncs import SyncTiming
+from ..plan import FaultPlan, enabled_kinds
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import median
 from time import perf_counter, process_time
 
-from ...faults.disk import descriptor, fault_injector, mapped_file
+from ...faults.disk import fault_injector, files, mapped_file
 from ...scenarios.campaigns.explore import ExplorationCounts, Explorer, record
 from ...scenarios.campaigns.explore import ExploreSettings as ExploreSettings
 from ...scenarios.claims.plan import Life, Plan, Ranges, draw_plan
@@ -111,7 +111,7 @@ def _no_digest() -> Iterator[None]:
     """Let nothing be noted, and no checksum be computed for it; the calls themselves are left."""
     stand_ins = (
         (RollingDigest, "__init__", _note_nothing),
-        (descriptor, "crc32", len),
+        (files, "crc32", len),
         (mapped_file, "crc32", len),
         (fault_injector, "crc32", len),
     )

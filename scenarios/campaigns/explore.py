@@ -16,7 +16,7 @@ its load, and so on; what a process kill has left is not copied for that: its di
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from ...faults.crashes.enumerate import CrashStates
+from ...faults.crashes.enumeration import CrashStates
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.crash_trigger import CrashPoint
 from ...faults.disk.disk import Disk

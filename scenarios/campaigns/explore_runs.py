@@ -7,10 +7,9 @@ from typing import Any
 
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.crash_trigger import CrashPoint
-from ...faults.disk.damage import DamagedRange
 from ...faults.disk.disk import Disk
 from ...faults.disk.fault_injector import BEFORE
-from ...faults.disk.image import Image
+from ...faults.disk.image import DamagedRange, Image
 from ...sim.choices import Choices, Decision
 from ...sim.policies import Policy
 from ...sim.policies.replay import Replay

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
-from ...faults.disk.at_rest import RotPlan
 from ...faults.disk.crash_trigger import CrashPoint
-from ...faults.network_plan import NetworkPlan
-from ...faults.plan import FaultPlan
+from ...faults.disk.image import RotPlan
+from ...faults.plan import FaultPlan, NetworkPlan
 from ...sim.choices import Stream
 from ...sim.disturbances import DisturbancePlan
 from .broker_plan import BrokerPlan

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ...faults.disk.damage import DamagedRange
+from ...faults.disk.image import DamagedRange
 from ...store.config import StoreConfig
 
 

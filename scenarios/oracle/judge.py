@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from ...faults.disk.damage import DamagedRange
 from ...faults.disk.disk import Disk
+from ...faults.disk.image import DamagedRange
 from ...sim.alarm import NoEndInSight
 from ...sim.errors import LivenessError, TaskFailedError
 from ...sim.kernel import Kernel

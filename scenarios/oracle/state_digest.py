@@ -7,7 +7,7 @@ store, and demands nothing; an image that has its record was made after it was a
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from ...faults.disk.damage import DamagedRange
+from ...faults.disk.image import DamagedRange
 from .ledger import Ledger
 from .put_entry import PutEntry
 from .side_versions import Versions

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 
 from ...faults.crashes.profiles import PROFILES, CrashProfile
-from ...faults.disk.damage import DamagedRange
 from ...faults.disk.disk import Disk
-from ...faults.disk.image import Image
-from ...faults.disk.timing import SyncTiming
+from ...faults.disk.image import DamagedRange, Image
+from ...faults.disk.syncs import SyncTiming
 from ...faults.plan import FaultPlan
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ...faults.enabled import enabled_kinds
+from ...faults.plan import enabled_kinds
 from ...sim.alarm import CPU_SECONDS_MAX
 from ...sim.guard import guard
 from ..campaigns.failures.failure import Failure

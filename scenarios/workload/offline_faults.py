@@ -3,11 +3,9 @@
 from collections import Counter
 from collections.abc import Callable
 
-from ...faults.disk.at_rest import ZEROED_SECTOR, rot
-from ...faults.disk.damage import DamagedRange
 from ...faults.disk.disk import Disk
-from ...faults.disk.flaws import LATENT_SECTOR_ERROR
-from ...faults.disk.image import FileImage, Image
+from ...faults.disk.image import DamagedRange, FileImage, Image, rot
+from ...faults.kinds import FaultKind
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
 from ...store.config import StoreConfig
@@ -137,7 +135,7 @@ class OfflineFaults:
             return image, []
         rotten, damage = rot(image, self._streams(f"{name}/rot"), self._plan.rot, self.fired)
         self._judge.note_damage(self._config, damage)
-        return rotten, [one for one in damage if one.kind == LATENT_SECTOR_ERROR]
+        return rotten, [one for one in damage if one.kind == FaultKind.LATENT_SECTOR_ERROR]
 
     def _expose_old_blocks(self, image: Image, store: MessageStore) -> Image:
         """Let what is behind the log's end be what an older segment had there."""
@@ -188,7 +186,7 @@ class OfflineFaults:
             return image
         file = image.files[groups.path]
         lost = min(SECTOR_BYTES, len(file.content))
-        self.fired[ZEROED_SECTOR] += 1
+        self.fired[FaultKind.ZEROED_SECTOR] += 1
         groups.lose_durable()
         self._ledger.progress_is_final = False
         damaged = FileImage(bytes(lost) + file.content[lost:], file.mtime_ms)

@@ -9,7 +9,7 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import Image
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied

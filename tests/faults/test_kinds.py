@@ -7,15 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tornlog.faults.disk.at_rest import RotPlan, rot
-from tornlog.faults.disk.damage import DamagedRange
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.disk.timing import SyncTiming
-from tornlog.faults.kinds import FAULTS, GROUPS, KINDS
+from tornlog.faults.disk.image import DamagedRange, FileImage, Image, RotPlan, rot
+from tornlog.faults.disk.syncs import SyncTiming
+from tornlog.faults.kinds import FAULTS, GROUPS, FaultKind
 from tornlog.faults.network import NetworkFaults
-from tornlog.faults.network_plan import NetworkPlan
-from tornlog.faults.plan import FaultPlan
+from tornlog.faults.plan import FaultPlan, NetworkPlan
 from tornlog.sim.choices import Choices
 from tornlog.sim.disturbances import DisturbancePlan, Disturbances
 from tornlog.sim.errors import MachineDied
@@ -284,7 +281,7 @@ def fired(make_rig: Callable[..., Rig], twin: Twin | OwnTwin | Networked, *, on:
     return found
 
 
-@pytest.mark.parametrize("kind", [kind.name for kind in KINDS if not kind.by_scenarios])
+@pytest.mark.parametrize("kind", [kind for kind in FaultKind if not kind.by_scenarios])
 def test_a_kind_never_happens_while_it_is_off_and_does_once_it_is_on(
     make_rig: Callable[..., Rig], kind: str
 ) -> None:
@@ -295,7 +292,7 @@ def test_a_kind_never_happens_while_it_is_off_and_does_once_it_is_on(
 
 
 def test_there_is_a_twin_for_nothing_else() -> None:
-    assert set(TWINS) == {kind.name for kind in KINDS if not kind.by_scenarios}
+    assert set(TWINS) == {kind for kind in FaultKind if not kind.by_scenarios}
 
 
 def test_what_fires_is_a_kind_that_is_listed(make_rig: Callable[..., Rig]) -> None:
@@ -306,7 +303,7 @@ def test_what_fires_is_a_kind_that_is_listed(make_rig: Callable[..., Rig]) -> No
 
 
 def test_every_kind_is_told_in_full_under_a_name_of_its_own() -> None:
-    assert len(FAULTS) == len(KINDS)
-    for kind in KINDS:
-        assert all(kind[:6]), kind
+    assert len(FAULTS) == len(FaultKind.__members__)
+    for kind in FaultKind:
+        assert all([kind, kind.meaning, kind.cause, kind.model, kind.source]), kind
         assert kind.group in GROUPS, kind

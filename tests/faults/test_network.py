@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.enabled import enabled_kinds
+from tornlog.faults.kinds import FaultKind
 from tornlog.faults.network import NetworkFaults
-from tornlog.faults.network_kinds import NETWORK_KINDS
-from tornlog.faults.network_plan import NetworkPlan
+from tornlog.faults.plan import NetworkPlan, enabled_kinds
 from tornlog.sim.choices import Choices, Decision
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.network.connection import SimConnection
@@ -346,7 +345,7 @@ def test_each_chance_switches_on_a_kind_of_its_own() -> None:
     chances = [field.name for field in fields(NetworkPlan) if field.name.endswith("_chance")]
     switched_on = [list(enabled_kinds(NetworkPlan(**{name: 0.5}))) for name in chances]
 
-    assert sorted(switched_on) == sorted([kind.name] for kind in NETWORK_KINDS)
+    assert sorted(switched_on) == sorted([kind] for kind in FaultKind if kind.group == "network")
     assert list(enabled_kinds(NetworkPlan(latency_us_max=999))) == []
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import TaskFailedError

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 import pytest
 
 from tornlog.faults.network import NetworkFaults
-from tornlog.faults.network_plan import NetworkPlan
+from tornlog.faults.plan import NetworkPlan
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import TaskFailedError
 from tornlog.sim.kernel import Kernel

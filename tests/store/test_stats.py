@@ -114,7 +114,7 @@ def test_a_put_counts_in_the_bucket_that_rocketmq_would_choose(lab: Make, ms: in
 
 
 def test_a_put_that_waits_for_a_slow_disk_is_in_the_bucket_of_its_time(lab: Make, small: Make) -> None:
-    from tornlog.faults.disk.timing import SyncTiming
+    from tornlog.faults.disk.syncs import SyncTiming
     from tornlog.store.config import FlushDiskType
 
     def body(world: World) -> None:

@@ -10,7 +10,7 @@ from ....faults.devices.system import StorageSystem
 from ....faults.devices.timed_files import TimedFiles
 from ....faults.disk.disk import Disk
 from ....faults.disk.files import SimFiles
-from ....faults.disk.timing import SyncTiming
+from ....faults.disk.syncs import SyncTiming
 from ....sim.choices import Choices, Stream
 from ....sim.kernel import Kernel
 from ....sim.policies.round_robin import RoundRobin

@@ -9,8 +9,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from ....faults.disk.crash_trigger import CrashPoint
-from ....faults.network_plan import NetworkPlan
-from ....faults.plan import FaultPlan
+from ....faults.plan import FaultPlan, NetworkPlan
 from ....sim.shrink import Search
 from ...claims.cluster_plan import ClusterPlan
 from ...claims.plan import Life, Plan

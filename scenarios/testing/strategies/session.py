@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from ....faults.crashes.profiles import PROFILES
 from ....faults.disk.disk import Disk
 from ....faults.disk.image import Image
-from ....faults.disk.timing import SyncTiming
+from ....faults.disk.syncs import SyncTiming
 from ....faults.plan import FaultPlan
 from ....sim.choices import Choices
 from ....sim.errors import MachineDied

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tornlog.faults.crashes.crash import PowerCut
-from tornlog.faults.crashes.enumerate import DRAWN_STATES, CrashStates
+from tornlog.faults.crashes.enumeration import DRAWN_STATES, CrashStates
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.crashes.sampling import draw_lost_changes, draw_page_outcomes
 from tornlog.faults.disk.disk import Disk

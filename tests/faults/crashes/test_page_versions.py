@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tornlog.faults.crashes.page_versions import DirtyPage, PageOutcome, Tears, lay_moment, lay_outcome
+from tornlog.faults.crashes.page_outcomes import DirtyPage, PageOutcome, Tears, lay_moment, lay_outcome
 
 SECTOR = 4
 PAGE = 16

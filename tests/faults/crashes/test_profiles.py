@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tornlog.faults.crashes.crash import PowerCut, cache_image
-from tornlog.faults.crashes.page_versions import DirtyPage, PageOutcome
-from tornlog.faults.crashes.profiles import PROFILES, CrashProfile
+from tornlog.faults.crashes.page_outcomes import DirtyPage, PageOutcome
+from tornlog.faults.crashes.profiles import PROFILES, CrashProfile, crash_kinds
 from tornlog.faults.disk.changes import Lost
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.kinds import FAULTS
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.errors import MachineDied
 
@@ -288,3 +289,23 @@ def test_a_kill_in_the_midst_of_an_allocation_leaves_some_of_it_and_a_length_tha
             rig.run(body)
         lengths.add(len(rig.cut("process-kill").files["/gone"].content))
     assert lengths == ({1, 4} if way == "truncate" else {1, 2, 3, 4})
+
+
+@pytest.mark.parametrize(
+    ("operations", "profiles", "expected"),
+    [
+        ({"create", "write"}, ["process-kill"], []),
+        ({"create", "write"}, ["process-kill", "os-crash"], ["name lost", "page lost"]),
+        ({"rename", "store"}, ["xfs"], ["rename undone", "page lost", "torn page"]),
+        ({"pwrite"}, ["torn-sectors"], ["page lost", "torn page", "torn sector"]),
+        ({"extend", "make directory", "sync"}, ["btrfs"], ["size lost", "directory lost"]),
+        (set(), list(PROFILES), []),
+    ],
+)
+def test_what_crashes_may_do_follows_from_what_was_done_and_from_their_kinds(
+    operations: set[str], profiles: list[str], expected: list[str]
+) -> None:
+    found = list(crash_kinds(operations, [PROFILES[name] for name in profiles]))
+
+    assert found == expected
+    assert set(found) <= FAULTS.keys()

@@ -3,7 +3,7 @@ from typing import Any
 
 from tornlog.faults.devices.timed_files import TimedFiles
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.sim.choices import Choices
 
 RunTimed = Callable[..., Any]

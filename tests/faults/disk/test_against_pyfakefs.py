@@ -9,7 +9,7 @@ from pyfakefs.fake_open import FakeFileOpen
 from pyfakefs.fake_os import FakeOsModule
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk

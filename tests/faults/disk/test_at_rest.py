@@ -2,9 +2,8 @@ from collections import Counter
 
 import pytest
 
-from tornlog.faults.disk.at_rest import RotPlan, rot
-from tornlog.faults.disk.flaws import LATENT_SECTOR_ERROR
-from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.disk.image import FileImage, Image, RotPlan, rot
+from tornlog.faults.kinds import FaultKind
 from tornlog.sim.choices import Choices
 
 PAGE, SECTOR = 4096, 512
@@ -86,8 +85,8 @@ def test_a_latent_sector_error_leaves_the_bytes_to_those_who_judge() -> None:
 
     assert image is IMAGE
     assert {(path, kind) for path, _, _, kind in damage} == {
-        ("/d/a", LATENT_SECTOR_ERROR),
-        ("/small", LATENT_SECTOR_ERROR),
+        ("/d/a", FaultKind.LATENT_SECTOR_ERROR),
+        ("/small", FaultKind.LATENT_SECTOR_ERROR),
     }
     assert all(0 < end - start <= SECTOR for _, start, end, _ in damage)
     assert not fired  # nobody has read them yet

@@ -5,7 +5,7 @@ import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.crash_trigger import CrashPoint
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.trace import Trace
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.disk.damage import DamagedRange
-from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.disk.image import DamagedRange, FileImage, Image
 from tornlog.faults.plan import FAILING_SYNCS, FaultPlan
 
 Rig = Callable[..., Any]

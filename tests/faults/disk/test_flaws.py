@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.disk.damage import DamagedRange
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.flaws import LATENT_SECTOR_ERROR
-from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.image import DamagedRange, FileImage, Image
+from tornlog.faults.disk.syncs import SyncTiming
+from tornlog.faults.kinds import FaultKind
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
@@ -18,7 +17,7 @@ from tornlog.sim.policies.random_walk import RandomWalk
 
 PAGE, SECTOR = 4096, 512
 IMAGE = Image({"/a": FileImage(b"a" * 3 * PAGE, 1), "/small": FileImage(b"s" * 100, 1)}, ())
-BAD = DamagedRange("/a", PAGE + SECTOR, PAGE + 2 * SECTOR, LATENT_SECTOR_ERROR)
+BAD = DamagedRange("/a", PAGE + SECTOR, PAGE + 2 * SECTOR, FaultKind.LATENT_SECTOR_ERROR)
 
 
 class FlawedRig:
@@ -49,7 +48,7 @@ class FlawedRig:
 
 
 def test_reading_a_file_with_a_bad_sector_is_an_error_for_as_long_as_it_is_bad() -> None:
-    rig = FlawedRig(DamagedRange("/small", 0, 100, LATENT_SECTOR_ERROR))
+    rig = FlawedRig(DamagedRange("/small", 0, 100, FaultKind.LATENT_SECTOR_ERROR))
     for _ in range(2):
         with pytest.raises(OSError, match="Input/output") as failure:
             rig.files.read("/small")
@@ -57,7 +56,7 @@ def test_reading_a_file_with_a_bad_sector_is_an_error_for_as_long_as_it_is_bad()
     rig.files.write("/small", b"afresh")
 
     assert rig.files.read("/small") == b"afresh"
-    assert rig.disk.fired == {LATENT_SECTOR_ERROR: 2}
+    assert rig.disk.fired == {FaultKind.LATENT_SECTOR_ERROR: 2}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +77,7 @@ def test_looking_at_a_page_with_a_bad_sector_is_the_death_of_the_process(
     rig = FlawedRig(BAD)
 
     assert rig.dies(lambda: rig.files.map("/a", 3 * PAGE).view(start, end)) is is_death
-    assert rig.disk.fired[LATENT_SECTOR_ERROR] == is_death
+    assert rig.disk.fired[FaultKind.LATENT_SECTOR_ERROR] == is_death
 
 
 @pytest.mark.parametrize(("at", "is_death"), [(0, False), (PAGE - 10, True), (PAGE, True), (2 * PAGE, False)])
@@ -136,7 +135,7 @@ def test_a_map_with_flaws_has_the_bounds_of_any_map() -> None:
 
 
 def test_bad_sectors_survive_a_crash_with_their_file_and_go_with_it() -> None:
-    rig = FlawedRig(BAD, DamagedRange("/gone", 0, 10, LATENT_SECTOR_ERROR))
+    rig = FlawedRig(BAD, DamagedRange("/gone", 0, 10, FaultKind.LATENT_SECTOR_ERROR))
     rig.files.rename("/a", "/b")
     rig.files.sync_directory("/")
     rig.kernel.kill(rig.machine)

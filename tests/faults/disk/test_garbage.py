@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.faults.disk.garbage import FILLINGS, garbage
+from tornlog.faults.crashes.page_outcomes import FILLINGS, garbage
 
 FILE = b"".join(bytes([number]) * 8 for number in range(5))
 

@@ -2,7 +2,7 @@ import pytest
 
 from tornlog.faults.disk.changes import MetadataState
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.disk.namespace import Namespace
+from tornlog.faults.disk.volume import Namespace
 
 
 def names_after_losing(names: Namespace, *lost: int) -> MetadataState:

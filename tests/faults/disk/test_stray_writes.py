@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.choices import Choices, Decision
 

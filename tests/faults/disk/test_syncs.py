@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.task import Waiting
 

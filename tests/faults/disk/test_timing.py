@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 
 

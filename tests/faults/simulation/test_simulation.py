@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 from tornlog.faults.simulation.simulation import CRASHES, Crash, PromiseBroken, Simulation, SimWorld
 from tornlog.sim.choices import Choices

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.faults.disk import descriptor, fault_injector, mapped_file
+from tornlog.faults.disk import fault_injector, files, mapped_file
 from tornlog.reports.bench import BenchSettings, Figure, Sample, run_bench, select
 from tornlog.reports.bench import suite as module
 from tornlog.reports.bench.dispatching import dispatch
@@ -68,9 +68,9 @@ def test_kernel_steps_are_counted() -> None:
 
 
 def test_the_digest_is_back_after_its_overhead_was_measured() -> None:
-    originals = RollingDigest.__init__, descriptor.crc32, mapped_file.crc32, fault_injector.crc32
+    originals = RollingDigest.__init__, files.crc32, mapped_file.crc32, fault_injector.crc32
     assert -50.0 < digest_overhead() < 100.0
-    assert (RollingDigest.__init__, descriptor.crc32, mapped_file.crc32, fault_injector.crc32) == originals
+    assert (RollingDigest.__init__, files.crc32, mapped_file.crc32, fault_injector.crc32) == originals
 
 
 # the store

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.faults.disk.damage import DamagedRange
 from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import DamagedRange
 from tornlog.faults.kinds import FAULTS
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Plan

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.faults.disk.damage import DamagedRange
+from tornlog.faults.disk.image import DamagedRange
 from tornlog.scenarios.claims.machine import ROOT
 from tornlog.scenarios.oracle.damaged_log import damaged_log_offset
 from tornlog.store.config import StoreConfig

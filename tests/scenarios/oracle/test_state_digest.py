@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.faults.disk.damage import DamagedRange
+from tornlog.faults.disk.image import DamagedRange
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Delivery, Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.side_versions import Versions

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.disk.damage import DamagedRange
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.disk.image import DamagedRange, FileImage, Image
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.runs.disk_lifecycle import DiskLifecycle, Rot, no_rot

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.faults.disk.at_rest import ZEROED_SECTOR, RotPlan
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.flaws import LATENT_SECTOR_ERROR
-from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.disk.image import FileImage, Image, RotPlan
+from tornlog.faults.kinds import FaultKind
 from tornlog.scenarios.claims.machine import CONFIG, config_of, world_of
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.scenarios.oracle.damaged_log import damaged_log_offset
@@ -103,7 +102,7 @@ def test_progress_loses_its_first_sector_and_the_version_before_is_to_be_found(
     assert found.directories == image.directories
     assert (rig.groups.durable, rig.groups.kept) == (b"before", None)
     assert not rig.ledger.progress_is_final
-    assert rig.offline_faults.fired == {ZEROED_SECTOR: 1}
+    assert rig.offline_faults.fired == {FaultKind.ZEROED_SECTOR: 1}
 
 
 @pytest.mark.parametrize(("kept", "begun"), [(None, []), (b"before", [b"next"])])
@@ -141,7 +140,7 @@ def test_a_start_on_damaged_progress_goes_on_with_the_version_before(
     outcome = execute(progress_plan)
 
     assert outcome.violations == []
-    assert outcome.fired[ZEROED_SECTOR] == 1
+    assert outcome.fired[FaultKind.ZEROED_SECTOR] == 1
     assert outcome.marks["backup read"] == 1
 
 
@@ -158,7 +157,7 @@ def test_a_store_that_keeps_no_version_before_is_found(
     monkeypatch.setattr(SideFile, "store", store)
     outcome = execute(progress_plan)
 
-    assert outcome.fired[ZEROED_SECTOR] == 1
+    assert outcome.fired[FaultKind.ZEROED_SECTOR] == 1
     (violation,) = outcome.violations
     assert (violation.invariant, violation.file, violation.found) == ("META", PATH, "none")
 
@@ -308,8 +307,8 @@ def test_what_rots_is_told_to_the_judge_and_what_cannot_be_read_to_the_disk(
     rig = Bench(replace(quiet_plan, disk="dying-disk", rot=rots), messages=6)
     image, unreadable = rig.offline_faults.rot("next", rig.image)
     assert image.files != rig.image.files
-    assert rig.offline_faults.fired[ZEROED_SECTOR] > 0
-    assert {one.kind for one in unreadable} == {LATENT_SECTOR_ERROR}
+    assert rig.offline_faults.fired[FaultKind.ZEROED_SECTOR] > 0
+    assert {one.kind for one in unreadable} == {FaultKind.LATENT_SECTOR_ERROR}
     log = [one for one in unreadable if one.path.startswith(config_of(quiet_plan).commit_log_directory)]
     first = damaged_log_offset(config_of(quiet_plan), log)
     assert first is not None

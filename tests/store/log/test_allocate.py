@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.log.segment import PAGE_BYTES

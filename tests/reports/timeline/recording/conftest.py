@@ -8,7 +8,7 @@ import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.timing import SyncTiming
+from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.reports.timeline.recording.record import RunRecording, Subject
 from tornlog.reports.timeline.recording.recorder import RunRecorder, record_seed
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.disk.damage import DamagedRange
 from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import DamagedRange
 from tornlog.scenarios.oracle.invariants import pos
 from tornlog.store.formats.message import place_records
 from tornlog.store.log.buffered_segment import BufferedSegment

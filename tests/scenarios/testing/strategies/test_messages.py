@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.enabled import enabled_kinds
+from tornlog.faults.plan import enabled_kinds
 from tornlog.scenarios.claims.machine import world_of
 from tornlog.scenarios.testing.strategies import (
     batches,

@@ -7,7 +7,10 @@ answers: a change is `synced` once a sync meant for it is complete (strict POSIX
 
 import errno
 from collections.abc import Iterable
+from typing import NamedTuple
 
+from ...sim.machine import Machine
+from ..kinds import FaultKind
 from .changes import (
     Change,
     Create,
@@ -22,10 +25,9 @@ from .changes import (
     Unlink,
     parent_of,
 )
-from .damage import DamagedRange
-from .flaws import Flaws
-from .image import Image
-from .page_cache import Inode
+from .fault_injector import FaultInjector
+from .image import DamagedRange, Image
+from .page_cache import Flaws, Inode
 
 
 class Namespace:
@@ -264,30 +266,6 @@ class Namespace:
         self._children[parent_of(path)].discard(path.rpartition("/")[2])
 
 
-def _acknowledge(changes: Iterable[Change], upto: int) -> bool:
-    """Mark those up to a number, and return whether there are any that are not synced."""
-    found = False
-    for change in changes:
-        if change.number <= upto and not change.synced:
-            change.acknowledged = found = True
-    return found
-
-
-def no_such_file(path: str) -> FileNotFoundError:
-    """Make the error for a path that is not there."""
-    return FileNotFoundError(errno.ENOENT, "No such file or directory", path)
-
-
-def is_a_directory(path: str) -> IsADirectoryError:
-    """Make the error for a directory where a file is asked for."""
-    return IsADirectoryError(errno.EISDIR, "Is a directory", path)
-
-
-def not_a_directory(path: str) -> NotADirectoryError:
-    """Make the error for a file where a directory is asked for."""
-    return NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
-
-
 def lay_bad_sectors(
     names: Namespace, bad_sectors: Iterable[DamagedRange], page_bytes: int, sector_bytes: int
 ) -> None:
@@ -330,3 +308,113 @@ def find_bad_sectors(names: Namespace) -> list[DamagedRange]:
         if inode.flaws is not None:
             found += inode.flaws.ranges(path, inode.size_bytes)
     return found
+
+
+UNLIMITED_BYTES = 1 << 40
+"""What a disk without a capacity says it holds."""
+
+
+class SimulatedDiskSpace(NamedTuple):
+    """How full a disk is."""
+
+    used_bytes: int
+    usable_bytes: int
+
+
+class Capacity:
+    """The room on one disk. limit_bytes None: there is always some."""
+
+    __slots__ = ("_injector", "_names", "limit_bytes")
+
+    def __init__(self, names: Namespace, injector: FaultInjector, limit_bytes: int | None) -> None:
+        self._names = names
+        self._injector = injector
+        self.limit_bytes = limit_bytes
+
+    def space(self) -> SimulatedDiskSpace:
+        """Return what the files take and what is left; a disk may hold more than it could take now."""
+        used_bytes = self._names.current.used_bytes
+        limit_bytes = UNLIMITED_BYTES if self.limit_bytes is None else self.limit_bytes
+        return SimulatedDiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
+
+    def check_creation(self, path: str) -> None:
+        """Raise OSError(ENOSPC) if nothing at all is left; a new file begins empty."""
+        if self.limit_bytes is not None and self.space().usable_bytes == 0:
+            raise self.full(path)
+
+    def check_growth(self, path: str, more_bytes: int) -> None:
+        """Raise OSError(ENOSPC) if a file cannot have more_bytes more."""
+        if not self.has_room(more_bytes):
+            raise self.full(path)
+
+    def has_room(self, more_bytes: int) -> bool:
+        """Return whether the files can have more_bytes more."""
+        return self.limit_bytes is None or self.space().usable_bytes >= more_bytes
+
+    def full(self, path: str) -> OSError:
+        """Make the error for what there is no room for, and count it."""
+        self._injector.fired[FaultKind.DISK_FULL] += 1
+        return OSError(errno.ENOSPC, "No space left on device", path)
+
+
+class SimFileLock:
+    """A lock that one machine holds until it releases it or dies."""
+
+    __slots__ = ("_file", "_locks", "_machine")
+
+    def __init__(self, locks: "FileLocks", file: int, machine: Machine) -> None:
+        self._locks = locks
+        self._file = file
+        self._machine = machine
+
+    def release(self) -> None:
+        """Let the next one in; nothing happens if the lock is not the machine's any more."""
+        self._locks.release(self._file, self._machine)
+
+
+class FileLocks:
+    """The locks on one disk's files, by their numbers."""
+
+    __slots__ = ("_holders", "_injector")
+
+    def __init__(self, injector: FaultInjector) -> None:
+        self._injector = injector
+        self._holders: dict[int, Machine] = {}
+
+    def take(self, path: str, file: int, machine: Machine) -> SimFileLock:
+        """Lock the file at path for a machine; BlockingIOError if a living machine, this one included, holds it."""
+        holder = self._holders.get(file)
+        if holder is not None and holder.alive:
+            raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable", path)
+        self._holders[file] = machine
+        return SimFileLock(self, file, machine)
+
+    def release(self, file: int, machine: Machine) -> None:
+        """Release a machine's lock on a file; nothing happens if it holds none."""
+        self._injector.pause(machine, "unlock")
+        if self._holders.get(file) is machine:
+            del self._holders[file]
+
+
+def _acknowledge(changes: Iterable[Change], upto: int) -> bool:
+    """Mark those up to a number, and return whether there are any that are not synced."""
+    found = False
+    for change in changes:
+        if change.number <= upto and not change.synced:
+            change.acknowledged = found = True
+    return found
+
+
+def no_such_file(path: str) -> FileNotFoundError:
+    """Make the error for a path that is not there."""
+    return FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+
+
+def is_a_directory(path: str) -> IsADirectoryError:
+    """Make the error for a directory where a file is asked for."""
+    return IsADirectoryError(errno.EISDIR, "Is a directory", path)
+
+
+def not_a_directory(path: str) -> NotADirectoryError:
+    """Make the error for a file where a directory is asked for."""
+    return NotADirectoryError(errno.ENOTDIR, "Not a directory", path)

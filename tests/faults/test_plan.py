@@ -1,0 +1,32 @@
+"""Which kinds of fault a plan switches on."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from tornlog.faults.kinds import FAULTS
+from tornlog.faults.plan import FaultPlan, enabled_kinds
+
+SWITCHES = [
+    field.name for field in fields(FaultPlan) if field.name.endswith("_chance") or field.name == "sparse"
+]
+
+
+def test_a_plan_in_which_nothing_goes_wrong_switches_on_nothing() -> None:
+    assert list(enabled_kinds(FaultPlan())) == []
+    assert list(enabled_kinds(FaultPlan(failing_sync="xfs", slow_sync_ms_max=9))) == []
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_each_chance_switches_on_a_kind_of_its_own(name: str) -> None:
+    (kind,) = enabled_kinds(replace(FaultPlan(), **{name: True if name == "sparse" else 0.5}))
+
+    assert kind in FAULTS
+
+
+def test_no_two_chances_switch_on_the_same_kind() -> None:
+    everything = FaultPlan(**{name: True if name == "sparse" else 0.5 for name in SWITCHES})
+
+    found = list(enabled_kinds(everything))
+
+    assert len(found) == len(set(found)) == len(SWITCHES)
