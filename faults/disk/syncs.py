@@ -292,7 +292,7 @@ class StrayWrites:
         faults, chance = injector.faults, injector.stream.chance
         page_bytes = inode.page_bytes
         before = inode.durable_bytes(inode.size_bytes)
-        stray: list[tuple[int, str]] = []
+        stray: list[tuple[int, FaultKind]] = []
         for page in inode.covered_pages(upto, start, end):
             for kind, of_all in (
                 (FaultKind.LOST_WRITE, faults.lost_write_chance),
