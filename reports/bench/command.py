@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.progress import TextColumn
 
-from ..cli.common import OUT, JsonFile, progress_bar
-from ..cli.options import write_json
+from ..cli.common import OUT, progress_bar
+from ..cli.options import JsonFile, write_json
 from . import BenchSettings, run_bench, select
 from .table import print_bench
 
@@ -42,7 +42,6 @@ def bench(
             rounds, lambda name: progress.update(bar, description=name), settings, tuple(only or ())
         )
     document = {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]}
-    if json_file is not None:
-        write_json(json_file, document)
+    write_json(json_file, document)
     if json_file != "-":
         print_bench(OUT, figures, rounds)

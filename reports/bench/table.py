@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from ..cli.present import plain_table
+from ..cli.common import plain_table
 from .figure import Figure
 from .real_store import why_missing
 

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from ...scenarios.campaigns.amounts import seconds_in, seeds_in
 from ...scenarios.campaigns.blame import ViolationKind, broken_promises, explained
 from ...scenarios.campaigns.coverage import never_fired, never_hit
 from ...scenarios.campaigns.failures.failure import Failure
@@ -25,33 +26,31 @@ from ...sim.policies.replay import Replay
 from ...sim.schedule import parse_schedule
 from ..html.results import RunResults
 from ..timeline.recording.recorder import record_seed
+from .ci_documents import append_summary, runs_document, write_junit
 from .common import (
-    ERR,
+    OUT,
+    command_line,
+    findings_console,
+    options_text,
+    print_error,
+    progress_bar,
+    results_written,
+    scenarios_named,
+    write_failures,
+)
+from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
     EXIT_INTERRUPTED,
     EXIT_NONDETERMINISTIC,
-    OUT,
-    command_line,
-    findings_console,
-    options_text,
-    progress_bar,
     require_writable,
-    results_written,
-    scenarios_named,
-    seconds_in,
-    seeds_in,
     unknown,
     was_given,
-    write_failures,
+    write_json,
 )
-from .junit import runs_document, write_junit
-from .options import write_json
-from .present import print_fired, runs_table
-from .present_version import print_version, version_json
+from .present import print_fired, print_version, runs_table, version_json
 from .reporting import draw_run, leave_run_report, replay_command
-from .summary import append_summary
 
 _SECONDS = 30.0
 """For how long, where nobody says for how long or how many seeds."""
@@ -129,7 +128,7 @@ def campaign(context: typer.Context, asked: RunOptions) -> None:
             left.draw(scenarios[0])
             left.report()
             left.write_documents()
-        except typer.BadParameter as error:  # what was found is told all the same
+        except typer.BadParameter as error:  # what was found is printed all the same
             problem = error
         left.show()
     if problem is not None:
@@ -193,7 +192,7 @@ def _run_schedule(scenario: Scenario, seed: int, mutant: str | None, file: Path)
     tally = Tally(scenario)
     tally.add(run_seed(scenario, seed, mutant=mutant, policy=policy))
     for switch in policy.unmet:
-        ERR.print(f"never happened: {switch}", style="red", markup=False, soft_wrap=True)
+        print_error(f"never happened: {switch}")
     return tally
 
 
@@ -269,8 +268,7 @@ class _Left:
     def write_documents(self) -> None:
         """Write JSON, JUnit XML and the summary."""
         asked, results = self._asked, self._results
-        if asked.json_file is not None:
-            write_json(asked.json_file, self._document())
+        write_json(asked.json_file, self._document())
         if asked.junit is not None:
             with results_written("--junit"):
                 write_junit(asked.junit, runs_document(results.tallies, self._again, results.reach))
@@ -294,7 +292,7 @@ class _Left:
                 for failure in tally.failures[:1]:
                     print_failure(console, failure, self._again(failure))
             for error in [*tally.errors[:1], *tally.nondeterministic[:1]]:
-                ERR.print(error, style="red", markup=False, soft_wrap=True)
+                print_error(error)
         for what, missing in results.never.items():
             if missing:
                 text = f"{what} that never did: {', '.join(missing)}"

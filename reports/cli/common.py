@@ -1,42 +1,49 @@
-"""What the commands share: where they print, how they exit, how seeds, times and failures are named."""
+"""Consoles, progress displays and tables of commands; what they name: scenarios, failures, a line to run again."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import join
+from time import monotonic
+from typing import TypeVar
 
 import typer
+from rich import box
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
 
-from ...scenarios.campaigns.amounts import seconds_in as seconds_in
-from ...scenarios.campaigns.amounts import seeds_in as seeds_in
 from ...scenarios.campaigns.failures.failure import Failure, FailureFileError
 from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import POLICIES, Scenario
 from ...scenarios.mutants.known import find_mutant
-from .options import EXIT_BROKEN as EXIT_BROKEN
-from .options import EXIT_HARNESS as EXIT_HARNESS
-from .options import EXIT_HELD as EXIT_HELD
-from .options import EXIT_INTERRUPTED as EXIT_INTERRUPTED
-from .options import EXIT_NONDETERMINISTIC as EXIT_NONDETERMINISTIC
-from .options import EXIT_USAGE as EXIT_USAGE
-from .options import JsonFile as JsonFile
-from .options import JunitFile as JunitFile
-from .options import require_writable as require_writable
-from .options import unknown as unknown
-from .options import was_given as was_given
+from .options import unknown, was_given
 
 OUT = Console(highlight=False)
 """Results: tables, and what was found beside them."""
 ERR = Console(stderr=True, highlight=False)
 """Progress, and errors. Findings only if standard output is taken by JSON."""
+T = TypeVar("T")
+_LINE_EVERY_SECONDS = 5.0
+"""Lines come no closer than this, but for the last one."""
 
 
 def findings_console(json_file: str | None) -> Console:
-    """Return where findings are told: beside the table, unless JSON has standard output to itself."""
+    """Return where findings are printed: beside the table, unless JSON has standard output to itself."""
     return ERR if json_file == "-" else OUT
+
+
+def print_error(error: object) -> None:
+    """Print what kept a command from doing its work, in red, as it is spelled."""
+    ERR.print(str(error), style="red", markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -49,9 +56,6 @@ def results_written(option: str) -> Iterator[None]:
         raise typer.BadParameter(f"{place}{error.strerror}", param_hint=option) from error
 
 
-# -- what commands name ----------------------------------------------------------------------------
-
-
 def progress_bar(*columns: ProgressColumn, ticks: bool = True) -> Progress:
     """Return a progress display of these columns on standard error: gone when it ends, quiet in a pipe.
 
@@ -60,10 +64,57 @@ def progress_bar(*columns: ProgressColumn, ticks: bool = True) -> Progress:
     return Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal, auto_refresh=ticks)
 
 
+def _nothing(_: object) -> str:
+    return ""
+
+
+def followed(
+    what: str, found: Iterable[T], total: int | None, about: Callable[[T], str] = _nothing
+) -> Iterator[T]:
+    """Yield what is found as it comes, and show on standard error how far that is: a display, or plain lines.
+
+    what: in a word or two; total: how many there will be, None if nobody knows; about: says of one which it is.
+    """
+    done, printed_at = 0, monotonic()
+    with progress_bar(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    ) as progress:
+        bar = progress.add_task(what, total=total)
+        for one in found:
+            yield one
+            done += 1
+            which = about(one)
+            progress.update(bar, advance=1, description=f"{what}: {which}" if which else what)
+            now = monotonic()
+            if not ERR.is_terminal and (done == total or now - printed_at >= _LINE_EVERY_SECONDS):
+                printed_at = now
+                of = "" if total is None else f" of {total:,}"
+                ERR.print(
+                    f"{what}: {done:,}{of}{f', {which}' if which else ''}", soft_wrap=True, markup=False
+                )
+
+
+def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
+    """Return a table without lines: columns of text first, columns of figures behind them."""
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for name in texts:
+        table.add_column(name, no_wrap=name != "what")
+    for name in figures:
+        table.add_column(name, justify="right")
+    return table
+
+
 def scenarios_named(names: list[str] | None, disk: str | None, policy: str | None) -> list[Scenario]:
     """Return the scenarios of these names, or all that there are, on one disk or under one policy only.
 
-    BadParameter: no such. Without names, scenarios that are not judged on the disk are left out, and that is told.
+    BadParameter: no such. Without names, scenarios that are not judged on the disk are left out, and a line says so.
     """
     for name in names or ():
         if name not in SCENARIOS:

@@ -14,40 +14,35 @@ JSON of `--replay`: `{"format": "tornlog-compare-replay/1", ...}` with the field
 Exit codes: 0 every difference is explained, 1 one is not, 2 usage, or there is no Maven or no JDK, 3 the harness.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
+from ...scenarios.campaigns.amounts import seeds_in
+from ...scenarios.campaigns.failures.print_failure import prose
 from ...scenarios.conformance.campaign import CaseFileError, ConformanceReport, kept_case, run_campaign
 from ...scenarios.conformance.cases import WRITTEN_HERE, WRITTEN_THERE, CaseResult
 from ...scenarios.conformance.cases import compare as compare_case
+from ...scenarios.conformance.deviations import DEVIATIONS
 from ...scenarios.conformance.maven import VERSIONS, JavaMissing, JavaProgram, real_store_program
 from ...scenarios.conformance.real_store import RealStore, RealStoreFailed
 from ...scenarios.mutants.versions import VERSIONS as BUGS
-from .common import (
-    ERR,
-    EXIT_BROKEN,
-    EXIT_HARNESS,
-    EXIT_HELD,
-    EXIT_USAGE,
-    OUT,
-    JsonFile,
-    findings_console,
-    options_text,
-    progress_bar,
-    seeds_in,
-)
-from .options import write_json
-from .present_compare import campaign_json, failure_json, print_campaign, print_failure
+from .common import OUT, findings_console, options_text, plain_table, print_error, progress_bar
+from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_USAGE, JsonFile, write_json
 
 _NEWEST = "rocketmq-4.9.8"
 _BOTH = "both"
-_FAILURES_TOLD = 5
+_FAILURES_SHOWN_MAX = 5
+_OUTCOMES = ("agreed", "explained", "unexplained")
+_DIFFERENCES_SHOWN_MAX = 5
+_WRITERS = {True: "written here", False: "written by the real store"}
 
 
 def compare(
@@ -90,7 +85,7 @@ def compare(
     try:
         files = real_store_program(against, work)
     except JavaMissing as missing:
-        ERR.print(str(missing), style="red", markup=False, soft_wrap=True)
+        print_error(missing)
         raise typer.Exit(EXIT_USAGE) from missing
     try:
         if replay is not None:
@@ -99,15 +94,14 @@ def compare(
         writers = (WRITTEN_HERE, WRITTEN_THERE) if written_by == _BOTH else (written_by,)
         campaign = _run(files, chosen, writers, as_version, jobs, out)
     except RealStoreFailed as failed:
-        ERR.print(str(failed), style="red", markup=False, soft_wrap=True)
+        print_error(failed)
         raise typer.Exit(EXIT_HARNESS) from failed
     seconds = perf_counter() - began
-    if json_file is not None:
-        write_json(json_file, campaign_json(campaign, against, chosen, seconds))
+    write_json(json_file, _campaign_json(campaign, against, chosen, seconds))
     if json_file != "-":
-        print_campaign(OUT, campaign, against, seconds)
-    for failure in campaign.failures[:_FAILURES_TOLD]:
-        print_failure(findings_console(json_file), failure, _again(failure, against, as_version, out))
+        _print_campaign(OUT, campaign, against, seconds)
+    for failure in campaign.failures[:_FAILURES_SHOWN_MAX]:
+        _print_failure(findings_console(json_file), failure, _again(failure, against, as_version, out))
     raise typer.Exit(EXIT_BROKEN if campaign.failures else EXIT_HELD)
 
 
@@ -150,11 +144,102 @@ def _replay(file: Path, files: JavaProgram, json_file: str | None) -> NoReturn:
                 compared = compare_case(case, real)
         except CaseFileError as error:
             raise typer.BadParameter(str(error), param_hint="--replay") from error
-    if json_file is not None:
-        write_json(json_file, {"format": "tornlog-compare-replay/1", **failure_json(compared)})
+    write_json(json_file, {"format": "tornlog-compare-replay/1", **_failure_json(compared)})
     if json_file != "-":
         OUT.print(f"{case.name}: {compared.outcome}", soft_wrap=True)
     if compared.unexplained:
-        print_failure(findings_console(json_file), compared, f"tornlog compare --replay {file}")
+        _print_failure(findings_console(json_file), compared, f"tornlog compare --replay {file}")
         raise typer.Exit(EXIT_BROKEN)
     raise typer.Exit(EXIT_HELD)
+
+
+def _print_campaign(console: Console, campaign: ConformanceReport, against: str, seconds: float) -> None:
+    """Print the sum of a campaign."""
+    failed = len(campaign.failures)
+    verdict = f"{failed:,} not explained" if failed else "all agreed or explained"
+    table = plain_table(
+        f"{campaign.cases:,} directories, {campaign.records:,} records, against {against}, "
+        f"in {seconds:.1f} s: {verdict}",
+        ("directory", "ended in"),
+        _OUTCOMES,
+    )
+    for (writer, kind), outcomes in sorted(campaign.outcomes.items()):
+        figures = (f"{outcomes[name]:,}" for name in _OUTCOMES)
+        style = "red" if outcomes["unexplained"] else ""
+        table.add_row(_WRITERS[writer == WRITTEN_HERE], kind, *figures, style=style)
+    console.print(table)
+    if campaign.answers:
+        prose(
+            console, 0, f"{campaign.answers:,} puts that the real store had answered OK were looked for here"
+        )
+    if campaign.deviations:
+        table = plain_table(
+            "what explains differences: what the real store does instead, in directories of",
+            ("deviation", "what"),
+            ("ours", "its own"),
+        )
+        for name, (ours, real) in _deviations(campaign).items():
+            table.add_row(name, DEVIATIONS[name].there, f"{ours:,}", f"{real:,}")
+        console.print(table)
+
+
+def _deviations(campaign: ConformanceReport) -> dict[str, tuple[int, int]]:
+    """Return in how many directories of ours and of the real store each was seen, the most frequent first."""
+    found = campaign.deviations
+    seen = {name: (found[WRITTEN_HERE, name], found[WRITTEN_THERE, name]) for name in DEVIATIONS}
+    frequent = sorted(seen.items(), key=lambda one: -sum(one[1]))
+    return {name: counts for name, counts in frequent if any(counts)}
+
+
+def _print_failure(console: Console, compared: CaseResult, again: str) -> None:
+    """Print one case that is not explained, and how to see it again."""
+    case = compared.case
+    facts = ", ".join(text for text in (case.scenario, case.kind, case.disk) if text)
+    console.print(f"\n[red]{case.name}[/red] {escape(facts)}", soft_wrap=True)
+    for one in compared.unexplained[:_DIFFERENCES_SHOWN_MAX]:
+        prose(console, 2, f"{one.place}: ours {one.ours}, real {one.real}")
+    more = len(compared.unexplained) - _DIFFERENCES_SHOWN_MAX
+    if more > 0:
+        prose(console, 2, f"and {more:,} more")
+    console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
+
+
+def _campaign_json(
+    campaign: ConformanceReport, against: str, seeds: range, seconds: float
+) -> Mapping[str, Any]:
+    """Return what `--json` writes."""
+    return {
+        "format": "tornlog-compare/1",
+        "against": against,
+        "seeds": [seeds.start, seeds.stop],
+        "directories": [
+            {"writer": writer, "kind": kind, **{name: outcomes[name] for name in _OUTCOMES}}
+            for (writer, kind), outcomes in sorted(campaign.outcomes.items())
+        ],
+        "disks": [
+            {"kind": kind, "disk": disk, "directories": count}
+            for (kind, disk), count in sorted(campaign.disks.items())
+            if disk
+        ],
+        "records": campaign.records,
+        "answers": campaign.answers,
+        "deviations": [
+            {"name": name, "ours": ours, "real": real} for name, (ours, real) in _deviations(campaign).items()
+        ],
+        "failures": [_failure_json(one) for one in campaign.failures],
+        "seconds": round(seconds, 3),
+    }
+
+
+def _failure_json(compared: CaseResult) -> Mapping[str, Any]:
+    """Return one case with its differences."""
+    case = compared.case
+    return {
+        "writer": case.writer,
+        "seed": case.seed,
+        "kind": case.kind,
+        "disk": case.disk,
+        "scenario": case.scenario,
+        "outcome": compared.outcome,
+        "differences": [one.to_json() for one in compared.differences],
+    }

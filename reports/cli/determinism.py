@@ -9,24 +9,15 @@ from typing import NoReturn
 import typer
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
+from ...scenarios.campaigns.amounts import seeds_in
 from ...scenarios.campaigns.determinism import DeterminismReport, WitnessError, WitnessProcess, compare
 from ...scenarios.campaigns.interpreters import InterpreterError, furnished, installed
-from .common import (
-    ERR,
-    EXIT_HARNESS,
-    EXIT_HELD,
-    EXIT_NONDETERMINISTIC,
-    OUT,
-    findings_console,
-    progress_bar,
-    scenarios_named,
-    seeds_in,
-)
-from .options import write_json
+from .common import OUT, findings_console, print_error, progress_bar, scenarios_named
+from .options import EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC, write_json
 
 SEEDS = "20"
 """Of each scenario, where nobody says how many."""
-_DIFFERENCES_TOLD_MAX = 10
+_DIFFERENCES_SHOWN_MAX = 10
 
 
 def check_processes(
@@ -49,7 +40,7 @@ def check_processes(
                     on_progress=lambda runs: progress.advance(bar, runs),
                 )
         except (InterpreterError, WitnessError) as error:
-            ERR.print(str(error), style="red", markup=False, soft_wrap=True)
+            print_error(error)
             raise typer.Exit(EXIT_HARNESS) from error
     _print_comparison(found, [one.name for one in witnesses], json_file)
     if found.errors:
@@ -67,11 +58,10 @@ def _print_comparison(found: DeterminismReport, witnesses: list[str], json_file:
         "errors": found.errors,
         "seconds": round(found.seconds, 3),
     }
-    if json_file is not None:
-        write_json(json_file, document)
+    write_json(json_file, document)
     if json_file != "-":
         differ = f"{len(found.differences)} differ" if found.differences else "the same digests"
         again = f"{found.runs:,} runs, again with {', '.join(witnesses)}: {differ}, {found.seconds:.0f} s"
         OUT.print(again, soft_wrap=True)
-    for line in [*found.errors[:1], *map(str, found.differences[:_DIFFERENCES_TOLD_MAX])]:
+    for line in [*found.errors[:1], *map(str, found.differences[:_DIFFERENCES_SHOWN_MAX])]:
         findings_console(json_file).print(line, style="red", markup=False, soft_wrap=True)

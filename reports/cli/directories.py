@@ -53,7 +53,7 @@ ConfigFile = Annotated[
 ]
 LogBytes = Annotated[
     int | None,
-    typer.Option("--commit-log-size", metavar="BYTES", min=1, help="Segment size, if files cannot tell."),
+    typer.Option("--commit-log-size", metavar="BYTES", min=1, help="Segment size, if no file shows it."),
 ]
 QueueBytes = Annotated[
     int | None,
@@ -79,9 +79,9 @@ def inspect(
 ) -> None:
     """Open a store directory as the store would, recovery included but only in memory, and show what is in it."""
     root = os.path.abspath(directory)
-    told = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
-    with _unread_told():
-        found = inspect_directory(overlay_world(), root, told, OverlayFiles)
+    geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    with _exit_if_unreadable():
+        found = inspect_directory(overlay_world(), root, geometry, OverlayFiles)
     if json_file is not None:
         write_json(json_file, found.everything())
     else:
@@ -107,9 +107,9 @@ def verify(
 ) -> None:
     """Check every record, queue entry and the checkpoint of a store directory as it stands, without recovery."""
     root = os.path.abspath(directory)
-    told = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
-    with _unread_told(), _progress(_log_bytes(root, told)) as advance:
-        found = verify_directory(overlay_world().files, root, told, advance)
+    geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    with _exit_if_unreadable(), _progress(_log_bytes(root, geometry)) as advance:
+        found = verify_directory(overlay_world().files, root, geometry, advance)
     if json_file is not None:
         write_json(json_file, found.fields())
     else:
@@ -182,11 +182,11 @@ def rebuild(
         raise typer.BadParameter("must not be the store itself, or in it", param_hint="--to")
     if os.path.isdir(new) and os.listdir(new):
         raise typer.BadParameter(f"{new}: not empty", param_hint="--to")
-    told = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     files = overlay_world().files
     try:
-        settings = config_of_directory(files, root, told)
-        with _kept_if_whole(new), _progress(_log_bytes(root, told)) as advance:
+        settings = config_of_directory(files, root, geometry)
+        with _kept_if_whole(new), _progress(_log_bytes(root, geometry)) as advance:
             rebuilt = rebuild_directory(files, settings, real_world(), new, advance)
     except CorruptFileError as error:
         base = root if error.file.startswith(root) else new
@@ -264,7 +264,7 @@ def _complain(lines: list[str], *, err: bool) -> None:
 
 
 @contextmanager
-def _unread_told() -> Iterator[None]:
+def _exit_if_unreadable() -> Iterator[None]:
     """End with 3, and say which file it was, where one may not be read: nothing is known of what is in it."""
     try:
         yield
@@ -286,10 +286,10 @@ def _progress(log_bytes: int) -> Iterator[Callable[[int], None]]:
         yield lambda read_bytes: progress.advance(task, read_bytes)
 
 
-def _log_bytes(root: str, told: Geometry) -> int:
+def _log_bytes(root: str, geometry: Geometry) -> int:
     files = overlay_world().files
     try:
-        statuses = log_statuses(files, log_paths(files, root, told))
+        statuses = log_statuses(files, log_paths(files, root, geometry))
         return sum(status.size_bytes for _, status in statuses)
     except (OSError, ValueError):
         return 0  # whatever is wrong there, the verification says it better

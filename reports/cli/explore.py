@@ -27,21 +27,15 @@ from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant
 from ...sim.errors import ReplayDivergedError
 from .common import (
-    ERR,
-    EXIT_BROKEN,
-    EXIT_HARNESS,
-    EXIT_HELD,
     OUT,
-    JsonFile,
     findings_console,
+    plain_table,
+    print_error,
     progress_bar,
     results_written,
-    unknown,
-    was_given,
     write_failures,
 )
-from .options import write_json
-from .present import plain_table
+from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, JsonFile, unknown, was_given, write_json
 from .schedules import explore_schedules
 
 
@@ -51,7 +45,7 @@ def explore(
     seed: Annotated[int, typer.Option(help="The seed whose first life is explored.")] = 0,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help=f"States of one crash, {LIMIT} unless told; with --schedules, of those."),
+        typer.Option(min=1, help=f"States of one crash, {LIMIT} unless given; with --schedules, of those."),
     ] = None,
     disk: Annotated[str | None, typer.Option(help=f"One of {', '.join(DISK_MODELS)}.")] = None,
     messages: Annotated[
@@ -99,12 +93,11 @@ def explore(
     try:
         explored = _explore(scenario, seed, settings, mutant, jobs)
     except ReplayDivergedError as error:
-        ERR.print(f"not reproduced: {error}", style="red", markup=False, soft_wrap=True)
+        print_error(f"not reproduced: {error}")
         raise typer.Exit(EXIT_HARNESS) from error
     with results_written("--out"):
         paths = write_failures(explored.failures, out)
-    if json_file is not None:
-        write_json(json_file, _json(explored, paths))
+    write_json(json_file, _json(explored, paths))
     if json_file != "-":
         _print_result(explored)
     for failure in explored.failures:

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ...scenarios.campaigns.amounts import seconds_in
 from ...scenarios.campaigns.failures.print_failure import prose
 from ...scenarios.campaigns.interruption import Interruption, in_processes, interruptible
 from ...scenarios.campaigns.runner import Reach, reach_words
@@ -37,22 +38,8 @@ from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS
 from ...scenarios.mutants import MUTANTS
 from ...store.errors import brings
-from .common import (
-    ERR,
-    EXIT_BROKEN,
-    EXIT_HARNESS,
-    EXIT_HELD,
-    EXIT_INTERRUPTED,
-    OUT,
-    JsonFile,
-    findings_console,
-    progress_bar,
-    results_written,
-    seconds_in,
-    unknown,
-)
-from .options import write_json
-from .present import plain_table
+from .common import OUT, findings_console, plain_table, print_error, progress_bar, results_written
+from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_INTERRUPTED, JsonFile, unknown, write_json
 
 ENGINES = ("tornlog", "atheris")
 _SECONDS = 10.0
@@ -104,15 +91,14 @@ def fuzz(
         try:
             results = list(_results(every, engine, jobs, interruption))
         except (RuntimeError, BrokenProcessPool) as error:
-            ERR.print(str(error), style="red", markup=False, soft_wrap=True)
+            print_error(error)
             raise typer.Exit(EXIT_HARNESS) from error
         fuzzed = {result.name for result in results}
         reach = Reach(len(names), tuple(name for name in names if name not in fuzzed), interruption.is_wanted)
         findings = [finding for result in results for finding in result.findings]
         with results_written("--out"):
             paths = {} if out is None else write_findings(findings, out)
-        if json_file is not None:
-            write_json(json_file, _json(results, engine, seed, mutant, paths, reach))
+        write_json(json_file, _json(results, engine, seed, mutant, paths, reach))
     if json_file != "-":
         OUT.print(_table(results, findings, reach))
     console = findings_console(json_file)
@@ -290,8 +276,7 @@ def _replay(file: Path, formats: list[str] | None, mutant: str | None, json_file
         judged = judge_in_full(TARGETS[name](), raw)
     signature = judged.signature if isinstance(judged, FuzzViolation) else None
     same = None if finding is None else signature == finding.breach.signature
-    if json_file is not None:
-        write_json(json_file, _replay_json(name, mutant, judged, same))
+    write_json(json_file, _replay_json(name, mutant, judged, same))
     if json_file != "-":
         _print_judged(name, judged, same)
     raise typer.Exit(EXIT_BROKEN if isinstance(judged, FuzzViolation) else EXIT_HELD)

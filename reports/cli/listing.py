@@ -1,6 +1,11 @@
 """The command that lists what there is to name."""
 
-from ...faults.crashes.profiles import PROFILES
+from collections.abc import Mapping
+
+from rich import box
+from rich.table import Table
+
+from ...faults.crashes.profiles import PROFILES, CrashProfile
 from ...faults.kinds import FAULTS
 from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.claims.disk_models import DISK_MODELS
@@ -10,9 +15,8 @@ from ...scenarios.mutants.versions import VERSIONS
 from ...scenarios.oracle.guarantee_table import promised_text
 from ...scenarios.oracle.invariants import INVARIANTS
 from ...scenarios.runs.marks import MARKS
-from .common import OUT, JsonFile
-from .options import write_json
-from .present import disk_text, names_table
+from .common import OUT
+from .options import JsonFile, write_json
 
 
 def list_(json_file: JsonFile = None) -> None:
@@ -23,15 +27,32 @@ def list_(json_file: JsonFile = None) -> None:
         "faults": FAULTS,
         "disks": {disk_model.name: disk_model.meaning for disk_model in DISK_MODELS.values()},
         "promises": {disk: promised_text(disk) for disk in DISK_MODELS},
-        "crashes": {name: disk_text(profile) for name, profile in PROFILES.items()},
+        "crashes": {name: _disk_text(profile) for name, profile in PROFILES.items()},
         "marks": MARKS,
         "policies": POLICIES,
         "mutants": {mutant.id: mutant.summary for mutant in MUTANTS.values()},
         "versions": {version.id: version.summary for version in VERSIONS.values()},
     }
-    if json_file is not None:
-        write_json(json_file, groups)
+    write_json(json_file, groups)
     if json_file == "-":
         return
     for title, members in groups.items():
-        OUT.print(names_table(title, members))
+        OUT.print(_names_table(title, members))
+
+
+def _names_table(title: str, members: Mapping[str, str]) -> Table:
+    """Return names beside what they mean."""
+    table = Table(title=title, title_justify="left", show_header=False, box=box.SIMPLE)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, text in members.items():
+        table.add_row(name, text)
+    return table
+
+
+def _disk_text(profile: CrashProfile) -> str:
+    """Return what a crash profile takes, in a line."""
+    if profile.page_cache_survives:
+        return "the page cache survives, and with it every write, name and size"
+    pages = "lost" if profile.whole_pages else "lost or torn"
+    return f"unsynced pages may be {pages}; of unsynced names and sizes survive {profile.metadata.value}"

@@ -18,22 +18,9 @@ from ...scenarios.campaigns.runner import Reach
 from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant, mutants_in, survivors_in
 from ..html.results import MutationResults
-from .common import (
-    EXIT_BROKEN,
-    EXIT_HELD,
-    EXIT_INTERRUPTED,
-    OUT,
-    JsonFile,
-    JunitFile,
-    command_line,
-    findings_console,
-    progress_bar,
-    results_written,
-    unknown,
-    write_failures,
-)
-from .junit import mutants_document, write_junit
-from .options import write_json
+from .ci_documents import mutants_document, write_junit
+from .common import OUT, command_line, findings_console, progress_bar, results_written, write_failures
+from .options import EXIT_BROKEN, EXIT_HELD, EXIT_INTERRUPTED, JsonFile, JunitFile, unknown, write_json
 from .present import mutants_table, print_survivors
 from .reporting import leave_mutation_report
 

@@ -1,4 +1,4 @@
-"""Options that commands share, and what is said of names: completions, and what a wrong one was meant to be.
+"""Options that commands share: their types, exit codes, places for results, JSON, completions, errors of wrong names.
 
 Imports nothing of the simulator: help, completion and usage errors cost what the command line costs.
 """
@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -37,6 +38,8 @@ TraceFile = Annotated[
         "--trace", metavar="FILE", dir_okay=False, help="Write the run as trace events for Perfetto, in FILE."
     ),
 ]
+_DIRECTORIES = ("out",)
+_FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 
 
 def unknown(what: str, name: str, known: Collection[str], hint: str | None = None) -> typer.BadParameter:
@@ -54,9 +57,6 @@ def was_given(context: typer.Context, name: str) -> bool:
 
 
 # -- places for results ----------------------------------------------------------------------------
-
-_DIRECTORIES = ("out",)
-_FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 
 
 def require_writable(name: str, place: object, option: str) -> None:
@@ -90,58 +90,13 @@ def _why_not_writable(path: Path, *, is_directory: bool) -> str:
     return "" if os.access(path, os.W_OK | os.X_OK) else f"{path} cannot be written"
 
 
-# -- completion ------------------------------------------------------------------------------------
-
-
-def _beginning_with(names: Callable[[], Collection[str]]) -> Callable[[str], list[str]]:
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in names() if name.startswith(incomplete)]
-
-    return complete
-
-
-def _scenarios() -> Collection[str]:
-    from ...scenarios.claims.catalogue import SCENARIOS
-
-    return SCENARIOS
-
-
-def _mutants() -> Collection[str]:
-    from ...scenarios.mutants import MUTANTS
-
-    return MUTANTS
-
-
-def _disks() -> Collection[str]:
-    from ...scenarios.claims.disk_models import DISK_MODELS
-
-    return DISK_MODELS
-
-
-def _policies() -> Collection[str]:
-    from ...scenarios.claims.scenario import POLICIES
-
-    return POLICIES
-
-
-def _versions() -> Collection[str]:
-    from ...scenarios.mutants.versions import VERSIONS
-
-    return VERSIONS
-
-
-complete_scenario = _beginning_with(_scenarios)
-complete_mutant = _beginning_with(_mutants)
-complete_disk = _beginning_with(_disks)
-complete_policy = _beginning_with(_policies)
-complete_version = _beginning_with(_versions)
-
-
-def write_json(file: str, fields: Any) -> None:
-    """Write a result as JSON to a file, - for stdout, and make its directory if need be.
+def write_json(file: str | None, fields: Any) -> None:
+    """Write a result as JSON to a file, - for stdout, None for nowhere; its directory is made if need be.
 
     A file that cannot be written is a usage error.
     """
+    if file is None:
+        return
     if file == "-":
         json.dump(fields, sys.stdout)
         sys.stdout.write("\n")
@@ -168,3 +123,23 @@ def open_lines(file: str) -> Iterator[TextIO]:
         raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="--json") from error
     with out:
         yield out
+
+
+# -- completion ------------------------------------------------------------------------------------
+
+
+def _complete(module: str, table: str) -> Callable[[str], list[str]]:
+    """Return a completion by the names in a table of a module of scenarios, which is imported when it is used."""
+
+    def complete(incomplete: str) -> list[str]:
+        names = getattr(import_module(f"...scenarios.{module}", __package__), table)
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+complete_scenario = _complete("claims.catalogue", "SCENARIOS")
+complete_mutant = _complete("mutants", "MUTANTS")
+complete_disk = _complete("claims.disk_models", "DISK_MODELS")
+complete_policy = _complete("claims.scenario", "POLICIES")
+complete_version = _complete("mutants.versions", "VERSIONS")

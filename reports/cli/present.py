@@ -1,22 +1,28 @@
-"""How results read on a terminal: the tables, and the telling of a failure.
+"""Tables of results on a terminal: runs, mutants, and runs as a real version.
 
 Everything fits 80 columns. In a pipe, prose is not wrapped: lines there are for grep.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from ...faults.crashes.profiles import CrashProfile
 from ...faults.kinds import FAULTS
+from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_names
 from ...scenarios.campaigns.coverage import ends_of, faults_of
 from ...scenarios.campaigns.failures.print_failure import prose
 from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult
 from ...scenarios.campaigns.runner import ALL, Reach, Tally, reach_words, verdict_of
+from ...scenarios.mutants.versions import BugPresence, Version
 from ...scenarios.runs.marks import MARKS
+from .common import plain_table
+
+_CAUSES_SHOWN_MAX = 3
 
 
 def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> Table:
@@ -65,24 +71,6 @@ def print_fired(console: Console, tallies: Iterable[Tally]) -> None:
             prose(console, 2, f"{what} that never did: {', '.join(never)}")
 
 
-def names_table(title: str, members: Mapping[str, str]) -> Table:
-    """Return names beside what they mean."""
-    table = Table(title=title, title_justify="left", show_header=False, box=box.SIMPLE)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for name, text in members.items():
-        table.add_row(name, text)
-    return table
-
-
-def disk_text(profile: CrashProfile) -> str:
-    """Return what a crash profile takes, in a line."""
-    if profile.page_cache_survives:
-        return "the page cache survives, and with it every write, name and size"
-    pages = "lost" if profile.whole_pages else "lost or torn"
-    return f"unsynced pages may be {pages}; of unsynced names and sizes survive {profile.metadata.value}"
-
-
 def mutants_table(mutant_results: Iterable[MutantResult], reach: Reach = ALL) -> Table:
     """Return one row a mutant: whether it was found, by what, after how long."""
     rows = list(mutant_results)
@@ -125,18 +113,66 @@ def print_survivors(
             prose(console, 0, f"{mutant_result.id}: found, although it is said of it: {verdict}")
 
 
-def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
-    """Return a table without lines: columns of text first, columns of figures behind them."""
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=box.SIMPLE,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
+def print_version(
+    console: Console, version: Version, rows: Iterable[ViolationKind], again: Callable[[ViolationKind], str]
+) -> None:
+    """Print one row for each broken promise, then for each where it broke, its causes and the command that shows it."""
+    broken = list(rows)
+    _print_bugs(console, version)
+    if not broken:
+        console.print("every promise held")
+        return
+    table = plain_table(
+        f"{len(broken)} promises that {version.id} breaks",
+        ("promise", "shows in", "likeliest cause"),
+        ("times", "seed"),
     )
-    for name in texts:
-        table.add_column(name, no_wrap=name != "what")
-    for name in figures:
-        table.add_column(name, justify="right")
-    return table
+    for row in broken:
+        first, *others = likeliest_names(row)
+        table.add_row(row.promise, row.kind, first, f"{row.times:,}", str(row.first.seed))
+        for other in others:
+            table.add_row("", "", other, "", "")
+    console.print(table)
+    for row in broken:
+        console.print(f"\n[red]{row.promise}[/red] {escape(row.kind)}")
+        prose(console, 2, str(row.first.violations[0]))
+        prose(console, 2, f"in: {', '.join(f'{name} ({times})' for name, times in row.scenarios.items())}")
+        for cause in row.causes[:_CAUSES_SHOWN_MAX]:
+            prose(console, 2, f"cause: {cause_text(cause)}")
+        if row.clean:
+            prose(console, 2, f"without any of them, too: {row.clean} of those that were tried")
+        console.print(f"  again: [bold]{escape(again(row))}[/bold]", soft_wrap=True)
+
+
+def _print_bugs(console: Console, version: Version) -> None:
+    on = sum(fact.is_on for fact in version.facts)
+    deviations = len(version.deviations)
+    catalogue = f"{on} of the {len(version.facts)} bugs of the catalogue"
+    console.print()
+    prose(console, 0, f"{version.id}: {catalogue} and {deviations} other deviations are in")
+    for fact in version.facts:
+        if fact.left_out:
+            prose(console, 2, f"left out, {fact.id}: {fact.left_out}")
+        elif fact.verdict is BugPresence.UNCERTAIN:
+            prose(console, 2, f"not certain, {fact.id}: {fact.reason}")
+
+
+def version_json(
+    version: Version, rows: Iterable[ViolationKind], again: Callable[[ViolationKind], str]
+) -> dict[str, Any]:
+    """Return the same as JSON takes it."""
+    return {
+        "id": version.id,
+        "bugs": [
+            {
+                "id": fact.id,
+                "verdict": fact.verdict.value,
+                "on": fact.is_on,
+                "reason": fact.reason,
+                "left_out": fact.left_out,
+            }
+            for fact in version.facts
+        ],
+        "deviations": {mutant.id: mutant.summary for mutant in version.deviations},
+        "broken": [row.to_json(again(row)) for row in rows],
+    }

@@ -17,13 +17,16 @@ JSON of `--replay`: `{"format": "tornlog-probe-replay/1", "program", "check", "d
 Exit codes: 0 nothing that was acknowledged is lost, 1 something is, 2 usage, 3 the recorder could not see it all.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.image import Image
@@ -37,12 +40,13 @@ from ...faults.probe.recording.run import EMPTY, ProgramError, record_program, s
 from ...faults.probe.replay import Replayer
 from ...faults.probe.results import probed_json, refused_json, replayed_json, write_cases
 from ...faults.probe.shrink import CrashCaseView, NotReproducedError, Scene, shrink
-from ...faults.probe.story import where
-from .common import ERR, EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, OUT, JsonFile, findings_console, progress_bar
-from .options import write_json
-from .present_probe import print_breach, print_probed, print_refusal, print_said
+from ...faults.probe.story import described, step_text, story, where
+from ...scenarios.campaigns.failures.print_failure import prose
+from .common import ERR, OUT, findings_console, plain_table, print_error, progress_bar
+from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, JsonFile, write_json
 
 _SECONDS, _PROGRAM_SECONDS = 10.0, 300.0
+_VIOLATIONS_SHOWN_MAX, _LOSSES_SHOWN_MAX, _ACKNOWLEDGED_SHOWN_MAX = 3, 8, 3
 
 
 def probe(
@@ -104,15 +108,14 @@ def probe(
         shown = {one.signature: shrink(record, begin, one.smallest, checkers) for one in examples}
         said = checkers.said()
     places = write_cases(record, begin, check, shown, out)
-    if json_file is not None:
-        write_json(json_file, probed_json(record, check, limit, found, shown, places, allowed))
+    write_json(json_file, probed_json(record, check, limit, found, shown, places, allowed))
     if json_file != "-":
-        print_probed(OUT, found, record)
+        _print_probed(OUT, found, record)
     for one in examples:
         _print_result(
             findings_console(json_file), record, one, shown[one.signature], places.get(one.signature)
         )
-    print_said(ERR, said)
+    _print_output(ERR, said)
     raise typer.Exit(EXIT_BROKEN if found.breaches else EXIT_HELD)
 
 
@@ -140,9 +143,8 @@ def _record(
     reasons = [f"{one.event}: {one.detail}  {where(record.stacks[one.stack])}".rstrip() for one in refused]
     reasons += [f"the directory is not what was recorded: {difference}" for difference in unlike]
     if reasons:
-        if json_file is not None:
-            write_json(json_file, refused_json(record, reasons))
-        print_refusal(ERR, reasons)
+        write_json(json_file, refused_json(record, reasons))
+        _print_refusal(ERR, reasons)
         raise typer.Exit(EXIT_HARNESS)
     return record, begin, [f"{one.event}: {one.detail}" for one in allowed]
 
@@ -188,7 +190,7 @@ def _print_result(
     again = (
         "the same again, with --out DIR" if place is None else f"tornlog probe --replay {place}/failure.json"
     )
-    print_breach(console, record, example, shown, None if place is None else place / "files", again)
+    _print_breach(console, record, example, shown, None if place is None else place / "files", again)
 
 
 def _replay(file: Path, check: Path | None, seconds: float, json_file: str | None) -> NoReturn:
@@ -201,12 +203,11 @@ def _replay(file: Path, check: Path | None, seconds: float, json_file: str | Non
     except (OSError, UnicodeDecodeError, RecordError) as error:
         raise typer.BadParameter(f"{file}: {error}", param_hint="--replay") from error
     except NotReproducedError as error:
-        ERR.print(f"not reproduced: {error}", style="red", markup=False, soft_wrap=True)
+        print_error(f"not reproduced: {error}")
         raise typer.Exit(EXIT_HARNESS) from error
     with _checkers(chosen, 1, seconds) as checkers:
         (verdict,) = checkers.verdicts([(shown.image, failure.record.acknowledged)])
-    if json_file is not None:
-        write_json(json_file, replayed_json(failure, chosen, verdict))
+    write_json(json_file, replayed_json(failure, chosen, verdict))
     if verdict.is_broken:
         now = CrashCaseView(replace(failure.case, verdict=verdict), shown.image, shown.losses)
         _print_result(findings_console(json_file), failure.record, None, now, file.parent)
@@ -214,3 +215,130 @@ def _replay(file: Path, check: Path | None, seconds: float, json_file: str | Non
     if json_file != "-":
         OUT.print("the check has nothing against this state any more", soft_wrap=True)
     raise typer.Exit(EXIT_HELD)
+
+
+def _print_probed(console: Console, found: ProbeReport, record: ProgramRecord) -> None:
+    """Print what was tried, and, if there is any, which breaches there are."""
+    broken = sum(count.broken for count in found.counts.values())
+    verdict = f"{broken:,} states broken" if broken else "every promise held"
+    acknowledged = len(record.acknowledged)
+    console.print(
+        f"{found.operations:,} operations, {acknowledged:,} promises, {found.points:,} crash points: {verdict}",
+        soft_wrap=True,
+    )
+    console.print(_disks_table(found))
+    console.print(
+        f"{found.states:,} states, {len(found.images):,} different ones, "
+        f"{found.judged:,} checked with what was promised by then, in {found.seconds:.1f} s",
+        soft_wrap=True,
+    )
+    never = found.never_fired
+    if never:
+        prose(console, 0, f"never happened on these disks: {', '.join(never)}")
+    if found.breaches:
+        console.print(_breaches_table(found.examples(record)))
+
+
+def _disks_table(found: ProbeReport) -> Table:
+    table = plain_table(
+        "", ("disk",), ("crashes", "all states\ntried of", "cut by\n--limit", "states", "broken")
+    )
+    for disk, count in found.counts.items():
+        figures = (count.crashes, count.exhausted, count.cut, count.states, count.broken)
+        table.add_row(disk, *(f"{figure:,}" for figure in figures), style="red" if count.broken else "")
+    return table
+
+
+def _breaches_table(examples: Iterable[Example]) -> Table:
+    table = plain_table("", ("what", "disks"), ("states", "crash\npoints", "least\nlosses"))
+    for example in examples:
+        table.add_row(
+            escape(example.signature) + _others(example),
+            "\n".join(example.disks),
+            f"{example.states:,}",
+            f"{len(example.points):,}",
+            f"{example.smallest.losses:,}",
+        )
+    return table
+
+
+def _others(example: Example) -> str:
+    """Return how many other messages an example stands for."""
+    others = len(example.breaches) - 1
+    return f" (and {others:,} other message{'' if others == 1 else 's'})" if others else ""
+
+
+def _print_breach(
+    console: Console,
+    record: ProgramRecord,
+    example: Example | None,
+    shown: CrashCaseView,
+    place: Path | None,
+    again: str,
+) -> None:
+    """Print one case: what is broken, on which disk and when, what is lost, how it came to that."""
+    case = shown.case
+    console.print(f"\n[red]broken[/red]: {escape(case.verdict.signature)}", soft_wrap=True)
+    for line in case.verdict.lines[:_VIOLATIONS_SHOWN_MAX]:
+        prose(console, 2, line)
+    more = len(case.verdict.lines) - _VIOLATIONS_SHOWN_MAX
+    if more > 0 and case.verdict.outcome == "broken":
+        prose(console, 2, f"and {more} more like it")
+    if example is not None and len(example.breaches) > 1:
+        prose(console, 2, f"stands for other messages, too: {'; '.join([*example.breaches][1:3])}")
+    others = [disk for disk in example.disks if disk != case.disk] if example is not None else []
+    prose(console, 2, f"on {case.disk}{'; also on ' if others else ''}{', '.join(others)}")
+    prose(console, 2, f"crash {_moment(record, shown)}")
+    _print_losses(console, record, shown)
+    promised = record.acknowledged[: case.point.acknowledged]
+    if promised:
+        few = ", ".join(repr(one) for one in promised[-_ACKNOWLEDGED_SHOWN_MAX:])
+        prose(console, 2, f"acknowledged: {'…, ' if len(promised) > _ACKNOWLEDGED_SHOWN_MAX else ''}{few}")
+    prose(console, 2, "before it:")
+    for line in story(record, case.point.step):
+        prose(console, 2, line, style="dim")
+    if place is not None:
+        console.print(f"  what is left: [bold]{escape(str(place))}[/bold]", soft_wrap=True)
+    console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
+
+
+def _moment(record: ProgramRecord, shown: CrashCaseView) -> str:
+    """Return when the power goes, by the step and its line."""
+    point = shown.case.point
+    if point.step < 0:
+        return "before the first step"
+    step = record.steps[point.step]
+    inside = "inside" if point.is_inside else "after"
+    return f"{inside} step {point.step + 1}: {described(record, step)} at {where(record.stacks[step.stack])}"
+
+
+def _print_losses(console: Console, record: ProgramRecord, shown: CrashCaseView) -> None:
+    if not shown.losses:
+        prose(console, 2, "nothing is lost: all that had been done is there, and no more")
+        return
+    prose(console, 2, "what is lost:")
+    for loss in shown.losses[:_LOSSES_SHOWN_MAX]:
+        prose(console, 4, loss.what)
+        prose(console, 6, f"by {step_text(record, loss.step).strip()}", style="dim")
+    more = len(shown.losses) - _LOSSES_SHOWN_MAX
+    if more > 0:
+        prose(console, 4, f"and {more} more")
+
+
+def _print_refusal(console: Console, reasons: Iterable[str]) -> None:
+    """Print what the recorder could not see."""
+    console.print("[red]refused[/red]: the program did what the recorder does not see", soft_wrap=True)
+    for reason in reasons:
+        prose(console, 2, reason)
+
+
+def _print_output(console: Console, said: str, lines_max: int = 20) -> None:
+    """Print the end of what the check, and the library it opened states with, have written."""
+    lines = said.splitlines()
+    if not lines:
+        return
+    console.print("\nwhat the check wrote, of all states together:", soft_wrap=True)
+    if len(lines) > lines_max:
+        prose(console, 2, f"… {len(lines) - lines_max:,} lines before")
+    for line in lines[-lines_max:]:
+        prose(console, 2, line, style="dim")

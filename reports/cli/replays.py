@@ -6,39 +6,43 @@ JSON of `replay`: `{"format": "tornlog-replay/1", "scenario", "seed", "same", "d
 """
 
 import shlex
+from dataclasses import fields
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
+from ...scenarios.campaigns.amounts import seconds_in
+from ...scenarios.campaigns.failures.failing_run import FailingRun, Size
+from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import print_failure
-from ...scenarios.campaigns.failures.replay import replay
-from ...scenarios.campaigns.failures.shrink import TRIES_MAX, shrink_failure, shrunk_json
+from ...scenarios.campaigns.failures.replay import RunReplay, replay
+from ...scenarios.campaigns.failures.shrink import TRIES_MAX, Shrunk, shrink_failure, shrunk_json
 from ...scenarios.mutants.known import applied_mutant
 from ...sim.alarm import CPU_SECONDS_MAX
 from ...sim.errors import ReplayDivergedError
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
-from .common import (
-    ERR,
+from .common import OUT, plain_table, print_error, progress_bar, read_failure, results_written
+from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
     EXIT_NONDETERMINISTIC,
-    OUT,
     JsonFile,
-    progress_bar,
-    read_failure,
-    results_written,
-    seconds_in,
+    TimelineFile,
+    TraceFile,
+    write_json,
 )
-from .options import TimelineFile, TraceFile, write_json
-from .present_replay import print_replay, print_shrunk
 from .reporting import draw_run
 
 _SHRINK_SECONDS = 15.0
+_SWITCHES_SHOWN_MAX = 20
+_GONE_SHOWN_MAX = 20
 
 
 def replay_(
@@ -77,11 +81,10 @@ def replay_(
     }
     if drawn:
         document["drawn"] = [str(path) for path in drawn]
-    if json_file is not None:
-        write_json(json_file, document)
+    write_json(json_file, document)
     if json_file != "-":
         print_failure(OUT, failure, original=original)
-        print_replay(OUT, replayed, breach)
+        _print_replay(OUT, replayed, breach)
         for path in drawn:
             OUT.print(str(path), soft_wrap=True, markup=False)
     if outcome.digest != again.outcome.digest:
@@ -118,14 +121,58 @@ def shrink(
                 on_try=lambda record, accepted: progress.update(bar, advance=1),
             )
         except ReplayDivergedError as error:
-            ERR.print(f"not reproduced: {error}", style="red", markup=False, soft_wrap=True)
+            print_error(f"not reproduced: {error}")
             raise typer.Exit(EXIT_HARNESS) from error
     took = perf_counter() - began
     with results_written("--out"):
         (small or file).parent.mkdir(parents=True, exist_ok=True)
         (small or file).write_text(found.failure.to_json())
-    if json_file is not None:
-        write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took)})
+    write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took)})
     if json_file != "-":
-        print_shrunk(OUT, found, took, f"tornlog replay {shlex.quote(str(small or file))}")
+        _print_shrunk(OUT, found, took, f"tornlog replay {shlex.quote(str(small or file))}")
     raise typer.Exit(EXIT_BROKEN)
+
+
+def _print_replay(console: Console, replayed: RunReplay, breach: FailingRun) -> None:
+    """Print whether a replay was what was recorded, and which of its decisions no longer exist."""
+    outcome = replayed.outcome
+    if replayed.is_same(breach):
+        verdict = "the same violation"
+    elif not outcome.violations:
+        verdict = "this time every promise held"
+    elif outcome.violations[0].signature == breach.violations[0].signature:
+        verdict = "the same breach by another way"
+    else:
+        verdict = f"something else broke this time: {outcome.violations[0]}"
+    console.print(f"replayed: digest {outcome.digest}, {verdict}", soft_wrap=True, markup=False)
+    _print_lines(console, "gone:", replayed.gone, _GONE_SHOWN_MAX)
+    _print_lines(console, "changed:", replayed.changed, _GONE_SHOWN_MAX)
+
+
+def _print_shrunk(console: Console, shrunk: Shrunk, seconds: float, again: str) -> None:
+    """Print how much smaller a failure has become, what decides the small one, its story, how to see it again."""
+    failure = shrunk.failure
+    console.print(_sizes_table(failure, f"{shrunk.tries:,} runs, {seconds:.1f} s"))
+    record = failure.smallest.record
+    _print_lines(console, "schedule:", [str(switch) for switch in record.schedule], _SWITCHES_SHOWN_MAX)
+    _print_lines(console, "draws:", [str(decision) for decision in record.decisions], _SWITCHES_SHOWN_MAX)
+    print_failure(console, failure, again)
+
+
+def _sizes_table(failure: Failure, title: str) -> Table:
+    table = plain_table(title, ("",), ("before", "after"))
+    for field in fields(Size):
+        before, after = (getattr(breach.size, field.name) for breach in (failure.original, failure.smallest))
+        table.add_row(field.name, f"{before:,}", f"{after:,}")
+    return table
+
+
+def _print_lines(console: Console, title: str, lines: list[str], lines_max: int) -> None:
+    """Print some lines under a title; nothing without any."""
+    if not lines:
+        return
+    console.print(title)
+    for line in lines[:lines_max]:
+        console.print(f"  {line}", soft_wrap=True, markup=False)
+    if len(lines) > lines_max:
+        console.print(f"  and {len(lines) - lines_max:,} more")

@@ -17,20 +17,15 @@ from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant
 from ...sim.errors import ReplayDivergedError
 from .common import (
-    ERR,
-    EXIT_BROKEN,
-    EXIT_HARNESS,
-    EXIT_HELD,
     OUT,
     findings_console,
+    print_error,
     progress_bar,
     results_written,
     scenarios_named,
-    unknown,
-    was_given,
     write_failures,
 )
-from .options import write_json
+from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, unknown, was_given, write_json
 
 
 def explore_schedules(
@@ -82,13 +77,12 @@ def explore_schedules(
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--after") from error
         except ReplayDivergedError as error:
-            ERR.print(f"not reproduced: {error}", style="red", markup=False, soft_wrap=True)
+            print_error(f"not reproduced: {error}")
             raise typer.Exit(EXIT_HARNESS) from error
     failures = [] if found.failure is None else [found.failure]
     with results_written("--out"):
         paths = write_failures(failures, out)
-    if json_file is not None:
-        write_json(json_file, _json(found, kind, bound, paths, perf_counter() - began))
+    write_json(json_file, _json(found, kind, bound, paths, perf_counter() - began))
     if json_file != "-":
         OUT.print(f"{found.summary}: {_verdict(found)}", soft_wrap=True)
         if not found.is_complete and found.last_schedule is not None:

@@ -62,7 +62,7 @@ def serve(
         ),
     ] = None,
     advertise: Annotated[
-        str | None, typer.Option(metavar="IP", help="The address that clients are told; else HOST.")
+        str | None, typer.Option(metavar="IP", help="The address that clients are given; else HOST.")
     ] = None,
     config: Annotated[
         Path | None,

@@ -14,8 +14,7 @@ from rich.table import Table
 from tornlog.reports.bench.figure import Figure
 from tornlog.reports.bench.suite import BenchSettings, Measurement, measured
 from tornlog.reports.bench.table import bench_table, rate_text
-from tornlog.reports.cli.common import OUT, progress_bar
-from tornlog.reports.cli.present import plain_table
+from tornlog.reports.cli.common import OUT, plain_table, progress_bar
 
 from . import PEERS, Peer
 

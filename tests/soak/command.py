@@ -10,9 +10,9 @@ from rich.progress import TextColumn
 from rich.text import Text
 
 from tornlog.reports.bench.broker_load.broker_process import ProcessError
-from tornlog.reports.cli.common import ERR, EXIT_BROKEN, EXIT_HELD, OUT, JsonFile, progress_bar, seconds_in
-from tornlog.reports.cli.options import write_json
-from tornlog.reports.cli.present import plain_table
+from tornlog.reports.cli.common import ERR, OUT, plain_table, progress_bar
+from tornlog.reports.cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
+from tornlog.scenarios.campaigns.amounts import seconds_in
 
 from .soak import Soak, run_soak
 
@@ -40,8 +40,7 @@ def soak(
             ERR.print(f"soak: {error}", soft_wrap=True)
             raise typer.Exit(EXIT_BROKEN) from error
     verdicts = found.verdicts()
-    if json_file is not None:
-        write_json(json_file, _document(found, seconds))
+    write_json(json_file, _document(found, seconds))
     if json_file != "-":
         table = plain_table(f"a soak of {seconds:.0f} s", ("what has to hold", "held", "what was seen"), ())
         for verdict in verdicts:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ....store.errors import brings
-from ...cli.common import ERR, EXIT_HARNESS, OUT, JsonFile, command_line
-from ...cli.options import write_json
+from ...cli.common import ERR, OUT, command_line
+from ...cli.options import EXIT_HARNESS, JsonFile, write_json
 from ...cli.reporting import write_page
 from ...html.sweep_report import sweep_page
 from ...html.sweep_results import SweepResults

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ....scenarios.campaigns.failures.print_failure import prose
-from ...cli.present import plain_table
+from ...cli.common import plain_table
 from ...shares import rate
 from .coverage import never
 

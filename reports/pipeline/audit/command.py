@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...cli.common import EXIT_BROKEN, EXIT_HELD, OUT, JsonFile, progress_bar
-from ...cli.options import write_json
+from ...cli.common import OUT, progress_bar
+from ...cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
 from ..absolute import absolute
 from ..spark.options import Conf, Master, Ship, session_for
 
@@ -83,8 +83,7 @@ def audit(
         "found": rows,
         "seconds": round(perf_counter() - began, 3),
     }
-    if json_file is not None:
-        write_json(json_file, document)
+    write_json(json_file, document)
     if json_file != "-":
         _print_result(document)
     raise typer.Exit(EXIT_BROKEN if document["violations"] else EXIT_HELD)

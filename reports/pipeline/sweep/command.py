@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from ....scenarios.campaigns.amounts import seconds_in, seeds_in
 from ....scenarios.campaigns.failures.failure import Failure
 from ....scenarios.campaigns.failures.print_failure import print_failure
 from ....scenarios.campaigns.interruption import interruptible
@@ -20,23 +21,23 @@ from ....scenarios.mutants import MUTANTS
 from ....scenarios.mutants.known import find_mutant
 from ....store.errors import brings
 from ...cli.common import (
+    OUT,
+    command_line,
+    findings_console,
+    plain_table,
+    progress_bar,
+    scenarios_named,
+    write_failures,
+)
+from ...cli.options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
     EXIT_INTERRUPTED,
-    OUT,
     JsonFile,
-    command_line,
-    findings_console,
-    progress_bar,
-    scenarios_named,
-    seconds_in,
-    seeds_in,
     unknown,
-    write_failures,
+    write_json,
 )
-from ...cli.options import write_json
-from ...cli.present import plain_table
 from ...cli.reporting import leave_timelines, replay_command, write_page
 from ...html.sweep_report import sweep_page
 from ...html.sweep_results import SweepResults

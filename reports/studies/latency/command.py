@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...cli.common import OUT, JsonFile
-from ...cli.following import followed
-from ...cli.options import write_json
+from ...cli.common import OUT, followed
+from ...cli.options import JsonFile, write_json
 from ...plotting.drawing import pictures_of
 from .comparison import COLUMNS, LatencyComparison, compared
 from .effects import group_commit, rollover, slow_syncs
@@ -73,8 +72,7 @@ def latency(
         comparisons = _measure_here(numbers, turns, directory)
         files += pictures.leave_here(comparisons, out)
     rows = [*grid_rows(measured), *here_rows(comparisons)]
-    if json_file is not None:
-        write_json(json_file, _document(rows, comparisons, files))
+    write_json(json_file, _document(rows, comparisons, files))
     if json_file != "-":
         print_rows(OUT, grid_rows(measured))
         print_here(OUT, comparisons)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from ...cli.present import plain_table
+from ...cli.common import plain_table
 from ...durations import duration
 from .comparison import COLUMNS, LatencyComparison
 from .quantiles import percentiles_us

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from ...cli.common import OUT, JsonFile
-from ...cli.following import followed
-from ...cli.options import write_json
-from ...cli.present import plain_table
+from ...cli.common import OUT, followed, plain_table
+from ...cli.options import JsonFile, write_json
 from ...durations import duration
 from ...plotting.drawing import pictures_of
 from .tables import HEADER, recovery_rows

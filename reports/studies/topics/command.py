@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...cli.common import OUT, JsonFile
-from ...cli.following import followed
-from ...cli.options import write_json
+from ...cli.common import OUT, followed
+from ...cli.options import JsonFile, write_json
 from ...plotting.drawing import pictures_of
 from .assumptions import AssumptionResult, check_reading, check_writing, reading_in_grid, writing_in_grid
 from .grid import DEVICES, LayoutResult, cells, measure_grid, memory_of
@@ -97,8 +96,7 @@ def topics(
         real = _measure_here(sorted(set(topics or TOPICS_HERE)), directory)
         files += pictures.leave_here(real, out)
     tables = [*grid_rows(rows), *here_rows(real)]
-    if json_file is not None:
-        write_json(json_file, _document(tables, checked_rows(checked), files))
+    write_json(json_file, _document(tables, checked_rows(checked), files))
     if json_file != "-":
         print_rows(OUT, grid_rows(rows))
         print_checked(OUT, checked_disk, checked_rows(checked))

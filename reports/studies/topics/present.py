@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ...cli.present import plain_table
+from ...cli.common import plain_table
 from ...durations import duration
 from .tables import HEADER, TableRow
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from typer.testing import Result
 
-from tornlog.reports.cli.present_version import print_version
+from tornlog.reports.cli.present import print_version
 from tornlog.scenarios.campaigns.blame import ViolationKind
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.mutants.versions import VERSIONS

@@ -1,4 +1,6 @@
-"""Results as JUnit XML, for whatever shows the results of tests: Jenkins, GitLab, GitHub's actions for that.
+"""Results of a campaign for CI services: JUnit XML for whatever shows results of tests, and a summary in Markdown.
+
+JUnit XML, as Jenkins, GitLab and GitHub's actions read it:
 
     testsuites
       testsuite       one for each scenario, or mutant
@@ -11,23 +13,30 @@
 
 What is said of a failure is all in its text: GitLab shows nothing else. Properties belong to the suite, where every
 reader takes them, and there are no attributes beyond those of the schema of Jenkins' xUnit plugin (junit-10.xsd).
+
+The summary (GITHUB_STEP_SUMMARY): a table of scenarios, what broke, what fired.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from ...faults.kinds import FAULTS
+from ...scenarios.campaigns.coverage import faults_of
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import failure_text
 from ...scenarios.campaigns.mutation_run import MutantResult
-from ...scenarios.campaigns.runner import ALL, Reach, Tally
+from ...scenarios.campaigns.runner import ALL, Reach, Tally, verdict_of
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, however they are written."""
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+_FENCE = "~~~~"
+_ERROR_LINES = 20
 
 
 def runs_document(tallies: Iterable[Tally], again: Callable[[Failure], str], reach: Reach = ALL) -> Element:
@@ -82,9 +91,9 @@ def _run_suite(tally: Tally, again: Callable[[Failure], str]) -> Element:
     if tally.failures:
         first = {failure.signature: failure for failure in reversed(tally.failures)}
         violation = tally.failures[0].violations[0]
-        told = [failure_text(failure, again(failure)) for failure in reversed(first.values())]
+        texts = [failure_text(failure, again(failure)) for failure in reversed(first.values())]
         message = f"{tally.violations} of {tally.seeds} seeds: {violation}"
-        _add(case, "failure", violation.invariant, message, "\n\n".join(told))
+        _add(case, "failure", violation.invariant, message, "\n\n".join(texts))
     if tally.nondeterministic:
         _add(case, "error", "nondeterminism", tally.nondeterministic[0], "\n\n".join(tally.nondeterministic))
     if tally.errors:
@@ -132,3 +141,71 @@ def _suite(case: Element, properties: Mapping[str, object]) -> Element:
 
 def _sound(text: str) -> str:
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def append_summary(
+    file: Path,
+    tallies: Sequence[Tally],
+    seconds: float,
+    again: Callable[[Failure], str],
+    reach: Reach = ALL,
+) -> None:
+    """Append the summary to a file, which may have others in it. again: the command that shows a failure again."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8") as page:
+        page.writelines(f"{line}\n" for line in _summary_lines(tallies, seconds, again, reach))
+
+
+def _summary_lines(
+    tallies: Sequence[Tally], seconds: float, again: Callable[[Failure], str], reach: Reach
+) -> Iterator[str]:
+    seeds = sum(tally.seeds for tally in tallies)
+    yield f"### tornlog: {seeds:,} seeds in {seconds:.1f} s, {verdict_of(tallies, reach)}"
+    yield ""
+    yield "| scenario | seeds | crash points | faults fired | broken |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for tally in tallies:
+        broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
+        fired = faults_of(tally.fired).total()
+        name = f"**{tally.scenario.name}**" if broken else tally.scenario.name
+        yield f"| {name} | {tally.seeds:,} | {tally.crash_points:,} | {fired:,} | {broken:,} |"
+    yield from (f"| {name} | not run | | | |" for name in reach.not_run)
+    yield ""
+    for tally in tallies:
+        yield from _summary_broken(tally, again)
+    yield from _summary_fired(tallies)
+
+
+def _summary_broken(tally: Tally, again: Callable[[Failure], str]) -> Iterator[str]:
+    """Yield the first failure of a scenario, and what went wrong with the harness."""
+    for failure in tally.failures[:1]:
+        yield f"#### {tally.scenario.name}: {failure.violations[0].invariant} is broken"
+        yield from _fenced(again(failure))
+        yield "<details><summary>What happened</summary>"
+        yield ""
+        yield from _fenced(failure_text(failure))
+        yield "</details>"
+        yield ""
+    for error in (*tally.nondeterministic[:1], *tally.errors[:1]):
+        yield f"#### {tally.scenario.name}: no verdict"
+        yield from _fenced("\n".join(error.splitlines()[-_ERROR_LINES:]))
+
+
+def _fenced(text: str) -> Iterator[str]:
+    yield from ("", _FENCE, text, _FENCE, "")
+
+
+def _summary_fired(tallies: Sequence[Tally]) -> Iterator[str]:
+    """Yield which faults came about how often, and which never did: of those nothing is known."""
+    fired: Counter[str] = sum((faults_of(tally.fired) for tally in tallies), Counter())
+    kinds = [f"| {kind} | {times:,} |" for kind, times in fired.most_common()]
+    never = [kind for kind in FAULTS if not fired[kind]]
+    yield f"<details><summary>{fired.total():,} faults of {len(kinds)} kinds fired</summary>"
+    yield ""
+    if kinds:
+        yield from ("| fault | times |", "| --- | ---: |", *kinds, "")
+    if never:
+        yield f"Never: {', '.join(never)}."
+        yield ""
+    yield "</details>"
+    yield ""
