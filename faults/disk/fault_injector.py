@@ -1,4 +1,12 @@
-"""Numbers the operations of one disk, and pulls the plug at one of them."""
+"""Fault injection of one disk: numbers its operations, draws what goes wrong with each, and crashes at one of them.
+
+A device under the disk keeps those waiting who need it: one slow operation, or a stall of everything. A stall begins
+with the operation that meets it, and all that arrive before it is over wait for its end. What the page cache answers,
+stores and views through a map, needs no device.
+
+Sources: Hao et al., "The Tail at Store", FAST 2016, for latencies that are now and then tens of times the usual; Gunawi
+et al., "Fail-Slow at Scale", FAST 2018, for devices and firmware that stop for seconds and go on.
+"""
 
 import errno
 from collections import Counter
@@ -52,10 +60,10 @@ class FaultInjector:
     """
 
     __slots__ = (
+        "_stalled_until_ns",
         "aim",
         "armed",
         "damage",
-        "device",
         "faults",
         "fired",
         "kernel",
@@ -71,7 +79,7 @@ class FaultInjector:
         self.stream = stream
         self.fired: Counter[str] = Counter()
         self.damage: list[DamagedRange] = []
-        self.device = Device(kernel, stream, self.fired)
+        self._stalled_until_ns = 0
         self.operations = 0
         self.stopped = 0
         """The errno of all that would change a file system that has stopped itself; 0 while it goes on."""
@@ -95,7 +103,7 @@ class FaultInjector:
         if not machine.alive:
             raise MachineDied(machine.name)
 
-    def inject_if(self, chance: float, fault: str, label: str) -> bool:
+    def inject_if(self, chance: float, fault: FaultKind, label: str) -> bool:
         """Draw whether a fault happens here, and count it if so. What has no chance is not drawn."""
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
             return False
@@ -113,7 +121,7 @@ class FaultInjector:
             )
         return size_bytes
 
-    def fail_by_chance(self, chance: float, fault: str, path: str) -> None:
+    def fail_by_chance(self, chance: float, fault: FaultKind, path: str) -> None:
         """Raise OSError(EIO) with some chance."""
         if chance > 0.0 and self.inject_if(chance, fault, path):
             raise io_error(path)
@@ -122,7 +130,24 @@ class FaultInjector:
         """Let the current task wait for a device that takes its time; nothing happens with one that does not."""
         faults = self.faults
         if faults.slow_io_chance > 0.0 or faults.stall_chance > 0.0:
-            self.device.wait(faults, kind, path)
+            label = f"{kind} {path}"
+            delay_ns = self.stalled_ns(label)
+            if self.inject_if(faults.slow_io_chance, FaultKind.SLOW_IO, label):
+                most_ns = max(_SLOW_NS_MIN, faults.slow_io_ms_max * 1_000_000)
+                delay_ns += draw_tail(self.stream, _SLOW_NS_MIN, most_ns, f"slow {label}")
+            if delay_ns:
+                self.kernel.park(Waiting(label), self.kernel.now_ns + delay_ns)
+
+    def stalled_ns(self, label: str) -> int:
+        """Return how long who arrives now has to wait before the device does anything."""
+        faults, now_ns = self.faults, self.kernel.now_ns
+        if now_ns >= self._stalled_until_ns and self.inject_if(
+            faults.stall_chance, FaultKind.STALLED_DEVICE, label
+        ):
+            most_ns = max(_STALL_NS_MIN, faults.stall_ms_max * 1_000_000)
+            lasts_ns = draw_tail(self.stream, _STALL_NS_MIN, most_ns, f"stall {label}")
+            self._stalled_until_ns = now_ns + lasts_ns
+        return max(0, self._stalled_until_ns - now_ns)
 
     def wall_ns(self, machine: Machine) -> int:
         """Return virtual time as the machine's wall clock shows it."""
@@ -142,7 +167,7 @@ class FaultInjector:
         number = self.operations
         self.operations = number + 1
         if number == self.armed and self.is_met(number, kind, path) and self.moment == BEFORE:
-            self.pull(machine, kind)
+            self.crash_now(machine, kind)
         return number
 
     def is_met(self, number: int, kind: str, path: str, at: int = 0) -> bool:
@@ -168,7 +193,7 @@ class FaultInjector:
         number = self.begin(machine, kind, path)
         dying = number == self.armed and self.moment == DURING
         if dying and self.stream.chance(0.5, f"{kind} {path} had no effect"):
-            self.pull(machine, kind)
+            self.crash_now(machine, kind)
         return number
 
     def begin_growth(
@@ -190,60 +215,20 @@ class FaultInjector:
     def end(self, machine: Machine, kind: str, number: int) -> None:
         """End an operation; raises MachineDied if it was the last one."""
         if number == self.armed:
-            self.pull(machine, kind)
+            self.crash_now(machine, kind)
 
-    def pull(self, machine: Machine, kind: str) -> NoReturn:
+    def crash_now(self, machine: Machine, kind: str) -> NoReturn:
         """Kill the machine in the midst of an operation; always raises MachineDied."""
         self.fired[f"crash {self.moment} {kind}"] += 1
         self.armed = -1
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 
-    def signal_bus_error(self, machine: Machine, fault: str) -> NoReturn:
+    def signal_bus_error(self, machine: Machine, fault: FaultKind) -> NoReturn:
         """Kill the machine's process by a SIGBUS, for a page that cannot be had; always raises MachineDied."""
         self.fired[fault] += 1
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
-
-
-class Device:
-    """One device. Invariant: it stands still until `_stalled_until_ns`, if that is to come."""
-
-    __slots__ = ("_fired", "_kernel", "_stalled_until_ns", "_stream")
-
-    def __init__(self, kernel: Kernel, stream: Stream, fired: Counter[str]) -> None:
-        self._kernel = kernel
-        self._stream = stream
-        self._fired = fired
-        self._stalled_until_ns = 0
-
-    def stalled_ns(self, faults: FaultPlan, label: str) -> int:
-        """Return how long who arrives now has to wait before the device does anything."""
-        now_ns = self._kernel.now_ns
-        if now_ns >= self._stalled_until_ns and self._strikes(
-            faults.stall_chance, FaultKind.STALLED_DEVICE, label
-        ):
-            most_ns = max(_STALL_NS_MIN, faults.stall_ms_max * 1_000_000)
-            self._stalled_until_ns = now_ns + draw_tail(
-                self._stream, _STALL_NS_MIN, most_ns, f"stall {label}"
-            )
-        return max(0, self._stalled_until_ns - now_ns)
-
-    def wait(self, faults: FaultPlan, kind: str, path: str) -> None:
-        """Let the current task wait as long as the device makes it wait for one operation."""
-        label = f"{kind} {path}"
-        delay_ns = self.stalled_ns(faults, label)
-        if self._strikes(faults.slow_io_chance, FaultKind.SLOW_IO, label):
-            most_ns = max(_SLOW_NS_MIN, faults.slow_io_ms_max * 1_000_000)
-            delay_ns += draw_tail(self._stream, _SLOW_NS_MIN, most_ns, f"slow {label}")
-        if delay_ns:
-            self._kernel.park(Waiting(label), self._kernel.now_ns + delay_ns)
-
-    def _strikes(self, chance: float, fault: str, label: str) -> bool:
-        if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):
-            return False
-        self._fired[fault] += 1
-        return True
 
 
 def io_error(path: str) -> OSError:

@@ -94,28 +94,38 @@ class SimMappedFile:
     def pwrite(self, at: int, data: Buffer) -> int:
         """Write through the descriptor and return how much was written: all of it, but for a fault that says less."""
         injector, kernel = self._injector, self._kernel
-        injector.pause(self._machine, "pwrite")
+        kernel.fuel -= 1
+        if kernel.fuel < 0:
+            injector.pause_slowly(self._machine, "pwrite")
         injector.wait_for_device("pwrite", self.path)
         end = at + len(data)
         if at < 0 or end > self._limit:
             raise self._out_of_bounds(at, end)
         if injector.stopped:
             raise injector.stopped_error(self.path)
-        data = bytes(data[: injector.writable_bytes(self.path, len(data))])
-        end = at + len(data)
+        if type(data) is not bytes:
+            data = bytes(data)
+        faults = injector.faults
+        if faults.failed_write_chance > 0.0 or faults.short_write_chance > 0.0:
+            data = data[: injector.writable_bytes(self.path, len(data))]
+            end = at + len(data)
         number = injector.operations
         injector.operations = number + 1
         if number == injector.armed and injector.is_met(number, "pwrite", self.path, at):
             self._die_writing("pwrite", number, at, data)
         if kernel.trace is not None:
             kernel.trace.add("pwrite", f"{self.path} [{at}, {end})")
-        self._inode.write(number, at, data, injector.wall_ns(self._machine))
+        mtime_ns = kernel.now_ns + self._machine.wall_offset_ms * 1_000_000
+        self._inode.write(number, at, data, mtime_ns)
         kernel.note((self._pwrite_word | at, crc32(data)))
         return len(data)
 
     def msync(self, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable. OSError(EIO): their data never will be."""
-        self._injector.pause(self._machine, "msync")
+        kernel = self._kernel
+        kernel.fuel -= 1
+        if kernel.fuel < 0:
+            self._injector.pause_slowly(self._machine, "msync")
         if not 0 <= start <= end <= self._limit:
             raise self._out_of_bounds(start, end)
         self._syncs.file(self._machine, self._msync, self._inode, start, end)
@@ -170,7 +180,7 @@ class SimMappedFile:
             reached = len(data) - injector.stream.below(len(data) + 1, f"bytes not written {self.path}")
         if reached:
             self._inode.write(number, at, data[:reached], injector.wall_ns(self._machine))
-        injector.pull(self._machine, kind)
+        injector.crash_now(self._machine, kind)
 
     def _out_of_bounds(self, start: int, end: int) -> ValueError:
         if self._limit < 0:

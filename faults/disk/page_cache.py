@@ -194,12 +194,17 @@ class Inode:
 
     def make_durable(self, upto: int, start: int, end: int) -> None:
         """Put on the platter what operations up to number upto wrote in the pages of [start, end)."""
-        if not self.pending:
+        pending = self.pending
+        if not pending:
             return
-        start, end = self._whole_pages(start, end)
-        durable = self._grown_platter()
+        page_bytes = self.page_bytes
+        start -= start % page_bytes
+        end += -end % page_bytes
+        durable = self._durable
+        if self.loaded is not None or len(durable) < len(self.cache):
+            durable = self._grown_durable()
         rest: list[Write] = []
-        for write in self.pending:
+        for write in pending:
             number, at, data = write
             stop = at + len(data)
             if number > upto or at >= end or stop <= start:
@@ -233,7 +238,7 @@ class Inode:
 
         If it was written since, it is still dirty, as a whole; else it becomes clean and stale.
         """
-        durable = self._grown_platter()
+        durable = self._grown_durable()
         end = at + len(data)
         now = bytes(durable[at:end])
         if now == data:
@@ -296,7 +301,7 @@ class Inode:
     def _whole_pages(self, start: int, end: int) -> tuple[int, int]:
         return start - start % self.page_bytes, -(-end // self.page_bytes) * self.page_bytes
 
-    def _grown_platter(self) -> bytearray:
+    def _grown_durable(self) -> bytearray:
         if self.loaded is not None:
             self._durable = bytearray(self.loaded.content)
             self.loaded = None

@@ -1,4 +1,33 @@
-"""Syncs: they take time, cover what was written before they were submitted, and may fail or lie."""
+"""Syncs: they take time, cover what was written before they were submitted, and may fail, lie or write astray.
+
+A sync that fails leaves what its file system leaves (`FaultPlan.failing_sync`):
+
+    ext4-ordered  EIO at once; the pages are clean, and readers see the new bytes, which no later sync will write
+    xfs           the same
+    btrfs         EIO at once; the pages are clean, and readers see the old bytes again
+    ext4-data     answered OK, for the journal has the data; its copy to their place fails, and they are gone when the
+                  journal's space is used again. The file's next sync raises EIO; then all is as with ext4-ordered
+
+With each of them a later sync succeeds. A directory's failed sync leaves names as unsure as they were. Where it was the
+journal that could not be written (`stopped_file_system_chance`), ext4 and btrfs go on read-only, and xfs shuts down,
+until the disk has been off.
+
+A sync that lies is answered when what it covers is in the drive's volatile cache. A process kill and a crash of the
+system leave that cache alone; a power cut takes of it what it likes, as of what was never synced. A sync that is
+answered honestly is a cache flush command, which secures all that the drive holds, whoever wrote it. A sync that fails
+takes its pages from there, too.
+
+A write that goes astray strikes a single page of what a sync writes, and the sync succeeds. Readers see the right bytes
+for as long as the page cache has them, so nobody finds out before the machine has been off. Such a page is as one that
+a failed sync has dropped: clean, and durably what it was before, until it is written again.
+
+Sources: Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020; Rajimwale et al., "Coerced
+Cache Eviction and Discreet-Mode Journaling", DSN 2011, for disks that ignore a flush; Zheng et al., FAST 2013, for SSDs
+that lose what they had acknowledged; the kernel's description of how volatile write caches are controlled;
+Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, for how often drives lose and
+misplace writes; Prabhakaran et al., "IRON File Systems", SOSP 2005; Krioukov et al., "Parity Lost and Parity Regained",
+FAST 2008, for what a misdirected write does at both places.
+"""
 
 import errno
 from collections.abc import Callable
@@ -16,9 +45,8 @@ from .volume import Namespace
 
 _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
 
-
-_TAIL = 8
-
+_SLOW_SHARE = 8  # slow syncs begin at this fraction of what the fault says they take at most: a heavy tail
+_BEFORE_ALL = -1  # number of an operation that was before any other
 
 _STOPPED_WITH = {
     "ext4-ordered": errno.EROFS,
@@ -27,9 +55,8 @@ _STOPPED_WITH = {
     "btrfs": errno.EROFS,
 }
 
-
-_BEFORE_ALL = -1
-"""Number of an operation that was before any other."""
+_Saved = tuple[int, int, bytes]
+"""What was durable of a page before a sync of that number wrote it: number, at, data."""
 
 
 class SyncWait(Waiting):
@@ -52,10 +79,7 @@ class Timing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SyncTiming:
-    """A sync takes base_ns_min to base_ns_max; a slow one, as when a drive collects garbage, much longer.
-
-    Slow ones have a heavy tail: they begin at an eighth of what the fault says they take at most.
-    """
+    """A sync takes base_ns_min to base_ns_max; a slow one, as when a drive collects garbage, much longer."""
 
     base_ns_min: int = 100_000
     base_ns_max: int = 2_000_000
@@ -70,177 +94,22 @@ class SyncTiming:
     def draw(self, injector: FaultInjector, label: str) -> int:
         """Return one sync's latency in ns, the rest of a stall included. What cannot vary is not drawn."""
         stream, faults = injector.stream, injector.faults
-        stalled_ns = injector.device.stalled_ns(faults, label) if faults.stall_chance > 0.0 else 0
-        if injector.inject_if(faults.slow_sync_chance, FaultKind.SLOW_SYNC, label):
+        stalled_ns = injector.stalled_ns(label) if faults.stall_chance > 0.0 else 0
+        slow_chance = faults.slow_sync_chance
+        if slow_chance > 0.0 and injector.inject_if(slow_chance, FaultKind.SLOW_SYNC, label):
             most_ns = max(faults.slow_sync_ms_max * 1_000_000, self.base_ns_max, 1)
-            least_ns = max(most_ns // _TAIL, self.base_ns_max, 1)
+            least_ns = max(most_ns // _SLOW_SHARE, self.base_ns_max, 1)
             return stalled_ns + draw_tail(stream, least_ns, most_ns, f"slow {label} ns")
         if self.base_ns_min == self.base_ns_max:
             return stalled_ns + self.base_ns_min
         return stalled_ns + stream.between(self.base_ns_min, self.base_ns_max, f"{label} ns")
 
 
-class Syncs:
-    """The syncs of one disk. The task that asked sleeps until its sync completes; the others run on.
-
-    The caller has passed a scheduling point.
-    """
-
-    __slots__ = ("_drive", "_failing", "_injector", "_kernel", "_names", "_stray", "_timing")
-
-    def __init__(self, injector: FaultInjector, names: Namespace, timing: Timing) -> None:
-        self._kernel = injector.kernel
-        self._injector = injector
-        self._names = names
-        self._timing = timing
-        self._drive = DriveCache(names)
-        self._failing = FailingSyncs(injector)
-        self._stray = StrayWrites(injector, names)
-
-    def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable, or raise OSError(EIO) and drop those pages' data."""
-        injector = self._injector
-        number = self._pass_time(machine, why, inode, start, end)
-        faults = injector.faults
-        self._kernel.note((_NOTE_RANGE | start, end))
-        failing, path = self._failing, why.path
-        if failing.come_due(path, inode) or failing.strike(why.label, path, inode, number, start, end):
-            self._fail(machine, why, number)
-        if self._lies(why) and self._drive.hold_file(inode, number, start, end):
-            self._note_lie(number)
-        else:
-            self._drive.flush()
-            if faults.lost_write_chance > 0.0 or faults.misdirected_write_chance > 0.0:
-                self._stray.make_durable(path, inode, number, start, end)
-            else:
-                inode.make_durable(number, start, end)
-            self._names.sync_file(inode, number)
-        injector.end(machine, why.kind, number)
-
-    def directory(self, machine: Machine, why: SyncWait) -> None:
-        """Make durable the names in the directory at why.path, or raise OSError(EIO) and leave them unsure."""
-        number = self._pass_time(machine, why, None, 0, 0)
-        if self._failing.strike_directory(why.label):
-            self._fail(machine, why, number)
-        if self._lies(why) and self._drive.hold_directory(why.path, number):
-            self._note_lie(number)
-        else:
-            self._drive.flush()
-            self._names.sync_directory(why.path, number)
-        self._injector.end(machine, why.kind, number)
-
-    def _fail(self, machine: Machine, why: SyncWait, number: int) -> NoReturn:
-        """End a sync that has failed."""
-        self._kernel.note((_NOTE_FAILED, number))
-        self._failing.stop(why.label)
-        self._injector.end(machine, why.kind, number)
-        raise OSError(errno.EIO, "Input/output error", why.path)
-
-    def _lies(self, why: SyncWait) -> bool:
-        """Draw whether the drive answers a sync before it has done it."""
-        chance = self._injector.faults.lying_sync_chance
-        return chance > 0.0 and self._injector.stream.chance(chance, f"lying sync {why.label}")
-
-    def _note_lie(self, number: int) -> None:
-        self._kernel.note((_NOTE_LIED, number))
-        self._injector.fired[FaultKind.LYING_SYNC] += 1
-
-    def _pass_time(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
-        """Submit a sync and sleep until it completes. Returns its number: it covers the operations before that."""
-        injector = self._injector
-        kernel = self._kernel
-        number = injector.begin(machine, why.kind, why.path)
-        latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
-        dying = number == injector.armed and injector.moment == DURING
-        if dying:
-            latency_ns //= 2
-        if latency_ns:
-            kernel.park(why, kernel.now_ns + latency_ns)
-        if dying:
-            injector.pull(machine, why.kind)
-        return number
-
-
-_Saved = tuple[int, int, bytes]
-"""What a page of the platter was before a sync of that number wrote it: number, at, data."""
-
-
-class FailingSyncs:
-    """The failures of one disk's syncs."""
-
-    __slots__ = ("_injector", "_journalled")
-
-    def __init__(self, injector: FaultInjector) -> None:
-        self._injector = injector
-        self._journalled: dict[int, list[_Saved]] = {}
-        """By Inode.identity: pages that have reached the journal, and will not reach their place."""
-
-    def strike(self, why: str, path: str, inode: Inode, number: int, start: int, end: int) -> bool:
-        """Draw whether a file's sync fails, and do what that does to the file; return whether to raise an error now.
-
-        If not, the sync is to do its work, even if that will be undone. why: the sync, as draws are labelled with.
-        """
-        injector = self._injector
-        faults = injector.faults
-        if faults.failed_sync_chance <= 0.0 or not injector.stream.chance(
-            faults.failed_sync_chance, f"failed sync {why}"
-        ):
-            return False
-        if faults.failing_sync == "ext4-data":
-            self._save(inode, number, start, end)
-            return False
-        lost = inode.drop(number, start, end)
-        injector.fired[FaultKind.FAILED_SYNC] += 1
-        if faults.failing_sync == "btrfs":
-            for page in sorted(lost):
-                injector.damage.append(DamagedRange(path, *inode.revert(page), FaultKind.FAILED_SYNC))
-        return True
-
-    def come_due(self, path: str, inode: Inode) -> bool:
-        """Undo what an earlier sync of this file left in the journal only; return whether to raise an error for it."""
-        saved = self._journalled.pop(inode.identity, None)
-        if saved is None:
-            return False
-        injector = self._injector
-        lost = [
-            DamagedRange(path, at, at + len(data), FaultKind.LATE_SYNC_ERROR)
-            for number, at, data in reversed(saved)
-            if inode.take_back(number, at, data)
-        ]
-        if not lost:
-            return False
-        injector.damage += lost
-        injector.fired[FaultKind.LATE_SYNC_ERROR] += 1
-        injector.fired[FaultKind.FAILED_SYNC] += 1
-        return True
-
-    def strike_directory(self, label: str) -> bool:
-        """Draw whether a directory's sync fails."""
-        injector = self._injector
-        return injector.inject_if(
-            injector.faults.failed_directory_sync_chance, FaultKind.FAILED_DIRECTORY_SYNC, label
-        )
-
-    def stop(self, label: str) -> None:
-        """Draw whether a failure stops the file system."""
-        injector = self._injector
-        faults = injector.faults
-        if injector.inject_if(faults.stopped_file_system_chance, FaultKind.STOPPED_FILE_SYSTEM, label):
-            injector.stopped = _STOPPED_WITH[faults.failing_sync]
-
-    def _save(self, inode: Inode, number: int, start: int, end: int) -> None:
-        page_bytes = inode.page_bytes
-        durable_bytes = inode.durable_bytes(inode.size_bytes)
-        saved = [
-            (number, page * page_bytes, durable_bytes[page * page_bytes : (page + 1) * page_bytes])
-            for page in inode.covered_pages(number, start, end)
-        ]
-        if saved:
-            self._journalled.setdefault(inode.identity, []).extend(saved)
-
-
 class DriveCache:
-    """What lying syncs have left in one drive's cache, in the order of their answers."""
+    """What lying syncs have left in one drive's volatile cache.
+
+    Invariant: what is held is in the order of the answers, so that flushing it repeats the syncs in order.
+    """
 
     __slots__ = ("_held", "_names")
 
@@ -277,27 +146,171 @@ class DriveCache:
         self._held.clear()
 
 
-class StrayWrites:
-    """The writes of one disk that go astray."""
+class Syncs:
+    """The syncs of one disk. The task that asked sleeps until its sync completes; the others run on.
 
-    __slots__ = ("_injector", "_names")
+    The caller has passed a scheduling point. Invariant: what the journal has only (`_journalled`) was durable once, and
+    belongs to syncs that were answered OK under ext4-data.
+    """
 
-    def __init__(self, injector: FaultInjector, names: Namespace) -> None:
+    __slots__ = ("_drive", "_injector", "_journalled", "_kernel", "_names", "_timing")
+
+    def __init__(self, injector: FaultInjector, names: Namespace, timing: Timing) -> None:
+        self._kernel = injector.kernel
         self._injector = injector
         self._names = names
+        self._timing = timing
+        self._drive = DriveCache(names)
+        self._journalled: dict[int, list[_Saved]] = {}
+        """By Inode.identity: pages that have reached the journal, and will not reach their place."""
 
-    def make_durable(self, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
-        """Do as Inode.make_durable does, but for the pages whose writes go astray."""
+    def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
+        """Make the pages of [start, end) and the size durable, or raise OSError(EIO) and drop those pages' data."""
+        injector = self._injector
+        number = self._pass_time(machine, why, inode, start, end)
+        faults = injector.faults
+        self._kernel.note((_NOTE_RANGE | start, end))
+        if (self._journalled and self._journal_fails(why.path, inode)) or (
+            faults.failed_sync_chance > 0.0 and self._write_back_fails(why, inode, number, start, end)
+        ):
+            self._fail(machine, why, number)
+        if (
+            faults.lying_sync_chance > 0.0
+            and self._lies(why)
+            and self._drive.hold_file(inode, number, start, end)
+        ):
+            self._note_lie(number)
+        else:
+            self._drive.flush()
+            if faults.lost_write_chance > 0.0 or faults.misdirected_write_chance > 0.0:
+                self._write_astray(why.path, inode, number, start, end)
+            else:
+                inode.make_durable(number, start, end)
+            self._names.sync_file(inode, number)
+        if number == injector.armed:
+            injector.crash_now(machine, why.kind)
+
+    def directory(self, machine: Machine, why: SyncWait) -> None:
+        """Make durable the names in the directory at why.path, or raise OSError(EIO) and leave them unsure."""
+        injector = self._injector
+        number = self._pass_time(machine, why, None, 0, 0)
+        faults = injector.faults
+        if injector.inject_if(
+            faults.failed_directory_sync_chance, FaultKind.FAILED_DIRECTORY_SYNC, why.label
+        ):
+            self._fail(machine, why, number)
+        if (
+            faults.lying_sync_chance > 0.0
+            and self._lies(why)
+            and self._drive.hold_directory(why.path, number)
+        ):
+            self._note_lie(number)
+        else:
+            self._drive.flush()
+            self._names.sync_directory(why.path, number)
+        injector.end(machine, why.kind, number)
+
+    def _pass_time(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
+        """Submit a sync and sleep until it completes. Returns its number: it covers the operations before that."""
+        injector = self._injector
+        kernel = self._kernel
+        number = injector.begin(machine, why.kind, why.path)
+        latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
+        dying = number == injector.armed and injector.moment == DURING
+        if dying:
+            latency_ns //= 2
+        if latency_ns:
+            kernel.park(why, kernel.now_ns + latency_ns)
+        if dying:
+            injector.crash_now(machine, why.kind)
+        return number
+
+    def _fail(self, machine: Machine, why: SyncWait, number: int) -> NoReturn:
+        """End a sync that has failed, and maybe, by a draw, the file system with it."""
+        injector = self._injector
+        faults = injector.faults
+        self._kernel.note((_NOTE_FAILED, number))
+        if injector.inject_if(faults.stopped_file_system_chance, FaultKind.STOPPED_FILE_SYSTEM, why.label):
+            injector.stopped = _STOPPED_WITH[faults.failing_sync]
+        injector.end(machine, why.kind, number)
+        raise OSError(errno.EIO, "Input/output error", why.path)
+
+    # -- syncs that fail ---------------------------------------------------------------------------
+
+    def _write_back_fails(self, why: SyncWait, inode: Inode, number: int, start: int, end: int) -> bool:
+        """Draw whether a file's sync fails, and do what that does to the file; return whether to raise an error now.
+
+        If not, the sync is to do its work, even if that will be undone.
+        """
+        injector = self._injector
+        faults = injector.faults
+        if not injector.stream.chance(faults.failed_sync_chance, f"failed sync {why.label}"):
+            return False
+        if faults.failing_sync == "ext4-data":
+            self._save(inode, number, start, end)
+            return False
+        lost = inode.drop(number, start, end)
+        injector.fired[FaultKind.FAILED_SYNC] += 1
+        if faults.failing_sync == "btrfs":
+            for page in sorted(lost):
+                injector.damage.append(DamagedRange(why.path, *inode.revert(page), FaultKind.FAILED_SYNC))
+        return True
+
+    def _save(self, inode: Inode, number: int, start: int, end: int) -> None:
+        """Keep what is durable of the pages that a sync writes into the journal, and not to their place."""
+        page_bytes = inode.page_bytes
+        durable_bytes = inode.durable_bytes(inode.size_bytes)
+        saved = [
+            (number, page * page_bytes, durable_bytes[page * page_bytes : (page + 1) * page_bytes])
+            for page in inode.covered_pages(number, start, end)
+        ]
+        if saved:
+            self._journalled.setdefault(inode.identity, []).extend(saved)
+
+    def _journal_fails(self, path: str, inode: Inode) -> bool:
+        """Undo what an earlier sync of this file left in the journal only; return whether to raise an error for it."""
+        saved = self._journalled.pop(inode.identity, None)
+        if saved is None:
+            return False
+        lost = [
+            DamagedRange(path, at, at + len(data), FaultKind.LATE_SYNC_ERROR)
+            for number, at, data in reversed(saved)
+            if inode.take_back(number, at, data)
+        ]
+        if not lost:
+            return False
+        injector = self._injector
+        injector.damage += lost
+        injector.fired[FaultKind.LATE_SYNC_ERROR] += 1
+        injector.fired[FaultKind.FAILED_SYNC] += 1
+        return True
+
+    # -- syncs that lie ----------------------------------------------------------------------------
+
+    def _lies(self, why: SyncWait) -> bool:
+        """Draw whether the drive answers a sync before it has done it."""
+        injector = self._injector
+        return injector.stream.chance(injector.faults.lying_sync_chance, f"lying sync {why.label}")
+
+    def _note_lie(self, number: int) -> None:
+        self._kernel.note((_NOTE_LIED, number))
+        self._injector.fired[FaultKind.LYING_SYNC] += 1
+
+    # -- writes that go astray ---------------------------------------------------------------------
+
+    def _write_astray(self, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
+        """Do as Inode.make_durable does, but for the pages whose writes are lost or misdirected."""
         injector = self._injector
         faults, chance = injector.faults, injector.stream.chance
+        chances = (
+            (FaultKind.LOST_WRITE, faults.lost_write_chance),
+            (FaultKind.MISDIRECTED_WRITE, faults.misdirected_write_chance),
+        )
         page_bytes = inode.page_bytes
         before = inode.durable_bytes(inode.size_bytes)
         stray: list[tuple[int, FaultKind]] = []
         for page in inode.covered_pages(upto, start, end):
-            for kind, of_all in (
-                (FaultKind.LOST_WRITE, faults.lost_write_chance),
-                (FaultKind.MISDIRECTED_WRITE, faults.misdirected_write_chance),
-            ):
+            for kind, of_all in chances:
                 if of_all > 0.0 and chance(of_all, f"{kind} {path}#{page}"):
                     stray.append((page, kind))
                     break
@@ -305,10 +318,10 @@ class StrayWrites:
         after = inode.durable_bytes(inode.size_bytes)
         for page, kind in stray:
             first, last = page * page_bytes, (page + 1) * page_bytes
-            if kind == FaultKind.MISDIRECTED_WRITE:
+            if kind is FaultKind.MISDIRECTED_WRITE:
                 self._misdirect(path, inode, page, before[first:last], after[first:last])
             elif inode.take_back(_BEFORE_ALL, first, before[first:last]):
-                self._note(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
+                self._note_damage(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
 
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
         """Let a page's data arrive at a drawn page of some file, if that is another one; its own is left as it was."""
@@ -328,19 +341,14 @@ class StrayWrites:
         first, at = page * page_bytes, other * page_bytes
         end = min(at + page_bytes, victim.size_bytes)
         victim.thaw(0)  # who looks at it from now on sees what the page cache has
-        left = inode.take_back(_BEFORE_ALL, first, before)
-        hit = victim.take_back(_BEFORE_ALL, at, data[: end - at].ljust(end - at, b"\0"))
-        if left or hit:
-            self._note(
-                FaultKind.MISDIRECTED_WRITE,
-                *(
-                    [DamagedRange(path, first, first + len(before), FaultKind.MISDIRECTED_WRITE)]
-                    if left
-                    else ()
-                ),
-                *([DamagedRange(target, at, end, FaultKind.MISDIRECTED_WRITE)] if hit else ()),
-            )
+        damage = []
+        if inode.take_back(_BEFORE_ALL, first, before):
+            damage.append(DamagedRange(path, first, first + len(before), FaultKind.MISDIRECTED_WRITE))
+        if victim.take_back(_BEFORE_ALL, at, data[: end - at].ljust(end - at, b"\0")):
+            damage.append(DamagedRange(target, at, end, FaultKind.MISDIRECTED_WRITE))
+        if damage:
+            self._note_damage(FaultKind.MISDIRECTED_WRITE, *damage)
 
-    def _note(self, kind: str, *damage: DamagedRange) -> None:
+    def _note_damage(self, kind: FaultKind, *damage: DamagedRange) -> None:
         self._injector.fired[kind] += 1
         self._injector.damage += damage
