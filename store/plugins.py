@@ -14,17 +14,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 
-from .arrival import ArrivalNotifier
 from .config import ConfigError, StoreConfig
 from .filters.message_filter import MessageFilter
 from .formats.message import MessageRecord
 from .get_result import GetMessageResult
-from .index.query import QueryMessageResult
+from .index.index_service import QueryMessageResult
 from .log.recovery import RecoveryReport
 from .message import Message, MessageBatch
 from .message_store_protocol import MessageStoreProtocol
 from .put_result import PutMessageResult
-from .queues.dispatch import Dispatcher
+from .queues.dispatch import ArrivalNotifier, Dispatcher
 from .running_flags import RunningFlags
 from .stats import StoreStats
 from .world import World

@@ -7,30 +7,24 @@ Nothing runs here; `MessageStore` starts and stops it all.
 
 from collections.abc import Callable
 
-from .arrival import ArrivalNotifier
 from .config import BrokerRole, FlushDiskType, StoreConfig
 from .delivery.schedule import ScheduleMessageService
 from .formats.delay_level import parse_delay_levels
 from .index.index_service import IndexService
-from .log.allocate import AllocateMappedFileService
-from .log.buffered_queue import BufferedSegmentQueue
+from .log.allocate import AllocateMappedFileService, WarmUp
 from .log.checkpoint import StoreCheckpoint
-from .log.commit import CommitRealTimeService
 from .log.commit_log import CommitLog
 from .log.directories import SegmentDirectories
 from .log.flush import FlushCommitLogService, FlushRealTimeService, GroupCommitService
 from .log.segment_queue import SegmentQueue
-from .log.transient_pool import TransientStorePool
-from .log.warm_up import WarmUp
+from .log.transient_pool import BufferedSegmentQueue, CommitRealTimeService, TransientStorePool
 from .message import Message
 from .put_result import PutMessageResult
 from .queues.consume_queue_table import ConsumeQueueTable
-from .queues.dispatch import DispatchService
-from .queues.dispatch_extended import ExtendedQueueDispatcher
-from .queues.dispatch_light import LightQueueDispatcher
+from .queues.dispatch import ArrivalNotifier, DispatchService, ExtendedQueueDispatcher, LightQueueDispatcher
 from .queues.flush_queues import FlushConsumeQueueService
 from .replication.group_transfer import GroupTransfer
-from .retention.service import RetentionService
+from .retention.cleaning import RetentionService
 from .running_flags import RunningFlags
 from .service import Service
 from .stats import StoreStats

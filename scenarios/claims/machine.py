@@ -7,7 +7,7 @@ from ...faults.disk.disk import Disk
 from ...sim.machine import Machine
 from ...sim.trace import Trace
 from ...store.config import FlushDiskType, StoreConfig
-from ...store.delivery.verdict import TransactionConfig
+from ...store.delivery.transaction_check import TransactionConfig
 from ...store.formats.delay_level import parse_delay_levels
 from ...store.world import World
 from .plan import Plan

@@ -2,7 +2,7 @@
 
 from ...faults.crashes.profiles import CrashProfile
 from ...faults.disk.disk import Disk
-from ...store.log.buffered_queue import BufferedSegmentQueue
+from ...store.log.transient_pool import BufferedSegmentQueue
 from ...store.message_store import MessageStore
 from ..claims.plan import Plan
 from . import allowances, guarantees

@@ -7,7 +7,7 @@ from ...faults.disk.disk import Disk
 from ...faults.disk.image import FileImage
 from ...store.log.directories import directory_of, name_of
 from ...store.message_store import MessageStore
-from ...store.retention.clean_commit_log import SEGMENTS_PER_PASS
+from ...store.retention.cleaning import SEGMENTS_PER_PASS
 from .evidence import Violation
 from .invariants import clean
 from .ledger import Ledger

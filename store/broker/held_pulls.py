@@ -6,9 +6,9 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TypeVar
 
-from ..arrival import MessageArrival
 from ..filters.message_filter import MessageFilter
 from ..formats.remoting.command import RemotingCommand
+from ..queues.dispatch import MessageArrival
 from .channel import Channel
 
 Queue = tuple[str, int]

@@ -8,9 +8,9 @@ Source: RocketMQ PullRequestHoldService, ManyPullRequest, NotifyMessageArrivingL
 
 from collections.abc import Callable, Iterable
 
-from ..arrival import MessageArrival
 from ..formats.remoting.command import RemotingCommand
 from ..message_store_protocol import MessageStoreProtocol
+from ..queues.dispatch import MessageArrival
 from ..service import Service
 from ..world import World
 from .broker_config import BrokerConfig

@@ -8,10 +8,9 @@ Nothing runs here; `Broker` starts and stops it all, and processors are given al
 from collections.abc import Callable, Mapping
 
 from ..config import BrokerRole, ConfigError, StoreConfig
+from ..delivery.transaction_check import TransactionConfig
 from ..delivery.transaction_service import TransactionalMessageService
-from ..delivery.verdict import TransactionConfig
-from ..filters.calc_bit_map import use_bit_maps
-from ..filters.consumer_filter import ConsumerFilterManager
+from ..filters.consumer_filter import ConsumerFilterManager, use_bit_maps
 from ..formats.message import decode_record
 from ..message_store import MessageStore
 from ..message_store_protocol import MessageStoreProtocol

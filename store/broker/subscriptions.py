@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import FilterExpressionError
-from ..filters.consumer_filter import ConsumerFilterData
-from ..filters.message_filter import MessageFilter
+from ..filters.consumer_filter import ConsumerFilterData, SqlMessageFilter
+from ..filters.message_filter import MessageFilter, TagFilter
 from ..filters.sql_filter import EXPRESSION_CHARACTERS_MAX, SqlExpression
-from ..filters.sql_message_filter import SqlMessageFilter
-from ..filters.tag_filter import TagFilter
 from ..formats.java_hash import java_hash
 from ..formats.remoting.json_body import Members
 from .requests import RequestRefusedError, ResponseCode

@@ -1,24 +1,27 @@
-"""Asks producer groups for the decisions they owe: RocketMQ's TransactionalMessageCheckService.
+"""Transaction check: asks producer groups for the decisions they owe. RocketMQ's TransactionalMessageCheckService.
 
 Each pass goes through the half queue from where the last one ended. A half message that an op decided is done with; one
 whose time has come is put back at the end of the queue and asked about; one too young ends the pass, for those behind
 it are younger. A half message is only passed once it is decided, put back or given up, so none is forgotten.
 
 How far both queues are done with is kept as offsets of a consumer group, but only what is in the durable part of the
-log counts: progress that outlived the record that was put back would be a transaction that nobody asks about again.
+log counts: progress that outlived the record that was put back would be a transaction that is never asked about again.
 
-Source: RocketMQ TransactionalMessageServiceImpl.check.
+The clock is read once for each judgement, by the caller: an age that grows while it is judged passes between two rules.
+Source: RocketMQ TransactionalMessageServiceImpl.check, isNeedDiscard, isNeedSkip, getImmunityTime.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import NamedTuple, Protocol
 
 from ..config import BrokerRole
 from ..errors import StoreError
+from ..formats.host import Host
 from ..formats.message import MessageRecord
 from ..marks import hit
-from ..message import Message
+from ..message import LOOPBACK_BROKER, Message
 from ..message_store import MessageStore
 from ..put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ..service import Service
@@ -34,9 +37,7 @@ from .half_message import (
     decision,
     put_back,
 )
-from .op_queue import OpQueue
-from .pulling import pull_from
-from .verdict import HalfMessageVerdict, TransactionConfig, verdict
+from .transaction_queues import OpQueue, pull_from
 
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets are the progress of the check."""
@@ -62,6 +63,20 @@ class _Progress(NamedTuple):
     half_offset: int
     op_offset: int
     log_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionConfig:
+    """Settings of transactions, with RocketMQ's defaults."""
+
+    transaction_timeout_ms: int = 6_000
+    """How old a half message is before its producer group is asked (transactionTimeOut)."""
+    transaction_check_max: int = 15
+    """How often it is asked before the half message is given up (transactionCheckMax)."""
+    transaction_check_interval_ms: int = 60_000
+    """How long after a pass the next one begins (transactionCheckInterval)."""
+    store_host: Host = LOOPBACK_BROKER
+    """The broker's address, which its own op messages come from."""
 
 
 class TransactionalMessageCheckService(Service):
@@ -269,3 +284,28 @@ def _placed(record: MessageRecord, message: Message, append: AppendMessageResult
 
 def _nobody(record: MessageRecord) -> None:
     """Ask no one."""
+
+
+class HalfMessageVerdict(Enum):
+    """What is to be done with an undecided half message."""
+
+    TOO_YOUNG = "leave it, and all behind it, to a later pass"
+    IMMUNE = "put it back without asking"
+    DUE = "put it back and ask"
+    HOPELESS = "give it up"
+
+
+def verdict(
+    half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int
+) -> HalfMessageVerdict:
+    """Judge an undecided half message at one moment. reserved_ms: how long the store keeps messages."""
+    age_ms = now_ms - half.record.born_timestamp_ms
+    if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:
+        return HalfMessageVerdict.HOPELESS
+    if half.immunity_ms is not None:
+        return HalfMessageVerdict.IMMUNE if age_ms < half.immunity_ms else HalfMessageVerdict.DUE
+    return (
+        HalfMessageVerdict.TOO_YOUNG
+        if 0 <= age_ms < config.transaction_timeout_ms
+        else HalfMessageVerdict.DUE
+    )

@@ -35,8 +35,7 @@ from .half_message import (
     prepared,
     widest_forms,
 )
-from .transaction_check import OffsetStore, TransactionalMessageCheckService
-from .verdict import TransactionConfig
+from .transaction_check import OffsetStore, TransactionalMessageCheckService, TransactionConfig
 
 
 class EndTransactionStatus(Enum):

@@ -1,18 +1,103 @@
-"""The parts of an SQL expression: what each comes to for a message's properties, and what may be joined to it.
+"""SQL expressions: what each part comes to for a message's properties, and what may be joined to it.
 
 A property that a message lacks is unknown (None), and so is what depends on it; only what is True is wanted. The rules
 are RocketMQ's, odd ones included: `5 = a` is False, not unknown, where there is no a, and a property alone never is
 True. Joining what RocketMQ refuses to join raises ValueError, which says why.
-Source: RocketMQ ComparisonExpression, LogicExpression, UnaryExpression, PropertyExpression, ConstantExpression.
+
+Values compare as Java's boxed types do, with strings turned into what they meet. Properties are strings; constants are
+strings, booleans, doubles, and whole numbers: an int, or a Long beyond 32 bits.
+Source: RocketMQ ComparisonExpression, LogicExpression, UnaryExpression, PropertyExpression, ConstantExpression;
+Java's Integer, Long, Double and Boolean valueOf and compareTo.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from math import copysign, isnan
 from typing import NamedTuple
 
-from .java_compare import Long, NotComparableError, Value, compare, compare_as_doubles
+_UNLIKE = -1
+"""What two values compare as that have nothing in common."""
+
+_INTEGER = re.compile(r"[+-]?\d+")
+_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)", re.ASCII)
+_CONTROLS_AND_SPACE = "".join(map(chr, range(0x21)))
+
+Value = str | bool | int | float | None
+"""What an expression can come to; None is unknown."""
+
+_DIGITS_MAX = 4_000
+"""More than any number needs; Python refuses to read many more."""
+
+_ORDERS: Mapping[str, Callable[[int], bool]] = {
+    "<": lambda order: order < 0,
+    "<=": lambda order: order <= 0,
+    ">": lambda order: order > 0,
+    ">=": lambda order: order >= 0,
+}
+
+
+class Long(int):
+    """A whole number that Java keeps in 64 bits."""
+
+
+class NotComparableError(Exception):
+    """Two values of which Java would throw: the message is then not wanted, whatever else the expression says."""
+
+
+def compare(left: str | bool | int | float, right: str | bool | int | float) -> int:
+    """Return a number below, at or above 0. Raises NotComparableError where one cannot become what the other is."""
+    if isinstance(left, str):
+        if isinstance(right, str):
+            return (left > right) - (left < right)
+        return compare(_as_kind(left, right), right)
+    if isinstance(right, str):
+        if isinstance(left, bool):
+            raise NotComparableError(f"{left} with {right!r}")
+        return compare(left, _as_kind(right, left))
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left - right if isinstance(left, bool) and isinstance(right, bool) else _UNLIKE
+    if isinstance(left, float) or isinstance(right, float):
+        first, second = _order(float(left)), _order(float(right))
+        return (first > second) - (first < second)
+    return (left > right) - (left < right)
+
+
+def compare_as_doubles(left: str, right: str) -> int:
+    """Compare two strings by the numbers in them. Raises NotComparableError unless both are numbers."""
+    return compare(_double(left), _double(right))
+
+
+def _as_kind(text: str, other: bool | int | float) -> bool | int | float:
+    """Turn a string into what the other value is."""
+    if isinstance(other, bool):
+        return text.lower() == "true"
+    if isinstance(other, float):
+        return _double(text)
+    bits = 64 if isinstance(other, Long) else 32
+    if _INTEGER.fullmatch(text) and len(text) <= _DIGITS_MAX:
+        value = int(text)
+        if -(1 << bits - 1) <= value < 1 << bits - 1:
+            return value
+    raise NotComparableError(f"{text!r} is no whole number of {bits} bits")
+
+
+def _double(text: str) -> float:
+    trimmed = text.strip(_CONTROLS_AND_SPACE)
+    if _DOUBLE.fullmatch(trimmed) is None:
+        raise NotComparableError(f"{text!r} is no number")
+    plain = trimmed if trimmed.endswith(("NaN", "Infinity")) else trimmed.rstrip("fFdD")
+    return float(plain)
+
+
+def _order(value: float) -> tuple[bool, float, float]:
+    """Return what Java sorts doubles by: NaN behind all others, -0.0 in front of 0.0."""
+    return (True, 0.0, 0.0) if isnan(value) else (False, value, copysign(1.0, value))
+
 
 Properties = Mapping[str, str]
+
+
 Evaluate = Callable[[Properties], Value]
 
 
@@ -130,14 +215,6 @@ def _equal(left: SqlNode, right: SqlNode) -> SqlNode:
         return second is not None and compare(first, second) == 0
 
     return _condition(equal, left, right)
-
-
-_ORDERS: Mapping[str, Callable[[int], bool]] = {
-    "<": lambda order: order < 0,
-    "<=": lambda order: order <= 0,
-    ">": lambda order: order > 0,
-    ">=": lambda order: order >= 0,
-}
 
 
 def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:

@@ -1,21 +1,37 @@
-"""The SQL92 subset of RocketMQ's filters: an expression over a message's properties.
+"""SQL filter: tokens and parser of RocketMQ's SQL92 subset, an expression over a message's properties.
 
     a > 5 AND (b IS NULL OR c IN ('x', 'y')) AND NOT (d BETWEEN 1 AND 2.5 OR e = TRUE)
 
 From weak to strong: OR; AND; = <> IS [NOT] NULL; > >= < <= [NOT] BETWEEN, [NOT] IN; then + - NOT, which take the next
-value, name or parentheses only, as in RocketMQ. Unlike there, text behind a whole expression is an error, not ignored.
+value, name or parentheses only, as in RocketMQ. Keywords and names do not mind case, but a property's name keeps it.
+Unlike in RocketMQ, text behind a whole expression is an error.
 Source: RocketMQ SelectorParser.jj.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple
 
 from ..errors import FilterExpressionError
 from . import sql_expression as sql
-from .java_compare import Long, NotComparableError
-from .sql_expression import SqlNode
-from .sql_lexer import Token, TokenKind, tokens_of
+from .sql_expression import Long, NotComparableError, SqlNode
+
+KEYWORDS = frozenset({"NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS"})
+
+_TOKEN = re.compile(
+    r"""
+      (?P<SPACE>  [ \t\n\r\f]+ | --[^\n\r]* | /\*.*?\*/ )
+    | (?P<FLOAT>  [0-9]+\.[0-9]*(?:E[+-]?[0-9]+)? | \.[0-9]+(?:E[+-]?[0-9]+)? | [0-9]+E[+-]?[0-9]+ )
+    | (?P<INTEGER> 0 | [1-9][0-9]*L? )
+    | (?P<STRING> '(?:''|[^'])*' )
+    | (?P<NAME>   [a-z_$][a-z0-9_$]* )
+    | (?P<SYMBOL> <> | >= | <= | [=<>(),+-] )
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL | re.ASCII,
+)
 
 EXPRESSION_CHARACTERS_MAX = 1 << 16
 DEPTH_MAX = 64
@@ -26,6 +42,52 @@ _LONG_MAX = (1 << 63) - 1
 _DOUBLE_MIN = 5e-324
 _DOUBLE_MAX = 1.7976931348623157e308
 _ORDERS = ("<", "<=", ">", ">=")
+
+
+class TokenKind(Enum):
+    """What a token is."""
+
+    NAME = "a property"
+    STRING = "a string"
+    INTEGER = "a whole number"
+    FLOAT = "a number"
+    SYMBOL = "a symbol"
+    """A keyword, in capitals, or an operator."""
+    END = "the end"
+
+
+class Token(NamedTuple):
+    """One token; text is what it means: a string without its quotes, a keyword in capitals."""
+
+    kind: TokenKind
+    text: str
+    position: int
+    """Of its first character in the expression, from 0."""
+
+
+def tokens_of(text: str) -> Iterator[Token]:
+    """Yield the tokens of an expression, one of kind END last. Raises FilterExpressionError at what is none."""
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            raise FilterExpressionError(text, at, "a name, a value or an operator", _excerpt(text, at))
+        if match.lastgroup != "SPACE":
+            yield _token(TokenKind[match.lastgroup], match[0], at)
+        at = match.end()
+    yield Token(TokenKind.END, "the end", len(text))
+
+
+def _token(kind: TokenKind, text: str, at: int) -> Token:
+    if kind is TokenKind.STRING:
+        return Token(kind, text[1:-1].replace("''", "'"), at)
+    if kind is TokenKind.NAME and text.upper() in KEYWORDS:
+        return Token(TokenKind.SYMBOL, text.upper(), at)
+    return Token(kind, text, at)
+
+
+def _excerpt(text: str, at: int) -> str:
+    return repr(text[at : at + 20])
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ Everything is big-endian. TCP's checksum is all there is; a receiver that wants 
 Source: RocketMQ HAConnection, DefaultHAService (HAService before 5.0).
 """
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -70,3 +71,54 @@ def decode_frame_header(
     if not 0 <= header.size_bytes <= room:
         raise CorruptFileError(stream, position + 8, "size_bytes", f"0 to {room}", header.size_bytes)
     return header
+
+
+class TransferPiece(NamedTuple):
+    """Bytes of the log, or a heartbeat."""
+
+    log_offset: int
+    data: memoryview
+
+    @property
+    def is_heartbeat(self) -> bool:
+        """Return whether there are none."""
+        return not self.data
+
+
+class FrameReader:
+    """Keeps of the stream what is not yet a whole header; a frame's bytes are passed on as they come."""
+
+    def __init__(self, segment_bytes: int, stream: str) -> None:
+        """Stream is what errors name."""
+        self._segment_bytes = segment_bytes
+        self._stream = stream
+        self._position = 0
+        """Of the next byte in the stream."""
+        self._head = bytearray()
+        self._frame = FrameHeader(0, 0)
+        """What is left of the frame whose bytes come."""
+
+    def feed(self, received: bytes) -> Iterator[TransferPiece]:
+        """Yield what received brings; pieces live as long as it. Raises CorruptFileError at a header that is none."""
+        view = memoryview(received)
+        while view:
+            if self._frame.size_bytes:
+                taken = view[: self._frame.size_bytes]
+                offset, left = self._frame
+                self._frame = FrameHeader(offset + len(taken), left - len(taken))
+                yield TransferPiece(offset, taken)
+            else:
+                taken = view[: FRAME_HEADER_BYTES - len(self._head)]
+                self._head += taken
+                if len(self._head) == FRAME_HEADER_BYTES and self._begin_frame().is_heartbeat:
+                    yield TransferPiece(self._frame.log_offset, view[:0])
+            self._position += len(taken)
+            view = view[len(taken) :]
+
+    def _begin_frame(self) -> FrameHeader:
+        begin = self._position + len(self._head) - FRAME_HEADER_BYTES
+        self._frame = decode_frame_header(
+            self._head, self._segment_bytes, stream=self._stream, position=max(begin, 0)
+        )
+        self._head.clear()
+        return self._frame

@@ -17,9 +17,8 @@ from ..formats.scan import ScannedRecord, behind_damage, scan_records
 from ..log.checkpoint import StoreCheckpoint
 from ..log.segment_queue import SegmentQueue
 from ..marks import hit
-from .index_file import IndexFile
+from .index_file import IndexFile, defects
 from .index_service import IndexService
-from .structure import defects
 
 Place = tuple[int, int]
 """Between two keys of the log: where a record begins, and how many of its keys come before."""

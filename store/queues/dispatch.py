@@ -1,14 +1,21 @@
-"""Dispatch ("reput"): reads the log behind the writer and makes each record visible through its queue.
+"""Dispatch ("reput"): reads the log behind the writer and makes each record visible through its queues.
 
 Under SYNC_FLUSH it stops at what is durable, so that no consumer sees a message that a power cut can still take back.
+A queue with an extension gets the record's unit first, then an entry that leads to it. Light queues come after the
+message's own queue. Then the listeners run: RocketMQ's MessageArrivingListener, which ends held pulls. They run in the
+dispatch task, after the message can be pulled and before the next one is dispatched, so they must be quick. A listener
+that raises is noted and changes nothing for the others, nor for dispatch.
 """
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from ..config import FlushDiskType, StoreConfig
+from ..config import BrokerRole, FlushDiskType, StoreConfig
 from ..errors import CorruptFileError, MisplacedRecordError, StoreError
-from ..formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
+from ..formats.consume_queue_ext import ExtUnit
+from ..formats.delay_level import SCHEDULE_TOPIC, entry_tags_code, record_tags_code
 from ..formats.message import QUEUE_OFFSET_AT, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from ..formats.properties import decode_properties
 from ..formats.scan import ScannedRecord, scan_records
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
@@ -19,6 +26,7 @@ from ..service import Service
 from ..topic_name import is_storable_topic
 from ..world import World
 from .consume_queue_table import ConsumeQueueTable
+from .light_queues import LIGHT_MARK, light_records
 
 UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 """Transaction types whose records take no place in a queue."""
@@ -38,6 +46,7 @@ def is_queued(record: ScannedRecord) -> bool:
 
 Dispatcher = Callable[[ScannedRecord], None]
 """Makes one record visible in one place: RocketMQ's CommitLogDispatcher. Called in log order, for every record."""
+
 
 ArrivingListener = Callable[[ScannedRecord], None]
 """Told of a record that a consumer can pull from now on: RocketMQ's MessageArrivingListener."""
@@ -199,3 +208,111 @@ class DispatchService(Service):
 
 def _nobody() -> None:
     """Do nothing."""
+
+
+class ExtendedQueueDispatcher:
+    """Takes the place of `DispatchService.dispatch_to_queue` when queues are extended."""
+
+    def __init__(self, queues: ConsumeQueueTable, delays_ms: Mapping[int, int]) -> None:
+        self.bit_map = b""
+        """Of the record dispatched next; whoever calculates it sets it before each."""
+        self._queues = queues
+        self._delays_ms = delays_ms
+
+    def dispatch(self, record: ScannedRecord) -> None:
+        """Make one record visible to consumers, if it takes a place in a queue."""
+        if not is_queued(record):
+            return
+        queue = self._queues.find_or_create(record.topic, record.queue_id)
+        unit = ExtUnit(record_tags_code(record, self._delays_ms), record.store_timestamp_ms, self.bit_map)
+        queue.put_extended(record.physical_offset, record.size_bytes, unit, record.queue_offset)
+
+
+class LightQueueDispatcher:
+    """A dispatcher that makes each record visible in the light queues it has places in."""
+
+    def __init__(self, queues: ConsumeQueueTable, delays_ms: Mapping[int, int], *, lmq: bool) -> None:
+        """lmq: `enable_lmq`."""
+        self._queues = queues
+        self._delays_ms = delays_ms
+        self._lmq = lmq
+
+    def dispatch(self, record: ScannedRecord) -> None:
+        """Make one record visible in its light queues, if it has any."""
+        if LIGHT_MARK not in record.properties or not is_queued(record):
+            return
+        code = record_tags_code(record, self._delays_ms)
+        for seen in light_records(record, lmq=self._lmq):
+            queue = self._queues.find_or_create(seen.topic, seen.queue_id)
+            queue.put(record.physical_offset, record.size_bytes, code, seen.queue_offset)
+
+
+class MessageArrival(NamedTuple):
+    """One message that can be pulled from now on."""
+
+    topic: str
+    queue_id: int
+    next_offset: int
+    """The queue offset behind it."""
+    tags_code: int
+    store_timestamp_ms: int
+    properties: Mapping[str, str]
+
+
+MessageArrivingListener = Callable[[MessageArrival], None]
+
+
+class ArrivalNotifier:
+    """The listeners of one store. Dispatch knows of them only while there are any."""
+
+    def __init__(
+        self, config: StoreConfig, on_arriving: list[ArrivingListener], delays_ms: Mapping[int, int]
+    ) -> None:
+        """Begin without a listener; on_arriving is what dispatch calls."""
+        self.last_error: Exception | None = None
+        """What a listener raised last."""
+        self._config = config
+        self._on_arriving = on_arriving
+        self._delays_ms = delays_ms
+        self._listeners: tuple[MessageArrivingListener, ...] = ()
+
+    def append(self, listener: MessageArrivingListener) -> None:
+        """Tell a listener of every message from now on. A slave tells no one, nor does a store without long polling."""
+        config = self._config
+        if config.broker_role is BrokerRole.SLAVE or not config.long_polling_enable:
+            return
+        if not self._listeners:
+            self._on_arriving.append(self.notify)
+        self._listeners = (*self._listeners, listener)
+
+    def remove(self, listener: MessageArrivingListener) -> None:
+        """Tell a listener no more. ValueError if it was not told."""
+        listeners = list(self._listeners)
+        listeners.remove(listener)
+        self._listeners = tuple(listeners)
+        if not listeners:
+            self._on_arriving.remove(self.notify)
+
+    def notify(self, record: ScannedRecord) -> None:
+        """Tell every listener of one record, in its own queue and in the others it names."""
+        properties = decode_properties(record.properties.decode(errors="surrogateescape"))
+        arrival = MessageArrival(
+            record.topic,
+            record.queue_id,
+            record.queue_offset + 1,
+            record_tags_code(record, self._delays_ms),
+            record.store_timestamp_ms,
+            properties,
+        )
+        arrivals = [arrival]
+        if self._config.enable_multi_dispatch:
+            arrivals += [
+                arrival._replace(topic=seen.topic, queue_id=seen.queue_id, next_offset=seen.queue_offset + 1)
+                for seen in light_records(record, lmq=self._config.enable_lmq)
+            ]
+        for each in arrivals:
+            for listener in self._listeners:
+                try:
+                    listener(each)
+                except Exception as error:  # its own matter: the message is there all the same
+                    self.last_error = error

@@ -7,13 +7,12 @@ Source: RocketMQ HAService.HAClient.
 
 from ..config import FlushDiskType
 from ..errors import CorruptFileError, DivergedError
-from ..formats.replication import encode_report
+from ..formats.replication import FrameReader, encode_report
 from ..marks import hit
 from ..message_store import MessageStore
 from ..network import Connection
 from ..service import Service
 from ..world import World
-from .frame_reader import FrameReader
 from .replica_log import ReplicaLog
 from .sending import send_all
 

@@ -15,11 +15,11 @@ from struct import Struct
 
 from ..errors import CorruptFileError, DivergedError
 from ..formats.message import BLANK_BYTES, BLANK_MAGIC, MESSAGE_MAGIC, MESSAGE_MAGIC_V2, RECORD_BYTES_MIN
+from ..formats.replication import TransferPiece
 from ..formats.scan import SECTOR_BYTES, ScannedRecord, scan_records
 from ..log.commit_log import CommitLog
 from ..log.segment_queue import SegmentQueue
 from ..marks import hit
-from .frame_reader import TransferPiece
 
 _HEAD = Struct(">ii")
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)

@@ -1,9 +1,11 @@
-"""Reads a RocketMQ broker.conf into a StoreConfig, strictly: RocketMQ passes over in silence what it cannot use.
+"""Reader of broker.conf: a RocketMQ broker's settings as a StoreConfig, strictly. RocketMQ ignores what it cannot use.
 
 A key no broker knows, a key that is there twice, a value of another type or out of its range is a ConfigError that
-names key and line. Blanks around a value do not count, as in 4.9. Both spellings of mapped, `maped` and `mapped`, are
-one key wherever a key has one of them.
-Source: RocketMQ MixAll.properties2Object, BrokerStartup.
+names key and line. Keys that only other parts of a broker use are accepted, and handed on as they are. Blanks around a
+value do not count, as in 4.9. Both spellings of mapped, `maped` and `mapped`, are one key wherever a key has one of
+them.
+Sources: RocketMQ MixAll.properties2Object, BrokerStartup; for the keys BrokerConfig, NettyServerConfig,
+NettyClientConfig, BrokerStartup, and of MessageStoreConfig what belongs to DLedger.
 """
 
 import re
@@ -15,13 +17,67 @@ from typing import Any
 
 from ..config import ConfigError, StoreConfig
 from ..formats.java_properties import PropertiesError, Property, parse_properties
-from .broker_keys import BROKER_KEYS
+
+_BROKER = """
+    rocketmqHome namesrvAddr brokerName brokerClusterName brokerId brokerIP1 brokerIP2 brokerPermission
+    messageStorePlugIn regionId highSpeedMode filterServerNums
+    autoCreateTopicEnable autoCreateSubscriptionGroup defaultTopicQueueNums clusterTopicEnable brokerTopicEnable
+    validateSystemTopicWhenUpdateTopic
+    sendMessageThreadPoolNums putMessageFutureThreadPoolNums pullMessageThreadPoolNums
+    processReplyMessageThreadPoolNums queryMessageThreadPoolNums adminBrokerThreadPoolNums
+    clientManageThreadPoolNums consumerManageThreadPoolNums heartbeatThreadPoolNums endTransactionThreadPoolNums
+    sendThreadPoolQueueCapacity putThreadPoolQueueCapacity pullThreadPoolQueueCapacity
+    replyThreadPoolQueueCapacity queryThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity
+    consumerManagerThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity endTransactionPoolQueueCapacity
+    flushConsumerOffsetInterval flushConsumerOffsetHistoryInterval
+    shortPollingTimeMills notifyConsumerIdsChangedEnable maxDelayTime transferMsgByHeap slaveReadEnable
+    rejectPullConsumerEnable disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
+    brokerFastFailureEnable waitTimeMillsInSendQueue waitTimeMillsInPullQueue waitTimeMillsInHeartbeatQueue
+    waitTimeMillsInTransactionQueue startAcceptSendRequestTimeStamp
+    enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter filterDataCleanTimeSpan
+    filterSupportRetry enablePropertyFilter
+    fetchNamesrvAddrByAddressServer registerBrokerTimeoutMills registerNameServerPeriod compressedRegister
+    forceRegister
+    rejectTransactionMessage transactionTimeOut transactionCheckMax transactionCheckInterval
+    msgTraceTopicName traceTopicEnable traceOn aclEnable storeReplyMessageEnable
+    commercialEnable commercialTimerCount commercialTransCount commercialBigCount commercialBaseCount
+    enableDetailStat autoDeleteUnusedStats isolateLogEnable
+"""
+_STARTUP = "rmqAddressServerDomain rmqAddressServerSubGroup"
+_SERVER = """
+    listenPort serverWorkerThreads serverCallbackExecutorThreads serverSelectorThreads serverOnewaySemaphoreValue
+    serverAsyncSemaphoreValue serverChannelMaxIdleTimeSeconds serverSocketSndBufSize serverSocketRcvBufSize
+    serverSocketBacklog serverPooledByteBufAllocatorEnable useEpollNativeSelector
+    writeBufferHighWaterMark writeBufferLowWaterMark
+"""
+_CLIENT = """
+    clientWorkerThreads clientCallbackExecutorThreads clientOnewaySemaphoreValue clientAsyncSemaphoreValue
+    clientChannelMaxIdleTimeSeconds clientSocketSndBufSize clientSocketRcvBufSize
+    clientPooledByteBufAllocatorEnable clientCloseSocketIfTimeout connectTimeoutMillis channelNotActiveInterval
+    useTLS disableCallbackExecutor disableNettyWorkerGroup
+"""
+_DLEDGER = "dLegerGroup dLegerPeers dLegerSelfId preferredLeaderId enableBatchPush"
+_UNREAD = """
+    storePathConsumeQueue storePathConsumerQueue storePathIndex storeCheckpoint abortFile
+    checkTransactionMessageEnable
+"""
+"""No 4.9 broker reads these, but files made after common instructions have them."""
+
+_OWN = """
+    masterAddr haHost heldPullsMax heldPullsOfClientMax
+    serverConnectionsMax serverConnectionsPerHostMax serverFrameTimeoutMillis serverOutputTimeoutMillis
+    serverHeldBytesMax
+"""
+"""Of this broker alone; RocketMQ would pass over them."""
+
+BROKER_KEYS = frozenset(" ".join((_BROKER, _STARTUP, _SERVER, _CLIENT, _DLEDGER, _UNREAD, _OWN)).split())
 
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _FRACTION = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
 _BOOLEANS = {"true": True, "false": False}
 _SHOWN_CHARACTERS = 80
+_KEYS: dict[str, str] = {one.name: one.metadata["key"].name for one in fields(StoreConfig)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +138,6 @@ def _one_spelling(key: str) -> str:
 _SETTINGS: dict[str, Field[Any]] = {
     _one_spelling(one.metadata["key"].name): one for one in fields(StoreConfig)
 }
-_KEYS: dict[str, str] = {one.name: one.metadata["key"].name for one in fields(StoreConfig)}
 
 
 def _a_known_key(key: str) -> str:

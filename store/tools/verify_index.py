@@ -27,7 +27,7 @@ from ..formats.index import (
 from ..formats.index_key import key_hashes, may_have_keys
 from ..formats.index_name import parse_index_file_name
 from ..formats.scan import ScannedRecord
-from ..index.structure import defects
+from ..index.index_file import defects
 from ..world import Files
 from .verify_files import RawSegment
 from .verify_log import LogFacts

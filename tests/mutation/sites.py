@@ -12,7 +12,7 @@ from tornlog.scenarios.mutants.mutant import Mutant
 
 from .change import Change
 from .code import Subject, patches_of, subjects_of, syntax_of
-from .components import COMPONENTS, Component
+from .components import COMPONENTS, LEFT_OUT, Component
 from .operators import OPERATORS, Operator
 from .vocabulary import Vocabulary, vocabulary_of
 
@@ -56,6 +56,7 @@ def all_sites() -> tuple[Site, ...]:
         for component in COMPONENTS.values()
         for module in component.modules
         for subject in subjects_of(module)
+        if (subject.owner or subject.tree.name) not in LEFT_OUT
         for operator in OPERATORS.values()
         for site in _sites_in(component, subject, operator, words)
     )

@@ -29,11 +29,11 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:transient_pool.TransientStorePool.give_back#1": (
         "equivalent: adding to a list is one step, no other task gets its turn in it"
     ),
+    "drop-notice:cleaning.RetentionService.delete_manually#1": (
+        "equivalent: the next pass deletes, up to an interval later"
+    ),
     "drop-notice:flush_queues.FlushConsumeQueueService.hurry#1": (
         "equivalent: the queues are flushed at the end of the interval instead"
-    ),
-    "drop-notice:service.RetentionService.delete_manually#1": (
-        "equivalent: the next pass deletes, up to an interval later"
     ),
     "drop-step:allocate.AllocateMappedFileService.finish#1": (
         "equivalent: a map that is not given back shows nowhere before its process ends"
@@ -77,12 +77,12 @@ SURVIVORS: dict[str, str] = {
     "ignore-error:dispatch.DispatchService.finish#1": (
         "equivalent: the error is only shown; what was not dispatched keeps the stop from being clean"
     ),
-    "ignore-error:pulling._decoded#1": (
-        "equivalent: the function ends behind the handler, and gives None as well"
-    ),
     "ignore-error:schedule.ScheduleMessageService.try_to_persist#1": ("equivalent: the error is only shown"),
     "ignore-error:side_file.SideFile.load#1": (
         "equivalent: the version before is taken all the same; only what is told of the damage is missing"
+    ),
+    "ignore-error:transaction_queues._decoded#1": (
+        "equivalent: the function ends behind the handler, and gives None as well"
     ),
     "negate-condition:flush.FlushRealTimeService.step#1": (
         "equivalent: the log is flushed thoroughly at every interval but a few"
@@ -90,7 +90,7 @@ SURVIVORS: dict[str, str] = {
     "negate-condition:light_queues.LightPut.exceeds#1": (
         "equivalent: the condition is a short cut; the count behind it comes to the same answer"
     ),
-    "off-by-one:clean_consume_queue.CleanConsumeQueue.run#1": (
+    "off-by-one:cleaning.CleanConsumeQueue.run#1": (
         "equivalent: a pass over queues that have nothing to lose does nothing"
     ),
     "off-by-one:commit_log.CommitLog.record_bytes#1": (
@@ -105,17 +105,14 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:message_store.MessageStore.get_message#1": (
         "equivalent: only a statistic tells a reader at the end from one just in front of it"
     ),
-    "off-by-one:op_queue.OpQueue.read#1": (
+    "off-by-one:transaction_queues.OpQueue.read#1": (
         "equivalent: ops are read twice, which changes nothing that is known of them"
     ),
     "short-by-one:index_file.IndexFile._publish#1": (
         "equivalent: readers take the entry at the count for one that is there, and a full file is synced later"
     ),
-    "stale-position:clean_commit_log.CleanCommitLog.run#1": (
+    "stale-position:cleaning.CleanCommitLog.run#1": (
         "equivalent: an order to delete that comes while the disk is measured counts from the next pass on"
-    ),
-    "stale-position:commit.CommitRealTimeService.commit#1": (
-        "equivalent: what was committed is announced with the next commit, an interval later"
     ),
     "stale-position:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
     "stale-position:index_file.IndexFile.end_building#1": (
@@ -124,11 +121,11 @@ SURVIVORS: dict[str, str] = {
     "stale-position:segment_queue.SegmentQueue.truncate#1": (
         "equivalent: recovery is alone, nobody moves the position while it cuts"
     ),
+    "stale-position:transient_pool.CommitRealTimeService.commit#1": (
+        "equivalent: what was committed is announced with the next commit, an interval later"
+    ),
     "swap:allocate.AllocateMappedFileService.make_durable#1": (
         "equivalent: the segment is handed out only after both syncs"
-    ),
-    "swap:buffered_segment.BufferedSegment.commit#1": (
-        "gap: the flusher would have to read the store time in the one switch between the two"
     ),
     "swap:checkpoint.StoreCheckpoint.flush#1": ("equivalent: as without the sync; the checkpoint lags"),
     "swap:index_file.IndexFile.put_key#1": (
@@ -140,6 +137,9 @@ SURVIVORS: dict[str, str] = {
     ),
     "swap:segment_queue.SegmentQueue.make_second_durable#1": (
         "equivalent: the first segment is removed only after both syncs"
+    ),
+    "swap:transient_pool.BufferedSegment.commit#1": (
+        "gap: the flusher would have to read the store time in the one switch between the two"
     ),
 }
 """By id."""
@@ -158,7 +158,7 @@ UNREACHED: dict[str, str] = {
     "ignore-error:segment_queue.SegmentQueue._keep_one#1": "no log lies in several directories",
     "ignore-error:transaction_service.TransactionalMessageService._put_op#1": "no put of an op raises an error",
     "ignore-error:transaction_service.TransactionalMessageService.commit#1": "no put of a copy raises an error",
-    "negate-condition:clean_commit_log.CleanCommitLog._retry_stuck#2": _NO_REFUSAL,
+    "negate-condition:cleaning.CleanCommitLog._retry_stuck#2": _NO_REFUSAL,
     "off-by-one:consume_queue.ConsumeQueue.put_extended#1": "no queue of a run has an extension",
     "stale-position:consume_queue.ConsumeQueue.fill_blank#1": "no queue begins in its middle while the store runs",
 }

@@ -5,7 +5,7 @@ import pytest
 
 from tornlog.store.config import ConfigError, StoreConfig
 from tornlog.store.settings.broker_conf import read_broker_conf
-from tornlog.store.settings.config_meanings import MEANINGS
+from tornlog.store.settings.describe_config import MEANINGS
 
 DEFAULTS = """\
 storePathRootDir=/store

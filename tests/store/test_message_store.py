@@ -9,12 +9,12 @@ import pytest
 
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.errors import StoreLockedError, StoreNotReadableError
-from tornlog.store.filters.tag_filter import TagFilter
+from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from tornlog.store.get_result import GetMessageStatus
-from tornlog.store.index.query import QueryMessageResult
+from tornlog.store.index.index_service import QueryMessageResult
 from tornlog.store.log.commit_log import CommitLog
 from tornlog.store.message import Message, MessageBatch
 from tornlog.store.message_store import MessageStore

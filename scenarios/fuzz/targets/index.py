@@ -9,7 +9,8 @@ from typing import cast
 
 from ....store.formats import index as index_format
 from ....store.formats import index_slots
-from ....store.index import index_file, structure
+from ....store.index import index_file
+from ....store.index import index_file as structure
 from ....store.world import MappedFile, Tasks
 from ..draw import Draw
 from ..file_shapes import index_shape

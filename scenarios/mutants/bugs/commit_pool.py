@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
-from ....store.log.buffered_queue import BufferedSegmentQueue
-from ....store.log.buffered_segment import BufferedSegment
-from ....store.log.commit import CommitRealTimeService
 from ....store.log.segment import Segment
-from ....store.log.transient_pool import TransientStorePool
+from ....store.log.transient_pool import (
+    BufferedSegment,
+    BufferedSegmentQueue,
+    CommitRealTimeService,
+    TransientStorePool,
+)
 from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
 from ....store.world import MappedFile, Tasks

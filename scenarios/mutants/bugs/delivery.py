@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from ....store.delivery import half_message, schedule
 from ....store.delivery.half_message import OP_TOPIC, QUEUE_ID, HalfMessage, again
-from ....store.delivery.op_queue import OpQueue
 from ....store.delivery.redirect import delivered
 from ....store.delivery.schedule import ScheduleMessageService
 from ....store.delivery.transaction_check import TransactionalMessageCheckService
+from ....store.delivery.transaction_queues import OpQueue
 from ....store.formats.consume_queue import QueueEntry
 from ....store.formats.message import MessageRecord
 from ....store.message import Message

@@ -6,7 +6,7 @@ from ....store.log.flush import FlushCommitLogService, GroupCommitRequest, Group
 from ....store.log.recovery import Recovery
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
-from ....store.retention.clean_commit_log import CleanCommitLog
+from ....store.retention.cleaning import CleanCommitLog
 from ...claims.plan import Ranges
 from ..mutant import Mutant, Patch
 

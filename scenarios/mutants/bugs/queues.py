@@ -21,7 +21,7 @@ from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.light_queues import LightPut
 from ....store.queues.pull import Puller
 from ....store.queues.queue_replay import SkippedRanges, keep_trusted_entries
-from ....store.retention.clean_consume_queue import CleanConsumeQueue
+from ....store.retention.cleaning import CleanConsumeQueue
 from ...claims.catalogue import SCENARIOS
 from ...claims.plan import Ranges
 from ..mutant import Mutant, Patch

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ....store.errors import MisplacedRecordError
 from ....store.formats.replication import encode_frame_header
 from ....store.queues.consume_queue import ConsumeQueue
-from ....store.replication.ha_connection import HAConnection
+from ....store.replication.ha_service import HAConnection
 from ...claims.cluster_ranges import CLUSTER
 from ...claims.plan import Ranges
 from ..mutant import Mutant, Patch

@@ -16,7 +16,7 @@ from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.get_result import GetMessageStatus
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
-from ....store.retention.clean_commit_log import SEGMENTS_PER_PASS
+from ....store.retention.cleaning import SEGMENTS_PER_PASS
 from ..evidence import Evidence, Violation, tried
 from ..ledger import Ledger
 

@@ -6,7 +6,7 @@ midst of traffic. How soon a message can be found is not judged, only that it ca
 
 from collections.abc import Iterator
 
-from ....store.index.query import QueryMessageResult
+from ....store.index.index_service import QueryMessageResult
 from ....store.message_store import MessageStore
 from ..evidence import Violation, tried
 from ..ledger import BOOKKEEPING_TOPICS, Ledger

@@ -8,7 +8,7 @@ a failed sync has taken them back from there.
 from collections.abc import Iterator
 
 from ....faults.disk.disk import Disk
-from ....store.log.buffered_segment import BufferedSegment
+from ....store.log.transient_pool import BufferedSegment
 from ....store.message_store import MessageStore
 from .. import allowances
 from ..evidence import Violation, tried

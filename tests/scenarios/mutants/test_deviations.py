@@ -9,8 +9,7 @@ import pytest
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.store.config import StoreConfig
 from tornlog.store.index.index_files import IndexFiles
-from tornlog.store.log.buffered_segment import BufferedSegment
-from tornlog.store.log.transient_pool import TransientStorePool
+from tornlog.store.log.transient_pool import BufferedSegment, TransientStorePool
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world

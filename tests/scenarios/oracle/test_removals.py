@@ -21,7 +21,7 @@ from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import StoreConfig
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
-from tornlog.store.retention.clean_commit_log import CleanCommitLog
+from tornlog.store.retention.cleaning import CleanCommitLog
 from tornlog.store.world import Files
 
 HOUR_MS = 3_600_000
@@ -195,7 +195,7 @@ def test_a_queue_that_is_never_cleaned_is_found_when_nobody_puts_any_more(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(
-        "tornlog.store.retention.clean_consume_queue.CleanConsumeQueue.run", lambda self: None
+        "tornlog.store.retention.cleaning.CleanConsumeQueue.run", lambda self: None
     )
     plan = replace(quiet_plan, retention=True, commit_log_bytes=1024, body_bytes_max=300)
     outcomes = [execute(plan, str(seed)) for seed in range(8)]

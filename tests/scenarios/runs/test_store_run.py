@@ -17,10 +17,10 @@ from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
 from tornlog.sim.policies.labelling import Labelling
 from tornlog.store.errors import CorruptFileError, StoreNotReadableError
-from tornlog.store.log.commit import CommitRealTimeService
 from tornlog.store.log.flush import GroupCommitRequest, GroupCommitService
 from tornlog.store.log.recovery import Recovery
 from tornlog.store.log.segment import Segment
+from tornlog.store.log.transient_pool import CommitRealTimeService
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import DispatchService
 from tornlog.store.queues.flush_queues import FlushConsumeQueueService

@@ -12,7 +12,7 @@ from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.key_traffic import SHARED, UNIQUE, Seeker, draw_keys
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.index_key import key_hash
-from tornlog.store.index.query import QueryMessageResult
+from tornlog.store.index.index_service import QueryMessageResult
 from tornlog.store.message_store import MessageStore
 
 Execute = Callable[..., RunOutcome]

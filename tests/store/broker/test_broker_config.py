@@ -8,8 +8,7 @@ from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig, settings_of
 from tornlog.store.config import ConfigError, StoreConfig
 from tornlog.store.real.world import real_world
-from tornlog.store.settings.broker_conf import read_broker_conf
-from tornlog.store.settings.broker_keys import BROKER_KEYS
+from tornlog.store.settings.broker_conf import BROKER_KEYS, read_broker_conf
 
 
 def test_every_setting_has_a_key_that_a_broker_conf_may_have() -> None:

@@ -7,9 +7,8 @@ import pytest
 
 from tornlog.store.config import StoreConfig
 from tornlog.store.delivery.half_message import HALF_TOPIC, OP_TOPIC, EndTransaction, HalfMessage
-from tornlog.store.delivery.transaction_check import CHECK_GROUP
+from tornlog.store.delivery.transaction_check import CHECK_GROUP, TransactionConfig
 from tornlog.store.delivery.transaction_service import EndTransactionStatus, TransactionalMessageService
-from tornlog.store.delivery.verdict import TransactionConfig
 from tornlog.store.formats.message import MessageRecord, decode_record
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore

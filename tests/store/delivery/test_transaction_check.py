@@ -7,8 +7,7 @@ import pytest
 from tornlog.store.config import StoreConfig
 from tornlog.store.delivery import transaction_check as check_module
 from tornlog.store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, EndTransaction
-from tornlog.store.delivery.op_queue import OpQueue
-from tornlog.store.delivery.pulling import pull_from
+from tornlog.store.delivery.transaction_queues import OpQueue, pull_from
 from tornlog.store.delivery.transaction_service import EndTransactionStatus
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.message import encode_message_record

@@ -1,7 +1,7 @@
 import pytest
 
 from tornlog.store.delivery.half_message import HALF_TOPIC, HalfMessage
-from tornlog.store.delivery.verdict import HalfMessageVerdict, TransactionConfig, verdict
+from tornlog.store.delivery.transaction_check import HalfMessageVerdict, TransactionConfig, verdict
 from tornlog.store.formats.message import MessageRecord
 from tornlog.store.formats.properties import encode_properties
 from tornlog.store.message import LOOPBACK_BROKER

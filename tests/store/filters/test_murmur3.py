@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.store.filters.murmur3 import murmur3_64
+from tornlog.store.filters.bloom_filter import murmur3_64
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from tornlog.store.filters.bloom_filter import BloomFilter, set_bits
-from tornlog.store.filters.consumer_filter import ConsumerFilterData
+from tornlog.store.filters.consumer_filter import ConsumerFilterData, SqlMessageFilter
 from tornlog.store.filters.sql_filter import SqlExpression
-from tornlog.store.filters.sql_message_filter import SqlMessageFilter
 from tornlog.store.formats.consume_queue_ext import ExtUnit
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import encode_record

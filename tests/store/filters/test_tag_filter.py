@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.store.filters.tag_filter import TagFilter
+from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.consume_queue import tags_code
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tornlog.store.formats.index_key import key_hash, keys_of, may_have_keys
 from tornlog.store.formats.scan import ScannedRecord, scan_records
-from tornlog.store.index.structure import defects
+from tornlog.store.index.index_file import defects
 from tornlog.store.message_store import MessageStore
 
 Entries = list[tuple[int, int]]

@@ -7,8 +7,7 @@ import pytest
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.index import HEADER, IndexEntry, IndexHeader, entries_at, index_file_bytes
 from tornlog.store.index import index_file
-from tornlog.store.index.index_file import IndexFile
-from tornlog.store.index.structure import defects
+from tornlog.store.index.index_file import IndexFile, defects
 from tornlog.store.real.world import real_world
 
 SLOTS, ENTRIES_MAX = 3, 5

@@ -3,10 +3,8 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.log.buffered_queue import BufferedSegmentQueue
-from tornlog.store.log.buffered_segment import BufferedSegment
 from tornlog.store.log.segment import Segment
-from tornlog.store.log.transient_pool import TransientStorePool
+from tornlog.store.log.transient_pool import BufferedSegment, BufferedSegmentQueue, TransientStorePool
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from tornlog.faults.plan import FaultPlan
-from tornlog.store.log.buffered_segment import BufferedSegment
 from tornlog.store.log.segment import PAGE_BYTES
-from tornlog.store.log.transient_pool import TransientStorePool
+from tornlog.store.log.transient_pool import BufferedSegment, TransientStorePool
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

@@ -9,7 +9,7 @@ import pytest
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
-from tornlog.store.log.buffered_segment import BufferedSegment
+from tornlog.store.log.transient_pool import BufferedSegment
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageStatus

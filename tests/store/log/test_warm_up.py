@@ -6,8 +6,8 @@ import pytest
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.log.allocate import WarmUp
 from tornlog.store.log.segment import PAGE_BYTES
-from tornlog.store.log.warm_up import WarmUp
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageStatus

@@ -10,8 +10,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import FlushDiskType, StoreConfig
-from tornlog.store.filters.calc_bit_map import use_bit_maps
-from tornlog.store.filters.sql_message_filter import SqlMessageFilter
+from tornlog.store.filters.consumer_filter import SqlMessageFilter, use_bit_maps
 from tornlog.store.formats.consume_queue import tags_code
 from tornlog.store.formats.consume_queue_ext import ExtUnit, address_of, is_ext_address
 from tornlog.store.get_result import GetMessageStatus

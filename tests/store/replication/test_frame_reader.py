@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.formats.replication import encode_frame_header
-from tornlog.store.replication.frame_reader import FrameReader
+from tornlog.store.formats.replication import FrameReader, encode_frame_header
 
 SEGMENT_BYTES = 1024
 

@@ -10,8 +10,7 @@ from tornlog.store.config import StoreConfig
 from tornlog.store.message import Message
 from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.real.world import real_world
-from tornlog.store.retention.disk_usage import is_disk_full
-from tornlog.store.retention.watermark import DiskWatermark
+from tornlog.store.retention.disk_usage import DiskWatermark, is_disk_full
 from tornlog.store.running_flags import Refusal, RunningFlags
 from tornlog.store.world import World
 

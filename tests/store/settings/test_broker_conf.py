@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tornlog.store.config import BrokerRole, ConfigError, FlushDiskType, StoreConfig
-from tornlog.store.settings.broker_conf import read_broker_conf
-from tornlog.store.settings.broker_keys import BROKER_KEYS
+from tornlog.store.settings.broker_conf import BROKER_KEYS, read_broker_conf
 
 TYPICAL = """\
 # Licensed to the Apache Software Foundation (ASF)

@@ -6,8 +6,7 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.store.config import FlushDiskType, StoreConfig
-from tornlog.store.settings.config_meanings import MEANINGS
-from tornlog.store.settings.describe_config import describe
+from tornlog.store.settings.describe_config import MEANINGS, describe
 
 
 def run(*arguments: str) -> Result:

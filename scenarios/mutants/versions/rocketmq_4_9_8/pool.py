@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .....store.log.buffered_segment import BufferedSegment
+from .....store.log.transient_pool import BufferedSegment
 from ....claims.plan import Ranges
 from ...mutant import Mutant, Patch
 

@@ -30,7 +30,7 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.replication.group_transfer import GroupTransfer
 from tornlog.store.replication.ha_client import HAClient
-from tornlog.store.replication.ha_connection import HAConnection
+from tornlog.store.replication.ha_service import HAConnection
 from tornlog.store.replication.replica_log import ReplicaLog
 
 CLAIMS = [name for name, scenario in SCENARIOS.items() if not scenario.ranges.is_alone]
