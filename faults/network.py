@@ -15,10 +15,9 @@ Sources: Alquraan et al., "An Analysis of Network-Partitioning Failures in Cloud
 
 from collections import Counter
 
-from ..sim.choices import Stream
+from ..sim.choices import Stream, draw_tail
 from ..sim.kernel import Kernel
-from ..sim.network.conditions import Mishap
-from ..sim.tails import draw_tail
+from ..sim.network.medium import Mishap
 from .kinds import FaultKind
 from .plan import NetworkPlan
 

@@ -30,20 +30,20 @@ class Decision(NamedTuple):
 class Stream:
     """The draws of one component, in order.
 
-    `unrecorded` draws a float in [0, 1) past the record, for those who keep a record of their own: policies, whose
-    record is the schedule, and what leads to a `decide`. What it gives in a replay means nothing.
+    `raw_random` draws a float in [0, 1) past the record, for those who keep a record of their own: policies, whose
+    record is the schedule, and what leads to a `record`. What it gives in a replay means nothing.
     """
 
-    __slots__ = ("_draws", "_random", "_subject", "name", "unrecorded")
+    __slots__ = ("_draws", "_random", "_subject", "name", "raw_random")
 
-    unrecorded: Callable[[], float]
+    raw_random: Callable[[], float]
 
     def __init__(self, name: str, source: Random) -> None:
         self.name = name
         self._subject = ""
         self._draws: list[tuple[str, int, int]] = []
         self._random: Callable[[], float] = source.random
-        self.unrecorded = source.random
+        self.raw_random = source.random
 
     @property
     def drawn(self) -> int:
@@ -77,8 +77,8 @@ class Stream:
         """Draw one of options, which must not be empty; the first is the plain one."""
         return options[self.below(len(options), label)]
 
-    def decide(self, options: int, label: str, proposed: int) -> int:
-        """Record 0 <= proposed < options, which the caller drew from `unrecorded`; a replay gives what was recorded.
+    def record(self, options: int, label: str, proposed: int) -> int:
+        """Record 0 <= proposed < options, which the caller drew from `raw_random`; a replay gives what was recorded.
 
         For decisions that hang together: how they were come by is not recorded, so each can be changed on its own.
         """
@@ -100,7 +100,7 @@ class Stream:
 
     def _share(self, other: Self) -> None:
         """Let another stream draw from the same source into the same record."""
-        other.name, other.unrecorded = self.name, self.unrecorded
+        other.name, other.raw_random = self.name, self.raw_random
         other._random, other._draws = self._random, self._draws
 
     def decisions(self) -> list[Decision]:
@@ -142,7 +142,7 @@ class ReplayedStream(Stream):
         """Return what was recorded, False if nothing was."""
         return self._next(label, 2) == 1 if 0.0 < probability < 1.0 else probability >= 1.0
 
-    def decide(self, options: int, label: str, proposed: int) -> int:
+    def record(self, options: int, label: str, proposed: int) -> int:
         """Return what was recorded, whatever is proposed; 0 as below() does."""
         return 0 if options == 1 else self._next(label, options)
 
@@ -236,3 +236,19 @@ def recorded(decisions: Iterable[Decision]) -> dict[str, list[list[Any]]]:
 def decisions_of(record: Mapping[str, Iterable[Sequence[Any]]]) -> list[Decision]:
     """Return the decisions that `recorded` wrote down."""
     return [Decision(stream, *entry) for stream, entries in record.items() for entry in entries]
+
+
+_OPTIONS = 1 << 20
+
+
+def draw_tail(stream: Stream, least: int, most: int, label: str) -> int:
+    """Draw least <= x <= most from a bounded Pareto distribution with exponent 1; least is the plain one.
+
+    Half of the draws are below about twice the least, one in ten above ten times that, if most leaves the room. It is
+    the inverse of the distribution in whole numbers, so that it gives the same on any machine.
+    """
+    assert 0 < least <= most, (least, most)
+    if least == most:
+        return least
+    drawn = stream.below(_OPTIONS, label)
+    return least * most * _OPTIONS // (most * _OPTIONS - drawn * (most - least))

@@ -15,9 +15,8 @@ Warm-up Your JVM", OSDI 2016, for pauses of runtimes and virtual machines; setti
 from collections import Counter
 from dataclasses import dataclass
 
-from .choices import Stream
+from .choices import Stream, draw_tail
 from .kernel import Kernel
-from .tails import draw_tail
 from .task import Waiting
 
 WINDOW_POINTS = 128

@@ -1,9 +1,11 @@
-"""The guard: while it stands, a task that reaches past the world gets an error naming the line that did.
+"""Guard: turns a banned call in a simulated task into an error that names the line.
 
-It replaces the calls of `sim.banned_calls` by ones that look who is calling: inside a simulated task they raise
-LeakError, elsewhere they pass. Beneath them it listens to the interpreter's audit events, which tell of files, sockets,
-processes and foreign libraries also where a function was imported by name or is called from C. The line named is the
-innermost one that is not the standard library's.
+Banned are clocks, chance nobody seeded, threads, waiting, processes, the file system, signals, the environment. The
+guard replaces these functions by ones that look who is calling: inside a simulated task they raise LeakError, elsewhere
+they pass. Where a module has little else, the rule is "all of it, but for", which covers functions that a later Python
+adds. Beneath them the guard listens to the interpreter's audit events, which tell of files, sockets, processes and
+foreign libraries also where a function was imported by name or is called from C. The line named is the innermost one
+that is not the standard library's.
 
 Not seen, and left to the ban on imports and to running everything twice: clocks, chance and `os.stat` imported by name
 (`from time import time`) before the guard stood, `datetime` imported by name at any time, generators of libraries in C
@@ -12,19 +14,51 @@ other than NumPy's, waiting for a bare `threading.Lock` or on a selector that wa
 iteration over sets.
 """
 
+import _thread
+import datetime
 import os
+import random
+import select
+import signal
+import subprocess
 import sys
+import threading
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from types import FrameType
-from typing import Any
+from types import BuiltinFunctionType, FrameType, ModuleType
+from typing import Any, NamedTuple
 
 from greenlet import getcurrent
 
-from .banned_calls import AUDITED, calendars, find_banned_calls
 from .errors import LeakError
 from .task import SimTask
+
+_AUDITED = frozenset(
+    ("_thread", "ctypes", "fcntl", "mmap", "open", "os", "pty", "shutil", "socket", "sqlite3", "subprocess")
+    + ("syslog", "tempfile", "time")
+)
+"""First words of the audit events that tell of a way out, whatever name the function was called by."""
+
+_SHOWN_EVENTS = {"socket.__new__": "socket.socket"}
+
+_PURE_OF_OS = (
+    *("WCOREDUMP", "WEXITSTATUS", "WIFCONTINUED", "WIFEXITED", "WIFSIGNALED", "WIFSTOPPED", "WSTOPSIG"),
+    *("WTERMSIG", "_exit", "abort", "fspath", "major", "makedev", "minor", "register_at_fork", "strerror"),
+    "waitstatus_to_exitcode",
+)
+
+_PURE_OF_TIME = ("get_clock_info", "strptime")
+
+_TELLS_NOW_UNLESS_GIVEN = {"gmtime": 0, "asctime": 0, "strftime": 1}
+
+_OF_SIGNAL = ("alarm", "getitimer", "pause", "raise_signal", "setitimer", "signal", "sigtimedwait", "sigwait")
+
+_OF_UUID = ("getnode", "uuid1", "uuid4", "uuid6", "uuid7")
+
+_OF_THREAD = ("start_new_thread", "start_new", "start_joinable_thread")
 
 _EXEMPT_CALLERS = (
     "importlib",
@@ -33,13 +67,27 @@ _EXEMPT_CALLERS = (
     "coverage",
     "_pytest",
 )  # Python reading its own source
-_SHOWN_EVENTS = {"socket.__new__": "socket.socket"}
+
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
+
 _INSTALLED_LIBRARIES = ("site-packages", "dist-packages")  # which are below it, and are not it
 
 _standing: list[list[LeakError]] = []  # what each guard that stands has found, the outermost first
+
 _replaced: list[tuple[Any, str, Any]] = []  # owner, name, original
+
 _hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # ours, once it was added: it cannot be taken back
+
+
+class BannedCall(NamedTuple):
+    """One attribute to replace."""
+
+    owner: Any
+    name: str
+    shown: str
+    """What a reader knows it by."""
+    unless_given: int | None = None
+    """Position of the argument with which the call asks nothing of the outside, such as a seed."""
 
 
 @contextmanager
@@ -51,23 +99,23 @@ def guard() -> Iterator[list[LeakError]]:
     leaks: list[LeakError] = []
     try:
         if not _standing:
-            _close_doors()
+            _install()
         _standing.append(leaks)
         yield leaks
     finally:
         if _standing:
             _standing.pop()
         if not _standing:
-            _open_doors()
+            _uninstall()
 
 
-def _close_doors() -> None:
+def _install() -> None:
     if not _hooks:
         sys.addaudithook(_on_event)
         _hooks.append(_on_event)
     for owner, name, shown, unless_given in list(find_banned_calls()):
         _replace(owner, name, _guarded(vars(owner)[name], shown, unless_given))
-    for owner, name, stand_in in calendars(_guarded):
+    for owner, name, stand_in in _calendar_stand_ins():
         _replace(owner, name, stand_in)
 
 
@@ -76,7 +124,7 @@ def _replace(owner: Any, name: str, by: Any) -> None:
     setattr(owner, name, by)
 
 
-def _open_doors() -> None:
+def _uninstall() -> None:
     while _replaced:
         owner, name, original = _replaced.pop()
         setattr(owner, name, original)
@@ -98,7 +146,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     """Take an audit event; most are none of ours."""
     if not _standing or not isinstance(getcurrent(), SimTask):
         return
-    if event.partition(".")[0] in AUDITED or event == "builtins.input":
+    if event.partition(".")[0] in _AUDITED or event == "builtins.input":
         _refuse(_SHOWN_EVENTS.get(event, event), sys._getframe(1))
 
 
@@ -122,3 +170,76 @@ def _is_standard_library(file: str) -> bool:
     if not file.startswith((_STANDARD_LIBRARY, "<frozen ")):
         return False
     return not any(name in file for name in _INSTALLED_LIBRARIES)
+
+
+def find_banned_calls() -> Iterator[BannedCall]:
+    """Yield every banned call there is now: those of NumPy's hidden generator only once it has been imported."""
+    for name in _functions(time, _PURE_OF_TIME):
+        yield BannedCall(time, name, f"time.{name}", _TELLS_NOW_UNLESS_GIVEN.get(name))
+    for name in _functions(os, _PURE_OF_OS):
+        yield BannedCall(os, name, f"os.{name}")
+    yield BannedCall(type(os.environ), "__getitem__", "os.environ")
+    for name in (*_functions(select, ()), "epoll"):
+        yield BannedCall(select, name, f"select.{name}")
+    for module, names in ((signal, _OF_SIGNAL), (uuid, _OF_UUID), (_thread, _OF_THREAD)):
+        for name in names:
+            if hasattr(module, name):
+                yield BannedCall(module, name, f"{module.__name__}.{name}")
+    yield from _calls_of_random()
+    for name in ("start", "join"):
+        yield BannedCall(threading.Thread, name, f"threading.Thread.{name}")
+    yield BannedCall(threading.Condition, "wait", "threading.Condition.wait")
+    yield BannedCall(subprocess.Popen, "__init__", "subprocess.Popen")
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        yield from _calls_of_numpy(numpy_random)
+
+
+def _functions(module: ModuleType, pure: tuple[str, ...]) -> list[str]:
+    """Return the names of a module's functions in C; those in Python lead to these."""
+    found = vars(module).items()
+    return [name for name, value in found if isinstance(value, BuiltinFunctionType) and name not in pure]
+
+
+def _calls_of_random() -> Iterator[BannedCall]:
+    # The module's functions are methods of one hidden generator, whatever Python adds to them.
+    for name, value in list(vars(random).items()):
+        if isinstance(getattr(value, "__self__", None), random.Random):
+            yield BannedCall(random, name, f"random.{name}")
+    yield BannedCall(random.Random, "seed", "random.Random without a seed", unless_given=1)
+    for name in ("random", "getrandbits", "randbytes"):
+        yield BannedCall(random.SystemRandom, name, f"random.SystemRandom.{name}")
+
+
+def _calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
+    for name, value in list(vars(module).items()):
+        if type(getattr(value, "__self__", None)).__name__ == "RandomState":
+            yield BannedCall(module, name, f"numpy.random.{name}")
+    yield BannedCall(module, "default_rng", "numpy.random.default_rng without a seed", unless_given=0)
+
+
+def _calendar_stand_ins() -> Iterator[tuple[Any, str, Any]]:
+    """Yield (owner, name, stand-in) of the classes in C that tell the date: their methods cannot be replaced.
+
+    A stand-in makes objects of the class it stands for, and takes them for its own.
+    """
+    for real, names in ((datetime.datetime, ("now", "utcnow", "today")), (datetime.date, ("today",))):
+        yield datetime, real.__name__, _stand_in(real, names)
+
+
+def _stand_in(real: Any, names: tuple[str, ...]) -> Any:
+    class _Kind(type):
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, real)
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, real)
+
+    def make(cls: type, *args: Any, **kwargs: Any) -> Any:
+        return real(*args, **kwargs)
+
+    guarded = {
+        name: staticmethod(_guarded(getattr(real, name), f"datetime.{real.__name__}.{name}"))
+        for name in names
+    }
+    return _Kind(real.__name__, (real,), {"__new__": make, "__doc__": real.__doc__, **guarded})

@@ -94,7 +94,7 @@ class Kernel(Scheduler):
             raise
         finally:
             self._hub = None
-            self._cut_stretch()
+            self._end_quantum()
             self.current = self._outside
         value: T = main.value
         return value
@@ -114,7 +114,7 @@ class Kernel(Scheduler):
             self._unwind(machine)
         else:
             self._dying.append(machine)
-            self._cut_stretch()
+            self._end_quantum()
 
     def close(self) -> None:
         """Switch off every machine and unwind its tasks, in the order they were made.
@@ -139,7 +139,7 @@ class Kernel(Scheduler):
         machine.live_tasks[task.number] = task
         self._ready.append(task)
         if self._policy.interrupts_on_wake:
-            self._cut_stretch()
+            self._end_quantum()
         return task
 
     def task_ended(self, task: SimTask) -> None:
@@ -214,7 +214,7 @@ class Kernel(Scheduler):
             for task in list(machine.live_tasks.values()):
                 self._end_task(task)
         finally:
-            self._cut_stretch()
+            self._end_quantum()
             self.current = before
 
     def _end_task(self, task: SimTask) -> None:
@@ -222,7 +222,7 @@ class Kernel(Scheduler):
         task.waiting = None
         if task:  # started, and not torn out by a KeyboardInterrupt or its like
             self.current = task
-            self._cut_stretch()
+            self._end_quantum()
             task.throw(MachineDied(task.machine.name))
         if not task.ended:
             self.task_ended(task)

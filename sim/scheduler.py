@@ -1,7 +1,7 @@
 """The scheduler: which task runs, until when, and what time it is. It knows machines only as dead or alive.
 
 A scheduling point is a place where another task may be put first: before every operation that other tasks can
-see. The policy grants a task a stretch of points; passing one of them costs a decrement and a test of `fuel`.
+see. The policy grants a task a quantum of points; passing one of them costs a decrement and a test of `fuel`.
 Only when fuel runs out, or the task blocks, is the policy asked again, and greenlets switch directly from task to
 task: half the price of a detour through the hub. Time stands still while anything can run and jumps to the next
 timer when nothing can.
@@ -37,13 +37,13 @@ class Scheduler(RollingDigest):
     """
 
     __slots__ = (
-        "_alone",
         "_deadline_ns",
         "_disturb_step",
         "_dying",
         "_horizon",
         "_hub",
         "_last_decision_step",
+        "_on_uncontested_point",
         "_outside",
         "_policy",
         "_policy_failure",
@@ -67,12 +67,12 @@ class Scheduler(RollingDigest):
         self._outside = outside  # stands for whoever calls from no task at all; its machine counts as dead
         self._policy = policy
         # Asked for by name: to hold a policy against a protocol takes longer than to make a kernel.
-        self._alone: Callable[[SimTask, str], None] | None = getattr(
-            policy, WatchingPolicy.alone.__name__, None
+        self._on_uncontested_point: Callable[[SimTask, str], None] | None = getattr(
+            policy, WatchingPolicy.on_uncontested_point.__name__, None
         )
         self._policy_failure: Exception | None = None
         self._step_limit = step_limit
-        self._disturb_step = step_limit  # no stretch reaches it
+        self._disturb_step = step_limit  # no quantum reaches it
         self.disturbances: Disturbances | None = None
         self._horizon = 0
         self._deadline_ns = 0
@@ -125,7 +125,7 @@ class Scheduler(RollingDigest):
     def disturb_at(self, step: int) -> None:
         """Ask the disturbances at that step, or the next one that is not forced."""
         self._disturb_step = min(step, self._step_limit)
-        self._cut_stretch()
+        self._end_quantum()
 
     def pass_time(self, ns: int) -> None:
         """Let time pass while nobody runs, however many could."""
@@ -170,7 +170,7 @@ class Scheduler(RollingDigest):
         raise MachineDied(machine.name)
 
     def _elect(self, label: str) -> SimTask | None:
-        """Decide who runs next and grant it a stretch; None if the hub has to look into it."""
+        """Decide who runs next and grant it a quantum; None if the hub has to look into it."""
         ready = self._ready
         while not ready:
             if not self._jump_to_next_timer():
@@ -182,8 +182,8 @@ class Scheduler(RollingDigest):
         try:
             if len(ready) == 1:
                 chosen = ready[0]
-                if self._alone is not None:
-                    self._alone(self.current, label)
+                if self._on_uncontested_point is not None:
+                    self._on_uncontested_point(self.current, label)
             else:
                 ran = None if self.current is self._outside else self.current
                 chosen = ready[policy.choose(ready, ran, label, step)]
@@ -233,9 +233,9 @@ class Scheduler(RollingDigest):
             self.trace.made_ready(task)
         self._ready.append(task)
         if self._policy.interrupts_on_wake:
-            self._cut_stretch()
+            self._end_quantum()
 
-    def _cut_stretch(self) -> None:
+    def _end_quantum(self) -> None:
         """Take back what is left of the grant, so that the next point takes the slow path."""
         self._horizon -= self.fuel
         self.fuel = 0

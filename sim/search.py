@@ -114,7 +114,7 @@ class ScheduleSearch(Generic[T]):
     def _next(self, decisions: list[SwitchPoint], bound: int) -> tuple[ScheduleDeviation, ...] | None:
         """Return what to try after a run that decided so: another option at the last decision that affords one.
 
-        The points of a stretch come after the decision that began it, the last of them first.
+        The points of a quantum come after the decision that began it, the last of them first.
         """
         total = self._total(decisions)
         for index in range(len(decisions) - 1, -1, -1):

@@ -21,7 +21,7 @@ def draw_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Ch
     """Return the changes that a cut takes, out of those it may take."""
     if not unsure:
         return {}
-    return decide_lost_changes(stream, profile, unsure, _lost_changes(stream.unrecorded, profile, unsure))
+    return decide_lost_changes(stream, profile, unsure, _lost_changes(stream.raw_random, profile, unsure))
 
 
 def decide_lost_changes(
@@ -30,14 +30,14 @@ def decide_lost_changes(
     """Record which changes are lost, of those in order how many from the end, and which leave a part of a growth."""
     ordered, others = profile.metadata.split(unsure)
     from_end = sum(change.number in proposed for change in ordered)
-    count = stream.decide(len(ordered) + 1, "changes lost from the end", from_end)
+    count = stream.record(len(ordered) + 1, "changes lost from the end", from_end)
     lost = {change.number: 0 for change in ordered[len(ordered) - count :]}
     for change in others:
-        if stream.decide(2, f"{change.label} lost", int(change.number in proposed)):
+        if stream.record(2, f"{change.label} lost", int(change.number in proposed)):
             lost[change.number] = 0
     for growth in profile.partial(unsure, lost):
         kept_bytes = proposed.get(growth.number, 0)
-        lost[growth.number] = stream.decide(growth.grown_bytes, f"{growth.label} bytes kept", kept_bytes)
+        lost[growth.number] = stream.record(growth.grown_bytes, f"{growth.label} bytes kept", kept_bytes)
     return lost
 
 
@@ -49,7 +49,7 @@ def draw_page_outcomes(
         return []
     if harm is not None and not (page_sectors and harm.is_possible):
         harm = None
-    proposed = _survivors(stream.unrecorded, dirty, page_sectors, harm)
+    proposed = _survivors(stream.raw_random, dirty, page_sectors, harm)
     return [
         record_page_outcome(stream, page, page_outcome, page_sectors, harm)
         for page, page_outcome in zip(dirty, proposed, strict=True)
@@ -67,19 +67,19 @@ def record_page_outcome(
     latest = len(page.writes)
     moments = latest - page.least + 1
     label = page.label
-    lost = stream.decide(moments, f"{label} writes lost", latest - proposed.moment)
-    sectors = stream.decide(1 << page_sectors, f"{label} torn sectors", proposed.sectors)
+    lost = stream.record(moments, f"{label} writes lost", latest - proposed.moment)
+    sectors = stream.record(1 << page_sectors, f"{label} torn sectors", proposed.sectors)
     torn_at = damaged = filling = 0
     if harm is not None and harm.torn_bytes_chance > 0.0:
         page_bytes = page_sectors * harm.sector_bytes
-        torn_at = stream.decide(page_bytes, f"{label} torn at byte", proposed.torn_at)
+        torn_at = stream.record(page_bytes, f"{label} torn at byte", proposed.torn_at)
     if harm is not None and harm.garbage_chance > 0.0:
-        damaged = stream.decide(1 << page_sectors, f"{label} garbage sectors", proposed.garbage)
+        damaged = stream.record(1 << page_sectors, f"{label} garbage sectors", proposed.garbage)
     if not (sectors or torn_at or damaged):
         return PageOutcome(latest - lost)
-    other_lost = stream.decide(moments, f"{label} writes lost in torn sectors", latest - proposed.other)
+    other_lost = stream.record(moments, f"{label} writes lost in torn sectors", latest - proposed.other)
     if damaged:
-        filling = 1 + stream.decide(FILLINGS - 1, f"{label} garbage", max(0, proposed.filling - 1))
+        filling = 1 + stream.record(FILLINGS - 1, f"{label} garbage", max(0, proposed.filling - 1))
     return PageOutcome(latest - lost, latest - other_lost, sectors, torn_at, damaged, filling)
 
 

@@ -14,11 +14,10 @@ from typing import NamedTuple, NoReturn
 
 from isal.isal_zlib import crc32
 
-from ...sim.choices import Stream
+from ...sim.choices import Stream, draw_tail
 from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
-from ...sim.tails import draw_tail
 from ...sim.task import Waiting
 from ..kinds import FaultKind
 from ..plan import FaultPlan

@@ -34,8 +34,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
+from ...sim.choices import draw_tail
 from ...sim.machine import Machine
-from ...sim.tails import draw_tail
 from ...sim.task import Waiting
 from ..kinds import FaultKind
 from .fault_injector import DURING, FaultInjector

@@ -18,7 +18,7 @@ from time import monotonic
 from types import TracebackType
 from typing import NamedTuple
 
-from ...sim.alarm import NoEndInSight, cpu_limit
+from ...sim.process import NoEndInSight, cpu_limit
 from ..disk.image import Image
 from .check import Function, judge, load_check
 from .verdict import DIED, TIMED_OUT, CheckOutcome

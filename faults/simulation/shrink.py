@@ -7,7 +7,7 @@ from functools import partial
 from ...sim.choices import Choices, Decision
 from ...sim.errors import ReplayDivergedError
 from ...sim.guard import guard
-from ...sim.policies.drawn import draw_policy
+from ...sim.policies.random_walk import draw_policy
 from ...sim.shrink import Search, shrink_decisions, shrink_schedule
 from ..disk.crash_trigger import CrashPoint
 from ..disk.fault_injector import AFTER, BEFORE

@@ -158,7 +158,7 @@ class Simulation:
         stream = self.choices.stream(name)
         for number in range(1, count + 1):
             step = stream.within(f"step {number}")
-            if step.decide(2, TAKEN, 1):
+            if step.record(2, TAKEN, 1):
                 yield number, step
 
     def live(
@@ -211,7 +211,7 @@ class Simulation:
         """Return how a life is to end, and arm the disk for it; which operation that is turns out later."""
         self._crash_profiles.update(dict.fromkeys(profiles))
         if self._planned is None:
-            draw = self.choices.stream("crash").unrecorded
+            draw = self.choices.stream("crash").raw_random
             operation = disk.operations + int(draw() * crash_within)
             profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
             crash = Crash(life, profile, moment, "")

@@ -12,9 +12,8 @@ from ...sim.determinism import guarded
 from ...sim.errors import ReplayDivergedError, TaskFailedError
 from ...sim.guard import guard
 from ...sim.policies import Policy
-from ...sim.policies.drawn import draw_policy
-from ...sim.policies.labelling import Labelling
-from ...sim.policies.replay import Replay
+from ...sim.policies.random_walk import draw_policy
+from ...sim.policies.replay import Labelling, Replay
 from ...sim.schedule import Switch
 from ...sim.trace import Trace
 from .coverage import Coverage, NeverFired

@@ -22,7 +22,7 @@ from ...scenarios.oracle.put_entry import Detour, PutEntry
 from ...scenarios.oracle.reader import LogRecord, indexed_keys
 from ...scenarios.oracle.recovered import DecodedEntries, FoundQueue, FoundRecord, RecoveredStore, keep_once
 from ...scenarios.oracle.transactions import Behaviour
-from ...sim.garbage import garbage_kept
+from ...sim.process import garbage_kept
 from ...store.delivery.transaction_service import EndTransactionStatus
 from ...store.formats.consume_queue import ENTRY_BYTES, encode_entry, tags_code
 from ...store.formats.delay_level import SCHEDULE_TOPIC

@@ -23,8 +23,8 @@ from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.campaigns.failures.replay import RunReplay, replay
 from ...scenarios.campaigns.failures.shrink import TRIES_MAX, Shrunk, shrink_failure, shrunk_json
 from ...scenarios.mutants.known import applied_mutant
-from ...sim.alarm import CPU_SECONDS_MAX
 from ...sim.errors import ReplayDivergedError
+from ...sim.process import CPU_SECONDS_MAX
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
 from .common import OUT, plain_table, print_error, progress_bar, read_failure, results_written

@@ -14,7 +14,7 @@ from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
-from ...sim.alarm import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
+from ...sim.process import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
 from ..mutants.composite import composed
 from ..mutants.mutant import Mutant
 from ..mutants.versions import VERSIONS

@@ -23,9 +23,8 @@ from ...faults.disk.disk import Disk
 from ...faults.disk.fault_injector import AFTER, BEFORE, DURING
 from ...sim.choices import Choices, Decision
 from ...sim.errors import ReplayDivergedError
-from ...sim.garbage import garbage_kept
-from ...sim.policies.labelling import Labelling
-from ...sim.policies.replay import Replay
+from ...sim.policies.replay import Labelling, Replay
+from ...sim.process import garbage_kept
 from ...sim.schedule import Switch
 from ..claims.disk_models import DISK_MODELS
 from ..claims.plan import Life, Plan

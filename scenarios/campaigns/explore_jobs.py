@@ -11,8 +11,8 @@ from itertools import repeat
 from multiprocessing import get_context
 from time import perf_counter
 
-from ...sim.garbage import garbage_kept
 from ...sim.guard import guard
+from ...sim.process import garbage_kept
 from ..claims.plan import Plan
 from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant

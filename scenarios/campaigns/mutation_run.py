@@ -7,7 +7,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from ...sim.alarm import CPU_SECONDS_MAX
+from ...sim.process import CPU_SECONDS_MAX
 from ..claims.plan import Ranges
 from ..claims.scenario import Scenario
 from ..mutants.known import mutant_named

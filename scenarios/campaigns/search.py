@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from ...sim.choices import Choices
 from ...sim.determinism import guarded
-from ...sim.garbage import garbage_kept
 from ...sim.policies import Policy
+from ...sim.process import garbage_kept
 from ...sim.search import explore_schedules
 from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant

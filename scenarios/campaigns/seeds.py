@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 
-from ...sim.alarm import NoEndInSight, cpu_limit
 from ...sim.choices import Choices
 from ...sim.determinism import guarded, require_same_digest
 from ...sim.errors import NondeterminismError
-from ...sim.garbage import garbage_kept
 from ...sim.policies import Policy
+from ...sim.process import NoEndInSight, cpu_limit, garbage_kept
 from ...sim.trace import Trace
 from ..claims.plan import Plan, draw_plan
 from ..claims.scenario import Scenario

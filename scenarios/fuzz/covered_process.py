@@ -14,7 +14,7 @@ from typing import Any
 
 import atheris
 
-from ...sim.alarm import NoEndInSight, cpu_limit
+from ...sim.process import NoEndInSight, cpu_limit
 
 with atheris.instrument_imports(include=["tornlog.store"]):
     from .bounds import address_space_limited

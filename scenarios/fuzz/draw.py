@@ -16,7 +16,7 @@ class Draw:
     __slots__ = ("unit",)
 
     def __init__(self, seed: str) -> None:
-        self.unit = Choices(seed).stream("fuzz").unrecorded
+        self.unit = Choices(seed).stream("fuzz").raw_random
         """Draws a number in [0, 1)."""
 
     def below(self, options: int) -> int:

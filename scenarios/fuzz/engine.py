@@ -8,7 +8,7 @@ the same inputs.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ...sim.alarm import NoEndInSight, cpu_limit
+from ...sim.process import NoEndInSight, cpu_limit
 from .corpus import Corpus
 from .draw import Draw
 from .judging import FuzzViolation, breach_of, breach_of_memory, judge_in_full

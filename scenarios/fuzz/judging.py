@@ -7,7 +7,7 @@ named by its type and the function it came from, `hang`, and `allocation`.
 from dataclasses import dataclass
 from traceback import walk_tb
 
-from ...sim.alarm import NoEndInSight, cpu_limit
+from ...sim.process import NoEndInSight, cpu_limit
 from .bounds import ADDRESS_SPACE_BYTES, peak_bytes
 from .target import InputOutcome, Target, TargetViolation
 

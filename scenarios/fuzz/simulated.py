@@ -8,7 +8,7 @@ from ...faults.disk.image import Image
 from ...sim.choices import Choices
 from ...sim.errors import LivenessError, TaskFailedError
 from ...sim.kernel import Kernel
-from ...sim.policies.round_robin import RoundRobin
+from ...sim.policies.random_walk import RoundRobin
 from ...store.world import World
 from ..claims.machine import world_of
 from .target import TargetViolation

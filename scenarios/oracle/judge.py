@@ -6,10 +6,10 @@ from typing import NoReturn
 
 from ...faults.disk.disk import Disk
 from ...faults.disk.image import DamagedRange
-from ...sim.alarm import NoEndInSight
 from ...sim.errors import LivenessError, TaskFailedError
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
+from ...sim.process import NoEndInSight
 from ...store.config import StoreConfig
 from ...store.message_store import MessageStore
 from ...store.service import Service

@@ -4,8 +4,7 @@ from ...sim.choices import Choices
 from ...sim.policies import Policy
 from ...sim.policies.pct import PCT
 from ...sim.policies.pos import POS
-from ...sim.policies.random_walk import RandomWalk
-from ...sim.policies.round_robin import RoundRobin
+from ...sim.policies.random_walk import RandomWalk, RoundRobin
 from ...sim.policies.starving import Starving
 from ..claims.plan import Plan
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...faults.plan import enabled_kinds
-from ...sim.alarm import CPU_SECONDS_MAX
 from ...sim.guard import guard
+from ...sim.process import CPU_SECONDS_MAX
 from ..campaigns.failures.failure import Failure
 from ..campaigns.failures.print_failure import failure_text
 from ..campaigns.failures.shrink import shrink_failure

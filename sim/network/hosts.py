@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from ..kernel import Kernel
 from ..machine import Machine
 from ..task import Waiting
-from .conditions import FairConditions, LinkConditions
 from .connection import SimConnection
-from .listener import SimListener
-from .medium import Medium
-from .poller import SimPoller
+from .listener import SimListener, SimPoller
+from .medium import FairConditions, LinkConditions, Medium
 
 _FIRST_FREE_PORT = 40_000
 _PORT_MAX = 65_535

@@ -1,13 +1,13 @@
-"""Where a simulated host is connected to."""
+"""Listeners and pollers: where the tasks of a simulated host wait for connections, and for many of them at once."""
 
 import errno
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from ..machine import Machine
 from .connection import SimConnection
-from .gate import Gate
-from .medium import Medium
+from .medium import Gate, Medium
 
 BACKLOG = 128
 
@@ -106,3 +106,87 @@ class SimListener:
         self.gate.open()
         for watcher in self.watchers:
             watcher()
+
+
+class Ready(NamedTuple):
+    """One stream or listener that need not be waited for, and what of it."""
+
+    what: SimConnection | SimListener
+    receives: bool
+    sends: bool
+
+
+class SimPoller:
+    """One machine's wait for many. Every call but close is a scheduling point.
+
+    Invariant: `_watched` is in the order of first watching, and each of its keys opens the gate when it changes.
+    """
+
+    __slots__ = ("_gate", "_is_woken", "_machine", "_medium", "_opens", "_watched")
+
+    def __init__(self, medium: Medium, machine: Machine, label: str) -> None:
+        self._medium = medium
+        self._machine = machine
+        self._gate = Gate(medium.kernel, label)
+        self._opens = self._gate.open  # one object, to be found again among watchers
+        self._watched: dict[SimConnection | SimListener, tuple[bool, bool]] = {}
+        self._is_woken = False
+
+    def watch(self, what: object, *, receives: bool, sends: bool) -> None:
+        """Wait for this too, or for something else of it than before; with neither it is kept but not waited for."""
+        assert isinstance(what, SimConnection | SimListener), what
+        self._medium.pass_point(self._machine, f"watch {self._gate.label}")
+        if what not in self._watched:
+            what.watchers.append(self._opens)
+        self._watched[what] = (receives, sends)
+        self._gate.open()
+
+    def forget(self, what: object) -> None:
+        """Wait for it no more. Nothing happens if it is not watched."""
+        assert isinstance(what, SimConnection | SimListener), what
+        self._medium.pass_point(self._machine, f"forget {self._gate.label}")
+        self._drop(what)
+
+    def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
+        """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken."""
+        medium = self._medium
+        medium.pass_point(self._machine, self._gate.label)
+        due_ns = medium.due_ns(timeout_ms)
+        while True:
+            ready = self._find_ready()
+            is_over = due_ns is not None and due_ns <= medium.kernel.now_ns
+            if ready or self._is_woken or is_over:
+                self._is_woken = False
+                return ready
+            moments = [due_ns, *self._next_ns()]
+            self._gate.wait(min((moment for moment in moments if moment is not None), default=None))
+
+    def wake(self) -> None:
+        """Have the wait that is under way, or else the next one, return."""
+        self._medium.pass_point(self._machine, f"wake {self._gate.label}")
+        self._is_woken = True
+        self._gate.open()
+
+    def close(self) -> None:
+        """Give it back. What it watched stays open."""
+        for what in list(self._watched):
+            self._drop(what)
+
+    def _find_ready(self) -> list[Ready]:
+        found = []
+        for what, (wants_to_receive, wants_to_send) in self._watched.items():
+            receives, sends = wants_to_receive and what.receives, wants_to_send and what.sends
+            if receives or sends:
+                found.append(Ready(what, receives, sends))
+        return found
+
+    def _next_ns(self) -> Iterator[int | None]:
+        """Yield when each that is waited for may change by itself; none has passed, or it would be ready."""
+        for what, (receives, sends) in self._watched.items():
+            if receives or sends:
+                yield what.next_ns(receives=receives)
+
+    def _drop(self, what: SimConnection | SimListener) -> None:
+        if what in self._watched:
+            del self._watched[what]
+            what.watchers.remove(self._opens)

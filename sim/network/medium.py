@@ -1,13 +1,122 @@
-"""What all connections of one network share."""
+"""Network medium: what connections share: conditions (delays, faults), hosts, places to wait."""
 
+from enum import Enum
+from typing import Protocol
 from zlib import crc32
 
 from ..errors import MachineDied
 from ..kernel import Kernel
 from ..machine import Machine
-from .conditions import LinkConditions
+from ..task import SimTask, Waiting
 
 _NOTE = 12 << 56  # tag of digest words, beside those of the kernel, of disturbances and of disks
+
+
+class Mishap(Enum):
+    """The fault that happens to a connection while something is sent over it."""
+
+    NONE = "none"
+    BROKEN = "broken"
+    """Both ends learn of a reset."""
+    LOST = "lost"
+    """Neither end learns anything: what is sent from now on arrives nowhere."""
+
+
+class LinkConditions(Protocol):
+    """The condition of all links: how long things take, and faults. One question, one draw. Hosts are named."""
+
+    def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
+        """Return after how long something arrives that is sent now, however long that takes."""
+
+    def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
+        """Return how many of at least 2 bytes sent at once go ahead of the others; size_bytes: they stay together."""
+
+    def mishap(self, source: str, target: str) -> Mishap:
+        """Return the fault that happens to a connection now that something is sent over it."""
+
+    def refuses(self, source: str, target: str) -> bool:
+        """Return whether a connection that could be made is refused."""
+
+    def is_silent_death(self, host: str, told: bool | None) -> bool:
+        """Return whether a machine that dies now is off and says nothing; if not, its system ends its connections.
+
+        told: what whoever kills it has said of that, which is then the answer.
+        """
+
+    def is_reset_at_death(self, host: str) -> bool:
+        """Return whether a connection of a process that dies is reset, and not ended in good order."""
+
+    def pieces_lost(self, host: str, under_way: int) -> int:
+        """Return how many of the pieces that are under way go down with a machine that is off."""
+
+    def heal(self) -> None:
+        """Let everything be well from here on."""
+
+
+class FairConditions:
+    """Everything arrives whole, and takes the same time."""
+
+    def __init__(self, latency_ns: int = 50_000) -> None:
+        self._latency_ns = latency_ns
+
+    def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
+        """Return the latency."""
+        return self._latency_ns
+
+    def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
+        """Keep bytes together."""
+        return size_bytes
+
+    def mishap(self, source: str, target: str) -> Mishap:
+        """No-op: inject nothing."""
+        return Mishap.NONE
+
+    def refuses(self, source: str, target: str) -> bool:
+        """Refuse nobody."""
+        return False
+
+    def is_silent_death(self, host: str, told: bool | None) -> bool:
+        """Take deaths for those of processes if nothing else was said."""
+        return told is True
+
+    def is_reset_at_death(self, host: str) -> bool:
+        """End connections in good order."""
+        return False
+
+    def pieces_lost(self, host: str, under_way: int) -> int:
+        """Lose none."""
+        return 0
+
+    def heal(self) -> None:
+        """Be well as before."""
+
+
+class Gate(Waiting):
+    """Where tasks of any machine wait for a change; each looks again at what it came for.
+
+    Invariant: every waiter is parked here, and is let through once.
+    """
+
+    __slots__ = ("_kernel", "_waiters")
+
+    def __init__(self, kernel: Kernel, label: str) -> None:
+        super().__init__(label)
+        self._kernel = kernel
+        self._waiters: list[SimTask] = []
+
+    def wait(self, due_ns: int | None) -> None:
+        """Wait until it is opened or until due_ns; None: for ever."""
+        current = self._kernel.current
+        self._waiters.append(current)
+        self._kernel.park(self, due_ns)
+        if current in self._waiters:
+            self._waiters.remove(current)
+
+    def open(self) -> None:
+        """Let everyone through, in the order they came."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            self._kernel.wake(waiter)
 
 
 class Medium:

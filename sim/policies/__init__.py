@@ -11,7 +11,7 @@ class Policy(Protocol):
 
     name: str
     interrupts_on_wake: bool
-    """Whether to be asked at the next point after a task became runnable, however long the stretch."""
+    """Whether to be asked at the next point after a task became runnable, however long its quantum."""
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return the index in runnable of who runs next.
@@ -31,5 +31,5 @@ class Policy(Protocol):
 class WatchingPolicy(Policy, Protocol):
     """A policy that wants to know of every point, also of those at which nobody else could run."""
 
-    def alone(self, current: SimTask, label: str) -> None:
+    def on_uncontested_point(self, current: SimTask, label: str) -> None:
         """Take note of a point, as in `choose`, at which one task is runnable. current may be outside of machines."""

@@ -7,7 +7,7 @@ A deviation is named by where it happens, and prints as
     204~1:2     at the first forced switch behind point 204, the second of those behind the default one
 
 A run is never slowed down by points at which it does not deviate: from one decision to the next who could run stays the
-same, so that a stretch of points is noted as one. `search` goes through all that is noted.
+same, so that a quantum is noted as one decision. `search` goes through all that is noted.
 """
 
 import re
@@ -59,23 +59,23 @@ class SwitchPoint(NamedTuple):
     option: int
     """Who was chosen: 0 for the default, else as in a deviation."""
     silent_to: int
-    """The last point the chosen task passed in its stretch: at each from step + 1 on it could have been another."""
+    """The last point the chosen task passed in its quantum: at each from step + 1 on it could have been another."""
 
 
 class Bounded:
     """Invariant: the first `_taken` deviations have happened, each in its place.
 
-    From a decision to the next time it is asked, what this policy grants is the stretch of one task.
+    From a decision to the next time it is asked, what this policy grants is the quantum of one task.
     """
 
     name = "bounded"
-    interrupts_on_wake = True  # so that nobody becomes runnable within a stretch
+    interrupts_on_wake = True  # so that nobody becomes runnable within a quantum
 
     def __init__(self, deviations: Sequence[ScheduleDeviation] = ()) -> None:
         self._deviations = deviations
         self._taken = 0
         self._decisions: list[SwitchPoint] = []
-        self._open: SwitchPoint | None = None  # the latest, while its stretch runs
+        self._open: SwitchPoint | None = None  # the latest, while its quantum runs
         self._is_contested = False
         self._granted: SimTask | None = None
         self._granted_parks = 0
@@ -135,7 +135,7 @@ class Bounded:
         return deviation.option
 
     def _close(self, granted: SimTask, step: int) -> None:
-        """Note how far the stretch of the latest decision went, now that step points have been passed."""
+        """Note how far the quantum of the latest decision went, now that step points have been passed."""
         if self._open is None:
             return
         stands_there = not granted.ended and granted.park_number == self._granted_parks

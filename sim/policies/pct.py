@@ -27,7 +27,7 @@ class PCT:
             raise ValueError(
                 f"depth and horizon_steps: expected at least 1, found {depth} and {horizon_steps}"
             )
-        self._draw = stream.unrecorded
+        self._draw = stream.raw_random
         self._changes = sorted(
             (1 + int(self._draw() * horizon_steps) for _ in range(depth - 1)), reverse=True
         )

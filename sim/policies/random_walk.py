@@ -1,4 +1,4 @@
-"""Random walk: every runnable task is as likely as any other, for stretches of random length."""
+"""Blind policies: random walk and round robin, which look at nothing but who can run; and a policy drawn by a seed."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -6,38 +6,90 @@ from math import log
 
 from ..choices import Stream
 from ..task import SimTask
+from . import Policy
+from .pct import PCT
+from .pos import POS
 
 _QUANTILES = 4096
 
+_AROUND = 1 << 60  # more than tasks are ever made
+
+_MEAN_QUANTA = (1, 3, 10, 40)
+
+_DEPTHS = (2, 3, 4)
+
+_HORIZON_DIGITS = (1.5, 4.0)
+
 
 class RandomWalk:
-    """A uniform choice at the end of each stretch; stretches are geometric around mean_stretch points."""
+    """A uniform choice at the end of each quantum; quanta are geometric around mean_quantum points."""
 
     name = "random-walk"
     interrupts_on_wake = False
 
-    def __init__(self, stream: Stream, mean_stretch: int) -> None:
-        if mean_stretch < 1:
-            raise ValueError(f"mean_stretch: expected at least 1, found {mean_stretch}")
-        self._draw = stream.unrecorded
-        self._stretches = _stretches(mean_stretch)
+    def __init__(self, stream: Stream, mean_quantum: int) -> None:
+        if mean_quantum < 1:
+            raise ValueError(f"mean_quantum: expected at least 1, found {mean_quantum}")
+        self._draw = stream.raw_random
+        self._quanta = _quanta(mean_quantum)
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return any index."""
         return int(self._draw() * len(runnable))
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Draw a geometric number, 0 or more, mean_stretch - 1 on average."""
-        return self._stretches[int(self._draw() * _QUANTILES)]
+        """Draw a geometric number, 0 or more, mean_quantum - 1 on average."""
+        return self._quanta[int(self._draw() * _QUANTILES)]
 
 
 @lru_cache(maxsize=64)
-def _stretches(mean: int) -> tuple[int, ...]:
+def _quanta(mean: int) -> tuple[int, ...]:
     """Return quantiles of a geometric distribution, by inverse transform, at the middle of equal parts.
 
-    Of a stretch, all points but the one that asks again are free, hence the mean of mean - 1.
+    Of a quantum, all points but the one that asks again are free, hence the mean of mean - 1.
     """
     if mean == 1:
         return (0,) * _QUANTILES
     scale = 1.0 / log(1.0 - 1.0 / mean)
     return tuple(int(log(1.0 - (part + 0.5) / _QUANTILES) * scale) for part in range(_QUANTILES))
+
+
+class RoundRobin:
+    """Tasks take turns of `quantum` points, in the order in which they were made. It draws nothing.
+
+    The plainest schedule there is that preempts, and the same for every seed: what breaks under it needs no luck.
+    """
+
+    name = "round-robin"
+    interrupts_on_wake = False
+
+    def __init__(self, quantum: int) -> None:
+        if quantum < 1:
+            raise ValueError(f"quantum: expected at least 1, found {quantum}")
+        self._free_points = quantum - 1
+
+    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+        """Return the next task behind current."""
+        after = 0 if current is None else current.number + 1
+        return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _AROUND)
+
+    def quantum(self, chosen: SimTask, step: int) -> int:
+        """Grant the rest of a turn, which began with a point, or with the end of a wait."""
+        return self._free_points
+
+
+def draw_policy(stream: Stream) -> Policy:
+    """Return a random walk, POS or PCT, with drawn parameters: no single one finds every order of events.
+
+    The draws are not recorded, as what they lead to is.
+
+    How long a run will be is not known beforehand, so PCT puts its changes into a horizon of any magnitude.
+    """
+    kind = int(stream.raw_random() * 4)
+    if kind == 0:
+        return POS(stream)
+    if kind == 1:
+        low, high = _HORIZON_DIGITS
+        horizon_steps = round(10 ** (low + (high - low) * stream.raw_random()))
+        return PCT(stream, _DEPTHS[int(stream.raw_random() * len(_DEPTHS))], horizon_steps)
+    return RandomWalk(stream, _MEAN_QUANTA[int(stream.raw_random() * len(_MEAN_QUANTA))])

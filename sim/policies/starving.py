@@ -29,7 +29,7 @@ class Starving:
         self.interrupts_on_wake = policy.interrupts_on_wake
         self.fired: Counter[str] = Counter()
         """How often a task that could have run was starved."""
-        self._draw = stream.unrecorded
+        self._draw = stream.raw_random
         self._policy = policy
         self._mean_gap_steps = mean_gap_steps
         self._steps_max = steps_max

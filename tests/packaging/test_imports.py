@@ -34,7 +34,7 @@ ALLOWED = {
     "tornlog.reports.pipeline": (
         "tornlog.reports",
         "tornlog.scenarios",
-        "tornlog.sim.alarm",
+        "tornlog.sim.process",
         "tornlog.store.formats",
         "tornlog.store.errors",
     ),
@@ -163,7 +163,6 @@ def test_no_exception_from_the_ban_covers_more_than_the_doors_themselves(source:
     ]
     assert set(in_simulation) <= {
         "sim/choices.py",
-        "sim/banned_calls.py",
         "sim/guard.py",
         "faults/disk/export.py",
     }

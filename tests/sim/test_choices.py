@@ -1,6 +1,8 @@
 import json
 
-from tornlog.sim.choices import Choices, Decision, decisions_of
+import pytest
+
+from tornlog.sim.choices import Choices, Decision, decisions_of, draw_tail
 
 
 def draw_some(choices: Choices) -> list[object]:
@@ -103,8 +105,8 @@ def test_a_replay_is_plain_wherever_the_record_has_nothing() -> None:
     assert stream.chance(0.999, "fails") is False
     assert stream.chance(1.0, "always") is True
     assert stream.pick("ab", "which") == "a"
-    assert stream.decide(4, "fate", proposed=3) == 0
-    assert stream.decide(1, "no fate", proposed=0) == 0
+    assert stream.record(4, "fate", proposed=3) == 0
+    assert stream.record(1, "no fate", proposed=0) == 0
 
 
 def test_a_decision_is_found_by_stream_label_and_number_whatever_else_is_drawn() -> None:
@@ -145,15 +147,15 @@ def test_a_decision_out_of_other_options_is_followed_and_told() -> None:
 def test_a_replayed_decision_wins_over_what_is_proposed() -> None:
     stream = Choices.replaying([Decision("disk", "fate", 1, 4, 2)]).stream("disk")
 
-    assert [stream.decide(4, "fate", proposed=1) for _ in range(2)] == [2, 0]
+    assert [stream.record(4, "fate", proposed=1) for _ in range(2)] == [2, 0]
 
 
-def test_unrecorded_draws_leave_no_record_but_what_is_decided_from_them_does() -> None:
+def test_raw_draws_leave_no_record_but_what_is_decided_from_them_does() -> None:
     stream = Choices("7").stream("policy")
 
-    assert 0.0 <= stream.unrecorded() < 1.0
+    assert 0.0 <= stream.raw_random() < 1.0
     assert stream.drawn == 0
-    assert stream.decide(4, "fate", proposed=3) == 3
+    assert stream.record(4, "fate", proposed=3) == 3
     assert stream.decisions() == [Decision("policy", "fate", 1, 4, 3)]
 
 
@@ -163,8 +165,8 @@ def test_draws_within_a_topic_come_from_the_stream_under_labels_of_their_own() -
     drawn = [plain.below(100, "x"), plain.chance(0.5, "y"), plain.pick("abcd", "z")]
 
     assert [about.below(100, "x"), about.chance(0.5, "y"), about.pick("abcd", "z")] == drawn
-    assert about.unrecorded() == plain.unrecorded()
-    assert about.decide(4, "fate", proposed=1) == 1
+    assert about.raw_random() == plain.raw_random()
+    assert about.record(4, "fate", proposed=1) == 1
     labels = [f"m1 {label}" for label, value in zip("xyz", drawn, strict=True) if value not in (0, "a")]
     assert [decision.label for decision in divided.decisions()] == [*labels, "m1 fate"]
     assert about.decisions() == divided.decisions()
@@ -186,9 +188,9 @@ def test_leaving_a_topic_out_shifts_no_draw_of_another() -> None:
 def test_all_draws_are_told_with_those_that_were_plain() -> None:
     choices = Choices("1")
     stream, about = choices.stream("b"), choices.stream("a").within("m1")
-    stream.decide(3, "fate", 0)
-    stream.decide(3, "fate", 2)
-    about.decide(2, "taken", 0)
+    stream.record(3, "fate", 0)
+    stream.record(3, "fate", 2)
+    about.record(2, "taken", 0)
 
     assert list(choices.draws()) == [
         Decision("a", "m1 taken", 1, 2, 0),
@@ -197,3 +199,41 @@ def test_all_draws_are_told_with_those_that_were_plain() -> None:
     ]
     assert list(about.draws()) == [Decision("a", "m1 taken", 1, 2, 0)]
     assert choices.decisions() == [draw for draw in choices.draws() if draw.value]
+
+
+def draws(least: int, most: int, count: int = 4000) -> list[int]:
+    stream = Choices("tail").stream("latency")
+    return sorted(draw_tail(stream, least, most, "ns") for _ in range(count))
+
+
+def test_draws_lie_within_their_bounds_and_have_a_heavy_tail() -> None:
+    drawn = draws(1_000, 1_000_000)
+
+    assert drawn[0] >= 1_000
+    assert drawn[-1] <= 1_000_000
+    assert 1_800 < drawn[len(drawn) // 2] < 2_200
+    assert 9_000 < drawn[len(drawn) * 9 // 10] < 11_000
+    assert drawn[-1] > 200_000
+
+
+def test_the_plain_draw_is_the_least() -> None:
+    assert draw_tail(Choices.replaying([]).stream("latency"), 7, 700, "ns") == 7
+
+
+def test_the_greatest_draw_falls_short_of_the_most_by_hardly_anything() -> None:
+    greatest = Choices.replaying([Decision("latency", "ns", 1, 1 << 20, (1 << 20) - 1)])
+
+    assert 699_000 < draw_tail(greatest.stream("latency"), 7_000, 700_000, "ns") <= 700_000
+
+
+def test_what_cannot_vary_is_not_drawn() -> None:
+    stream = Choices("tail").stream("latency")
+
+    assert draw_tail(stream, 5, 5, "ns") == 5
+    assert stream.drawn == 0
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 5), (6, 5)])
+def test_bounds_that_are_none_are_a_mistake(least: int, most: int) -> None:
+    with pytest.raises(AssertionError):
+        draw_tail(Choices("tail").stream("latency"), least, most, "ns")

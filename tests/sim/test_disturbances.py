@@ -7,9 +7,8 @@ from tornlog.sim.disturbances import WINDOW_POINTS, DisturbancePlan, Disturbance
 from tornlog.sim.errors import MachineDied, NoProgressError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
-from tornlog.sim.policies.labelling import Labelling
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.policies.replay import Replay
+from tornlog.sim.policies.replay import Labelling, Replay
 from tornlog.sim.schedule import Switch
 from tornlog.sim.trace import Trace
 

@@ -27,11 +27,10 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.sim import banned_calls
-from tornlog.sim.banned_calls import BannedCall, find_banned_calls
+from tornlog.sim import guard as guard_module
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import LeakError, TaskFailedError
-from tornlog.sim.guard import guard
+from tornlog.sim.guard import BannedCall, find_banned_calls, guard
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 
@@ -252,7 +251,7 @@ def test_the_guard_puts_everything_back_even_nested_or_after_an_error() -> None:
 
 def test_a_guard_that_cannot_be_set_up_leaves_no_door_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     original = time.time
-    monkeypatch.setattr(banned_calls, "_OF_UUID", ("NAMESPACE_DNS",))
+    monkeypatch.setattr(guard_module, "_OF_UUID", ("NAMESPACE_DNS",))
     with monkeypatch.context() as patched:
         patched.delattr(subprocess.Popen, "__init__")
         with pytest.raises(KeyError), guard():

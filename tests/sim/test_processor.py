@@ -1,5 +1,5 @@
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.round_robin import RoundRobin
+from tornlog.sim.policies.random_walk import RoundRobin
 from tornlog.sim.processor import Processor
 
 

@@ -2,9 +2,8 @@ from dataclasses import replace
 
 from tornlog.sim.choices import Choices, Decision
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.labelling import Labelling
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.policies.replay import Replay
+from tornlog.sim.policies.replay import Labelling, Replay
 from tornlog.sim.schedule import Switch
 from tornlog.sim.shrink import Decided, Search, shrink
 

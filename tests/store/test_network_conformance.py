@@ -119,10 +119,10 @@ def real_tls(certificates: Certificates) -> Place:
     return replace(real(certificates), server=server, client=client)
 
 
-def simulated(mean_stretch: int, plan: NetworkPlan) -> Callable[[Certificates], Place]:
+def simulated(mean_quantum: int, plan: NetworkPlan) -> Callable[[Certificates], Place]:
     def place(_: Certificates) -> Place:
         choices = Choices("network conformance")
-        kernel = Kernel(RandomWalk(choices.stream("schedule"), mean_stretch))
+        kernel = Kernel(RandomWalk(choices.stream("schedule"), mean_quantum))
         network = SimNetwork(
             kernel, NetworkFaults(kernel, choices.stream("network"), plan), buffer_bytes=4096
         )

@@ -36,12 +36,12 @@ def _call(body: Body) -> None:
     body()
 
 
-def simulated(mean_stretch: int) -> Callable[[Path], Habitat]:
+def simulated(mean_quantum: int) -> Callable[[Path], Habitat]:
     """Return a maker of a machine with a disk of its own, whose tasks switch every so many points."""
 
     def habitat(_: Path) -> Habitat:
         choices = Choices("conformance")
-        kernel = Kernel(RandomWalk(choices.stream("schedule"), mean_stretch))
+        kernel = Kernel(RandomWalk(choices.stream("schedule"), mean_quantum))
         machine = kernel.machine("simulated")
         disk = Disk(kernel, choices.stream("disk"), image=Image({}, ("/root",)))
 
@@ -59,8 +59,8 @@ def simulated(mean_stretch: int) -> Callable[[Path], Habitat]:
 WORLDS: dict[str, Callable[[Path], Habitat]] = {
     "real": lambda directory: Habitat(real_world(), str(directory), _call),
     "overlay": lambda directory: Habitat(overlay_world(), str(directory), _call),
-    "simulated": simulated(mean_stretch=8),
-    "simulated, a switch at every point": simulated(mean_stretch=1),
+    "simulated": simulated(mean_quantum=8),
+    "simulated, a switch at every point": simulated(mean_quantum=1),
 }
 
 

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 
 from ....scenarios.campaigns.runner import Batch, results_of
 from ....scenarios.campaigns.seeds import SeedResult
-from ....sim.alarm import CPU_SECONDS_MAX
+from ....sim.process import CPU_SECONDS_MAX
 from .rows import Row, row_of
 
 SECONDS_MAX = 60.0

@@ -21,7 +21,7 @@ def arrivals(setup: Setup) -> list["array[int]"]:
     mean_ns = setup.producers / setup.rate * 1e9
     found = []
     for producer in range(setup.producers):
-        draw = choices.stream(f"producer-{producer}").unrecorded
+        draw = choices.stream(f"producer-{producer}").raw_random
         count = setup.puts // setup.producers + (producer < setup.puts % setup.producers)
         found.append(array("q", (round(-log(1.0 - draw()) * mean_ns) for _ in range(count))))
     return found

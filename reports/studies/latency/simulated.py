@@ -11,7 +11,7 @@ from ....faults.disk.disk import Disk
 from ....sim.choices import Choices
 from ....sim.kernel import Kernel
 from ....sim.machine import Machine
-from ....sim.policies.round_robin import RoundRobin
+from ....sim.policies.random_walk import RoundRobin
 from ....sim.processor import Processor
 from ....sim.task import Waiting
 from ....store.message import Message

@@ -18,7 +18,7 @@ def let_produce(machine: TimedMachine, body: Callable[[int], None]) -> None:
 
 def topics_of(machine: TimedMachine, number: int) -> Callable[[], int]:
     """Return what draws the topics of one producer, each as likely as any other."""
-    draw, topics = machine.choices.stream(f"topics-{number}").unrecorded, machine.setup.topics
+    draw, topics = machine.choices.stream(f"topics-{number}").raw_random, machine.setup.topics
     return lambda: int(draw() * topics)
 
 

@@ -13,7 +13,7 @@ from ....faults.disk.files import SimFiles
 from ....faults.disk.syncs import SyncTiming
 from ....sim.choices import Choices, Stream
 from ....sim.kernel import Kernel
-from ....sim.policies.round_robin import RoundRobin
+from ....sim.policies.random_walk import RoundRobin
 from ....sim.processor import Processor
 from ....sim.task import Waiting
 from ....store.message_store import MessageStore

@@ -18,9 +18,9 @@ from ....scenarios.claims.scenario import Scenario
 from ....scenarios.mutants.known import applied_mutant
 from ....scenarios.oracle.evidence import Evidence, Violation
 from ....scenarios.runs.run_of import run_of
-from ....sim.garbage import garbage_kept
 from ....sim.machine import Machine as SimMachine
 from ....sim.policies import Policy
+from ....sim.process import garbage_kept
 from ....sim.task import SimTask, Waiting
 from ....store.message_store import MessageStore
 from ....store.world import World

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 from ....sim.choices import Choices, Decision
 from ....sim.errors import ReplayDivergedError
-from ....sim.garbage import garbage_kept
-from ....sim.policies.labelling import Labelling
-from ....sim.policies.replay import Replay
+from ....sim.policies.replay import Labelling, Replay
+from ....sim.process import garbage_kept
 from ....sim.schedule import Switch
 from ....sim.trace import Trace
 from ...claims.crash_points import CrashPoints

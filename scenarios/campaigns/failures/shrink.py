@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any, Literal
 
-from ....sim.alarm import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
 from ....sim.errors import ReplayDivergedError
+from ....sim.process import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
 from ....sim.shrink import Search, shrink_decisions, shrink_schedule
 from ...mutants.known import applied_mutant
 from ...runs.execution import STEP_LIMIT

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....faults.disk.image import Image
-from ....sim.garbage import garbage_kept
+from ....sim.process import garbage_kept
 from ....store.errors import CorruptFileError
 from ....store.log.recovery import RecoveryReport
 from ....store.marks import collected

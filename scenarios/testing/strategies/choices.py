@@ -12,7 +12,7 @@ from typing import Self
 from hypothesis import strategies as st
 
 from ....sim.choices import Choices, ReplayedStream, Stream
-from ....sim.policies.deviating import Deviating
+from ....sim.policies.replay import Deviating
 
 _CHANCES = 1024
 """How finely a probability is told apart."""
@@ -89,7 +89,7 @@ class Surprises:
     def expect(self, surprise: Surprise) -> None:
         """Set what is to come from now on."""
         self._boldness, seed = surprise
-        self._random = Choices(str(seed)).stream("surprises").unrecorded
+        self._random = Choices(str(seed)).stream("surprises").raw_random
 
     def __call__(self, options: int) -> int:
         """Draw."""

@@ -77,10 +77,10 @@ class Odometer(Stream):
         self._wheels: list[int] = []
         self._at = 0
 
-    def decide(self, options: int, label: str, proposed: int) -> int:
+    def record(self, options: int, label: str, proposed: int) -> int:
         if label.endswith("bytes kept"):
             parts = sorted({0, 1, options - 1})
-            return parts[self.decide(len(parts), "part", 0)]
+            return parts[self.record(len(parts), "part", 0)]
         if options == 1:
             return 0
         if self._at == len(self._digits):

@@ -9,7 +9,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.round_robin import RoundRobin
+from tornlog.sim.policies.random_walk import RoundRobin
 from tornlog.sim.trace import Trace
 
 

@@ -23,7 +23,7 @@ from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.composite import composed
 from tornlog.scenarios.mutants.mutant import Mutant
 from tornlog.scenarios.mutants.versions import VERSIONS
-from tornlog.sim.alarm import NoEndInSight
+from tornlog.sim.process import NoEndInSight
 
 EARLY, UNSYNCED = MUTANTS["ack-before-flush"], MUTANTS["config-rename-without-sync"]
 TWO = (EARLY, UNSYNCED)

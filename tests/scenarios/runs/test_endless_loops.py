@@ -9,7 +9,7 @@ from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.runs.outcome import RunOutcome
-from tornlog.sim.alarm import cpu_limit
+from tornlog.sim.process import cpu_limit
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
 

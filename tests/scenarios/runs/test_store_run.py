@@ -15,7 +15,7 @@ from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
-from tornlog.sim.policies.labelling import Labelling
+from tornlog.sim.policies.replay import Labelling
 from tornlog.store.errors import CorruptFileError, StoreNotReadableError
 from tornlog.store.log.flush import GroupCommitRequest, GroupCommitService
 from tornlog.store.log.recovery import Recovery

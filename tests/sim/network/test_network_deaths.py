@@ -7,9 +7,9 @@ import pytest
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import DeadlockError
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.network.conditions import FairConditions
 from tornlog.sim.network.connection import SimConnection
 from tornlog.sim.network.hosts import SimNetwork
+from tornlog.sim.network.medium import FairConditions
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.sim.trace import Trace
 

@@ -1,6 +1,6 @@
 """One direction of a connection."""
 
-from tornlog.sim.network.wire import Wire
+from tornlog.sim.network.connection import Wire
 
 
 def test_pieces_arrive_in_the_order_they_were_sent_however_early_the_later_ones_are() -> None:

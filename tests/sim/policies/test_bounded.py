@@ -52,7 +52,7 @@ def test_a_run_deviates_where_it_is_told_to_and_nowhere_else(deviations: str, pa
     assert taken == list(parse_deviations(deviations))
 
 
-def test_a_stretch_among_the_same_tasks_is_noted_as_one_decision() -> None:
+def test_a_quantum_among_the_same_tasks_is_noted_as_one_decision() -> None:
     policy = Bounded()
     run(policy)
 

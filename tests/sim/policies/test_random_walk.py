@@ -1,15 +1,16 @@
+from collections import Counter
 from typing import cast
 
 import pytest
 
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.policies.random_walk import RandomWalk, RoundRobin, draw_policy
 from tornlog.sim.task import SimTask
 
 
 @pytest.mark.parametrize("mean", [1, 2, 8, 100])
-def test_stretches_have_the_mean_they_were_made_for(mean: int) -> None:
+def test_quanta_have_the_mean_they_were_made_for(mean: int) -> None:
     kernel = Kernel(RandomWalk(Choices("1").stream("policy"), mean))
     machine = kernel.machine("m")
     cell = machine.tasks.cell("c")
@@ -24,10 +25,10 @@ def test_stretches_have_the_mean_they_were_made_for(mean: int) -> None:
             task.join(None)
 
     kernel.run(machine, main, time_limit_ns=0)
-    stretches = [entry[0] for entry in kernel.schedule]
+    quanta = [entry[0] for entry in kernel.schedule]
 
-    # Of two tasks, the one that runs goes on after every other stretch, which is no switch.
-    assert 2 * mean * 0.93 < sum(stretches) / len(stretches) < 2 * mean * 1.07
+    # Of two tasks, the one that runs goes on after every other quantum, which is no switch.
+    assert 2 * mean * 0.93 < sum(quanta) / len(quanta) < 2 * mean * 1.07
 
 
 def test_each_runnable_task_is_about_as_likely_as_any_other() -> None:
@@ -41,5 +42,67 @@ def test_each_runnable_task_is_about_as_likely_as_any_other() -> None:
 
 
 def test_a_mean_below_one_is_refused() -> None:
-    with pytest.raises(ValueError, match="mean_stretch"):
+    with pytest.raises(ValueError, match="mean_quantum"):
         RandomWalk(Choices("1").stream("policy"), 0)
+
+
+def turns(quantum: int, points: int, sleeping: str = "") -> str:
+    """Return which of three tasks passed each point; a task in sleeping waits 1 ms before its second one."""
+    kernel = Kernel(RoundRobin(quantum))
+    machine = kernel.machine("m")
+    cell = machine.tasks.cell("c")
+    passed: list[str] = []
+
+    def body(name: str) -> None:
+        for number in range(points):
+            if number == 1 and name in sleeping:
+                machine.tasks.sleep(1)
+            cell.get()
+            passed.append(name)
+
+    tasks = [kernel.spawn(machine, name, lambda name=name: body(name)) for name in "abc"]
+
+    def main() -> None:
+        for task in tasks:
+            task.join(None)
+
+    kernel.run(machine, main, time_limit_ns=10**9)
+    return "".join(passed)
+
+
+def test_tasks_take_turns_of_a_quantum_of_points() -> None:
+    assert turns(1, 3) == "abcabcabc"
+    assert turns(2, 5) == "abcaabbccaabbcc"  # whoever begins does so in the middle of a turn
+    assert turns(3, 8) == "aabbccaaabbbcccaaabbbccc"
+
+
+def test_a_task_that_blocks_gives_up_its_turn_and_comes_back_into_it() -> None:
+    assert turns(1, 4, sleeping="b") == "abcacacacbbb"
+
+
+def test_no_runnable_task_waits_for_more_than_one_turn_of_each_other() -> None:
+    passed = turns(1, 40)
+    for at in range(len(passed) - 2):
+        assert set(passed[at : at + 3]) == {"a", "b", "c"}
+
+
+def test_a_quantum_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="quantum: expected at least 1, found 0"):
+        RoundRobin(0)
+
+
+def test_every_kind_of_policy_is_drawn_and_leaves_no_record() -> None:
+    kinds: Counter[str] = Counter()
+    for seed in range(200):
+        choices = Choices(str(seed))
+        kinds[draw_policy(choices.stream("schedule")).name] += 1
+        assert choices.decisions() == []
+
+    assert set(kinds) == {"random-walk", "pct", "pos"}
+    assert min(kinds.values()) > 20
+
+
+def test_a_seed_draws_the_same_policy_each_time() -> None:
+    for seed in range(20):
+        first, second = (draw_policy(Choices(str(seed)).stream("schedule")) for _ in range(2))
+        assert (first.name, vars(first).keys()) == (second.name, vars(second).keys())

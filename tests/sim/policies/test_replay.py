@@ -1,13 +1,13 @@
 import json
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 
 from tornlog.sim.errors import MachineDied, ReplayDivergedError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
-from tornlog.sim.policies.labelling import Labelling
-from tornlog.sim.policies.replay import Replay
+from tornlog.sim.policies.replay import Deviating, Deviation, Labelling, Replay
 from tornlog.sim.schedule import Switch, parse_schedule, print_schedule
 
 
@@ -193,13 +193,13 @@ def test_neither_record_nor_digest_depends_on_how_often_a_policy_is_asked() -> N
         interrupts_on_wake = True
 
         def __init__(self, quantum: int) -> None:
-            self._stretch = quantum
+            self._quantum = quantum
 
         def choose(self, runnable: list[object], current: object, label: str, step: int) -> int:
             return runnable.index(current) if current in runnable else 0
 
         def quantum(self, chosen: object, step: int) -> int:
-            return self._stretch
+            return self._quantum
 
     kernels = [live_and_crash(AskedOften(quantum)) for quantum in (0, 3, 10**9)]  # type: ignore[arg-type]
     assert len({kernel.digest() for kernel in kernels}) == 1
@@ -210,3 +210,56 @@ def test_neither_record_nor_digest_depends_on_how_often_a_policy_is_asked() -> N
 def test_a_switch_that_was_chosen_is_in_the_digest(policy_of: Callable[[int], Policy]) -> None:
     switches = live_and_crash(Replay([Switch("life-1/a", "lock l", 2, "life-1/b")])).schedule
     assert ["lock l", "life-1/b"] in [entry[1:] for entry in switches]
+
+
+def turns(*deviations: Deviation, points: int = 3) -> str:
+    """Return which of three tasks passed each point."""
+    kernel = Kernel(Deviating(deviations))
+    machine = kernel.machine("m")
+    cell = machine.tasks.cell("c")
+    passed: list[str] = []
+
+    def body(name: str) -> None:
+        for _ in range(points):
+            cell.get()
+            passed.append(name)
+
+    tasks = [kernel.spawn(machine, name, lambda name=name: body(name)) for name in "abc"]
+
+    def main() -> None:
+        for task in tasks:
+            task.join(None)
+
+    kernel.run(machine, main, time_limit_ns=10**9)
+    return "".join(passed)
+
+
+def test_without_deviations_each_task_runs_until_it_ends() -> None:
+    assert turns() == "aaabbbccc"
+
+
+def test_a_deviation_lets_another_task_run_after_so_many_points() -> None:
+    assert turns((0, 0)) == "bbbaaaccc"  # at the start, in place of the first
+    assert turns((0, 1)) == "cccaaabbb"
+    assert turns((2, 0)) == "abbbaaccc"
+
+
+def test_the_next_one_is_counted_from_the_last() -> None:
+    assert turns((2, 0), (0, 0)) == "acccaabbb"
+    assert turns((2, 0), (1, 0)) == "abcccaabb"
+    assert turns((2, 0), (10_000, 0)) == turns((2, 0))
+
+
+def test_whatever_numbers_it_is_given_it_is_a_schedule_and_orders_of_any_kind_come_about() -> None:
+    found = set()
+    for points, other, more in product(range(6), range(4), range(4)):
+        passed = turns((points, other), (more, other))
+        assert sorted(passed) == sorted("aaabbbccc")
+        found.add(passed)
+
+    assert len(found) > 20
+
+
+def test_negative_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"deviations: expected numbers from 0 on, found \[\(-1, 0\)\]"):
+        Deviating([(-1, 0)])

@@ -5,8 +5,7 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.pct import PCT
 from tornlog.sim.policies.pos import POS
-from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.policies.round_robin import RoundRobin
+from tornlog.sim.policies.random_walk import RandomWalk, RoundRobin
 from tornlog.sim.policies.starving import Starving
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.sim.alarm import cpu_limit
+from tornlog.sim.process import cpu_limit
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats import side_json
 from tornlog.store.formats.side_json import (

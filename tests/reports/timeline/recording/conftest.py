@@ -19,7 +19,7 @@ from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.round_robin import RoundRobin
+from tornlog.sim.policies.random_walk import RoundRobin
 
 SUBJECT = Subject("small", "small worlds are told as they were", 1, None)
 

@@ -22,7 +22,7 @@ from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.round_robin import RoundRobin
+from tornlog.sim.policies.random_walk import RoundRobin
 
 
 def execute(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunOutcome:

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.testing.strategies import StoreBroke, StoreMachine, StoreSession
 from tornlog.scenarios.testing.strategies.choices import DrawnChoices
-from tornlog.sim.policies.deviating import Deviating
+from tornlog.sim.policies.replay import Deviating
 
 pytestmark = pytest.mark.slow
 

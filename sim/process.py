@@ -1,10 +1,8 @@
-"""An end to what has none: code under test that loops without a world call, which no kernel can interrupt.
+"""Process limits: CPU time and garbage collection of the Python process, around simulated runs.
 
-The kernel counts steps and virtual time, and both stand still in such a loop. A timer of the process's own CPU time
-then raises in the midst of it, whatever task that is. It is a BaseException, so no service takes it for a failed disk;
-it ends the task, and the kernel switches all machines off, as for a KeyboardInterrupt.
-
-The figure is far above what any honest run takes, so that which runs it ends does not depend on the machine's speed.
+The kernel counts steps and virtual time, and both stand still in a loop without a world call. There a timer of the
+process's own CPU time raises in whatever task runs. It raises a BaseException, so that no service takes it for a failed
+disk; it ends the task, and the kernel switches all machines off, as for a KeyboardInterrupt.
 """
 
 import gc
@@ -15,15 +13,31 @@ from functools import partial
 from types import FrameType
 
 CPU_SECONDS_MAX = 10.0
-"""Of one run, some thousand times what runs take."""
-
-
+"""Of one run: some thousand times what honest runs take, so that a slow machine changes no outcome."""
 _SWALLOWED_SECONDS = 0.001
 """Until the next try, where the first came upon a finalizer or a callback of the garbage collector."""
 
 
 class NoEndInSight(BaseException):
     """The CPU time of a block is used up."""
+
+
+@contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Collect garbage once, at the end of a block that holds one run.
+
+    A run makes many cycles, and few that are worth a look while it goes on; of several runs at a time, what the first
+    left would have gone from the processor's cache. What a block makes is in the youngest generation: that one alone is
+    collected. Blocks may be nested: within the outer one, garbage is collected where an inner one ends.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+        gc.collect(0)
 
 
 @contextmanager

@@ -2,14 +2,18 @@
 
 import gc
 import signal
+import weakref
 from time import process_time
 
 import pytest
 
-from tornlog.sim.alarm import NoEndInSight, cpu_limit
+from tornlog.scenarios.campaigns import seeds
+from tornlog.scenarios.campaigns.seeds import run_seed
+from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.process import NoEndInSight, cpu_limit, garbage_kept
 
 
 def loop_for_ever(*_: object) -> None:
@@ -120,3 +124,33 @@ def test_a_task_that_loops_ends_its_kernels_run_and_all_machines_are_off() -> No
         assert not machine.alive
         assert machine.live_tasks == {}
     assert unwound in (["waiter"], [])  # it may not have begun
+
+
+class Cycle:
+    """Something that only the collector can free."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_a_block_makes_is_kept_until_its_end() -> None:
+    with garbage_kept():
+        made = weakref.ref(Cycle())
+        assert not gc.isenabled()
+        assert made() is not None
+
+    assert gc.isenabled()
+    assert made() is None
+
+
+def test_a_run_that_raises_leaves_the_collector_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario
+) -> None:
+    def run_nothing(*_: object, **__: object) -> None:
+        assert not gc.isenabled()
+        raise MemoryError
+
+    monkeypatch.setattr(seeds, "_run", run_nothing)
+
+    assert run_seed(quiet_scenario, 0).outcome == "harness-error"
+    assert gc.isenabled()
