@@ -36,9 +36,9 @@ from greenlet import getcurrent
 from .errors import LeakError
 from .task import SimTask
 
-_AUDITED = frozenset(
-    ("_thread", "ctypes", "fcntl", "mmap", "open", "os", "pty", "shutil", "socket", "sqlite3", "subprocess")
-    + ("syslog", "tempfile", "time")
+_AUDITED = (
+    *("_thread", "ctypes", "fcntl", "mmap", "open", "os", "pty", "shutil", "socket", "sqlite3", "subprocess"),
+    *("syslog", "tempfile", "time"),
 )
 """First words of the audit events that tell of a way out, whatever name the function was called by."""
 

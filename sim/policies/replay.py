@@ -88,7 +88,7 @@ class Replay:
 
 
 class Labelling:
-    """Follows a record of `Kernel.schedule`, and is asked at every point, as the policy that made it need not have been.
+    """Follows a record of `Kernel.schedule`. Is asked at every point, as the policy that made it need not have been.
 
     Invariant: `_followed` entries of the record have happened, the last of them at step `_last_step`.
     """

@@ -194,9 +194,7 @@ def test_a_run_ends_with_the_first_removal_that_is_wrong(
 def test_a_queue_that_is_never_cleaned_is_found_when_nobody_puts_any_more(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
-    monkeypatch.setattr(
-        "tornlog.store.retention.cleaning.CleanConsumeQueue.run", lambda self: None
-    )
+    monkeypatch.setattr("tornlog.store.retention.cleaning.CleanConsumeQueue.run", lambda self: None)
     plan = replace(quiet_plan, retention=True, commit_log_bytes=1024, body_bytes_max=300)
     outcomes = [execute(plan, str(seed)) for seed in range(8)]
     found = {violation.summary for outcome in outcomes for violation in outcome.violations}
