@@ -414,7 +414,7 @@ class FaultKind(StrEnum):
         "machine",
         "a task in the background ended of an error that it did not foresee",
         "a process that has no memory left, a bug: what nobody thought of",
-        "one of its waits raises MemoryError (out_of_memory_chance of scenarios)",
+        "one of its waits raises MemoryError (memory.error_chance of scenarios)",
         "Gunawi et al., What Bugs Live in the Cloud?, SoCC 2014",
         True,
     )

@@ -10,7 +10,8 @@ from typer.testing import CliRunner, Result
 from tornlog.__main__ import application
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.seeds import run_seed
-from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.evidence import Evidence
@@ -35,12 +36,14 @@ QUIET = Ranges(
     consumers=(0,),
     messages_each=(6,),
     producers=(2,),
-    body_bytes_max=(100,),
-    property_bytes_max=(0,),
-    batch_chance=(0.0,),
-    illegal_chance=(0.0,),
-    no_wait_chance=(0.0,),
-    pause_chance=(0.0,),
+    messages={
+        "body_bytes_max": (100,),
+        "property_bytes_max": (0,),
+        "batch_chance": (0.0,),
+        "illegal_chance": (0.0,),
+        "no_wait_chance": (0.0,),
+    },
+    pauses={"chance": (0.0,)},
     policy=("random-walk",),
     heals=(True,),
 )
@@ -67,7 +70,7 @@ def crash_plan(quiet_plan: Plan) -> Plan:
 def delayed_plan(quiet_plan: Plan) -> Plan:
     """The same with every message delayed, and a second life after the stop."""
     life = Life("stop", "nothing-lost", -1, "after", 6)
-    return replace(quiet_plan, delay_chance=1.0, thorough_interval_ms=2000, lives=(life, life))
+    return quiet_plan.replace(delay={"chance": 1.0}, flush={"thorough_interval_ms": 2000}, lives=(life, life))
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +91,7 @@ def quiet_scenario() -> Scenario:
 @pytest.fixture(scope="session")
 def broken_scenario() -> Scenario:
     """A scenario that the harness itself fails on: there is nothing to draw the number of producers from."""
-    return Scenario("broken", "a harness that fails says so", replace(QUIET, producers=()))
+    return Scenario("broken", "a harness that fails says so", QUIET.replace(producers=()))
 
 
 @pytest.fixture(scope="session")
@@ -201,7 +204,7 @@ def history() -> History:
 def transaction_plan(quiet_plan: Plan) -> Plan:
     """Transactions only, and three lives that end in stops."""
     life = Life("stop", "nothing-lost", -1, "after", 6)
-    return replace(quiet_plan, transaction_chance=1.0, lives=(life, life, life))
+    return quiet_plan.replace(transactions={"chance": 1.0}, lives=(life, life, life))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ from time import perf_counter, process_time
 from ...faults.disk import fault_injector, files, mapped_file
 from ...scenarios.campaigns.explore import ExplorationCounts, Explorer, record
 from ...scenarios.campaigns.explore import ExploreSettings as ExploreSettings
-from ...scenarios.claims.plan import Life, Plan, Ranges, draw_plan
+from ...scenarios.claims.plan import Life, Plan
+from ...scenarios.claims.ranges import Ranges, draw_plan
 from ...scenarios.runs.store_run import Run
 from ...sim.choices import Choices
 from ...sim.digest import RollingDigest
@@ -48,8 +49,7 @@ def kernel_steps() -> float:
 def _plan(producers: int, messages_each: int, ending: str, *, sync_flush: bool = True) -> Plan:
     """Return producers of messages of some 200 bytes, in segments of 16 KiB."""
     plan = draw_plan(Choices("bench").stream("plan"), Ranges())
-    return replace(
-        plan,
+    return plan.replace(
         sync_flush=sync_flush,
         commit_log_bytes=16384,
         consume_queue_bytes=1000,
@@ -58,16 +58,17 @@ def _plan(producers: int, messages_each: int, ending: str, *, sync_flush: bool =
         consumers=0,
         topics=2,
         queues_per_topic=2,
-        body_bytes_max=200,
-        property_bytes_max=0,
-        equal_sizes=False,
-        batch_chance=0.0,
-        illegal_chance=0.0,
-        no_wait_chance=0.0,
-        pause_chance=0.0,
-        warm_files=False,
-        index_slots=40,
-        index_entries=200,
+        messages={
+            "body_bytes_max": 200,
+            "property_bytes_max": 0,
+            "equal_sizes": False,
+            "batch_chance": 0.0,
+            "illegal_chance": 0.0,
+            "no_wait_chance": 0.0,
+        },
+        pauses={"chance": 0.0},
+        memory={"warm_files": False},
+        index={"slots": 40, "entries": 200},
         policy="random-walk",
         policy_parameter=16,
         heals=False,
@@ -82,7 +83,7 @@ def simulated_messages(*, sync_flush: bool, keyed: bool = False) -> float:
     """
     plan = _plan(8, 200, "stop", sync_flush=sync_flush)
     if not keyed:
-        plan = replace(plan, index_slots=0)
+        plan = plan.replace(index={"slots": 0})
     began = perf_counter()
     with garbage_kept():
         outcome = Run(plan, Choices("bench/messages")).execute()

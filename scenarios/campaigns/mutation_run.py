@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from ...sim.process import CPU_SECONDS_MAX
-from ..claims.plan import Ranges
+from ..claims.ranges import Ranges
 from ..claims.scenario import Scenario
 from ..mutants.known import mutant_named
 from ..mutants.mutant import Mutant

@@ -7,7 +7,7 @@ cut up. `tornlog run --jobs N` is the standard library's process pool; everythin
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from itertools import chain
@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any
 
 from ...sim.guard import guard
-from ..claims.plan import Ranges
+from ..claims.ranges import Ranges
 from ..claims.scenario import Scenario
 from .failures.failure import Failure
 from .interruption import Interruption, in_processes, is_stop_wanted
@@ -191,11 +191,10 @@ def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
 def _out_of_the_ordinary(scenario: Scenario) -> set[tuple[str, object]]:
     """Return what a scenario has drawn that others leave alone: ranges, and each disk and way to end of its own."""
     found: set[tuple[str, object]] = set()
-    for one in fields(Ranges):
-        value = getattr(scenario.ranges, one.name)
-        if value != getattr(_ORDINARY, one.name):
-            named = isinstance(value, tuple) and all(isinstance(each, str) for each in value)
-            found |= {(one.name, each) for each in value} if named else {(one.name, None)}
+    for path, options in scenario.ranges.chosen.items():
+        if options != _ORDINARY[path]:
+            named = all(isinstance(each, str) for each in options)
+            found |= {(path, each) for each in options} if named else {(path, None)}
     return found
 
 

@@ -12,7 +12,8 @@ from ...sim.errors import NondeterminismError
 from ...sim.policies import Policy
 from ...sim.process import NoEndInSight, cpu_limit, garbage_kept
 from ...sim.trace import Trace
-from ..claims.plan import Plan, draw_plan
+from ..claims.plan import Plan
+from ..claims.ranges import draw_plan
 from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant
 from ..runs.outcome import RunOutcome

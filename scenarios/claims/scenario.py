@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from .disk_models import DISK_MODELS
-from .plan import Ranges
+from .ranges import Ranges
 
 POLICIES = {
     "random-walk": "every runnable task is as likely as any other, for stretches of random length",
@@ -24,7 +24,7 @@ class Scenario:
     def admits(self, disk: str) -> bool:
         """Return whether it is judged on a disk: clusters and brokers are on sound ones only."""
         ranges = self.ranges
-        return DISK_MODELS[disk].is_sound or not (ranges.cluster or ranges.broker)
+        return DISK_MODELS[disk].is_sound or ranges.is_alone
 
     def narrowed(self, *, disk: str | None = None, policy: str | None = None) -> "Scenario":
         """Return the scenario with one disk or one policy only; ValueError if there is no such for it."""
@@ -36,9 +36,13 @@ class Scenario:
                 raise ValueError(
                     f"disk: {self.name} is of several machines, which are not judged on a {disk}"
                 )
-            ranges = replace(ranges, disk=(disk,))
+            ranges = ranges.replace(
+                disk=(disk,),
+            )
         if policy is not None:
             if policy not in POLICIES:
                 raise ValueError(f"policy: expected one of {', '.join(POLICIES)}, found {policy}")
-            ranges = replace(ranges, policy=(policy,))
+            ranges = ranges.replace(
+                policy=(policy,),
+            )
         return replace(self, ranges=ranges)

@@ -11,7 +11,8 @@ from ...store.config import StoreConfig
 from ..claims.catalogue import SCENARIOS
 from ..claims.disk_models import DISK_MODELS
 from ..claims.machine import ROOT, config_of
-from ..claims.plan import Plan, Ranges, draw_plan
+from ..claims.plan import Plan
+from ..claims.ranges import Ranges, draw_plan
 from ..mutants.known import applied_mutant
 from ..runs.store_run import Run
 
@@ -87,15 +88,14 @@ def _ending_in(kind: str, plan: Plan) -> Plan:
 
 def _narrowed(ranges: Ranges, kind: str) -> Ranges:
     """Return ranges whose runs end in this way, on disks that do what file systems do."""
-    endings = ("stop",) if kind == CLEAN_STOP else tuple(one for one in ranges.endings if one in _CRASHES)
-    disks = tuple(disk for disk in ranges.disk if disk in _DISKS[kind])
-    return replace(
-        ranges,
+    endings = ("stop",) if kind == CLEAN_STOP else tuple(one for one in ranges["endings"] if one in _CRASHES)
+    disks = tuple(disk for disk in ranges["disk"] if disk in _DISKS[kind])
+    return ranges.replace(
         endings=endings or ("crash in traffic",),
         disk=disks or _DISKS[kind],
         heals=(False,),
-        faults={},
-        rot={},
+        faults=None,
+        rot=None,
     )
 
 

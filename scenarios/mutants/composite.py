@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from ..claims.plan import Ranges
+from ..claims.ranges import Ranges
 from .mutant import Mutant
 
 

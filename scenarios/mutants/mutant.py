@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ..claims.plan import Ranges
+from ..claims.ranges import Ranges
 
 _applied: list[str] = []
 

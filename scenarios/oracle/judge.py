@@ -113,7 +113,7 @@ class Judge:
         self.note_damage(store.config, ())
         for check in CHECKERS.values():
             self.report(check(evidence))
-        if self._plan.seekers:
+        if self._plan.index.seekers:
             self.report(idx_lookups.check_lookups(store, found))
         self.claims(store, disk)
         # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
@@ -162,7 +162,7 @@ class Judge:
 
     def visible(self, store: MessageStore) -> None:
         """Judge what consumers were given of a store that has dispatched all that is durable."""
-        removes = self._plan.retention and self._plan.queues_removed
+        removes = self._plan.retention.deletes_segments and self._plan.retention.deletes_queues
         if (self._ledger.pulls and self.is_promised("READ")) or removes:
             found = read_store(store, known_damage=self._ledger.known_damage, known=self._known)
             if found.damage is not None:

@@ -47,10 +47,10 @@ class GroupProgress:
     def attach(self, store: MessageStore) -> None:
         """Watch the files of a store that is not loaded yet, and make the manager beside it."""
         files = store.world.files
-        if self._plan.delay_chance:
+        if self._plan.delay.chance:
             store.schedule.file = WatchedSideFile(files, self.delayed, self._on_begin)
         self.manager = None
-        if self._plan.offsets or self._plan.transaction_chance:
+        if self._plan.consuming.commits_offsets or self._plan.transactions.chance:
             self.manager = ConsumerOffsetManager(
                 store.world, CONFIG, flush_interval_ms=CONSUMER_OFFSET_INTERVAL_MS
             )
@@ -69,7 +69,7 @@ class GroupProgress:
 
         Raises CorruptFileError if there is nothing that can be read, OSError if the disk fails.
         """
-        if self._plan.delay_chance:
+        if self._plan.delay.chance:
             yield from self._found(self.delayed)
             yield from meta.check_levels(store)
         manager = self.manager
@@ -95,7 +95,7 @@ class GroupProgress:
 
     def start(self, store: MessageStore) -> None:
         """Let consumers commit and delivery begin, from where they are now. Before the store's services start."""
-        if self._plan.delay_chance:
+        if self._plan.delay.chance:
             self._ledger.begin_delivery(store.log.max_offset, store.schedule.offsets)
         if self.manager is not None:
             self.manager.start()
@@ -115,7 +115,7 @@ class GroupProgress:
 
         Nothing may be broken, and nobody put, meanwhile.
         """
-        if self._plan.delay_chance:
+        if self._plan.delay.chance:
             limit_ms = max(DELAYS_MS.values()) + live.DISPATCH_MS_MAX
             while undelivered := _undelivered(store):
                 if limit_ms <= 0:
@@ -123,7 +123,9 @@ class GroupProgress:
                     return
                 limit_ms -= _POLL_MS
                 store.world.tasks.sleep(_POLL_MS)
-        limit_ms = self._plan.thorough_interval_ms  # copies wait for no sync, but their progress for one
+        limit_ms = (
+            self._plan.flush.thorough_interval_ms
+        )  # copies wait for no sync, but their progress for one
         limit_ms += max(DELAY_OFFSET_INTERVAL_MS, CONSUMER_OFFSET_INTERVAL_MS) + live.DISPATCH_MS_MAX
         while unpersisted := self._unpersisted(store):
             if limit_ms <= 0:
@@ -141,7 +143,7 @@ class GroupProgress:
 
     def _unpersisted(self, store: MessageStore) -> str:
         """Return the file that does not have all progress, empty if there is none."""
-        if self._plan.delay_chance:
+        if self._plan.delay.chance:
             offsets = store.schedule.offsets
             if offsets and self.delayed.durable != encoded_offsets(offsets):
                 return self.delayed.path

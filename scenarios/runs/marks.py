@@ -37,7 +37,7 @@ class RunMarks:
     """Finds the marks of one run, life by life."""
 
     def __init__(self, plan: Plan, hits: Counter[str]) -> None:
-        self._slots_end = HEADER_BYTES + plan.index_slots * SLOT_BYTES
+        self._slots_end = HEADER_BYTES + plan.index.slots * SLOT_BYTES
         self._hits = hits
         self._in_recovery = 0
         """How many lives in a row have ended before their recovery had."""

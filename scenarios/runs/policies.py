@@ -45,14 +45,14 @@ def horizon_steps(plan: Plan) -> int:
     each = sum(life.messages_each for life in plan.lives)
     messages = each * plan.producers
     if plan.broker.serves:
-        healing, half_messages = 2400 * plan.heals, 150 * messages * plan.transaction_chance
+        healing, half_messages = 2400 * plan.heals, 150 * messages * plan.transactions.chance
         return round(healing + 200 * len(plan.lives) + 60 * messages + half_messages)
-    polled_s = each * plan.consumers * plan.pause_chance * plan.pause_ms_max / 2 / 1000
-    delayed_lives = len(plan.lives) if plan.delay_chance else 0
+    polled_s = each * plan.consumers * plan.pauses.chance * plan.pauses.ms_max / 2 / 1000
+    delayed_lives = len(plan.lives) if plan.delay.chance else 0
     return round(
         700
         + (44 if plan.sync_flush else 30) * messages
-        + 490 * messages * plan.transaction_chance
+        + 490 * messages * plan.transactions.chance
         + 890 * polled_s
         + 2450 * delayed_lives
     )

@@ -50,7 +50,7 @@ class Settling:
                     return  # it is tried again and again, and meets the next error
                 self._late("dispatch does not catch up", store.dispatch.behind_bytes, store, "dispatch")
             store.world.tasks.sleep(_DISPATCH_LOOK_MS)
-            if not self._plan.delay_chance:  # else the store itself goes on putting
+            if not self._plan.delay.chance:  # else the store itself goes on putting
                 end = store.dispatch.readable_limit()
         if not allowances.has_reverted(disk):  # else nobody knows all that there is to be read
             self._judge.visible(store)

@@ -111,10 +111,10 @@ class Run(Execution):
                 room.limit(self._plan.capacity_bytes)
             traffic = self._traffic(number, store, disk)
             manager = self._progress.manager
-            if self._plan.offsets:
+            if self._plan.consuming.commits_offsets:
                 traffic.progress = manager
             transactions = None
-            if manager is not None and self._plan.transaction_chance:
+            if manager is not None and self._plan.transactions.chance:
                 transactions = TransactionTraffic(
                     self._plan, store, manager, disk, self._ledger, self._judge.report
                 )
@@ -149,7 +149,7 @@ class Run(Execution):
                 self._settling.flush(store)
                 if store.flags.is_writeable and not allowances.sync_errors(disk):
                     self._judge.report(self._progress.finish(store))
-            if self._plan.retention:
+            if self._plan.retention.deletes_segments:
                 self._settling.clean(store, disk, number)
             self._judge.claims(store, disk)
             if not life.is_stop:
@@ -183,11 +183,11 @@ class Run(Execution):
         """Load a store, judge what recovery made of the last life, and start it."""
         self._store = None
         world = world_of(machine, disk)
-        if self._plan.out_of_memory_chance and recovered is None:
+        if self._plan.memory.error_chance and recovered is None:
             stream = self._choices.stream(f"{machine.name}/memory")
-            world = short_of_memory(world, self._plan.out_of_memory_chance, stream, disk.fired)
+            world = short_of_memory(world, self._plan.memory.error_chance, stream, disk.fired)
         removals = self._removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
-        if self._plan.retention:
+        if self._plan.retention.deletes_segments:
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, self._config)
         self._load(store, disk, machine)
@@ -197,9 +197,9 @@ class Run(Execution):
         else:  # the same bytes would be judged the same
             self._check_idempotent(recovered, content_digest(store))
         self._progress.start(store)
-        if self._plan.skipped_numbers_max:
+        if self._plan.starts.skipped_numbers_max:
             stream = self._choices.stream(f"life-{number}/skipped numbers")
-            skipping = skip_numbers(store, stream, self._plan.skipped_numbers_max, self._ledger)
+            skipping = skip_numbers(store, stream, self._plan.starts.skipped_numbers_max, self._ledger)
             self._skipped[KIND] += skipping
         opening.start(self._kernel, store, disk, machine)
         return store

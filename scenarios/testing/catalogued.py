@@ -58,7 +58,7 @@ def scenario_wanted(wanted: MarkArguments) -> Scenario:
     if wanted.mutant is not None and find_mutant(wanted.mutant) is None:
         raise WrongMark(f"no mutant {wanted.mutant}; `tornlog list` names them")
     scenario = SCENARIOS[wanted.scenario]
-    scenario = replace(scenario, ranges=replace(scenario.ranges, **wanted.ranges))
+    scenario = replace(scenario, ranges=scenario.ranges.replace(**wanted.ranges))
     try:
         return scenario.narrowed(disk=wanted.disk, policy=wanted.policy)
     except ValueError as error:

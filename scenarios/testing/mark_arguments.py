@@ -10,7 +10,7 @@ import typer
 
 from ...faults.kinds import FAULTS
 from ..campaigns.amounts import seconds_in, seeds_in
-from ..claims.plan import Ranges
+from ..claims.ranges import Ranges
 
 SEEDS = 100
 CRASH = "crash"
@@ -39,7 +39,7 @@ class MarkArguments:
     disk: str | None = None
     policy: str | None = None
     ranges: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of `scenarios.plan.Ranges` with the options to draw from: the store's sizes and settings, the traffic."""
+    """Arguments of `scenarios.claims.ranges.Ranges`: knobs of a plan with the options to draw from."""
     mutant: str | None = None
     """A known bug to be put into the store first: a test that holds with it is worth nothing."""
 
@@ -51,9 +51,10 @@ class MarkArguments:
             raise WrongMark(
                 f"never_fired: expected one of {', '.join(NEVER_FIRED)}, found {self.never_fired}"
             )
-        unknown = [name for name in self.ranges if name not in Ranges.__dataclass_fields__]
-        if unknown:
-            raise WrongMark(f"ranges: no field {', '.join(unknown)} in tornlog.scenarios.claims.plan.Ranges")
+        try:
+            Ranges(**self.ranges)
+        except ValueError as error:
+            raise WrongMark(f"ranges: {error}") from error
         own = [name for name in ("disk", "policy", "ranges", "mutant") if getattr(self, name)]
         if self.scenario is None and own:
             raise WrongMark(f"{', '.join(own)}: only of a scenario, and none is named")

@@ -46,7 +46,9 @@ class Consumer:
         topic = f"T{stream.below(plan.topics, 'topic')}"
         queue_id = stream.below(plan.queues_per_topic, "queue")
         topic, queue_id = light_traffic.draw_queue(stream, plan, (topic, queue_id))
-        tags = stream.pick(("TagA", "TagB || TagC", "TagD"), "subscription") if plan.filtered else None
+        tags = (
+            stream.pick(("TagA", "TagB || TagC", "TagD"), "subscription") if plan.consuming.filtered else None
+        )
         self._pull = Pull(topic, queue_id, tags)
         self._group = (group, topic, queue_id)
         self._queue_ends = ledger.queue_ends[topic, queue_id]

@@ -15,7 +15,7 @@ _PATIENCE_MS_MAX = (1, 1_500, 4_000, max(DELAYS_MS.values()) + 2_000)
 
 def draw_level(stream: Stream, plan: Plan) -> int:
     """Draw the level of a message, 0 for one that is to be seen at once."""
-    if not stream.chance(plan.delay_chance, "delayed"):
+    if not stream.chance(plan.delay.chance, "delayed"):
         return 0
     return stream.pick(list(DELAYS_MS), "level")
 

@@ -27,7 +27,7 @@ _WINDOW_CHANCE = 0.3
 
 def draw_keys(stream: Stream, plan: Plan, name: str) -> tuple[list[str], str]:
     """Draw the keys that a message has beside its name, and its UNIQ_KEY, empty for none."""
-    if not stream.chance(plan.keys_chance, "more keys"):
+    if not stream.chance(plan.index.keys_chance, "more keys"):
         return [], ""
     count = stream.below(_KEYS_MAX + 1, "shared keys")
     shared = [stream.pick(SHARED, "shared key") for _ in range(count)]
@@ -68,7 +68,7 @@ class Seeker:
         key = self._draw_key(messages_each)
         ago_ms = self._draw_window()
         if stream.chance(_PAUSE_CHANCE, "pause"):
-            store.world.tasks.sleep(stream.between(1, plan.pause_ms_max, "pause ms"))
+            store.world.tasks.sleep(stream.between(1, plan.pauses.ms_max, "pause ms"))
         window_ms = idx_lookups.ALWAYS_MS
         if ago_ms is not None:
             now_ms = store.world.clock.now_ms()

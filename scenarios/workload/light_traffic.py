@@ -18,7 +18,7 @@ _READS_CHANCE = 0.6
 
 def draw_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
     """Draw the light queues of a message, none of most; one may come twice."""
-    if not stream.chance(plan.light_chance, "light"):
+    if not stream.chance(plan.light_queues.chance, "light"):
         return ()
     count = stream.between(1, _NAMES_MAX, "light queues")
     return tuple(stream.pick(NAMES, "light queue") for _ in range(count))
@@ -40,6 +40,6 @@ def widest_bytes(put: PutEntry) -> int:
 
 def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:
     """Draw what a consumer reads: its own queue, or a light one."""
-    if not plan.light_chance or not stream.chance(_READS_CHANCE, "reads light"):
+    if not plan.light_queues.chance or not stream.chance(_READS_CHANCE, "reads light"):
         return own
     return light_queue(stream.pick(NAMES, "light queue"), own[1])

@@ -110,15 +110,19 @@ class Traffic:
         users += [
             spawn(f"consumer-{number}", self._consumer(number)) for number in range(self._plan.consumers)
         ]
-        if self._plan.offsets and self.progress is not None and self._life < len(self._plan.lives):
+        if (
+            self._plan.consuming.commits_offsets
+            and self.progress is not None
+            and self._life < len(self._plan.lives)
+        ):
             stream = self._streams(f"life-{self._life}/persisting")
             users.append(spawn("persisting operators", operators.persisting_operators(self.progress, stream)))
-        if self._plan.second_start:
+        if self._plan.starts.second:
             users.append(spawn("operator", self._second_start))
-        if self._plan.retention:
+        if self._plan.retention.deletes_segments:
             stream = self._streams(f"life-{self._life}/retention")
             users.append(spawn("retention operator", operators.retention_operator(self._store, stream)))
-        if self._plan.retention and self._plan.queues_removed:
+        if self._plan.retention.deletes_segments and self._plan.retention.deletes_queues:
             stream = self._streams(f"life-{self._life}/removing")
             removing = operators.removing_operator(
                 self._store, stream, self._disk, self._ledger, lambda: self._producing > 0
@@ -133,13 +137,13 @@ class Traffic:
                     operators.room_operator(self._store, stream, self.room, self._report_while_running),
                 )
             )
-        if self._plan.delay_chance:
+        if self._plan.delay.chance:
             self._producing += 1
             users.append(spawn("patient", self._wait_for_delayed))
         if self.transactions is not None:
             self._producing += 1
             users.append(spawn("producer-group", self._decide_late))
-        for number in range(self._plan.seekers):
+        for number in range(self._plan.index.seekers):
             stream = self._streams(f"life-{self._life}/seeker-{number}")
             seeker = Seeker(self._plan, self._life, self._store, self._ledger, stream, self._report)
             users.append(spawn(f"seeker-{number}", partial(seeker.seek, messages_each)))
@@ -184,8 +188,8 @@ class Traffic:
             for name in message_names(self._plan, self._life, number, messages_each):
                 about = stream.within(name)
                 self.put_one(about, name)
-                if about.chance(self._plan.pause_chance, "pause"):
-                    self._store.world.tasks.sleep(about.between(1, self._plan.pause_ms_max, "pause ms"))
+                if about.chance(self._plan.pauses.chance, "pause"):
+                    self._store.world.tasks.sleep(about.between(1, self._plan.pauses.ms_max, "pause ms"))
             self._producing -= 1
 
         return produce
@@ -220,15 +224,17 @@ class Traffic:
         if self._stop is not None:
             self._stop.count()
         self._report(status.check_busy(self._store))
-        legal = not stream.chance(plan.illegal_chance, "illegal")
+        legal = not stream.chance(plan.messages.illegal_chance, "illegal")
         topic = f"T{stream.below(plan.topics, 'topic')}" if legal else _ILLEGAL_TOPIC
         queue_id = stream.below(plan.queues_per_topic, "queue")
         if place is not None and legal:
             topic, queue_id = place
-        wait = not stream.chance(plan.no_wait_chance, "no wait")
+        wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
         about = self._streams(f"{stream.name}/headers").within(name)
-        given = headers.draw_given(about, self._store.world.clock.now_ms(), one_size=plan.equal_sizes)
-        if self.transactions is not None and stream.chance(plan.transaction_chance, "transaction"):
+        given = headers.draw_given(
+            about, self._store.world.clock.now_ms(), one_size=plan.messages.equal_sizes
+        )
+        if self.transactions is not None and stream.chance(plan.transactions.chance, "transaction"):
             behaviour = transaction_traffic.draw_behaviour(stream)
             added = behaviour.properties
             given = given._replace(
@@ -240,7 +246,7 @@ class Traffic:
             self._answered([half], result, legal=legal and transaction_traffic.fits(half, plan))
             self.transactions.decide(half)
             return
-        if stream.chance(plan.batch_chance, "batch"):
+        if stream.chance(plan.messages.batch_chance, "batch"):
             names = [f"{name}.{unit}" for unit in range(stream.between(1, _BATCH_UNITS_MAX, "units"))]
             entries = [
                 self._entry(stream.within(unit), about.within(unit), unit, topic, queue_id, given, wait=wait)
@@ -255,8 +261,8 @@ class Traffic:
             head = headers.message_of(topic, b"", queue_id, "", given, wait=wait)
             result = self._store.put_messages(MessageBatch(head, units))
         else:
-            level = delayed_traffic.draw_level(stream, plan) if plan.delay_chance else 0
-            light_names = light_traffic.draw_names(stream, plan) if plan.light_chance else ()
+            level = delayed_traffic.draw_level(stream, plan) if plan.delay.chance else 0
+            light_names = light_traffic.draw_names(stream, plan) if plan.light_queues.chance else ()
             entry = self._entry(
                 stream, about, name, topic, queue_id, given, wait=wait, level=level, light_names=light_names
             )
@@ -288,9 +294,13 @@ class Traffic:
         about: for what is odd about it. level: how long it is to be delayed, 0 for not at all. added: more properties.
         """
         plan = self._plan
-        fixed = plan.equal_sizes
-        body_bytes = plan.body_bytes_max if fixed else stream.below(plan.body_bytes_max + 1, "body bytes")
-        extra_bytes = plan.property_bytes_max
+        fixed = plan.messages.equal_sizes
+        body_bytes = (
+            plan.messages.body_bytes_max
+            if fixed
+            else stream.below(plan.messages.body_bytes_max + 1, "body bytes")
+        )
+        extra_bytes = plan.messages.property_bytes_max
         if extra_bytes and not fixed:
             extra_bytes = stream.below(extra_bytes + 1, "property bytes")
         tags = "TagA" if fixed else stream.pick(TAGS, "tags")
@@ -299,7 +309,7 @@ class Traffic:
         tags = tags if odd.tags is None else odd.tags
         if tags:
             pieces.append(f"TAGS\1{tags}")
-        if plan.keys_chance and not fixed:
+        if plan.index.keys_chance and not fixed:
             shared, unique = key_traffic.draw_keys(stream, plan, name)
             pieces[0] = " ".join((pieces[0], *shared))
             if unique:

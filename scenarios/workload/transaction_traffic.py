@@ -227,7 +227,9 @@ class TransactionTraffic:
         """
         disk = self._disk
         is_excused = (
-            self._plan.transient_pool or allowances.delays(disk, self._plan) or allowances.sync_errors(disk)
+            self._plan.memory.transient_pool
+            or allowances.delays(disk, self._plan)
+            or allowances.sync_errors(disk)
         )
         return end <= self._store.dispatch.readable_limit() or (is_visible and not is_excused)
 

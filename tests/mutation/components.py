@@ -6,10 +6,10 @@ runs do not use.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from tornlog.scenarios.claims.plan import Ranges
+from tornlog.scenarios.claims.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Component:
         for needs in more:
             for name, value in needs.items():
                 fields[name] = {**fields.get(name, {}), **value} if isinstance(value, Mapping) else value
-        return lambda ranges: replace(ranges, **fields)
+        return lambda ranges: ranges.replace(**fields)
 
 
 LEFT_OUT = frozenset(
@@ -68,7 +68,7 @@ COMPONENTS: dict[str, Component] = {
             {
                 "commit_log_bytes": (1024, 2048, 4096),
                 "lives": (1, 2, 3),
-                "retention": (False, False, True),
+                "retention": {"deletes_segments": (False, False, True)},
                 "endings": (*_CRASHES, "stop and odd file"),
             },
         ),
@@ -78,9 +78,9 @@ COMPONENTS: dict[str, Component] = {
             {
                 "commit_log_bytes": (1024, 2048, 8192),
                 "producers": (2, 3),
-                "illegal_chance": (0.0, 0.1),
-                "delay_chance": (0.0, 0.0, 0.3),
-                "light_chance": (0.0, 0.0, 0.5),
+                "messages": {"illegal_chance": (0.0, 0.1)},
+                "delay": {"chance": (0.0, 0.0, 0.3)},
+                "light_queues": {"chance": (0.0, 0.0, 0.5)},
             },
         ),
         Component(
@@ -104,7 +104,7 @@ COMPONENTS: dict[str, Component] = {
             ("log.transient_pool",),
             {
                 "sync_flush": (False,),
-                "transient_pool": (True,),
+                "memory": {"transient_pool": (True,)},
                 "consumers": (0, 1, 2),
                 "commit_log_bytes": (1024, 2048, 8192),
                 "endings": (*_CRASHES, "stop in traffic"),
@@ -119,7 +119,7 @@ COMPONENTS: dict[str, Component] = {
                 "commit_log_bytes": (1024, 2048, 8192),
                 "consumers": (0, 1),
                 "lives": (1, 2, 3),
-                "retention": (False, True),
+                "retention": {"deletes_segments": (False, True)},
                 "disk": _DISKS_THAT_KEEP,
                 "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
             },
@@ -130,7 +130,7 @@ COMPONENTS: dict[str, Component] = {
             {
                 "consumers": (0, 1, 2),
                 "commit_log_bytes": (1024, 2048),
-                "delay_chance": (0.0, 0.0, 0.3),
+                "delay": {"chance": (0.0, 0.0, 0.3)},
                 "faults": {"failed_creation_chance": (0.0, 0.0, 0.2)},
             },
         ),
@@ -138,11 +138,13 @@ COMPONENTS: dict[str, Component] = {
             "index",
             ("index.index_file", "index.index_files", "index.index_service"),
             {
-                "index_slots": (3, 40),
-                "index_entries": (4, 9, 60),
-                "keys_chance": (0.5,),
-                "seekers": (0, 1, 2),
-                "equal_sizes": (False,),
+                "index": {
+                    "slots": (3, 40),
+                    "entries": (4, 9, 60),
+                    "keys_chance": (0.5,),
+                    "seekers": (0, 1, 2),
+                },
+                "messages": {"equal_sizes": (False,)},
                 "lives": (1, 2, 3),
             },
         ),
@@ -153,12 +155,9 @@ COMPONENTS: dict[str, Component] = {
                 "recover_whole_log": (False,),
                 "commit_log_bytes": (1024, 2048),
                 "messages_each": (8, 16),
-                "pause_chance": (0.5,),
-                "pause_ms_max": (1000, 3000),
-                "thorough_interval_ms": (2000,),
-                "index_slots": (0, 5, 5),
-                "index_entries": (5, 12),
-                "keys_chance": (0.5,),
+                "pauses": {"chance": (0.5,), "ms_max": (1000, 3000)},
+                "flush": {"thorough_interval_ms": (2000,)},
+                "index": {"slots": (0, 5, 5), "entries": (5, 12), "keys_chance": (0.5,)},
                 "disk": ("ext4-ordered", "strict-posix"),
                 "lives": (2, 3, 4),
                 "endings": ("crash in load", "crash in load", *_CRASHES),
@@ -169,12 +168,10 @@ COMPONENTS: dict[str, Component] = {
             ("log.recovery", "queues.queue_replay", "index.index_recovery"),
             {
                 "commit_log_bytes": (1024, 2048, 8192),
-                "index_slots": (0, 5),
-                "index_entries": (5, 12),
-                "keys_chance": (0.0, 0.5),
-                "pause_chance": (0.0, 0.5),
-                "thorough_interval_ms": (2000,),
-                "retention": (False, False, True),
+                "index": {"slots": (0, 5), "entries": (5, 12), "keys_chance": (0.0, 0.5)},
+                "pauses": {"chance": (0.0, 0.5)},
+                "flush": {"thorough_interval_ms": (2000,)},
+                "retention": {"deletes_segments": (False, False, True)},
                 "disk": _DISKS_THAT_KEEP,
                 "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
                 "lives": (2, 3, 4),
@@ -185,11 +182,10 @@ COMPONENTS: dict[str, Component] = {
             "side files",
             ("side_file", "queues.consumer_offsets"),
             {
-                "offsets": (True,),
-                "delay_chance": (0.0, 0.4),
+                "consuming": {"commits_offsets": (True,)},
+                "delay": {"chance": (0.0, 0.4)},
                 "consumers": (1, 2),
-                "pause_chance": (0.5,),
-                "pause_ms_max": (1000, 3000),
+                "pauses": {"chance": (0.5,), "ms_max": (1000, 3000)},
                 "lives": (2, 3, 4),
                 "endings": (*("crash in persist",) * 3, "stop and damaged progress", *_CRASHES),
                 "disk": _DISKS_THAT_KEEP,
@@ -200,7 +196,7 @@ COMPONENTS: dict[str, Component] = {
             "schedule",
             ("delivery.schedule", "delivery.redirect"),
             {
-                "delay_chance": (0.3, 0.8),
+                "delay": {"chance": (0.3, 0.8)},
                 "consumers": (0, 1),
                 "lives": (1, 2, 3),
                 "endings": ("crash in persist", "stop and damage", *_CRASHES),
@@ -215,13 +211,12 @@ COMPONENTS: dict[str, Component] = {
                 "delivery.transaction_queues",
             ),
             {
-                "transaction_chance": (0.4, 1.0),
+                "transactions": {"chance": (0.4, 1.0)},
                 "disturbances": _PAUSES,
-                "transient_pool": (False, True),
-                "offsets": (False, True),
+                "memory": {"transient_pool": (False, True)},
+                "consuming": {"commits_offsets": (False, True)},
                 "messages_each": (2, 5, 10),
-                "pause_chance": (0.2, 0.5),
-                "pause_ms_max": (1, 30, 300),
+                "pauses": {"chance": (0.2, 0.5), "ms_max": (1, 30, 300)},
                 "lives": (1, 2, 3),
                 "endings": ("stop", *_CRASHES),
             },
@@ -230,7 +225,7 @@ COMPONENTS: dict[str, Component] = {
             "light queues",
             ("queues.light_queues",),
             {
-                "light_chance": (0.4, 0.9),
+                "light_queues": {"chance": (0.4, 0.9)},
                 "producers": (2, 3),
                 "topics": (2,),
                 "queues_per_topic": (1, 2),
@@ -245,11 +240,10 @@ COMPONENTS: dict[str, Component] = {
                 "running_flags",
             ),
             {
-                "retention": (True,),
+                "retention": {"deletes_segments": (True,)},
                 "commit_log_bytes": (1024, 2048),
                 "consume_queue_bytes": (100, 200),
-                "body_bytes_max": (300, 700),
-                "property_bytes_max": (0,),
+                "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
                 "capacity_bytes": (0, 0, 16_000),
                 "disk": _DISKS_THAT_KEEP,
                 "faults": {
@@ -257,7 +251,7 @@ COMPONENTS: dict[str, Component] = {
                     "failed_directory_sync_chance": (0.0, 0.0, 0.1),
                 },
                 "messages_each": (8, 16, 24),
-                "pause_chance": (0.2, 0.5),
+                "pauses": {"chance": (0.2, 0.5)},
                 "lives": (1, 2, 3),
             },
         ),
@@ -267,8 +261,7 @@ COMPONENTS: dict[str, Component] = {
             {
                 "capacity_bytes": (0, 0, 16_000),
                 "commit_log_bytes": (1024, 2048),
-                "body_bytes_max": (300, 700),
-                "property_bytes_max": (0,),
+                "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
                 "faults": {"failed_creation_chance": (0.0, 0.0, 0.2)},
                 "lives": (1, 2, 3),
             },
@@ -279,9 +272,9 @@ COMPONENTS: dict[str, Component] = {
             {
                 "commit_log_bytes": (1024, 2048, 8192),
                 "lives": (1, 2, 3),
-                "second_start": (False, False, True),
-                "transient_pool": (False, True),
-                "delay_chance": (0.0, 0.4),
+                "starts": {"second": (False, False, True)},
+                "memory": {"transient_pool": (False, True)},
+                "delay": {"chance": (0.0, 0.4)},
                 "faults": {"stall_chance": (0.0, 0.0, 0.05)},
             },
         ),
@@ -290,8 +283,8 @@ COMPONENTS: dict[str, Component] = {
             ("service",),
             {
                 "commit_log_bytes": (1024, 2048, 8192),
-                "transient_pool": (False, True),
-                "delay_chance": (0.0, 0.4),
+                "memory": {"transient_pool": (False, True)},
+                "delay": {"chance": (0.0, 0.4)},
                 "faults": {"failed_creation_chance": (0.0, 0.0, 0.2)},
                 "endings": (*_CRASHES, "stop in traffic"),
             },

@@ -10,7 +10,7 @@ from tests.mutation.code import patches_of, subjects_of
 from tests.mutation.components import COMPONENTS
 from tests.mutation.operators import OPERATORS
 from tests.mutation.survivors import SURVIVORS, UNREACHED
-from tornlog.scenarios.claims.plan import Ranges, draw_plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.mutants import MUTANTS as CATALOGUE
 from tornlog.scenarios.mutants.known import (
     applied_mutant,
@@ -81,9 +81,10 @@ def test_an_operators_needs_come_on_top_of_the_components() -> None:
         {"disk": ("strict-posix",), "faults": {"failed_sync_chance": (0.1,)}}
     )
     ranges = narrow(Ranges())
-    assert ranges.transient_pool == (True,)
-    assert ranges.disk == ("strict-posix",)
-    assert set(ranges.faults) == {"failed_write_chance", "short_write_chance", "failed_sync_chance"}
+    assert ranges["memory.transient_pool"] == (True,)
+    assert ranges["disk"] == ("strict-posix",)
+    faults = {path for path in ranges.chosen if path.startswith("faults.")}
+    assert faults == {"faults.failed_write_chance", "faults.short_write_chance", "faults.failed_sync_chance"}
 
 
 def test_a_method_without_arguments_for_super_still_finds_its_class() -> None:

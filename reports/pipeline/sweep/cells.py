@@ -21,7 +21,7 @@ def cells_of(request: SweepRequest) -> list[DrawRegion]:
         ranges = SCENARIOS[name].narrowed(disk=request.disk, policy=request.policy).ranges
         cells += [
             DrawRegion(name, disk, policy)
-            for disk in dict.fromkeys(ranges.disk)
-            for policy in dict.fromkeys(ranges.policy)
+            for disk in dict.fromkeys(ranges["disk"])
+            for policy in dict.fromkeys(ranges["policy"])
         ]
     return cells

@@ -4,78 +4,39 @@ Each edit keeps the rest of the record in step where names tell how: without a l
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from ....faults.disk.crash_trigger import CrashPoint
 from ....faults.plan import FaultPlan, NetworkPlan
 from ....sim.shrink import Search
-from ...claims.cluster_plan import ClusterPlan
-from ...claims.plan import Life, Plan
+from ...claims.features import ClusterPlan
+from ...claims.plan import KNOBS, Life, Plan
 from ...runs.execution import HEAL_MESSAGES_EACH
 from ...workload.traffic import message_names
 from .failing_run import RunRecord
 
 _Part = TypeVar("_Part", FaultPlan, NetworkPlan)
 
-_PLAIN = {
-    "heals": False,
-    "transaction_chance": 0.0,
-    "delay_chance": 0.0,
-    "light_chance": 0.0,
-    "retention": False,
-    "capacity_bytes": 0,
-    "skipped_numbers_max": 0,
-    "second_start": False,
-    "seekers": 0,
-    "consumers": 0,
-    "index_slots": 0,
-    "transient_pool": False,
-    "batch_chance": 0.0,
-    "illegal_chance": 0.0,
-    "no_wait_chance": 0.0,
-    "pause_chance": 0.0,
-    "filtered": False,
-    "keys_chance": 0.0,
-    "offsets": False,
-    "warm_files": False,
-    "queues_per_topic": 1,
-    "topics": 1,
-    "recover_whole_log": True,
-}
-"""What each feature is when it is off, in the order in which they are tried."""
 
-_PLAIN_CLUSTER: dict[str, Any] = {
-    "slaves": 1,
-    "gathers": False,
-    "transfer_batch_bytes": 32_768,
-    "slave_sync_flush": False,
-    "sync_master": False,
-}
-"""What a cluster is in its plainest form, in the order in which it is tried."""
+def _plain(*features: str) -> dict[str, object]:
+    """Return what knobs are in the plainest plan, what most falls away with first."""
+    knobs = {
+        path: knob
+        for path, knob in KNOBS.items()
+        if knob.plain is not None and (path.partition(".")[0] in features)
+    }
+    return {path: knobs[path].plain for path in sorted(knobs, key=lambda path: -knobs[path].weight)}
 
-_PLAIN_BROKER: dict[str, Any] = {
-    "consumer_restart_chance": 0.0,
-    "tasks_each": 1,
-    "sends_max": 1,
-    "commits_with_pulls": True,
-    "pull_messages_max": 32,
-    "buffer_bytes": 65_536,
-    "off_ms_max": 1,
-}
-"""What is plain of a broker and its clients, in the order in which it is tried."""
 
-_SIZES = {
-    "producers": 1,
-    "property_bytes_max": 0,
-    "body_bytes_max": 0,
-    "pause_ms_max": 1,
-    "sync_ms_max": 1,
-}
+_OF_MACHINES = ("cluster", "broker")
+_PLAIN = _plain(*{path.partition(".")[0] for path in KNOBS} - set(_OF_MACHINES))
+_PLAIN_CLUSTER, _PLAIN_BROKER = _plain("cluster"), _plain("broker")
+_LEAST = {path: knob.least for path, knob in KNOBS.items() if knob.least is not None}
 """What is as small as bisection finds, and how small it can be."""
 
-_FILE_SIZES = {"commit_log_bytes": (1024, 2048), "consume_queue_bytes": (40, 100), "index_entries": (2, 5)}
+_FILE_SIZES = {"commit_log_bytes": (1024, 2048), "consume_queue_bytes": (40, 100), "index.entries": (2, 5)}
 _BESIDE_BODY_BYTES = 160
 """What a record has beside its body, and a blank behind it."""
 _FEW_MESSAGES = 2
@@ -93,14 +54,13 @@ def shrink_workload(search: Search[RunRecord]) -> None:
         if len(search.best.plan.lives) > 1:
             search.attempt(without_life(search.best, number))
     search.attempt(_keeping_messages(search.best, _messages(search.best.plan, healing=False)))
-    if not search.attempt(_planned(search.best, **_PLAIN)):
-        for name, value in _PLAIN.items():
-            search.attempt(_planned(search.best, **{name: value}))
+    if not search.attempt(_planned(search.best, _PLAIN)):
+        _try_each(search, _PLAIN)
     _shrink_faults(search)
     if search.best.plan.cluster.slaves:
         _shrink_cluster(search)
     if search.best.plan.broker.serves:
-        _shrink_broker(search)
+        _try_each(search, _PLAIN_BROKER)
     _lower(search, "producers")
     for number in range(len(search.best.plan.lives)):
         search.lower(
@@ -110,8 +70,8 @@ def shrink_workload(search: Search[RunRecord]) -> None:
         )
     _drop_messages(search)
     _try_larger_messages(search)
-    for name in _SIZES:
-        _lower(search, name)
+    for path in _LEAST:
+        _lower(search, path)
 
 
 def _drop_messages(search: Search[RunRecord]) -> None:
@@ -125,7 +85,7 @@ def _try_larger_messages(search: Search[RunRecord]) -> None:
         messages = len(_messages(before.plan))
         if messages <= _FEW_MESSAGES:
             return
-        if search.attempt(_planned(before, **changes)):
+        if search.attempt(_planned(before, changes)):
             _drop_messages(search)
             if len(_messages(search.best.plan)) >= messages:
                 search.best = before
@@ -134,11 +94,15 @@ def _try_larger_messages(search: Search[RunRecord]) -> None:
 def _tighter(plan: Plan) -> Iterator[dict[str, object]]:
     for messages_each in (1, 2, 3):
         body_bytes = plan.commit_log_bytes // messages_each - _BESIDE_BODY_BYTES
-        yield {"equal_sizes": True, "body_bytes_max": body_bytes, "property_bytes_max": 0}
-    for name, sizes in _FILE_SIZES.items():
+        yield {
+            "messages.equal_sizes": True,
+            "messages.body_bytes_max": body_bytes,
+            "messages.property_bytes_max": 0,
+        }
+    for path, sizes in _FILE_SIZES.items():
         for size in sizes:
-            if size < getattr(plan, name):
-                yield {name: size}
+            if size < plan.value(path):
+                yield {path: size}
 
 
 def shrink_crashes(search: Search[RunRecord]) -> None:
@@ -214,7 +178,7 @@ def _shrink_faults(search: Search[RunRecord]) -> None:
 
     def keeping(record: RunRecord, kept: Sequence[str]) -> RunRecord:
         plan = record.plan
-        return _planned(record, faults=_only(plan.faults, kept), network=_only(plan.network, kept))
+        return _planned(record, {"faults": _only(plan.faults, kept), "network": _only(plan.network, kept)})
 
     search.drop_parts(chances, keeping)
 
@@ -233,23 +197,18 @@ def _only(part: _Part, kept: Sequence[str]) -> _Part:
 
 def _shrink_cluster(search: Search[RunRecord]) -> None:
     """Do with fewer machines, and with what they are by default."""
-    search.attempt(_planned(search.best, cluster=ClusterPlan()))
-    for name, value in _PLAIN_CLUSTER.items():
-        if not search.best.plan.is_alone:
-            cluster = replace(search.best.plan.cluster, **{name: value})
-            search.attempt(_planned(search.best, cluster=cluster))
+    if not search.attempt(_planned(search.best, {"cluster": ClusterPlan()})):
+        _try_each(search, _PLAIN_CLUSTER)
 
 
-def _shrink_broker(search: Search[RunRecord]) -> None:
-    """Let a broker and its clients be as they are by default."""
-    for name, value in _PLAIN_BROKER.items():
-        broker = replace(search.best.plan.broker, **{name: value})
-        search.attempt(_planned(search.best, broker=broker))
+def _try_each(search: Search[RunRecord], values: Mapping[str, object]) -> None:
+    for path, value in values.items():
+        search.attempt(_planned(search.best, {path: value}))
 
 
-def _lower(search: Search[RunRecord], name: str) -> None:
+def _lower(search: Search[RunRecord], path: str) -> None:
     search.lower(
-        getattr(search.best.plan, name), _SIZES[name], lambda record, value: _planned(record, **{name: value})
+        search.best.plan.value(path), _LEAST[path], lambda record, value: _planned(record, {path: value})
     )
 
 
@@ -266,17 +225,18 @@ def _messages(plan: Plan, *, healing: bool = True) -> list[str]:
 
 def _keeping_messages(record: RunRecord, kept: Sequence[str]) -> RunRecord:
     everything = _messages(replace(record.plan, left_out=()))
-    return _planned(record, left_out=tuple(name for name in everything if name not in kept))
+    return _planned(record, {"left_out": tuple(name for name in everything if name not in kept)})
 
 
-def _planned(record: RunRecord, **changes: object) -> RunRecord:
-    return replace(record, plan=replace(record.plan, **changes))  # type: ignore[arg-type]
+def _planned(record: RunRecord, changes: Mapping[str, object]) -> RunRecord:
+    """Return a record whose plan has other values, by path."""
+    return replace(record, plan=record.plan.with_values(changes))
 
 
 def _with_life(record: RunRecord, number: int, **changes: object) -> RunRecord:
     lives = list(record.plan.lives)
     lives[number] = replace(lives[number], **changes)  # type: ignore[arg-type]
-    return _planned(record, lives=tuple(lives))
+    return _planned(record, {"lives": tuple(lives)})
 
 
 def _with_nth(number: int) -> Callable[[RunRecord, int], RunRecord]:

@@ -1,6 +1,6 @@
 """Answers: what producers and consumers were told stays true, whatever stops, fails or takes its time."""
 
-from ..plan import Ranges
+from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -15,14 +15,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         "a-stop-under-load-keeps-every-answer",
         "a clean stop loses no put that was answered OK, however close to its end, and keeps none that was refused",
         Ranges(
-            transient_pool=(False, True, True),
+            memory={"transient_pool": (False, True, True), "warm_files": (False, True)},
             producers=(2, 3),
             consumers=(0, 1, 2),
-            seekers=(0, 1),
-            no_wait_chance=(0.0, 0.3),
+            index={"seekers": (0, 1)},
+            messages={"no_wait_chance": (0.0, 0.3)},
             disturbances={"paused_task_chance": (0.0, 0.0, 0.3)},
             faults={"short_write_chance": (0.0, 0.3)},
-            warm_files=(False, True),
             endings=("stop in traffic",),
             lives=(1, 2),
         ),
@@ -33,12 +32,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         "with a buffer in front of the log, a kill takes only what was not committed, and nothing that a consumer saw",
         Ranges(
             sync_flush=(False,),
-            transient_pool=(True,),
+            memory={"transient_pool": (True,), "warm_files": (False, True)},
             disk=("process-kill", "process-kill", "nothing-lost", "strict-posix", "ext4-ordered"),
             commit_log_bytes=(1024, 2048, 8192, 16384),
             consumers=(0, 1, 2),
-            pause_chance=(0.2, 0.5),
-            pause_ms_max=(1, 100, 1000),
+            pauses={"chance": (0.2, 0.5), "ms_max": (1, 100, 1000)},
             faults={
                 "failed_write_chance": (0.0, 0.0, 0.1),
                 "short_write_chance": (0.0, 0.3),
@@ -46,7 +44,6 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "failed_creation_chance": (0.0, 0.0, 0.1),
                 "failed_sync_chance": (0.0, 0.0, 0.0, 0.03),
             },
-            warm_files=(False, True),
             endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
         ),
     ),
@@ -56,7 +53,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         Ranges(
             sync_flush=(True,),
             faults={"slow_sync_chance": (0.1, 0.4), "slow_sync_ms_max": (100, 3000)},
-            sync_flush_timeout_ms=(20, 200),
+            flush={"sync_timeout_ms": (20, 200)},
             endings=("crash in traffic", "stop"),
             consumers=(0,),
         ),
@@ -78,8 +75,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         "a consumer gets exactly the messages that its subscription matches, before and after a crash",
         Ranges(
             consumers=(1, 2),
-            filtered=(True,),
-            equal_sizes=(False,),
+            consuming={"filtered": (True,)},
+            messages={"equal_sizes": (False,)},
             endings=("crash at rest", "stop", "crash in traffic"),
         ),
     ),
@@ -91,7 +88,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             sync_flush=(True,),
             disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
             consumers=(1, 2),
-            no_wait_chance=(0.0, 0.5),
+            messages={"no_wait_chance": (0.0, 0.5)},
             sync_ms_max=(10,),
             endings=("crash in traffic",),
         ),

@@ -1,23 +1,74 @@
 """Brokers: clients that send, pull and decide over a network."""
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
-from ..broker_ranges import BROKER, TROUBLED
+from ..ranges import Ranges
 from ..scenario import Scenario
+
+FAIR: Mapping[str, Sequence[float | str]] = {
+    "latency_us_min": (20, 50, 500),
+    "latency_us_max": (500, 1_000, 20_000),
+    "split_chance": (0.0, 0.0, 0.2),
+    "late_chance": (0.0, 0.0, 0.05),
+}
+TROUBLED: Mapping[str, Sequence[float | str]] = {
+    **FAIR,
+    "partition_chance": (0.0, 0.01, 0.03),
+    "one_way_chance": (0.0, 0.01, 0.03),
+    "partition_ms_max": (500, 5_000, 20_000),
+    "slow_link_chance": (0.0, 0.0, 0.02),
+    "broken_chance": (0.0, 0.02, 0.1),
+    "half_open_chance": (0.0, 0.0, 0.02),
+    "refused_chance": (0.0, 0.2),
+    "reset_at_death_chance": (0.0, 0.5),
+}
+
+BROKER = Ranges(
+    endings=(
+        "crash in traffic",
+        "crash in traffic",
+        "crash in traffic",
+        "crash at rest",
+        "crash in load",
+        "stop",
+    ),
+    lives=(1, 2, 2, 3),
+    producers=(1, 2, 3),
+    consumers=(0, 1, 1, 2),
+    messages_each=(2, 5, 8),
+    pauses={"ms_max": (1, 30, 2_000)},
+    memory={"warm_files": (False,)},
+    index={"slots": (0, 0, 5)},
+    broker={
+        "serves": (True,),
+        "send_timeout_ms": (200, 3_000),
+        "sends_max": (1, 3),
+        "suspend_ms": (100, 5_000),
+        "pull_messages_max": (1, 4, 32),
+        "commits_with_pulls": (True, False),
+        "consumer_restart_chance": (0.0, 0.5),
+        "tasks_each": (1, 2),
+        "buffer_bytes": (300, 4_096, 65_536),
+        "off_ms_max": (1, 1_000, 10_000),
+    },
+    network=FAIR,
+)
+"""A network that is slow at worst."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # The broker's machine dies between a send and its answer, and comes back.
     Scenario(
         "a-broker-keeps-what-it-answered",
         "what a broker has answered SUCCESS, or shown to a consumer, is there after every crash that may not take it",
-        replace(BROKER, sync_flush_timeout_ms=(50, 5_000)).with_faults(slow_sync_chance=(0.0, 0.0, 0.2)),
+        BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)}).replace(
+            faults={"slow_sync_chance": (0.0, 0.0, 0.2)}
+        ),
     ),
     # Connections break, and clients send again what they have no answer to.
     Scenario(
         "retries-explain-every-duplicate",
         "whatever the network does, a message is stored once for each time it was sent at most, and nothing else is",
-        replace(
-            BROKER,
+        BROKER.replace(
             network=TROUBLED,
             disturbances={
                 "paused_task_chance": (0.0, 0.0, 0.1),
@@ -31,12 +82,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "consumers-get-everything-in-order",
         "once all is well again, consumers have been given every message of every queue, each behind the one before it",
-        replace(
-            BROKER,
+        BROKER.replace(
             consumers=(1, 2),
             heals=(True,),
             network=TROUBLED,
-            broker={**BROKER.broker, "consumer_restart_chance": (0.0, 0.5, 1.0)},
+            broker={"consumer_restart_chance": (0.0, 0.5, 1.0)},
         ),
     ),
     # Producers decide half messages over a bad network, and are asked about those whose decision was lost.
@@ -44,12 +94,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         "transactions-survive-the-network",
         "what is rolled back is never shown, and what is to be committed is, "
         "or is given up after having been asked about",
-        replace(
-            BROKER,
+        BROKER.replace(
             producers=(1, 2),
             consumers=(0, 1),
             messages_each=(2, 4),
-            transaction_chance=(0.3, 1.0),
+            transactions={"chance": (0.3, 1.0)},
             network=TROUBLED,
         ),
     ),

@@ -1,9 +1,49 @@
-"""Clusters: a master, its slaves, and the network between them."""
+"""Clusters: a master, its slaves, and the network between them.
 
-from dataclasses import replace
+What of a store alone the other themes are about is left out.
+"""
 
-from ..cluster_ranges import CLUSTER, TROUBLED
+from ..ranges import Ranges
 from ..scenario import Scenario
+
+CLUSTER = Ranges(
+    endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
+    lives=(1, 2, 2, 3),
+    producers=(1, 2),
+    consumers=(0, 0, 1),
+    messages_each=(3, 8, 12),
+    pauses={"ms_max": (1, 30, 2000)},
+    memory={"warm_files": (False,), "transient_pool": (False, False, True)},
+    cluster={
+        "slaves": (1, 1, 2),
+        "sync_master": (True, True, False),
+        "slave_sync_flush": (True, False),
+        "slave_timeout_ms": (200, 3000),
+        "transfer_batch_bytes": (64, 500, 32_768),
+        "gathers": (True, True, False),
+    },
+    network={
+        "latency_us_min": (20, 50, 500),
+        "latency_us_max": (500, 1000, 20_000),
+        "split_chance": (0.0, 0.0, 0.2),
+        "late_chance": (0.0, 0.0, 0.05),
+    },
+)
+
+TROUBLED = CLUSTER.replace(
+    network={
+        "partition_chance": (0.0, 0.02, 0.1),
+        "one_way_chance": (0.0, 0.02, 0.1),
+        "partition_ms_max": (500, 5_000, 30_000),
+        "slow_link_chance": (0.0, 0.0, 0.05),
+        "broken_chance": (0.0, 0.02, 0.1),
+        "half_open_chance": (0.0, 0.0, 0.02, 0.1),
+        "refused_chance": (0.0, 0.2),
+        "silent_death_chance": (0.0, 0.5),
+        "reset_at_death_chance": (0.0, 0.5),
+    },
+)
+"""With a network that is not to be relied on."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # The master's disk is gone for good in the end.
@@ -11,9 +51,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         "sync-replication-survives-a-lost-master",
         "what a sync master has acknowledged is on a slave that flushes before it reports, "
         "whatever becomes of the master",
-        replace(
-            CLUSTER,
-            cluster={**CLUSTER.cluster, "sync_master": (True,), "slave_sync_flush": (True,)},
+        CLUSTER.replace(
+            cluster={"sync_master": (True,), "slave_sync_flush": (True,)},
             disk=("strict-posix", "strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
         ),
     ),
@@ -21,19 +60,18 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "a-replica-is-a-prefix-of-its-master",
         "whichever machine dies, and however, a slave's log is what its master's was, and leads to every message in it",
-        replace(CLUSTER, cluster={**CLUSTER.cluster, "flipped_bit_chance": (0.0, 0.5)}),
+        CLUSTER.replace(cluster={"flipped_bit_chance": (0.0, 0.5)}),
     ),
     # The master loses its tail, the slave does not.
     Scenario(
         "a-longer-replica-is-never-believed",
         "a slave that has what its master lost is no answer to any put, changes nothing, and says what is wrong",
-        replace(
-            CLUSTER,
+        CLUSTER.replace(
             sync_flush=(False,),
             endings=("crash in traffic", "crash at rest"),
             lives=(2, 3),
             disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
-            cluster={**CLUSTER.cluster, "slaves": (1,), "sync_master": (True, True, False)},
+            cluster={"slaves": (1,), "sync_master": (True, True, False)},
         ),
     ),
     # Partitions, one-way links, connections that break or fall silent, and crashes between.

@@ -1,6 +1,6 @@
 """Crashes: power cuts and process kills, in traffic, around the making of a segment, and in recovery."""
 
-from ..plan import Ranges
+from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -35,8 +35,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "a crash around the end of a segment loses nothing acknowledged, on either side of it",
         Ranges(
             commit_log_bytes=(1024, 2048),
-            body_bytes_max=(300, 700),
-            property_bytes_max=(0,),
+            messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
             messages_each=(6, 12),
             endings=("crash in traffic",),
             consumers=(0,),
@@ -49,10 +48,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         Ranges(
             disk=("strict-posix", "ext4-ordered", "xfs", "process-kill"),
             commit_log_bytes=(1024,),
-            body_bytes_max=(800,),
-            property_bytes_max=(0,),
-            batch_chance=(0.0,),
-            equal_sizes=(True,),
+            messages={
+                "body_bytes_max": (800,),
+                "property_bytes_max": (0,),
+                "batch_chance": (0.0,),
+                "equal_sizes": (True,),
+            },
             messages_each=(2, 5),
             endings=("crash in traffic", "crash in load"),
             lives=(1, 2),

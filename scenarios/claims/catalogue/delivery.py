@@ -1,18 +1,15 @@
 """Delivery: transactions, delayed messages, and progress."""
 
-from dataclasses import replace
-
-from ..plan import Ranges
+from ..ranges import Ranges
 from ..scenario import Scenario
 
 _TRANSACTIONS = Ranges(
-    transaction_chance=(0.4, 1.0),
-    transient_pool=(False, False, True),
-    offsets=(False, True),
+    transactions={"chance": (0.4, 1.0)},
+    memory={"transient_pool": (False, False, True)},
+    consuming={"commits_offsets": (False, True)},
     consumers=(0, 1, 2),
     messages_each=(2, 5, 10),
-    pause_chance=(0.2, 0.5),
-    pause_ms_max=(1, 30, 300),
+    pauses={"chance": (0.2, 0.5), "ms_max": (1, 30, 300)},
     faults={"failed_creation_chance": (0.0, 0.0, 0.0, 0.2, 0.5), "slow_sync_chance": (0.0, 0.0, 0.1)},
     endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop", "stop"),
 )
@@ -29,9 +26,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "a-gap-in-the-numbers-hides-no-transaction",
         "half messages behind numbers that their queue skips are decided or asked about, as all others are",
-        replace(
-            _TRANSACTIONS,
-            skipped_numbers_max=(1, 3),
+        _TRANSACTIONS.replace(
+            starts={"skipped_numbers_max": (1, 3)},
             lives=(2, 3),
         ),
     ),
@@ -40,7 +36,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "delayed-messages-arrive-and-never-early",
         "every delayed message that is stored arrives, never before it is due, and again only after a crash",
         Ranges(
-            delay_chance=(0.3, 0.8),
+            delay={"chance": (0.3, 0.8)},
             consumers=(0, 1),
             endings=(
                 "crash in traffic",
@@ -59,13 +55,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         "progress-survives-every-crash",
         "progress once persisted is found again after any crash, and consumers go on from where it says",
         Ranges(
-            offsets=(True,),
-            delay_chance=(0.0, 0.4),
+            consuming={"commits_offsets": (True,)},
+            delay={"chance": (0.0, 0.4)},
             consumers=(1, 2),
             topics=(1,),
             queues_per_topic=(1, 2),
-            pause_chance=(0.5,),
-            pause_ms_max=(1000, 3000),
+            pauses={"chance": (0.5,), "ms_max": (1000, 3000)},
             lives=(2, 3, 4),
             endings=(
                 *("crash in persist",) * 3,

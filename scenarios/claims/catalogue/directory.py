@@ -1,6 +1,6 @@
 """The store's directory: what expires from it, what others do to it, who may open it."""
 
-from ..plan import Ranges
+from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -9,16 +9,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         "retention-takes-only-the-oldest",
         "what has expired goes from the front, whole segments at a time, and nothing else goes or comes back wrong",
         Ranges(
-            retention=(True,),
-            queues_removed=(True, True, False),
+            retention={"deletes_segments": (True,), "deletes_queues": (True, True, False)},
             queues_per_topic=(1, 2, 4),
             commit_log_bytes=(1024, 2048),
             consume_queue_bytes=(100, 200),
-            body_bytes_max=(300, 700),
-            property_bytes_max=(0,),
+            messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
             messages_each=(8, 16, 24),
-            pause_chance=(0.2, 0.5),
-            pause_ms_max=(30, 100, 3000),
+            pauses={"chance": (0.2, 0.5), "ms_max": (30, 100, 3000)},
             consumers=(0, 1, 2),
             faults={"failed_directory_sync_chance": (0.0, 0.0, 0.0, 0.1)},
             disturbances={"paused_task_chance": (0.0, 0.0, 0.2)},
@@ -38,13 +35,15 @@ SCENARIOS: tuple[Scenario, ...] = (
             endings=("crash on old blocks",),
             disk=("ext4-ordered", "xfs", "strict-posix", "nothing-lost"),
             commit_log_bytes=(2048, 4096),
-            body_bytes_max=(
-                394,
-                394,
-                500,
-            ),  # the first makes records of 512 bytes, which begin where sectors do
-            property_bytes_max=(0,),
-            equal_sizes=(True, True, False),
+            messages={
+                "body_bytes_max": (
+                    394,
+                    394,
+                    500,
+                ),
+                "property_bytes_max": (0,),
+                "equal_sizes": (True, True, False),
+            },
             messages_each=(8, 16),
             lives=(1, 2),
         ),
@@ -56,7 +55,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         Ranges(
             endings=("stop and odd file",),
             commit_log_bytes=(1024, 2048),
-            body_bytes_max=(300, 700),
+            messages={"body_bytes_max": (300, 700)},
             lives=(1, 2),
         ),
     ),
@@ -69,9 +68,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             lives=(1, 2, 3),
             commit_log_bytes=(2048, 4096),
             consume_queue_bytes=(100, 200),
-            keys_chance=(0.0, 0.3),
-            body_bytes_max=(40, 300),
-            property_bytes_max=(0,),
+            index={"keys_chance": (0.0, 0.3)},
+            messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
             messages_each=(8, 16),
         ),
     ),
@@ -79,6 +77,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "second-start-is-refused",
         "a second start on a live directory is refused, and changes nothing in it",
-        Ranges(second_start=(True,), consumers=(0,), lives=(1, 2)),
+        Ranges(starts={"second": (True,)}, consumers=(0,), lives=(1, 2)),
     ),
 )

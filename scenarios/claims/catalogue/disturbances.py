@@ -1,7 +1,7 @@
 """Disturbances: lost time alone, and everything that may go wrong on a sound disk together."""
 
 from ..disk_models import DISK_MODELS
-from ..plan import Ranges
+from ..ranges import Ranges
 from ..scenario import Scenario
 
 _UNSOUND = ("lying-disk", "dying-disk")
@@ -20,7 +20,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             starved_steps_max=(0, 50, 2000),
             faults={"stall_chance": (0.0, 0.0, 0.01), "slow_io_chance": (0.0, 0.0, 0.05)},
             consumers=(0, 1, 2),
-            sync_flush_timeout_ms=(500, 5000),
+            flush={"sync_timeout_ms": (500, 5000)},
         ),
     ),
     # Every sound disk, and of all that may go wrong on one a different choice with every seed.
@@ -56,9 +56,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             lives=(1, 2, 3, 4),
             endings=("crash in traffic", "crash at rest", "crash in load", "stop", "stop in traffic"),
             consumers=(0, 1),
-            transient_pool=(False, False, True),
-            keys_chance=(0.0, 0.3),
-            batch_chance=(0.0, 0.2),
+            memory={"transient_pool": (False, False, True)},
+            index={"keys_chance": (0.0, 0.3)},
+            messages={"batch_chance": (0.0, 0.2)},
             capacity_bytes=(0, 0, 0, 24_000),
         ),
     ),

@@ -1,6 +1,6 @@
 """Exhaustion: no room on the disk, no memory for a service."""
 
-from ..plan import Ranges
+from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -11,8 +11,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         Ranges(
             faults={"failed_creation_chance": (0.2, 0.5)},
             commit_log_bytes=(1024, 2048),
-            body_bytes_max=(300, 700),
-            property_bytes_max=(0,),
+            messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
             endings=("stop", "crash at rest", "crash in traffic"),
             consumers=(0,),
         ),
@@ -23,14 +22,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         "a disk that fills up costs the puts it has no room for, and as soon as it has room again nothing at all",
         Ranges(
             capacity_bytes=(10_000, 16_000, 24_000),
-            retention=(False, True),
+            retention={"deletes_segments": (False, True)},
             commit_log_bytes=(1024, 2048),
             consume_queue_bytes=(100, 200),
-            body_bytes_max=(300, 700),
-            property_bytes_max=(0,),
+            messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
             messages_each=(16, 24),
-            pause_chance=(0.5,),
-            pause_ms_max=(300, 3000),
+            pauses={"chance": (0.5,), "ms_max": (300, 3000)},
             consumers=(0, 0, 1),
             lives=(1, 2),
             endings=("stop", "crash at rest", "crash in traffic"),
@@ -42,11 +39,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         "a store one of whose services has ended names it, "
         "takes no more puts, and has lost nothing when it starts again",
         Ranges(
-            out_of_memory_chance=(0.8,),
-            transient_pool=(False, True),
-            delay_chance=(0.0, 0.0, 0.3),
-            offsets=(False, True),
-            pause_ms_max=(30, 300, 3000),
+            memory={"error_chance": (0.8,), "transient_pool": (False, True)},
+            delay={"chance": (0.0, 0.0, 0.3)},
+            consuming={"commits_offsets": (False, True)},
+            pauses={"ms_max": (30, 300, 3000)},
             endings=("crash at rest", "crash in traffic", "stop", "stop"),
         ),
     ),
@@ -58,18 +54,15 @@ SCENARIOS: tuple[Scenario, ...] = (
         "and is committed as soon as there is some: nothing is lost",
         Ranges(
             sync_flush=(False,),
-            transient_pool=(True,),
+            memory={"transient_pool": (True,), "warm_files": (False,)},
             faults={"sparse": (True,)},
             capacity_bytes=(10_000, 16_000, 24_000),
             commit_log_bytes=(2048, 8192, 16_384),
-            body_bytes_max=(300, 700),
-            property_bytes_max=(0,),
+            messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
             messages_each=(16, 24),
-            pause_chance=(0.2, 0.5),
-            pause_ms_max=(300, 3000),
-            index_slots=(0,),
+            pauses={"chance": (0.2, 0.5), "ms_max": (300, 3000)},
+            index={"slots": (0,)},
             consumers=(0, 0, 1),
-            warm_files=(False,),
             lives=(1, 2),
             endings=("stop", "stop", "stop in traffic", "crash at rest"),
         ),

@@ -1,6 +1,6 @@
 """Lookups: the key index and light queues, which the log is led to by."""
 
-from ..plan import Ranges
+from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -9,14 +9,15 @@ SCENARIOS: tuple[Scenario, ...] = (
         "every-key-is-found",
         "after any crash the index leads to every key of every record, exactly once, and to nothing else",
         Ranges(
-            index_slots=(3, 7, 40),
-            index_entries=(4, 9, 60),
-            keys_chance=(0.3, 0.7),
-            equal_sizes=(False,),
-            seekers=(0, 1, 2),
+            index={
+                "slots": (3, 7, 40),
+                "entries": (4, 9, 60),
+                "keys_chance": (0.3, 0.7),
+                "seekers": (0, 1, 2),
+            },
+            messages={"equal_sizes": (False,), "batch_chance": (0.0, 0.2)},
             consumers=(0,),
             topics=(1, 2),
-            batch_chance=(0.0, 0.2),
             faults={"failed_creation_chance": (0.0, 0.0, 0.0, 0.2)},
             lives=(1, 2, 3),
         ),
@@ -28,19 +29,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         Ranges(
             disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
             recover_whole_log=(False, False, True),
-            index_slots=(3, 40),
-            index_entries=(4, 30, 60),
-            keys_chance=(0.5,),
-            equal_sizes=(False,),
-            seekers=(0, 1),
+            index={"slots": (3, 40), "entries": (4, 30, 60), "keys_chance": (0.5,), "seekers": (0, 1)},
+            messages={"equal_sizes": (False,), "body_bytes_max": (40, 300), "property_bytes_max": (0,)},
             consumers=(0,),
             commit_log_bytes=(2048, 4096),
-            body_bytes_max=(40, 300),
-            property_bytes_max=(0,),
             messages_each=(8, 16),
-            pause_chance=(0.5,),
-            pause_ms_max=(1000, 3000),
-            thorough_interval_ms=(2000,),
+            pauses={"chance": (0.5,), "ms_max": (1000, 3000)},
+            flush={"thorough_interval_ms": (2000,)},
             lives=(1, 2, 3),
             endings=("crash in traffic", "crash at rest", "crash in load"),
         ),
@@ -50,14 +45,14 @@ SCENARIOS: tuple[Scenario, ...] = (
         "light-queues-hold-every-message-once",
         "a message is in each light queue that it names exactly once, and light queues have no gaps, whatever crashes",
         Ranges(
-            light_chance=(0.4, 0.9),
-            transient_pool=(False, False, True),
-            delay_chance=(0.0, 0.0, 0.2),
+            light_queues={"chance": (0.4, 0.9)},
+            memory={"transient_pool": (False, False, True)},
+            delay={"chance": (0.0, 0.0, 0.2)},
             producers=(2, 3),
             consumers=(0, 1, 2),
             topics=(2,),
             queues_per_topic=(1, 2),
-            batch_chance=(0.0, 0.2),
+            messages={"batch_chance": (0.0, 0.2)},
             endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
         ),
     ),

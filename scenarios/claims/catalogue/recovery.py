@@ -1,6 +1,6 @@
 """Recovery: what it keeps of a log, and what it cuts."""
 
-from ..plan import Ranges
+from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -11,10 +11,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         Ranges(
             sync_flush=(False, False, True),
             disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
-            equal_sizes=(True,),
-            batch_chance=(0.0,),
-            property_bytes_max=(0,),
-            body_bytes_max=(40, 300),
+            messages={
+                "equal_sizes": (True,),
+                "batch_chance": (0.0,),
+                "property_bytes_max": (0,),
+                "body_bytes_max": (40, 300),
+            },
             topics=(1,),
             lives=(2, 3, 4),
             endings=("crash in traffic", "crash at rest"),
@@ -30,9 +32,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
             commit_log_bytes=(1024, 2048),
             consume_queue_bytes=(100, 1000),
-            pause_chance=(0.5,),
-            pause_ms_max=(3000,),
-            thorough_interval_ms=(2000,),
+            pauses={"chance": (0.5,), "ms_max": (3000,)},
+            flush={"thorough_interval_ms": (2000,)},
             endings=("crash at rest", "crash in traffic"),
             lives=(1, 2),
         ),
@@ -44,8 +45,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         Ranges(
             sync_flush=(False,),
             disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
-            body_bytes_max=(0, 40, 900),
-            property_bytes_max=(700, 1500),
+            messages={"body_bytes_max": (0, 40, 900), "property_bytes_max": (700, 1500)},
             commit_log_bytes=(8192, 16384),
             endings=("crash at rest", "crash in traffic"),
             consumers=(0,),
@@ -67,10 +67,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             recover_whole_log=(True,),
             messages_each=(16, 24),
             commit_log_bytes=(1024, 2048, 4096),
-            body_bytes_max=(40, 300),
-            property_bytes_max=(0, 300),
-            illegal_chance=(0.0,),
-            index_slots=(0,),
+            messages={"body_bytes_max": (40, 300), "property_bytes_max": (0, 300), "illegal_chance": (0.0,)},
+            index={"slots": (0,)},
             consumers=(0, 1),
         ),
     ),
@@ -80,13 +78,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         "numbers that a queue skips, and a number that is wrong, cost no consumer a message, whatever crash follows",
         Ranges(
             endings=("crash in traffic", "crash at rest", "crash in load", "stop", "stop and flipped number"),
-            skipped_numbers_max=(1, 2, 9),
+            starts={"skipped_numbers_max": (1, 2, 9)},
             lives=(2, 3, 4),
             messages_each=(3, 16),
             commit_log_bytes=(2048, 16384),
-            body_bytes_max=(0, 40, 300),
-            property_bytes_max=(0,),
-            illegal_chance=(0.0,),
+            messages={"body_bytes_max": (0, 40, 300), "property_bytes_max": (0,), "illegal_chance": (0.0,)},
             consumers=(1, 2),
             disk=(
                 "strict-posix",

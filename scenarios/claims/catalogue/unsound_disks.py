@@ -1,6 +1,6 @@
 """Unsound disks: one that lies about its syncs, one that is dying."""
 
-from ..plan import Ranges
+from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -13,7 +13,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             endings=("crash in traffic", "crash at rest", "crash in load", "stop"),
             lives=(1, 2, 3, 4),
             consumers=(0, 1),
-            retention=(False, True),
+            retention={"deletes_segments": (False, True)},
         ),
     ),
     # Reads and syncs fail, writes go astray, sectors rot: the store may give up, but not give up what is there.

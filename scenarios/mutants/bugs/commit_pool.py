@@ -1,7 +1,5 @@
 """Bugs of the transient pool: commits from its buffers to the file."""
 
-from dataclasses import replace
-
 from ....store.log.segment import Segment
 from ....store.log.transient_pool import (
     BufferedSegment,
@@ -12,7 +10,7 @@ from ....store.log.transient_pool import (
 from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
 from ....store.world import MappedFile, Tasks
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 
@@ -23,7 +21,10 @@ def _write_nothing(self: BufferedSegment, at: int, end: int) -> None:
 
 
 def _with_pool(ranges: Ranges) -> Ranges:
-    return replace(ranges, sync_flush=(False,), transient_pool=(True,))
+    return ranges.replace(
+        sync_flush=(False,),
+        memory={"transient_pool": (True,)},
+    )
 
 
 TRANSIENT_FAKE_COMMIT = Mutant(
@@ -73,7 +74,7 @@ def _max_wrote_offset(self: BufferedSegmentQueue) -> int:
 
 
 def _with_pool_and_consumers(ranges: Ranges) -> Ranges:
-    return replace(ranges, sync_flush=(False,), transient_pool=(True,), consumers=(0, 1, 2))
+    return ranges.replace(sync_flush=(False,), memory={"transient_pool": (True,)}, consumers=(0, 1, 2))
 
 
 TRANSIENT_READ_WROTE_POSITION = Mutant(
@@ -108,10 +109,9 @@ def _commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) ->
 
 
 def _with_pool_on_full_disk(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         sync_flush=(False,),
-        transient_pool=(True,),
+        memory={"transient_pool": (True,)},
         capacity_bytes=(10_000, 16_000),
         faults={"sparse": (True,)},
         disk=("ext4-ordered", "process-kill"),
@@ -141,10 +141,9 @@ def _shut_committer_down_first(self: MessageStore) -> bool:
 
 
 def _with_pool_and_stops_in_traffic(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         sync_flush=(False,),
-        transient_pool=(True,),
+        memory={"transient_pool": (True,)},
         producers=(2, 3),
         messages_each=(8, 16),
         endings=("stop in traffic",),

@@ -12,7 +12,7 @@ from ....store.formats.consume_queue import QueueEntry
 from ....store.formats.message import MessageRecord
 from ....store.message import Message
 from ....store.put_result import PutMessageStatus
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 
@@ -24,14 +24,11 @@ def _as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
 
 
 def _with_lost_tails(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        delay_chance=(1.0,),
+    return ranges.replace(
+        delay={"chance": (1.0,)},
         producers=(1,),
-        messages_each=(1, 3),  # so that the sector that is lost has a message and its copy
-        body_bytes_max=(0, 40),
-        property_bytes_max=(0,),
-        batch_chance=(0.0,),
+        messages_each=(1, 3),
+        messages={"body_bytes_max": (0, 40), "property_bytes_max": (0,), "batch_chance": (0.0,)},
         endings=("stop and damage",),
         lives=(2, 3),
     )
@@ -60,9 +57,8 @@ def _deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) -
 
 
 def _with_failed_deliveries(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        delay_chance=(0.8,),
+    return ranges.replace(
+        delay={"chance": (0.8,)},
         faults={"failed_creation_chance": (0.3, 0.5)},
         commit_log_bytes=(2048,),
         endings=("crash at rest", "stop"),
@@ -86,7 +82,11 @@ def _delivered_from_store(record: MessageRecord) -> Message | None:
 
 
 def _with_delays(ranges: Ranges) -> Ranges:
-    return replace(ranges, delay_chance=(0.5,), topics=(1,), messages_each=(8,))
+    return ranges.replace(
+        delay={"chance": (0.5,)},
+        topics=(1,),
+        messages_each=(8,),
+    )
 
 
 DELAYED_COPY_BORN_ANEW = Mutant(
@@ -122,7 +122,7 @@ def _age_ms(self: TransactionalMessageCheckService, half: HalfMessage) -> int:
 
 
 def _with_many_transactions(ranges: Ranges) -> Ranges:
-    return replace(ranges, transaction_chance=(1.0,), messages_each=(8, 16))
+    return ranges.replace(transactions={"chance": (1.0,)}, messages_each=(8, 16))
 
 
 HALF_MSG_IMMUNITY_DOUBLE_CLOCK = Mutant(
@@ -150,7 +150,7 @@ def _read_or_forget(self: OpQueue) -> None:
 
 
 def _with_short_pauses(ranges: Ranges) -> Ranges:
-    return replace(ranges, transaction_chance=(1.0,), messages_each=(8, 16), pause_ms_max=(1, 30))
+    return ranges.replace(transactions={"chance": (1.0,)}, messages_each=(8, 16), pauses={"ms_max": (1, 30)})
 
 
 OP_QUEUE_OVERFLOW_ONE = Mutant(
@@ -169,7 +169,11 @@ def _again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str]
 
 
 def _with_put_back_messages(ranges: Ranges) -> Ranges:
-    return replace(ranges, transaction_chance=(0.5,), commit_log_bytes=(8192, 16384), sync_flush=(True,))
+    return ranges.replace(
+        transactions={"chance": (0.5,)},
+        commit_log_bytes=(8192, 16384),
+        sync_flush=(True,),
+    )
 
 
 PUT_BACK_FORGETS_RECONSUME_TIMES = Mutant(

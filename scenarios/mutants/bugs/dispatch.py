@@ -1,12 +1,10 @@
 """Bugs of dispatch, and of services that end and tell nobody."""
 
-from dataclasses import replace
-
 from ....store.errors import StoreError
 from ....store.queues.dispatch import DispatchService
 from ....store.retention.disk_usage import is_disk_full
 from ....store.service import Service
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 
@@ -17,8 +15,7 @@ def _appended_limit(self: DispatchService) -> int:
 
 
 def _with_close_consumers(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         sync_flush=(True,),
         consumers=(1, 2),
         sync_ms_max=(10,),
@@ -50,7 +47,7 @@ def _step_without_os_errors(self: DispatchService) -> None:
 
 
 def _with_failed_creations(ranges: Ranges) -> Ranges:
-    return ranges.with_faults(failed_creation_chance=(0.2,))
+    return ranges.replace(faults={"failed_creation_chance": (0.2,)})
 
 
 REPUT_DIES_ON_ERROR = Mutant(
@@ -81,7 +78,7 @@ def _step_until_error(self: DispatchService) -> None:
 
 
 def _with_failed_maps(ranges: Ranges) -> Ranges:
-    return ranges.with_faults(failed_map_chance=(0.1,))
+    return ranges.replace(faults={"failed_map_chance": (0.1,)})
 
 
 REPUT_NEVER_RETRIES = Mutant(
@@ -103,7 +100,9 @@ def _run_unguarded(self: Service) -> None:
 
 
 def _with_little_memory(ranges: Ranges) -> Ranges:
-    return replace(ranges, out_of_memory_chance=(0.5,))
+    return ranges.replace(
+        memory={"error_chance": (0.5,)},
+    )
 
 
 SERVICE_DIES_SILENTLY = Mutant(

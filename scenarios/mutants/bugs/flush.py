@@ -1,13 +1,11 @@
 """Bugs of flushing: group commit, failed syncs, and the flushed position."""
 
-from dataclasses import replace
-
 from ....store.log.flush import FlushCommitLogService, GroupCommitRequest, GroupCommitService
 from ....store.log.recovery import Recovery
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
 from ....store.retention.cleaning import CleanCommitLog
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 
@@ -20,7 +18,9 @@ def _submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) ->
 
 
 def _under_sync_flush(ranges: Ranges) -> Ranges:
-    return replace(ranges, sync_flush=(True,))
+    return ranges.replace(
+        sync_flush=(True,),
+    )
 
 
 ACK_BEFORE_FLUSH = Mutant(
@@ -49,7 +49,7 @@ def _commit_with_stale_result(self: GroupCommitService, requests: list[GroupComm
 
 
 def _with_rollovers(ranges: Ranges) -> Ranges:
-    return replace(ranges, sync_flush=(True,), commit_log_bytes=(2048, 4096))
+    return ranges.replace(sync_flush=(True,), commit_log_bytes=(2048, 4096))
 
 
 GROUP_COMMIT_STALE_RESULT = Mutant(
@@ -91,7 +91,10 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
 
 
 def _with_three_producers(ranges: Ranges) -> Ranges:
-    return replace(ranges, sync_flush=(True,), producers=(3,))
+    return ranges.replace(
+        sync_flush=(True,),
+        producers=(3,),
+    )
 
 
 GROUP_COMMIT_SWAP_RACE = Mutant(
@@ -118,12 +121,11 @@ def _step_clearing_notice_late(self: GroupCommitService) -> None:
 
 
 def _with_few_puts(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         sync_flush=(True,),
         producers=(2, 3),
         messages_each=(3,),
-        pause_chance=(0.0,),
+        pauses={"chance": (0.0,)},
         lives=(3,),
         endings=("crash at rest",),
     )
@@ -158,7 +160,7 @@ def _flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> b
 
 
 def _with_failed_syncs(ranges: Ranges) -> Ranges:
-    return ranges.with_faults(failed_sync_chance=(0.1,))
+    return ranges.replace(faults={"failed_sync_chance": (0.1,)})
 
 
 FSYNC_RETRY_ACKS = Mutant(
@@ -209,7 +211,9 @@ def _flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
 
 
 def _with_short_segments(ranges: Ranges) -> Ranges:
-    return replace(ranges, commit_log_bytes=(2048,))
+    return ranges.replace(
+        commit_log_bytes=(2048,),
+    )
 
 
 FLUSH_JUMPS_TO_NEW_FILE = Mutant(
@@ -249,16 +253,14 @@ def _mark_first(self: CleanCommitLog) -> bool:
 
 
 def _with_retention_ahead_of_flush(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        retention=(True,),
+    return ranges.replace(
+        retention={"deletes_segments": (True,)},
         sync_flush=(False,),
         commit_log_bytes=(2048,),
-        body_bytes_max=(300, 900),
+        messages={"body_bytes_max": (300, 900)},
         producers=(3,),
         messages_each=(16,),
-        pause_chance=(0.5,),
-        pause_ms_max=(30,),
+        pauses={"chance": (0.5,), "ms_max": (30,)},
         sync_ms_max=(10,),
     )
 
@@ -284,13 +286,12 @@ def _set_flushed_to_zero(self: Recovery, trusted: int) -> None:
 
 
 def _with_retention(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        retention=(True,),
+    return ranges.replace(
+        retention={"deletes_segments": (True,)},
         commit_log_bytes=(2048,),
-        body_bytes_max=(300, 900),
+        messages={"body_bytes_max": (300, 900)},
         messages_each=(16,),
-        pause_chance=(0.5,),
+        pauses={"chance": (0.5,)},
     )
 
 

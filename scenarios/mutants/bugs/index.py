@@ -1,7 +1,5 @@
 """Bugs of the key index: its keys, its recovery, and what a full file vouches for."""
 
-from dataclasses import replace
-
 from ....store.errors import CorruptFileError
 from ....store.formats import index_key
 from ....store.formats.index_key import keys_of
@@ -11,7 +9,7 @@ from ....store.index.index_recovery import IndexRecovery, Place
 from ....store.log.recovery import Recovery
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.queues.queue_replay import EarlierEntriesMissing
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 
@@ -21,7 +19,10 @@ def _first_key_of(properties: bytes) -> list[bytes]:
 
 
 def _with_several_keys(ranges: Ranges) -> Ranges:
-    return replace(ranges, index_slots=(5, 40), equal_sizes=(False,))
+    return ranges.replace(
+        index={"slots": (5, 40)},
+        messages={"equal_sizes": (False,)},
+    )
 
 
 INDEX_FIRST_KEY_ONLY = Mutant(
@@ -47,16 +48,14 @@ def _scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | No
 
 
 def _with_index_behind_checkpoint(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         recover_whole_log=(False,),
-        index_slots=(5, 40),
+        index={"slots": (5, 40)},
         commit_log_bytes=(2048,),
-        body_bytes_max=(300,),
+        messages={"body_bytes_max": (300,)},
         messages_each=(16,),
-        pause_chance=(0.5,),
-        pause_ms_max=(3000,),
-        thorough_interval_ms=(2000,),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        flush={"thorough_interval_ms": (2000,)},
         endings=("crash at rest", "crash in traffic"),
     )
 
@@ -89,10 +88,8 @@ def _end_by_header(
 
 
 def _with_lost_entries(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        index_slots=(40,),
-        index_entries=(60, 200),
+    return ranges.replace(
+        index={"slots": (40,), "entries": (60, 200)},
         messages_each=(16,),
         disk=("strict-posix", "ext4-ordered"),
         endings=("crash at rest", "crash in traffic"),
@@ -122,14 +119,11 @@ def _flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
 
 
 def _with_full_index_files(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         recover_whole_log=(False,),
-        index_slots=(5,),
-        index_entries=(5, 12),
-        pause_chance=(0.5,),
-        pause_ms_max=(3000,),
-        thorough_interval_ms=(10_000,),
+        index={"slots": (5,), "entries": (5, 12)},
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        flush={"thorough_interval_ms": (10_000,)},
         endings=("crash in traffic", "crash at rest"),
     )
 

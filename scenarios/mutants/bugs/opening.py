@@ -1,14 +1,13 @@
 """Bugs of opening a directory: its marker, its lock, and files that are refused."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ....store.errors import CorruptFileError
 from ....store.log.recovery import RecoveryReport
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import QueueSegments
 from ....store.queues.consume_queue_table import ConsumeQueueTable
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 
@@ -21,12 +20,11 @@ def _mark_without_sync(self: MessageStore) -> None:
 
 
 def _on_strict_posix(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         sync_flush=(False,),
         disk=("strict-posix",),
         commit_log_bytes=(2048,),
-        body_bytes_max=(300, 900),
+        messages={"body_bytes_max": (300, 900)},
         messages_each=(16,),
         producers=(2, 3),
         recover_whole_log=(False,),
@@ -62,7 +60,9 @@ def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryRepor
 
 
 def _with_second_start(ranges: Ranges) -> Ranges:
-    return replace(ranges, second_start=(True,))
+    return ranges.replace(
+        starts={"second": (True,)},
+    )
 
 
 SECOND_INSTANCE_RECOVERS_BEFORE_LOCK = Mutant(
@@ -92,7 +92,9 @@ def _load_refusing_strays(
 
 
 def _with_strays(ranges: Ranges) -> Ranges:
-    return replace(ranges, endings=("stop and strays",))
+    return ranges.replace(
+        endings=("stop and strays",),
+    )
 
 
 STRAYS_REFUSED = Mutant(
@@ -114,7 +116,7 @@ def _is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> b
 
 
 def _with_crashes_in_load(ranges: Ranges) -> Ranges:
-    return replace(ranges, consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load"))
+    return ranges.replace(consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load"))
 
 
 PARTIAL_QUEUE_FILE_REFUSED = Mutant(

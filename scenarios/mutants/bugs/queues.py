@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 
 from ....store.filters.message_filter import MessageFilter
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, encode_entry
@@ -23,7 +22,7 @@ from ....store.queues.pull import Puller
 from ....store.queues.queue_replay import SkippedRanges, keep_trusted_entries
 from ....store.retention.cleaning import CleanConsumeQueue
 from ...claims.catalogue import SCENARIOS
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 # #23 failed-put-burns-queue-offset: a put takes its queue offset before it is known whether its record can be stored.
@@ -42,7 +41,10 @@ def _put_burning_offset(self: CommitLog, message: Message | MessageBatch) -> Put
 
 
 def _with_refused_puts(ranges: Ranges) -> Ranges:
-    return replace(ranges, commit_log_bytes=(2048,), body_bytes_max=(2500,))
+    return ranges.replace(
+        commit_log_bytes=(2048,),
+        messages={"body_bytes_max": (2500,)},
+    )
 
 
 FAILED_PUT_BURNS_QUEUE_OFFSET = Mutant(
@@ -79,8 +81,12 @@ def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> 
 
 
 def _with_light_queues(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges, light_chance=(0.9,), producers=(3,), topics=(2,), queues_per_topic=(2,), batch_chance=(0.0,)
+    return ranges.replace(
+        light_queues={"chance": (0.9,)},
+        producers=(3,),
+        topics=(2,),
+        queues_per_topic=(2,),
+        messages={"batch_chance": (0.0,)},
     )
 
 
@@ -154,8 +160,7 @@ def _keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRange
 
 
 def _with_short_queue_files(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         disk=("ext4-ordered", "strict-posix"),
         consume_queue_bytes=(100,),
         topics=(2,),
@@ -189,24 +194,20 @@ def _remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: 
 
 
 def _with_removals_beside_puts(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         sync_flush=(False,),
         policy=("pct", "random-walk"),
         disturbances={"paused_task_chance": (0.2,)},
         starved_steps_max=(500,),
-        retention=(True,),
-        queues_removed=(True,),
+        retention={"deletes_segments": (True,), "deletes_queues": (True,)},
         commit_log_bytes=(1024, 2048),
         consume_queue_bytes=(100, 200),
-        body_bytes_max=(300, 700),
-        property_bytes_max=(0,),
+        messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
         queues_per_topic=(2, 4),
         messages_each=(16, 24),
         producers=(2, 3),
         consumers=(1, 2),
-        pause_chance=(0.5,),
-        pause_ms_max=(30, 100),
+        pauses={"chance": (0.5,), "ms_max": (30, 100)},
     )
 
 
@@ -283,7 +284,9 @@ def _code_by_code_point(
 
 
 def _with_odd_tags(ranges: Ranges) -> Ranges:
-    return replace(ranges, equal_sizes=(False,))
+    return ranges.replace(
+        messages={"equal_sizes": (False,)},
+    )
 
 
 TAG_CODE_BY_CODE_POINT = Mutant(

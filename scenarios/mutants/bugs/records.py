@@ -9,7 +9,7 @@ from ....store.formats.host import Host
 from ....store.log import commit_log
 from ....store.log.commit_log import _encode_one
 from ....store.message import Message
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 
@@ -44,7 +44,9 @@ def _encode_batch_with_first_flag(
 
 
 def _with_batches(ranges: Ranges) -> Ranges:
-    return replace(ranges, batch_chance=(0.2,))
+    return ranges.replace(
+        messages={"batch_chance": (0.2,)},
+    )
 
 
 BATCH_SHARES_FIRST_FLAG = Mutant(

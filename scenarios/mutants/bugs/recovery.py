@@ -1,7 +1,5 @@
 """Bugs of recovery: where it cuts the log, and what it leaves in the queues."""
 
-from dataclasses import replace
-
 from ....store.formats.consume_queue import ENTRY_BYTES, is_valid
 from ....store.log.recovery import Recovery, RecoveryReport
 from ....store.message_store import MessageStore
@@ -9,7 +7,7 @@ from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.dispatch import DispatchService
 from ....store.queues.queue_replay import QueueReplay, _Doubted
 from ...claims.catalogue import SCENARIOS
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 
@@ -24,12 +22,10 @@ def _cut_without_zeroing(self: Recovery, end_offset: int) -> bool:
 
 
 def _with_repeated_cuts(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         sync_flush=(False,),
         disk=("ext4-ordered", "strict-posix"),
-        equal_sizes=(True,),
-        batch_chance=(0.0,),
+        messages={"equal_sizes": (True,), "batch_chance": (0.0,)},
         lives=(2, 3),
         endings=("crash in traffic", "crash at rest"),
     )
@@ -90,7 +86,9 @@ def _finish_without_cutting(self: Recovery) -> None:
 
 
 def _with_damage_after_stop(ranges: Ranges) -> Ranges:
-    return replace(ranges, endings=("stop and damage",))
+    return ranges.replace(
+        endings=("stop and damage",),
+    )
 
 
 NORMAL_RECOVERY_KEEPS_DIRTY_CQ = Mutant(
@@ -126,7 +124,12 @@ def _finish_without_backlog(self: Recovery) -> None:
 
 
 def _with_stops_under_load(ranges: Ranges) -> Ranges:
-    return replace(ranges, sync_flush=(True,), no_wait_chance=(0.5,), sync_ms_max=(10,), endings=("stop",))
+    return ranges.replace(
+        sync_flush=(True,),
+        messages={"no_wait_chance": (0.5,)},
+        sync_ms_max=(10,),
+        endings=("stop",),
+    )
 
 
 CLEAN_EXIT_WITH_BACKLOG = Mutant(

@@ -1,13 +1,11 @@
 """Bugs of replication: what a master and a slave believe of each other."""
 
-from dataclasses import replace
-
 from ....store.errors import MisplacedRecordError
 from ....store.formats.replication import encode_frame_header
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.replication.ha_service import HAConnection
-from ...claims.cluster_ranges import CLUSTER
-from ...claims.plan import Ranges
+from ...claims.catalogue.clusters import CLUSTER
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 # #36 ha-ack-beyond-master: how far slaves are is the greatest report of any, the first and the longest
@@ -35,13 +33,12 @@ def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -
 
 
 def _with_lost_master_tails(ranges: Ranges) -> Ranges:
-    return replace(
-        CLUSTER,
+    return CLUSTER.replace(
         sync_flush=(False,),
         lives=(2, 3),
         endings=("crash in traffic", "crash at rest"),
         disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
-        cluster={**CLUSTER.cluster, "slaves": (1,), "sync_master": (True,), "gathers": (True,)},
+        cluster={"slaves": (1,), "sync_master": (True,), "gathers": (True,)},
     )
 
 
@@ -69,7 +66,7 @@ def _check_place_from_below(
 
 
 def _with_flipped_bits(ranges: Ranges) -> Ranges:
-    return replace(CLUSTER, cluster={**CLUSTER.cluster, "flipped_bit_chance": (0.5,)})
+    return CLUSTER.replace(cluster={"flipped_bit_chance": (0.5,)})
 
 
 SLAVE_DISPATCH_UNBOUNDED = Mutant(

@@ -1,7 +1,6 @@
 """Bugs of the scan: which bytes of the log recovery takes for records."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ....store.errors import CorruptFileError
 from ....store.formats import scan
@@ -11,7 +10,7 @@ from ....store.log import recovery
 from ....store.log.recovery import Recovery
 from ....store.log.segment import Segment
 from ...claims.catalogue import SCENARIOS
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 
@@ -36,16 +35,17 @@ def _scan_foreign_records(
 
 
 def _with_old_blocks(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         endings=("crash on old blocks",),
         disk=("ext4-ordered", "strict-posix"),
         commit_log_bytes=(2048, 4096),
-        body_bytes_max=(394,),
-        property_bytes_max=(0,),
-        equal_sizes=(True,),
+        messages={
+            "body_bytes_max": (394,),
+            "property_bytes_max": (0,),
+            "equal_sizes": (True,),
+            "illegal_chance": (0.0,),
+        },
         messages_each=(8, 16),
-        illegal_chance=(0.0,),
     )
 
 
@@ -76,7 +76,7 @@ def _scan_checking_blanks(
 
 
 def _with_rollovers(ranges: Ranges) -> Ranges:
-    return replace(ranges, commit_log_bytes=(2048, 4096))
+    return ranges.replace(commit_log_bytes=(2048, 4096))
 
 
 BLANK_MARKER_OFFSET_CHECK = Mutant(
@@ -141,15 +141,12 @@ def _records_without_crc(self: Recovery, segment: Segment, start: int = 0) -> It
 
 
 def _with_long_bodies(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         sync_flush=(False,),
         disk=("ext4-ordered", "strict-posix"),
-        body_bytes_max=(1800,),
-        property_bytes_max=(0,),
+        messages={"body_bytes_max": (1800,), "property_bytes_max": (0,), "equal_sizes": (True,)},
         commit_log_bytes=(8192, 16384),
-        equal_sizes=(True,),
-        pause_chance=(0.0,),
+        pauses={"chance": (0.0,)},
         lives=(2, 3),
         endings=("crash in traffic", "crash at rest"),
     )
@@ -172,11 +169,10 @@ def _no_torn_properties(topic: bytes, properties: bytes, properties_at: int) -> 
 
 
 def _with_long_properties(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         sync_flush=(False,),
         disk=("ext4-ordered", "strict-posix"),
-        property_bytes_max=(700, 1500),
+        messages={"property_bytes_max": (700, 1500)},
         commit_log_bytes=(8192, 16384),
         endings=("crash in traffic", "crash at rest"),
     )
@@ -203,7 +199,9 @@ def _scan_up_to_empty_body(
 
 
 def _with_empty_bodies(ranges: Ranges) -> Ranges:
-    return replace(ranges, body_bytes_max=(0, 40), equal_sizes=(False,))
+    return ranges.replace(
+        messages={"body_bytes_max": (0, 40), "equal_sizes": (False,)},
+    )
 
 
 SCAN_ENDS_AT_EMPTY_BODY = Mutant(

@@ -1,12 +1,11 @@
 """Bugs of segments: how they are made, loaded, appended to and removed."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.segment import Segment, first_nonzero
 from ....store.log.segment_queue import SegmentQueue
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 
@@ -18,7 +17,12 @@ def _advance_then_append(self: Segment, position: int, data: bytes | bytearray) 
 
 
 def _with_busy_producers(ranges: Ranges) -> Ranges:
-    return replace(ranges, sync_flush=(True,), producers=(3,), messages_each=(16,), no_wait_chance=(0.5,))
+    return ranges.replace(
+        sync_flush=(True,),
+        producers=(3,),
+        messages_each=(16,),
+        messages={"no_wait_chance": (0.5,)},
+    )
 
 
 APPEND_ADVANCES_BEFORE_WRITE = Mutant(
@@ -37,7 +41,11 @@ def _sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
 
 
 def _on_strict_posix(ranges: Ranges) -> Ranges:
-    return replace(ranges, disk=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,))
+    return ranges.replace(
+        disk=("strict-posix",),
+        sync_flush=(True,),
+        commit_log_bytes=(2048,),
+    )
 
 
 NO_DIR_FSYNC_ON_ROLLOVER = Mutant(
@@ -64,7 +72,10 @@ def _is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
 
 
 def _with_crashes_in_traffic(ranges: Ranges) -> Ranges:
-    return replace(ranges, commit_log_bytes=(2048,), endings=("crash in traffic",))
+    return ranges.replace(
+        commit_log_bytes=(2048,),
+        endings=("crash in traffic",),
+    )
 
 
 ZERO_LENGTH_TRAILING_FILE = Mutant(
@@ -95,8 +106,8 @@ def _load_up_to_odd_file(
 
 
 def _with_odd_file(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges, commit_log_bytes=(2048,), body_bytes_max=(300, 900), endings=("stop and odd file",)
+    return ranges.replace(
+        commit_log_bytes=(2048,), messages={"body_bytes_max": (300, 900)}, endings=("stop and odd file",)
     )
 
 
@@ -129,15 +140,16 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
 
 
 def _with_repeated_cuts(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         sync_flush=(False,),
         disk=("ext4-ordered", "strict-posix"),
         commit_log_bytes=(1024, 2048),
-        body_bytes_max=(300,),
-        property_bytes_max=(0,),
-        equal_sizes=(True,),
-        batch_chance=(0.0,),
+        messages={
+            "body_bytes_max": (300,),
+            "property_bytes_max": (0,),
+            "equal_sizes": (True,),
+            "batch_chance": (0.0,),
+        },
         messages_each=(8,),
         lives=(2, 3),
         endings=("crash in traffic", "crash at rest"),

@@ -1,12 +1,10 @@
 """Bugs of side files: the checkpoint, and how progress is replaced on the disk."""
 
-from dataclasses import replace
-
 from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES
 from ....store.log.checkpoint import StoreCheckpoint, read_checkpoint
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.side_file import SideFile
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 
@@ -19,11 +17,9 @@ def _flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
 
 
 def _with_thorough_flushes(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        pause_chance=(0.5,),
-        pause_ms_max=(3000,),
-        thorough_interval_ms=(2000,),
+    return ranges.replace(
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        flush={"thorough_interval_ms": (2000,)},
         endings=("crash in traffic",),
     )
 
@@ -50,7 +46,9 @@ def _load_or_refuse(self: StoreCheckpoint) -> None:
 
 
 def _with_strays(ranges: Ranges) -> Ranges:
-    return replace(ranges, endings=("stop and strays",))
+    return ranges.replace(
+        endings=("stop and strays",),
+    )
 
 
 DAMAGED_CHECKPOINT_REFUSED = Mutant(
@@ -70,12 +68,10 @@ def _write_aside_unsynced(self: SideFile, content: bytes) -> None:
 
 
 def _with_crashes_after_rename(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        offsets=(True,),
+    return ranges.replace(
+        consuming={"commits_offsets": (True,)},
         consumers=(2,),
-        pause_chance=(0.5,),
-        pause_ms_max=(3000,),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
         disk=("strict-posix",),
         endings=("crash in traffic", "crash at rest"),
     )
@@ -111,14 +107,12 @@ def _store_in_place(self: SideFile, content: bytes) -> bool:
 
 
 def _with_crashes_in_persist(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        offsets=(True,),
+    return ranges.replace(
+        consuming={"commits_offsets": (True,)},
         consumers=(2,),
         topics=(1,),
         queues_per_topic=(1,),
-        pause_chance=(0.5,),
-        pause_ms_max=(3000,),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
         messages_each=(3,),
         lives=(6, 9),
         endings=("crash in persist",),

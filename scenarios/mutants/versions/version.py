@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ...claims.plan import Ranges
+from ...claims.ranges import Ranges
 from .. import MUTANTS
 from ..composite import composed
 from ..mutant import Mutant

@@ -52,7 +52,7 @@ def _may_slow(plan: Plan) -> bool:
     """Return whether anything in a plan fails operations, or makes them wait."""
     faults = plan.faults
     chances = {field.name for field in fields(faults) if field.name.endswith("_chance")} - _HARMLESS
-    return plan.out_of_memory_chance > 0 or any(getattr(faults, name) for name in sorted(chances))
+    return plan.memory.error_chance > 0 or any(getattr(faults, name) for name in sorted(chances))
 
 
 def _may_disturb(plan: Plan) -> bool:
@@ -83,7 +83,7 @@ def pauses_ms_max(plan: Plan) -> int:
 
 def durable_ms_max(plan: Plan) -> int:
     """Return how long it may take until everything that is in the page cache is durable, in ms."""
-    return plan.thorough_interval_ms + FLUSH_MS_MAX
+    return plan.flush.thorough_interval_ms + FLUSH_MS_MAX
 
 
 def overtaken_ms_max(plan: Plan) -> int:

@@ -52,8 +52,8 @@ def check(
             return (Violation("STATUS", summary, "commitlog", at, "answer", "after the sync", "before it"),)
     elif status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
         waited_ms = _waited_ms(put)
-        if waited_ms < plan.sync_flush_timeout_ms and not allowances.sync_errors(disk):
-            return _lie(put, f"timed out after {waited_ms} ms", f"{plan.sync_flush_timeout_ms} ms", status)
+        if waited_ms < plan.flush.sync_timeout_ms and not allowances.sync_errors(disk):
+            return _lie(put, f"timed out after {waited_ms} ms", f"{plan.flush.sync_timeout_ms} ms", status)
     elif status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT and plan.cluster.sync_master:
         if (waited_ms := _waited_ms(put)) < plan.cluster.slave_timeout_ms and not stopping:
             return _lie(put, f"timed out after {waited_ms} ms", f"{plan.cluster.slave_timeout_ms} ms", status)

@@ -54,7 +54,7 @@ class Producer:
         self._plan = plan
         self._number = number
         self._world = world
-        self._decider = Decider(world, f"producer-{number}", ledger) if plan.transaction_chance else None
+        self._decider = Decider(world, f"producer-{number}", ledger) if plan.transactions.chance else None
         on_request = None if self._decider is None else self._decider.on_request
         self._client = RemotingClient(world, address, on_request=on_request)
         self._ledger = ledger
@@ -92,13 +92,13 @@ class Producer:
     def _send(self, name: str) -> None:
         """Send one message until it is answered SUCCESS, or given up."""
         plan, stream, tasks = self._plan, self._stream.within(name), self._world.tasks
-        if stream.chance(plan.pause_chance, "pause"):
-            tasks.sleep(stream.between(1, plan.pause_ms_max, "ms of a pause"))
+        if stream.chance(plan.pauses.chance, "pause"):
+            tasks.sleep(stream.between(1, plan.pauses.ms_max, "ms of a pause"))
         topic = topic_of_users(stream.below(plan.topics, "topic"))
-        size_bytes = plan.body_bytes_max
-        if not plan.equal_sizes:
-            size_bytes = stream.between(0, plan.body_bytes_max, "body bytes")
-        is_half = stream.chance(plan.transaction_chance, "is a half message")
+        size_bytes = plan.messages.body_bytes_max
+        if not plan.messages.equal_sizes:
+            size_bytes = stream.between(0, plan.messages.body_bytes_max, "body bytes")
+        is_half = stream.chance(plan.transactions.chance, "is a half message")
         commits = is_half and not stream.chance(_ROLLBACK_CHANCE, "is rolled back")
         send = self._ledger.begin(name, body_of(name, size_bytes), is_half=is_half, commits=commits)
         given = draw_given(self._headers.within(name), 0, one_size=True)

@@ -181,7 +181,7 @@ class BrokerRun(Execution):
                 consumer.insists = True
             self._give(number, HEAL_MESSAGES_EACH)
             self._await_all_answered()
-            if self._plan.transaction_chance:
+            if self._plan.transactions.chance:
                 self._director.tasks.sleep(DECIDED_MS)
             self._await_all_shown()
             self._finish(HEAL)

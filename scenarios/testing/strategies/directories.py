@@ -11,7 +11,8 @@ from ....sim.choices import Choices
 from ....sim.policies import Policy
 from ....store.config import StoreConfig
 from ...claims.machine import ROOT, config_of
-from ...claims.plan import Plan, Ranges
+from ...claims.plan import Plan
+from ...claims.ranges import Ranges
 from ...runs.store_run import Run
 from .choices import choices, schedules
 from .workloads import plans
@@ -20,8 +21,7 @@ _RANGES = Ranges(
     lives=(1, 2),
     messages_each=(3, 8),
     producers=(1, 2),
-    body_bytes_max=(40, 300),
-    property_bytes_max=(0,),
+    messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
     heals=(False,),
     disk=("ext4-ordered", "strict-posix", "xfs", "btrfs"),
 )

@@ -21,7 +21,7 @@ from ....sim.policies import Policy
 from ....store.message_store import MessageStore
 from ...claims.disk_models import DISK_MODELS
 from ...claims.machine import config_of, world_of
-from ...claims.plan import MOMENTS, Plan
+from ...claims.plan import KNOBS, MOMENTS, Plan
 from ...oracle import guarantees
 from ...oracle.end_of_run import note_crash
 from ...oracle.error_text import place_of
@@ -37,16 +37,6 @@ from ...workload.traffic import Traffic
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
 _AT_ONCE = SyncTiming(0, 0)
-_WITHOUT_STEPS = (
-    "transaction_chance",
-    "delay_chance",
-    "light_chance",
-    "offsets",
-    "retention",
-    "capacity_bytes",
-    "skipped_numbers_max",
-)
-"""Fields of a plan that ask for users, or for judges, that a session does not have."""
 
 
 class StoreBroke(AssertionError):
@@ -61,7 +51,7 @@ class StoreSession:
     """
 
     def __init__(self, plan: Plan, choices: Choices, policy: Policy) -> None:
-        asked = [name for name in _WITHOUT_STEPS if getattr(plan, name)]
+        asked = [path for path, knob in KNOBS.items() if not knob.in_sessions and plan.value(path)]
         if asked:
             raise ValueError(f"plan: a session has no steps for {', '.join(asked)}")
         self.ledger = Ledger()

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from ....sim.policies import Policy
-from ...claims.plan import MOMENTS, Ranges, draw_plan
+from ...claims.plan import MOMENTS
+from ...claims.ranges import Ranges, draw_plan
 from ...mutants.known import applied_mutant
 from .choices import NONE, DrawnChoices, Surprise, Surprises, schedules, surprises
 from .session import StoreSession
@@ -35,22 +36,20 @@ SMALL = Ranges(
     producers=(1,),
     consumers=(0,),
     messages_each=(1,),
-    body_bytes_max=(40, 300),
-    property_bytes_max=(0,),
-    equal_sizes=(False,),
-    batch_chance=(0.2,),
-    illegal_chance=(0.0,),
-    no_wait_chance=(0.0, 0.2),
-    pause_chance=(0.0,),
-    pause_ms_max=(1,),
-    filtered=(False, True),
+    messages={
+        "body_bytes_max": (40, 300),
+        "property_bytes_max": (0,),
+        "equal_sizes": (False,),
+        "batch_chance": (0.2,),
+        "illegal_chance": (0.0,),
+        "no_wait_chance": (0.0, 0.2),
+    },
+    pauses={"chance": (0.0,), "ms_max": (1,)},
+    consuming={"filtered": (False, True)},
     sync_ms_max=(1,),
     disk=("ext4-ordered", "strict-posix", "xfs", "btrfs", "process-kill"),
-    index_slots=(5,),
-    index_entries=(5, 12),
-    keys_chance=(0.3,),
-    seekers=(1,),
-    warm_files=(False,),
+    index={"slots": (5,), "entries": (5, 12), "keys_chance": (0.3,), "seekers": (1,)},
+    memory={"warm_files": (False,)},
     heals=(False,),
     policy=("random-walk",),
 )

@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ....faults.plan import FAILING_SYNCS, FaultPlan
-from ...claims.plan import Plan, Ranges, draw_plan
+from ...claims.plan import Plan
+from ...claims.ranges import Ranges, draw_plan
 from .choices import choices
 
 _MS_MAX = 5_000

@@ -10,7 +10,7 @@ from tornlog.reports.timeline.page import timeline_page
 from tornlog.reports.timeline.recording.record import RunRecording
 from tornlog.reports.timeline.recording.recorder import record_seed
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
-from tornlog.scenarios.claims.plan import Ranges
+from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import mutant_named
 
@@ -53,15 +53,17 @@ def long() -> RunRecording:
         producers=(3,),
         messages_each=(30,),
         topics=(2,),
-        body_bytes_max=(100,),
-        property_bytes_max=(0,),
+        messages={
+            "body_bytes_max": (100,),
+            "property_bytes_max": (0,),
+            "batch_chance": (0.0,),
+            "illegal_chance": (0.0,),
+        },
         sync_flush=(True,),
         disk=("strict-posix",),
         commit_log_bytes=(16384,),
-        batch_chance=(0.0,),
-        illegal_chance=(0.0,),
         consumers=(0,),
-        pause_chance=(0.0,),
+        pauses={"chance": (0.0,)},
         heals=(False,),
     )
     run = record_seed(Scenario("long", "a long run is told in full", ranges), 1)

@@ -151,7 +151,7 @@ def test_progress_is_told_batch_by_batch(quiet_scenario: Scenario) -> None:
 def test_verdicts_are_counted_by_disk_and_what_broke_by_disk_and_invariant() -> None:
     tally = run_batches([Batch(TWO[0], 0, 20, mutant="ack-before-flush")])[TWO[0].name]
     assert tally.judged.total() == 20
-    assert set(tally.judged) <= set(TWO[0].ranges.disk)
+    assert set(tally.judged) <= set(TWO[0].ranges["disk"])
     assert tally.broken.total() == tally.violations > 0
     for (invariant, disk), seeds in tally.broken.items():
         of_disk = [one for one in tally.failures if one.original.record.plan.disk == disk]

@@ -1,10 +1,8 @@
-from dataclasses import replace
-
 import pytest
 
 from tornlog.scenarios.campaigns.failures.replay import replay
 from tornlog.scenarios.campaigns.search import SearchResult, search_schedules
-from tornlog.scenarios.claims.plan import Ranges
+from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.sim.errors import ReplayDivergedError
@@ -15,16 +13,14 @@ RACE = "group-commit-swap-race"
 @pytest.fixture(scope="module")
 def tiny_scenario(quiet: Ranges) -> Scenario:
     """Two producers put one message each under group commit, and the store stops."""
-    ranges = replace(
-        quiet,
+    ranges = quiet.replace(
         messages_each=(1,),
-        body_bytes_max=(0,),
+        messages={"body_bytes_max": (0,), "equal_sizes": (False,)},
         commit_log_bytes=(4096,),
         topics=(1,),
         queues_per_topic=(1,),
-        equal_sizes=(False,),
-        index_slots=(0,),
-        warm_files=(False,),
+        index={"slots": (0,)},
+        memory={"warm_files": (False,)},
         disk=("nothing-lost",),
         sync_ms_max=(1,),
     )

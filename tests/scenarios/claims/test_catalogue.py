@@ -32,8 +32,8 @@ def fired(tallies: dict[str, Tally]) -> Counter[str]:
 def fired_in_cuts() -> Counter[str]:
     """What fires where recovery removes segments and is cut short: an unlink that is undone is rare elsewhere."""
     scenario = SCENARIOS["crash-in-recovery"]
-    ranges = replace(scenario.ranges, sync_flush=(False,), disk=("strict-posix", "ext4-ordered"))
-    ranges = replace(ranges, commit_log_bytes=(1024, 2048), body_bytes_max=(300, 700))
+    ranges = scenario.ranges.replace(sync_flush=(False,), disk=("strict-posix", "ext4-ordered"))
+    ranges = ranges.replace(commit_log_bytes=(1024, 2048), messages={"body_bytes_max": (300, 700)})
     tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(4 * SEEDS)))[scenario.name]
     assert tally.violations == 0
     return tally.fired
@@ -45,7 +45,7 @@ def fired_on_bad_disks() -> Counter[str]:
     fired: Counter[str] = Counter()
     for name, disk in (("a-dying-disk-is-never-made-worse", "dying-disk"), ("anything-goes", "full-disk")):
         scenario = SCENARIOS[name].narrowed(disk=disk)
-        ranges = replace(scenario.ranges, commit_log_bytes=(8192, 16384))
+        ranges = scenario.ranges.replace(commit_log_bytes=(8192, 16384))
         tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(4 * SEEDS)))[name]
         assert tally.violations == 0
         fired += tally.fired
@@ -56,8 +56,16 @@ def fired_on_bad_disks() -> Counter[str]:
 def fired_in_removals() -> Counter[str]:
     """What fires where segments expire and whole queues are removed, and the disk takes some of that back."""
     scenario = SCENARIOS["retention-takes-only-the-oldest"]
-    ranges = replace(scenario.ranges, disk=("strict-posix",), endings=("crash at rest",), consumers=(0,))
-    ranges = replace(ranges, topics=(2,), queues_per_topic=(2,), messages_each=(8,))
+    ranges = scenario.ranges.replace(
+        disk=("strict-posix",),
+        endings=("crash at rest",),
+        consumers=(0,),
+    )
+    ranges = ranges.replace(
+        topics=(2,),
+        queues_per_topic=(2,),
+        messages_each=(8,),
+    )
     tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(2 * SEEDS)))[scenario.name]
     assert tally.violations == 0
     return tally.fired
@@ -91,15 +99,15 @@ def test_a_scenario_stays_within_its_ranges(name: str) -> None:
     ranges = SCENARIOS[name].ranges
     for seed in range(SEEDS):
         _, plan = draw(SCENARIOS[name], seed)
-        assert plan.sync_flush in ranges.sync_flush
-        assert plan.disk in ranges.disk
+        assert plan.sync_flush in ranges["sync_flush"]
+        assert plan.disk in ranges["disk"]
         assert all(life.profile in DISK_MODELS[plan.disk].crashes for life in plan.lives)
-        assert all(life.ending in (*ranges.endings, "crash in traffic") for life in plan.lives)
+        assert all(life.ending in (*ranges["endings"], "crash in traffic") for life in plan.lives)
 
 
 def test_scenarios_that_can_crash_do(tallies: dict[str, Tally]) -> None:
     for name, scenario in SCENARIOS.items():
-        can_crash = not set(scenario.ranges.endings) <= set(STOPS)
+        can_crash = not set(scenario.ranges["endings"]) <= set(STOPS)
         assert (tallies[name].crash_points > 0) == can_crash, name
 
 

@@ -5,7 +5,7 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
-from tornlog.scenarios.claims.plan import Ranges, draw_plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.sim.choices import Choices
 
 
@@ -28,6 +28,6 @@ def test_a_plan_has_the_faults_the_crashes_and_the_room_of_its_disk(name: str) -
 
 
 def test_what_a_range_asks_for_goes_before_what_the_disk_has_of_its_own() -> None:
-    ranges = Ranges(disk=("lying-disk",)).with_faults(lying_sync_chance=(0.25,))
+    ranges = Ranges(disk=("lying-disk",)).replace(faults={"lying_sync_chance": (0.25,)})
     plan = draw_plan(Choices("1").stream("plan"), ranges)
     assert plan.faults.lying_sync_chance == 0.25

@@ -1,17 +1,24 @@
 """What a seed decides before anything runs."""
 
 import json
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
-from tornlog.scenarios.claims.plan import DRAWN_APART, MOMENTS, POLICY_PARAMETERS, Plan, Ranges, draw_plan
+from tornlog.scenarios.claims.plan import KNOBS, MOMENTS, Plan
+from tornlog.scenarios.claims.ranges import POLICY_PARAMETERS, Ranges, draw_plan
 from tornlog.sim.choices import Choices
 
 SEEDS = range(200)
+OF_DISKS = {
+    f"{part}.{name}"
+    for disk in DISK_MODELS.values()
+    for part, names in (("faults", disk.faults), ("rot", disk.rot))
+    for name in names
+}
+"""Knobs that disk models have options of their own for."""
 
 
 def drawn(seed: int, ranges: Ranges | None = None) -> Plan:
@@ -28,30 +35,26 @@ def test_every_draw_lies_within_its_range() -> None:
     ranges = Ranges()
     for seed in SEEDS:
         plan = drawn(seed)
-        for field in fields(Plan):
-            if field.name not in DRAWN_APART:
-                assert getattr(plan, field.name) in getattr(ranges, field.name), field.name
-        assert len(plan.lives) in ranges.lives
+        for path in KNOBS.keys() - OF_DISKS:
+            assert plan.value(path) in ranges[path], path
+        assert len(plan.lives) in ranges["lives"]
         assert plan.policy_parameter in POLICY_PARAMETERS[plan.policy][0]
         for life in plan.lives:
-            assert life.ending in ranges.endings
+            assert life.ending in ranges["endings"]
             assert life.profile in DISK_MODELS[plan.disk].crashes
             assert life.moment in MOMENTS
-            assert life.messages_each in ranges.messages_each
+            assert life.messages_each in ranges["messages_each"]
 
 
 def test_every_option_of_every_range_is_drawn_by_some_seed() -> None:
     ranges = Ranges()
     plans = [drawn(seed) for seed in SEEDS]
-    for field in fields(Plan):
-        if field.name not in DRAWN_APART:
-            assert {getattr(plan, field.name) for plan in plans} == set(getattr(ranges, field.name)), (
-                field.name
-            )
+    for path in KNOBS.keys() - OF_DISKS:
+        assert {plan.value(path) for plan in plans} == set(ranges[path]), path
     lives = [life for plan in plans for life in plan.lives]
-    assert {life.ending for life in lives} == set(ranges.endings)
+    assert {life.ending for life in lives} == set(ranges["endings"])
     assert {(plan.disk, life.profile) for plan in plans for life in plan.lives} == {
-        (disk, profile) for disk in ranges.disk for profile in DISK_MODELS[disk].crashes
+        (disk, profile) for disk in ranges["disk"] for profile in DISK_MODELS[disk].crashes
     }
     assert {life.moment for life in lives} == set(MOMENTS)
 
@@ -59,7 +62,9 @@ def test_every_option_of_every_range_is_drawn_by_some_seed() -> None:
 def test_faults_are_off_but_for_those_a_range_or_the_disk_asks_for() -> None:
     quiet = Ranges(disk=("ext4-ordered",))
     assert {draw_plan(Choices(str(seed)).stream("plan"), quiet).faults for seed in SEEDS} == {FaultPlan()}
-    ranges = quiet.with_faults(failed_sync_chance=(0.0, 0.1)).with_faults(slow_sync_ms_max=(7, 8))
+    ranges = quiet.replace(faults={"failed_sync_chance": (0.0, 0.1)}).replace(
+        faults={"slow_sync_ms_max": (7, 8)}
+    )
     faults = {draw_plan(Choices(str(seed)).stream("plan"), ranges).faults for seed in SEEDS}
     assert faults == {
         FaultPlan(failed_sync_chance=chance, slow_sync_ms_max=ms) for chance in (0.0, 0.1) for ms in (7, 8)
@@ -72,7 +77,13 @@ def test_a_first_life_never_crashes_in_load() -> None:
 
 
 def test_a_first_life_crashes_in_traffic_if_a_crash_in_load_is_all_there_is() -> None:
-    plan = drawn(1, replace(Ranges(), endings=("crash in load",), lives=(2,)))
+    plan = drawn(
+        1,
+        Ranges().replace(
+            endings=("crash in load",),
+            lives=(2,),
+        ),
+    )
     assert [life.ending for life in plan.lives] == ["crash in traffic", "crash in load"]
 
 
@@ -87,8 +98,8 @@ def test_the_same_stream_draws_the_same_plan() -> None:
     assert drawn(1) != drawn(2)
 
 
-def _without_producers(values: dict[str, Any]) -> None:
-    del values["producers"]
+def _without_lives(values: dict[str, Any]) -> None:
+    del values["lives"]
 
 
 def _with_a_stranger(values: dict[str, Any]) -> None:
@@ -126,15 +137,18 @@ def _with_a_stranger_in_a_life(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (_without_producers, "plan.producers: missing"),
+        (_without_lives, "plan: Object missing required field `lives`"),
         (_with_a_stranger, "plan.prodcuers: unknown"),
-        (_with_a_number_as_text, "plan.producers: expected int, found str"),
-        (_with_a_truth_as_number, "plan.sync_flush: expected bool, found int"),
-        (_with_lives_that_are_none, "plan.lives: expected list, found NoneType"),
-        (_with_a_life_that_is_a_word, "plan.lives.0: expected an object, found str"),
-        (_with_a_stranger_in_a_life, "plan.lives.0.speed: unknown"),
-        (_with_a_crash_point_that_is_none, "crash point: expected KIND /PATH #N, found store"),
-        (_with_a_name_that_is_a_number, "plan.left_out.1: expected str, found int"),
+        (_with_a_number_as_text, "plan.producers: Expected `int`, got `str`"),
+        (_with_a_truth_as_number, "plan.sync_flush: Expected `bool`, got `int`"),
+        (_with_lives_that_are_none, "plan.lives: Expected `array`, got `null`"),
+        (_with_a_life_that_is_a_word, r"plan.lives\[0\]: Expected `object`, got `str`"),
+        (_with_a_stranger_in_a_life, r"plan.lives\[0\].speed: unknown"),
+        (
+            _with_a_crash_point_that_is_none,
+            r"plan.lives\[0\]: crash point: expected KIND /PATH #N, found store",
+        ),
+        (_with_a_name_that_is_a_number, r"plan.left_out\[1\]: Expected `str`, got `int`"),
     ],
 )
 def test_a_plan_that_does_not_fit_is_refused_by_the_name_of_its_field(spoil: Any, message: str) -> None:
@@ -148,6 +162,8 @@ def test_what_is_younger_than_a_stored_plan_is_off() -> None:
     plan = drawn(1)
     values = json.loads(json.dumps(plan.to_json()))
     del values["left_out"]
+    del values["delay"]
+    del values["index"]["seekers"]
     del values["faults"]["lying_sync_chance"]
     for life in values["lives"]:
         del life["crash_point"]
@@ -156,19 +172,36 @@ def test_what_is_younger_than_a_stored_plan_is_off() -> None:
 
 def test_a_chance_may_be_a_whole_number_in_json() -> None:
     values = json.loads(json.dumps(drawn(1).to_json()))
-    values["batch_chance"] = 0
-    assert Plan.from_json(values).batch_chance == 0.0
+    values["messages"]["batch_chance"] = 0
+    assert Plan.from_json(values).messages.batch_chance == 0.0
 
 
 def test_a_crash_in_persist_has_a_few_operations_to_hit() -> None:
-    ranges = replace(Ranges(), endings=("crash in persist",))
+    ranges = Ranges().replace(
+        endings=("crash in persist",),
+    )
     operations = {life.operation for seed in SEEDS for life in drawn(seed, ranges).lives}
     assert operations == set(range(12))
 
 
 def test_lives_with_delayed_messages_have_twice_the_operations_to_crash_in() -> None:
     endings, each = ("crash in traffic",), (16,)
-    ranges = replace(Ranges(), endings=endings, messages_each=each, producers=(1,), sync_flush=(True,))
+    ranges = Ranges().replace(
+        endings=endings,
+        messages_each=each,
+        producers=(1,),
+        sync_flush=(True,),
+    )
     plain = max(drawn(seed, ranges).lives[0].operation for seed in SEEDS)
-    delayed = max(drawn(seed, replace(ranges, delay_chance=(0.5,))).lives[0].operation for seed in SEEDS)
+    delayed = max(
+        drawn(
+            seed,
+            ranges.replace(
+                delay={"chance": (0.5,)},
+            ),
+        )
+        .lives[0]
+        .operation
+        for seed in SEEDS
+    )
     assert plain < 30 + 16 * 4 <= delayed < 30 + 16 * 8

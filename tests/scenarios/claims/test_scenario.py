@@ -9,17 +9,17 @@ from tornlog.scenarios.claims.scenario import POLICIES, Scenario
 
 def test_a_scenario_can_be_narrowed_to_one_disk_and_one_policy(quiet_scenario: Scenario) -> None:
     narrowed = quiet_scenario.narrowed(disk="ext4-ordered", policy="pct")
-    assert narrowed.ranges.disk == ("ext4-ordered",)
-    assert narrowed.ranges.policy == ("pct",)
+    assert narrowed.ranges["disk"] == ("ext4-ordered",)
+    assert narrowed.ranges["policy"] == ("pct",)
     assert (narrowed.name, narrowed.claim) == (quiet_scenario.name, quiet_scenario.claim)
     assert quiet_scenario.narrowed() == quiet_scenario
 
 
 def test_every_disk_and_policy_there_is_can_be_asked_for(quiet_scenario: Scenario) -> None:
     for disk in DISK_MODELS:
-        assert quiet_scenario.narrowed(disk=disk).ranges.disk == (disk,)
+        assert quiet_scenario.narrowed(disk=disk).ranges["disk"] == (disk,)
     for policy in POLICIES:
-        assert quiet_scenario.narrowed(policy=policy).ranges.policy == (policy,)
+        assert quiet_scenario.narrowed(policy=policy).ranges["policy"] == (policy,)
 
 
 def test_a_disk_or_policy_that_there_is_not_is_refused_with_those_there_are(quiet_scenario: Scenario) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario, run_mutant
-from tornlog.scenarios.claims.plan import Ranges
+from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.mutants import MUTANTS, bugs
 from tornlog.scenarios.mutants.mutant import Mutant, Patch
 from tornlog.scenarios.oracle.invariants import INVARIANTS

@@ -3,7 +3,7 @@
 import pytest
 
 from tornlog.scenarios.campaigns.mutation_run import run_mutant
-from tornlog.scenarios.claims.plan import Ranges
+from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, mutant_named
 from tornlog.scenarios.mutants.mutant import Mutant

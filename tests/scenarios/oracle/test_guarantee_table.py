@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
-from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle import guarantee_table
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.guarantee_table import PROMISED, Promise

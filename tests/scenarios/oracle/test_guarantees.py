@@ -256,7 +256,7 @@ def test_damage_takes_the_copies_behind_it_and_excuses_what_had_been_delivered(
 def test_a_process_kill_with_a_write_buffer_takes_nothing_below_the_committed_position_and_nothing_seen(
     ledger: Ledger, quiet_plan: Plan, profile: str
 ) -> None:
-    plan = replace(quiet_plan, sync_flush=False, transient_pool=True)
+    plan = quiet_plan.replace(sync_flush=False, memory={"transient_pool": True})
     flushed, waited, *_ = ledger.puts
     ledger.seen = [ConsumedMessage("T", 0, 0, flushed)]
     committed_where = (waited.physical_offset or 0) + waited.record_bytes
@@ -270,6 +270,6 @@ def test_a_process_kill_with_a_write_buffer_takes_nothing_below_the_committed_po
 def test_a_power_cut_with_a_write_buffer_asks_what_is_flushed_not_what_is_committed(
     ledger: Ledger, quiet_plan: Plan
 ) -> None:
-    plan = replace(quiet_plan, sync_flush=False, transient_pool=True)
+    plan = quiet_plan.replace(sync_flush=False, memory={"transient_pool": True})
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE, 800)
     assert list(ledger.promised) == ["flushed"]

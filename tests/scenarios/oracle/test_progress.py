@@ -24,15 +24,13 @@ STOP = Life("stop", "nothing-lost", -1, "after", 6)
 @pytest.fixture
 def plan(quiet_plan: Plan) -> Plan:
     """Two producers with pauses, two consumers of one queue that commit, and two lives that are stopped."""
-    return replace(
-        quiet_plan,
-        offsets=True,
+    return quiet_plan.replace(
+        consuming={"commits_offsets": True},
         consumers=2,
         topics=1,
         queues_per_topic=1,
-        pause_chance=0.8,
-        pause_ms_max=1000,
-        thorough_interval_ms=2000,
+        pauses={"chance": 0.8, "ms_max": 1000},
+        flush={"thorough_interval_ms": 2000},
         lives=(STOP, STOP),
     )
 
@@ -71,7 +69,7 @@ def test_a_crash_at_any_operation_of_persisting_holds(
     died: set[str] = set()
     for operation in range(12):
         lives = tuple(Life("crash in persist", profile, operation, "during", 6) for _ in range(2))
-        outcome = execute(replace(plan, delay_chance=delay_chance, lives=lives))
+        outcome = execute(plan.replace(delay={"chance": delay_chance}, lives=lives))
         assert outcome.violations == []
         died |= {kind for kind in outcome.fired if kind.startswith("crash during")}
     assert {f"crash during {what}" for what in ("create", "write", "rename", "sync")} <= died
@@ -82,7 +80,7 @@ def test_a_disk_whose_syncs_fail_costs_progress_but_no_start(plan: Plan, execute
     for seed in range(20):
         lives = (replace(STOP, messages_each=3), Life("crash at rest", "strict-posix", -1, "after", 3), STOP)
         outcome = execute(
-            replace(plan, faults=FaultPlan(failed_sync_chance=0.1), delay_chance=0.5, lives=lives),
+            plan.replace(faults=FaultPlan(failed_sync_chance=0.1), delay={"chance": 0.5}, lives=lives),
             seed=str(seed),
         )
         assert outcome.violations == []
@@ -138,7 +136,10 @@ def test_a_manager_that_does_not_clamp_breaks_meta(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "clamp", lambda self, store: 0)
-    plan = replace(plan, body_bytes_max=0, lives=(replace(STOP, ending="stop and damage"),))
+    plan = plan.replace(
+        messages={"body_bytes_max": 0},
+        lives=(replace(STOP, ending="stop and damage"),),
+    )
     invariant, summary = first_violation(execute(plan))
 
     assert invariant == "META"
@@ -195,7 +196,7 @@ def test_what_consumers_commit_does_not_depend_on_the_schedule(plan: Plan) -> No
 
 
 def test_consumers_without_a_manager_begin_at_the_front_and_commit_nothing(plan: Plan) -> None:
-    run = Run(replace(plan, offsets=False), Choices("1"))
+    run = Run(plan.replace(consuming={"commits_offsets": False}), Choices("1"))
     assert run.execute().violations == []
     assert all(pull.begin_offset == 0 for pull in run._ledger.pulls)
     assert run._ledger.reported == {}

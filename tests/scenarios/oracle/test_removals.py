@@ -185,7 +185,9 @@ def test_a_run_ends_with_the_first_removal_that_is_wrong(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: True)
-    plan = replace(quiet_plan, retention=True, commit_log_bytes=1024, body_bytes_max=300)
+    plan = quiet_plan.replace(
+        retention={"deletes_segments": True}, commit_log_bytes=1024, messages={"body_bytes_max": 300}
+    )
     outcomes = [execute(plan, str(seed)) for seed in range(5)]
     found = {violation.summary for outcome in outcomes for violation in outcome.violations}
     assert found == {"a segment goes that nobody asked for"}

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,14 +17,12 @@ from tornlog.store.put_result import PutMessageStatus
 @pytest.fixture
 def full(quiet_plan: Plan) -> Plan:
     """Two lives of long records on a disk that holds a few of their segments; the first ends in a process kill."""
-    return replace(
-        quiet_plan,
+    return quiet_plan.replace(
         commit_log_bytes=1024,
-        body_bytes_max=600,
-        pause_chance=1.0,
-        pause_ms_max=3000,
+        messages={"body_bytes_max": 600},
+        pauses={"chance": 1.0, "ms_max": 3000},
         capacity_bytes=12_000,
-        index_slots=0,
+        index={"slots": 0},
         lives=(
             Life("crash at rest", "process-kill", -1, "after", 16),
             Life("stop", "nothing-lost", -1, "after", 16),

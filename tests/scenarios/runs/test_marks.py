@@ -6,7 +6,8 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.fault_injector import CrashSite
-from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.runs.marks import MARKS, RunMarks
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -19,7 +20,12 @@ STOP = Life("stop", "strict-posix", -1, "before", 1)
 
 
 def plan() -> Plan:
-    return draw_plan(Choices("1").stream("plan"), Ranges(index_slots=(5,)))
+    return draw_plan(
+        Choices("1").stream("plan"),
+        Ranges(
+            index={"slots": (5,)},
+        ),
+    )
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.export import export, load
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.scenarios.claims.machine import ROOT, config_of
-from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -232,7 +233,7 @@ CRASHES = {
         sync_flush=(False,),
         disk=("strict-posix",),
         endings=("crash at rest",),
-        body_bytes_max=(900,),
+        messages={"body_bytes_max": (900,)},
         commit_log_bytes=(16384,),
         messages_each=(16,),
     ),

@@ -4,7 +4,8 @@ import pytest
 
 from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.plan import POLICY_PARAMETERS, Plan
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.claims.ranges import POLICY_PARAMETERS
 from tornlog.scenarios.claims.scenario import POLICIES
 from tornlog.scenarios.runs.policies import horizon_steps, policy_of
 from tornlog.scenarios.runs.store_run import Run

@@ -10,7 +10,8 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.faults.plan import FaultPlan
-from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.traffic import Traffic
@@ -233,7 +234,7 @@ def test_a_flushed_position_that_moves_without_a_sync_is_seen(
 
 def test_a_stop_that_leaves_a_task_running_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
     put(FlushConsumeQueueService, "shutdown", lambda self: None)
-    outcome = execute(replace(quiet_plan, index_slots=0))
+    outcome = execute(quiet_plan.replace(index={"slots": 0}))
     assert only_violation(outcome) == ("LIVE", "a stop left tasks running")
     assert outcome.violations[0].found == "life-0/flush-consume-queue"
 
@@ -285,13 +286,11 @@ def test_a_store_that_raises_anything_anywhere_breaks_a_promise_and_not_the_run(
 def busy(quiet_plan: Plan) -> Plan:
     """A stop in the midst of traffic of everybody, with a buffer in front of the log."""
     stop = Life("stop in traffic", "nothing-lost", -1, "after", 12)
-    return replace(
-        quiet_plan,
+    return quiet_plan.replace(
         sync_flush=False,
-        transient_pool=True,
+        memory={"transient_pool": True},
         consumers=2,
-        seekers=1,
-        index_slots=5,
+        index={"seekers": 1, "slots": 5},
         producers=3,
         lives=(stop,),
     )
@@ -354,5 +353,5 @@ def test_an_index_that_recovering_again_changes_is_seen(put: Put, crash_plan: Pl
         return report
 
     put(MessageStore, "load", load_and_scribble)
-    plan = replace(crash_plan, index_slots=5, index_entries=200)
+    plan = crash_plan.replace(index={"slots": 5, "entries": 200})
     assert only_violation(execute(plan)) == ("IDEMPOTENT", "recovering again changed the store")

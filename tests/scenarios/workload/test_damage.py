@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -194,7 +193,7 @@ def test_a_start_that_opens_beside_an_odd_segment_or_changes_the_log_is_found(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     life = Life("stop and odd file", "nothing-lost", -1, "after", 6)
-    plan = replace(quiet_plan, lives=(life,), commit_log_bytes=1024, body_bytes_max=300)
+    plan = quiet_plan.replace(lives=(life,), commit_log_bytes=1024, messages={"body_bytes_max": 300})
     outcome = execute(plan)
     assert outcome.violations == []
     assert outcome.fired["odd size"] == 1

@@ -190,12 +190,10 @@ def test_queues_that_skip_numbers_go_on_behind_them_and_the_ledger_knows() -> No
 def test_what_happens_to_records_and_numbers_is_counted(
     quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
-    plan = replace(
-        quiet_plan,
+    plan = quiet_plan.replace(
         commit_log_bytes=SEGMENT_BYTES,
-        body_bytes_max=300,
-        equal_sizes=True,
-        skipped_numbers_max=2,
+        messages={"body_bytes_max": 300, "equal_sizes": True},
+        starts={"skipped_numbers_max": 2},
         lives=tuple(
             Life(ending, "nothing-lost", -1, "after", 12) for ending in ("stop", "stop and flipped number")
         ),

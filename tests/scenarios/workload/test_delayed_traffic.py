@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.claims.plan import Life, Plan, Ranges, draw_plan
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
@@ -20,7 +21,7 @@ from tornlog.store.message_store import MessageStore
 
 def test_levels_are_drawn_as_often_as_the_plan_says_and_every_one_of_them(quiet_plan: Plan) -> None:
     stream = Choices("levels").stream("levels")
-    drawn = [draw_level(stream, replace(quiet_plan, delay_chance=0.5)) for _ in range(200)]
+    drawn = [draw_level(stream, quiet_plan.replace(delay={"chance": 0.5})) for _ in range(200)]
     assert set(drawn) == {0, *DELAYS_MS}
     assert 70 < drawn.count(0) < 130
 
@@ -42,7 +43,7 @@ def test_patience_lasts_for_every_level_now_and_then() -> None:
 def test_the_ledger_knows_place_size_and_properties_of_what_is_stored_and_of_its_copy(
     delayed_plan: Plan, monkeypatch: pytest.MonkeyPatch, wait: bool
 ) -> None:
-    plan = replace(delayed_plan, no_wait_chance=0.0 if wait else 1.0)
+    plan = delayed_plan.replace(messages={"no_wait_chance": 0.0 if wait else 1.0})
     predicted: dict[str, int] = {}
     ask = Ledger.ask
 
@@ -82,7 +83,7 @@ def test_a_copy_is_known_by_its_place_and_its_properties(make_put: Callable[...,
 
 
 def test_illegal_messages_are_refused_before_they_wait(delayed_plan: Plan) -> None:
-    run = Run(replace(delayed_plan, illegal_chance=1.0), Choices("1"))
+    run = Run(delayed_plan.replace(messages={"illegal_chance": 1.0}), Choices("1"))
     assert run.execute().violations == []
     assert run._ledger.puts
     assert all(put.physical_offset is None for put in run._ledger.puts)
@@ -90,12 +91,20 @@ def test_illegal_messages_are_refused_before_they_wait(delayed_plan: Plan) -> No
 
 def test_consumers_see_the_copies_of_what_is_delayed(delayed_plan: Plan) -> None:
     ranges = Ranges(
-        delay_chance=(1.0,), consumers=(2,), topics=(1,), queues_per_topic=(1,), endings=("stop",)
+        delay={"chance": (1.0,)}, consumers=(2,), topics=(1,), queues_per_topic=(1,), endings=("stop",)
     )
     copies = 0
     for seed in range(10):
         choices = Choices(str(seed))
-        run = Run(draw_plan(choices.stream("plan"), replace(ranges, batch_chance=(0.0,))), choices)
+        run = Run(
+            draw_plan(
+                choices.stream("plan"),
+                ranges.replace(
+                    messages={"batch_chance": (0.0,)},
+                ),
+            ),
+            choices,
+        )
         assert run.execute().violations == []
         assert all(one.copy_end is not None for one in run._ledger.stable)
         assert all(one.is_durable for one in run._ledger.stable)

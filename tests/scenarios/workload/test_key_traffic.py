@@ -1,7 +1,6 @@
 """Messages with shared keys, and who looks them up."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,8 +19,8 @@ Execute = Callable[..., RunOutcome]
 
 @pytest.fixture
 def keyed(quiet_plan: Plan) -> Plan:
-    plan = replace(quiet_plan, index_slots=5, index_entries=12, keys_chance=0.6, seekers=2)
-    return replace(plan, topics=1, equal_sizes=False)
+    plan = quiet_plan.replace(index={"slots": 5, "entries": 12, "keys_chance": 0.6, "seekers": 2})
+    return plan.replace(topics=1, messages={"equal_sizes": False})
 
 
 def drawn(plan: Plan) -> list[tuple[list[str], str]]:
@@ -62,7 +61,7 @@ def test_users_look_for_what_is_put_what_others_share_and_what_never_was(
         return result
 
     monkeypatch.setattr(MessageStore, "query_message", watched)
-    plan = replace(keyed, pause_chance=0.5, pause_ms_max=5)
+    plan = keyed.replace(pauses={"chance": 0.5, "ms_max": 5})
     for seed in range(5):
         assert execute(plan, str(seed)).violations == []
     assert set(asked) & set(SHARED)
@@ -76,7 +75,7 @@ def test_a_user_who_is_given_nothing_says_so(
 ) -> None:
     monkeypatch.setattr(MessageStore, "query_message", lambda *_: QueryMessageResult())
     monkeypatch.setattr(Seeker, "_draw_key", lambda self, messages_each: "m0.0.0")
-    plan = replace(keyed, pause_chance=1.0, pause_ms_max=5)
+    plan = keyed.replace(pauses={"chance": 1.0, "ms_max": 5})
     assert execute(plan).violations[0].invariant == "IDX"
 
 
@@ -92,9 +91,9 @@ def test_an_index_that_recovery_forgets_is_seen_although_nobody_asks(
         return report
 
     monkeypatch.setattr(MessageStore, "load", forgetful)
-    outcome = execute(replace(keyed, seekers=0))
+    outcome = execute(keyed.replace(index={"seekers": 0}))
     assert outcome.violations[0].invariant == "IDX"
 
 
 def test_a_store_without_an_index_finds_nothing_and_need_not(keyed: Plan, execute: Execute) -> None:
-    assert execute(replace(keyed, index_slots=0, pause_chance=0.5, pause_ms_max=5)).violations == []
+    assert execute(keyed.replace(index={"slots": 0}, pauses={"chance": 0.5, "ms_max": 5})).violations == []

@@ -1,7 +1,6 @@
 """Messages for light queues: what is drawn, and that the ledger knows their records whatever the store adds."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -20,7 +19,7 @@ from tornlog.store.put_result import PutMessageStatus
 
 @pytest.fixture
 def light_plan(quiet_plan: Plan) -> Plan:
-    return replace(quiet_plan, light_chance=1.0, consumers=2, topics=2, queues_per_topic=2)
+    return quiet_plan.replace(light_queues={"chance": 1.0}, consumers=2, topics=2, queues_per_topic=2)
 
 
 @pytest.fixture
@@ -41,14 +40,17 @@ def test_messages_name_light_queues_if_the_plan_has_them(light_plan: Plan) -> No
     drawn = [light_traffic.draw_names(stream, light_plan) for _ in range(50)]
     assert {name for names in drawn for name in names} == set(light_traffic.NAMES)
     assert {len(names) for names in drawn} == {1, 2, 3}
-    assert light_traffic.draw_names(stream, replace(light_plan, light_chance=0.0)) == ()
+    assert light_traffic.draw_names(stream, light_plan.replace(light_queues={"chance": 0.0})) == ()
 
 
 def test_consumers_read_light_queues_only_where_there_are_some(light_plan: Plan) -> None:
     stream = Choices("light").stream("one")
     read = {light_traffic.draw_queue(stream, light_plan, ("T1", 1)) for _ in range(50)}
     assert read == {("T1", 1), ("%LMQ%L0", 0), ("%LMQ%L1", 0), ("M0", 1), ("T0", 1)}
-    assert light_traffic.draw_queue(stream, replace(light_plan, light_chance=0.0), ("T1", 1)) == ("T1", 1)
+    assert light_traffic.draw_queue(stream, light_plan.replace(light_queues={"chance": 0.0}), ("T1", 1)) == (
+        "T1",
+        1,
+    )
 
 
 def test_a_run_with_light_queues_fills_them_and_holds(

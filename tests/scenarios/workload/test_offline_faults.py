@@ -122,14 +122,12 @@ def test_progress_is_spared_if_no_version_before_it_has_to_be_there(
 @pytest.fixture
 def progress_plan(quiet_plan: Plan) -> Plan:
     """A consumer whose progress is persisted several times and then damaged, and a life after that."""
-    return replace(
-        quiet_plan,
-        offsets=True,
+    return quiet_plan.replace(
+        consuming={"commits_offsets": True},
         consumers=1,
         topics=1,
         queues_per_topic=1,
-        pause_chance=0.5,
-        pause_ms_max=2000,
+        pauses={"chance": 0.5, "ms_max": 2000},
         lives=(life("stop and damaged progress", 12), life("stop")),
     )
 
@@ -202,14 +200,12 @@ def test_a_removed_segment_is_back_only_in_front_of_a_gap(bench: Callable[..., B
 @pytest.fixture
 def returning_plan(quiet_plan: Plan) -> Plan:
     """Segments that are removed while there is traffic, the first of which is then back."""
-    return replace(
-        quiet_plan,
-        retention=True,
+    return quiet_plan.replace(
+        retention={"deletes_segments": True},
         commit_log_bytes=1024,
         consume_queue_bytes=100,
-        body_bytes_max=300,
-        pause_chance=0.5,
-        pause_ms_max=30,
+        messages={"body_bytes_max": 300},
+        pauses={"chance": 0.5, "ms_max": 30},
         lives=(life("stop and returned file", 12), life("stop")),
     )
 

@@ -51,20 +51,20 @@ def asked(put: PutEntry) -> tuple[Any, ...]:
 @pytest.fixture(scope="module")
 def lively(quiet_plan: Plan) -> Plan:
     """Some of everything a producer and a consumer may do."""
-    return replace(
-        quiet_plan,
+    return quiet_plan.replace(
         consumers=2,
         topics=2,
         queues_per_topic=2,
-        body_bytes_max=300,
-        property_bytes_max=200,
-        batch_chance=0.3,
-        illegal_chance=0.2,
-        no_wait_chance=0.3,
-        pause_chance=0.2,
-        pause_ms_max=5,
-        filtered=True,
-        equal_sizes=False,
+        messages={
+            "body_bytes_max": 300,
+            "property_bytes_max": 200,
+            "batch_chance": 0.3,
+            "illegal_chance": 0.2,
+            "no_wait_chance": 0.3,
+            "equal_sizes": False,
+        },
+        pauses={"chance": 0.2, "ms_max": 5},
+        consuming={"filtered": True},
     )
 
 
@@ -112,12 +112,12 @@ def test_what_a_user_asks_for_does_not_depend_on_the_schedule(lively: Plan) -> N
 
 
 def test_messages_of_equal_size_are_of_equal_size(quiet_plan: Plan) -> None:
-    ledger, _ = traffic_of(replace(quiet_plan, equal_sizes=True))
+    ledger, _ = traffic_of(quiet_plan.replace(messages={"equal_sizes": True}))
     assert len({put.record_bytes for put in ledger.puts}) == 1
 
 
 def test_a_record_is_as_long_as_the_ledger_believes(lively: Plan) -> None:
-    ledger, _ = traffic_of(replace(lively, producers=1, batch_chance=1.0, illegal_chance=0.0))
+    ledger, _ = traffic_of(lively.replace(producers=1, messages={"batch_chance": 1.0, "illegal_chance": 0.0}))
     by_place = {put.physical_offset: put for put in ledger.puts}
     neighbours = [put for put in ledger.puts if put.name.endswith(".1")]
     assert neighbours

@@ -1,7 +1,6 @@
 """Producers with transactions: what is drawn, what the ledger notes, and that what goes wrong is said."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,7 +64,7 @@ def test_a_half_message_is_as_long_as_the_ledger_believes(
         return result
 
     monkeypatch.setattr(TransactionalMessageService, "prepare", measured)
-    execute(replace(transaction_plan, no_wait_chance=0.5))
+    execute(transaction_plan.replace(messages={"no_wait_chance": 0.5}))
     halves = [put for put in asked if put.detour == Detour((HALF_TOPIC, 0))]
     assert {put.wait for put in halves} == {True, False}
     assert {put.properties.decode(): put.record_bytes for put in halves} == sizes
@@ -78,7 +77,9 @@ def test_what_a_segment_cannot_hold_when_it_is_given_up_is_refused(
     asked: list[PutEntry] = []
     ask = Ledger.ask
     monkeypatch.setattr(Ledger, "ask", lambda self, put: (asked.append(put), ask(self, put))[1])
-    plan = replace(transaction_plan, commit_log_bytes=2048, body_bytes_max=2000, equal_sizes=False)
+    plan = transaction_plan.replace(
+        commit_log_bytes=2048, messages={"body_bytes_max": 2000, "equal_sizes": False}
+    )
     for seed in range(6):
         assert execute(plan, str(seed)).violations == []
     judged = {(put.status is PutMessageStatus.PUT_OK, transaction_traffic.fits(put, plan)) for put in asked}

@@ -1,8 +1,6 @@
 """Apache RocketMQ 4.9.8: which bugs it has, and what else it does otherwise than the store here."""
 
-from dataclasses import replace
-
-from ....claims.plan import Ranges
+from ....claims.ranges import Ranges
 from ..version import Version
 from .delivery import DELAY_LEVELS_AFTER_RECOVERY, DELIVERY_PROGRESS_AHEAD, UNCORRECTED_PROGRESS_KEPT
 from .facts import FACTS
@@ -19,7 +17,9 @@ from .unsynced import (
 
 def _narrow(ranges: Ranges) -> Ranges:
     """Its recovery begins where the checkpoint says, and there is no setting for that."""
-    return replace(ranges, recover_whole_log=(False,))
+    return ranges.replace(
+        recover_whole_log=(False,),
+    )
 
 
 ROCKETMQ_4_9_8 = Version(

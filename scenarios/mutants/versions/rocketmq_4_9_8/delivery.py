@@ -1,7 +1,6 @@
 """What 4.9.8 gets wrong about delayed messages over a crash: when they are due, and how far it had come."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from .....store.config import StoreConfig
 from .....store.delivery.schedule import ScheduleMessageService, encoded_offsets
@@ -11,7 +10,7 @@ from .....store.log.recovery import Recovery
 from .....store.log.segment_queue import SegmentQueue
 from .....store.queues.consume_queue_table import ConsumeQueueTable
 from .....store.queues.queue_replay import QueueReplay
-from ....claims.plan import Ranges
+from ....claims.ranges import Ranges
 from ...mutant import Mutant, Patch
 
 create = Recovery.__init__
@@ -42,7 +41,10 @@ def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes:
 
 
 def _with_delays(ranges: Ranges) -> Ranges:
-    return replace(ranges, delay_chance=(0.8,), endings=("crash in traffic",))
+    return ranges.replace(
+        delay={"chance": (0.8,)},
+        endings=("crash in traffic",),
+    )
 
 
 DELAY_LEVELS_AFTER_RECOVERY = Mutant(
@@ -62,14 +64,12 @@ def _persist(self: ScheduleMessageService) -> bool:
 
 
 def _with_late_syncs(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        delay_chance=(0.8,),
+    return ranges.replace(
+        delay={"chance": (0.8,)},
         sync_flush=(False,),
         disk=("ext4-ordered", "strict-posix"),
-        pause_chance=(0.5,),
-        pause_ms_max=(3000,),
-        thorough_interval_ms=(10_000,),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        flush={"thorough_interval_ms": (10_000,)},
         endings=("crash in traffic", "crash at rest"),
     )
 
@@ -89,14 +89,11 @@ def _persist_correction(self: ScheduleMessageService) -> None:
 
 
 def _with_lost_tails(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        delay_chance=(1.0,),
+    return ranges.replace(
+        delay={"chance": (1.0,)},
         producers=(1,),
         messages_each=(1, 3),
-        body_bytes_max=(0, 40),
-        property_bytes_max=(0,),
-        batch_chance=(0.0,),
+        messages={"body_bytes_max": (0, 40), "property_bytes_max": (0,), "batch_chance": (0.0,)},
         lives=(3,),
         endings=("stop and damage", "crash in load", "crash in traffic"),
     )

@@ -1,13 +1,11 @@
 """What 4.9.8 does otherwise as it opens a directory: when the marker comes, what counts as durable, what is reused."""
 
-from dataclasses import replace
-
 from .....store.log.allocate import AllocateMappedFileService
 from .....store.log.recovery import Recovery
 from .....store.log.segment import Segment
 from .....store.log.segment_queue import SegmentQueue
 from .....store.message_store import MessageStore
-from ....claims.plan import Ranges
+from ....claims.ranges import Ranges
 from ...mutant import Mutant, Patch
 
 start = MessageStore.start
@@ -55,7 +53,7 @@ def _make_durable(self: SegmentQueue, first: int) -> None:
 
 
 def _two_lives(ranges: Ranges) -> Ranges:
-    return replace(ranges, lives=(2, 3), endings=("crash in traffic", "crash at rest"))
+    return ranges.replace(lives=(2, 3), endings=("crash in traffic", "crash at rest"))
 
 
 PAGE_CACHE_TAKEN_FOR_DISK = Mutant(

@@ -1,9 +1,7 @@
 """What 4.9.8 takes for granted between its pool's buffers and the file."""
 
-from dataclasses import replace
-
 from .....store.log.transient_pool import BufferedSegment
-from ....claims.plan import Ranges
+from ....claims.ranges import Ranges
 from ...mutant import Mutant, Patch
 
 
@@ -26,7 +24,10 @@ def _write(self: BufferedSegment, at: int, end: int) -> None:
 
 
 def _with_short_writes(ranges: Ranges) -> Ranges:
-    return replace(ranges, sync_flush=(False,), transient_pool=(True,)).with_faults(short_write_chance=(0.2,))
+    return ranges.replace(
+        sync_flush=(False,),
+        memory={"transient_pool": (True,)},
+    ).replace(faults={"short_write_chance": (0.2,)})
 
 
 SHORT_WRITE_UNNOTICED = Mutant(

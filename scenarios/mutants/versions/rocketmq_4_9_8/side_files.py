@@ -4,10 +4,8 @@ Between the last two steps there is no current version, and none of the steps is
 looked at, so that a damaged file replaces the good backup it was passed over for.
 """
 
-from dataclasses import replace
-
 from .....store.side_file import SideFile
-from ....claims.plan import Ranges
+from ....claims.ranges import Ranges
 from ...mutant import Mutant, Patch
 
 
@@ -23,12 +21,10 @@ def _store(self: SideFile, content: bytes) -> bool:
 
 
 def _narrow(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        offsets=(True,),
+    return ranges.replace(
+        consuming={"commits_offsets": (True,)},
         consumers=(2,),
-        pause_chance=(0.5,),
-        pause_ms_max=(3000,),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
         disk=("strict-posix",),
         lives=(2, 3),
         endings=("crash in persist", "crash in traffic"),

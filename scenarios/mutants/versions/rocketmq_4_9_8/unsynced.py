@@ -4,14 +4,12 @@ Observed: of all that it does to a store directory, the only fsync of a file is 
 ever synced. Names of segments and of the marker are in the catalogue; these are the others.
 """
 
-from dataclasses import replace
-
 from .....store.index.index_files import IndexFiles
 from .....store.log.segment_queue import SegmentQueue
 from .....store.queues.consume_queue import ConsumeQueue
 from .....store.queues.consume_queue_table import ConsumeQueueTable
 from .....store.queues.flush_queues import FlushConsumeQueueService
-from ....claims.plan import Ranges
+from ....claims.ranges import Ranges
 from ...mutant import Mutant, Patch
 
 _FLUSHES_AT_STOP = 3
@@ -31,15 +29,14 @@ def _remove_front(self: SegmentQueue) -> None:
 
 
 def _with_retention(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
-        retention=(True,),
+    return ranges.replace(
+        retention={"deletes_segments": (True,)},
         lives=(2, 3),
         commit_log_bytes=(1024, 2048),
         disk=("strict-posix",),
-        body_bytes_max=(300, 900),
+        messages={"body_bytes_max": (300, 900)},
         messages_each=(16,),
-        pause_chance=(0.5,),
+        pauses={"chance": (0.5,)},
     )
 
 
@@ -59,12 +56,10 @@ def _make_durable(self: ConsumeQueueTable) -> None:
 
 
 def _with_checkpoints(ranges: Ranges) -> Ranges:
-    return replace(
-        ranges,
+    return ranges.replace(
         disk=("strict-posix",),
-        pause_chance=(0.5,),
-        pause_ms_max=(3000,),
-        thorough_interval_ms=(2000,),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        flush={"thorough_interval_ms": (2000,)},
         endings=("crash in traffic", "crash at rest"),
     )
 
@@ -93,7 +88,10 @@ def _finish(self: FlushConsumeQueueService) -> None:
 
 
 def _with_short_queue_files(ranges: Ranges) -> Ranges:
-    return replace(_with_checkpoints(ranges), consume_queue_bytes=(100,), messages_each=(16,))
+    return _with_checkpoints(ranges).replace(
+        consume_queue_bytes=(100,),
+        messages_each=(16,),
+    )
 
 
 QUEUE_PASS_FLUSHES_ONE_FILE = Mutant(

@@ -73,7 +73,7 @@ def test_nothing_is_flushed_but_behind_a_sync(
 def test_with_the_pool_what_is_committed_is_told(
     record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
 ) -> None:
-    run = record_plan(replace(quiet_plan, sync_flush=False, transient_pool=True))
+    run = record_plan(quiet_plan.replace(sync_flush=False, memory={"transient_pool": True}))
     wrote, committed = steps(run, WROTE), steps(run, COMMITTED)
     assert committed[-1][1] == wrote[-1][1] > 0
     assert [at for at, value in committed if value and value < value_at(wrote, at)] or len(committed) < len(
@@ -112,7 +112,7 @@ def recorded(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[Ru
 
 
 def test_puts_are_those_of_the_ledger(quiet_plan: Plan) -> None:
-    run, recorder = recorded(replace(quiet_plan, batch_chance=0.4, illegal_chance=0.2))
+    run, recorder = recorded(quiet_plan.replace(messages={"batch_chance": 0.4, "illegal_chance": 0.2}))
     entries = recorder.ledger.puts
     assert [put.name for put in run.puts] == [entry.name for entry in entries]
     assert len({put.status for put in run.puts}) > 1

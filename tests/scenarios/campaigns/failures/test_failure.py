@@ -101,8 +101,8 @@ def test_a_file_without_a_field_is_refused_by_its_name(failure: Failure) -> None
         (["violations", 0], {"invariant": "DUR"}, "violations.0: expected the fields invariant, summary"),
         (["violations", 0, "offset"], "far", 'violations.0.offset: expected int, found "far"'),
         (["story", 0], 3, "story.0: expected str, found 3"),
-        (["plan", "lives", 0, "ending"], 3, "plan.lives.0.ending: expected str, found int"),
-        (["plan", "producers"], None, "plan.producers: expected int, found NoneType"),
+        (["plan", "lives", 0, "ending"], 3, "plan.lives[0].ending: Expected `str`, got `int`"),
+        (["plan", "producers"], None, "plan.producers: Expected `int`, got `null`"),
     ],
 )
 def test_a_field_of_another_shape_is_refused_by_its_name(

@@ -11,7 +11,7 @@ from tornlog.scenarios.campaigns.failures.replay import RunReplay, breach_of, br
 from tornlog.scenarios.campaigns.failures.story import STORY_LINES
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.campaigns.seeds import draw, run_seed
-from tornlog.scenarios.claims.plan import Ranges
+from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant, mutant_named
 from tornlog.scenarios.runs.store_run import Run
@@ -79,8 +79,14 @@ def test_the_story_of_a_crash_tells_of_the_crash_and_of_the_recovery_after_it(
     monkeypatch: pytest.MonkeyPatch, quiet: Ranges
 ) -> None:
     monkeypatch.setattr(Recovery, "finish_queues", lambda self: None)
-    ranges = replace(quiet, endings=("crash at rest",), disk=("strict-posix",), producers=(1,))
-    ranges = replace(ranges, index_slots=(0,))  # what the recovery of an index stores would fill the story
+    ranges = quiet.replace(
+        endings=("crash at rest",),
+        disk=("strict-posix",),
+        producers=(1,),
+    )
+    ranges = ranges.replace(
+        index={"slots": (0,)},
+    )  # what the recovery of an index stores would fill the story
     failure = run_seed(Scenario("crash", "a crash takes nothing", ranges), 1).failure
     assert failure is not None
     story = failure.original.story

@@ -63,38 +63,45 @@ def test_without_a_life_the_later_ones_have_the_numbers_before_theirs(quiet_plan
 
 
 def test_a_plan_that_needs_nothing_loses_everything(quiet_plan: Plan) -> None:
-    plan = replace(
-        quiet_plan, lives=LIVES, consumers=2, producers=3, index_slots=5, delay_chance=0.5, filtered=True
+    plan = quiet_plan.replace(
+        lives=LIVES,
+        consumers=2,
+        producers=3,
+        index={"slots": 5},
+        delay={"chance": 0.5},
+        consuming={"filtered": True},
     )
     plan = replace(plan, faults=replace(plan.faults, failed_sync_chance=0.5, slow_sync_chance=0.1))
     found = smallest(plan, lambda plan: True)
 
     assert len(found.lives) == 1
     assert found.lives[0].messages_each == 0
-    assert (found.producers, found.consumers, found.index_slots, found.delay_chance) == (1, 0, 0, 0.0)
-    assert not found.filtered
+    assert (found.producers, found.consumers, found.index.slots, found.delay.chance) == (1, 0, 0, 0.0)
+    assert not found.consuming.filtered
     assert (found.faults.failed_sync_chance, found.faults.slow_sync_chance) == (0.0, 0.0)
 
 
 def test_a_plan_keeps_what_it_needs(quiet_plan: Plan) -> None:
-    plan = replace(quiet_plan, lives=LIVES, consumers=2, index_slots=5, producers=3, body_bytes_max=900)
+    plan = quiet_plan.replace(
+        lives=LIVES, consumers=2, index={"slots": 5}, producers=3, messages={"body_bytes_max": 900}
+    )
     plan = replace(plan, faults=replace(plan.faults, failed_sync_chance=0.5, slow_sync_chance=0.1))
 
     def still_fails(plan: Plan) -> bool:
         names = [life.messages_each for life in plan.lives]
         return (
             plan.faults.slow_sync_chance > 0
-            and plan.index_slots > 0
+            and plan.index.slots > 0
             and plan.producers >= 2
-            and plan.body_bytes_max >= 137
+            and plan.messages.body_bytes_max >= 137
             and names[-1] >= 2
             and not any(name.startswith(f"m{len(names) - 1}.1.1") for name in plan.left_out)
         )
 
     found = smallest(plan, still_fails)
-    assert (found.producers, found.consumers, found.index_slots) == (2, 0, 5)
+    assert (found.producers, found.consumers, found.index.slots) == (2, 0, 5)
     assert (found.faults.failed_sync_chance, found.faults.slow_sync_chance) == (0.0, 0.1)
-    assert found.body_bytes_max == 137
+    assert found.messages.body_bytes_max == 137
     assert [life.messages_each for life in found.lives] == [2]
     assert found.left_out == ("m0.0.0", "m0.0.1", "m0.1.0")
     assert not found.heals
@@ -107,16 +114,21 @@ def test_files_are_filled_by_fewer_larger_messages(quiet_plan: Plan) -> None:
         puts = plan.producers * plan.lives[0].messages_each - sum(
             name.startswith("m0.") for name in plan.left_out
         )
-        return plan.equal_sizes >= (plan.body_bytes_max > 100) and puts * plan.body_bytes_max >= 1500
+        return (
+            plan.messages.equal_sizes >= (plan.messages.body_bytes_max > 100)
+            and puts * plan.messages.body_bytes_max >= 1500
+        )
 
-    plan = replace(quiet_plan, lives=LIVES[:1], producers=2, equal_sizes=False, body_bytes_max=100)
+    plan = quiet_plan.replace(
+        lives=LIVES[:1], producers=2, messages={"equal_sizes": False, "body_bytes_max": 100}
+    )
     plan = replace(plan, lives=(replace(plan.lives[0], messages_each=16),))
     found = smallest(plan, still_fails)
     puts = found.producers * found.lives[0].messages_each - sum(
         name.startswith("m0.") for name in found.left_out
     )
     assert puts <= 2
-    assert found.equal_sizes
+    assert found.messages.equal_sizes
 
 
 def test_a_life_ends_as_kindly_as_it_can(quiet_plan: Plan) -> None:

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from tornlog.faults.plan import FaultPlan
-from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import live
 from tornlog.scenarios.oracle.put_entry import PutEntry
@@ -13,7 +14,10 @@ from tornlog.sim.disturbances import DisturbancePlan
 
 @pytest.fixture
 def plan() -> Plan:
-    ranges = replace(Ranges(), producers=(2,), sync_ms_max=(10,))
+    ranges = Ranges().replace(
+        producers=(2,),
+        sync_ms_max=(10,),
+    )
     return draw_plan(Choices("live").stream("plan"), ranges)
 
 

@@ -1,11 +1,10 @@
 """START, IDEMPOTENT and LIVE as the run itself reports them: each with a store that has just that flaw."""
 
 import itertools
-from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.claims.plan import Ranges, draw_plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
@@ -14,7 +13,11 @@ from tornlog.store.log.recovery import RecoveryReport
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import DispatchService
 
-PLAIN = replace(Ranges(), endings=("crash at rest",), disk=("process-kill",), lives=(1,))
+PLAIN = Ranges().replace(
+    endings=("crash at rest",),
+    disk=("process-kill",),
+    lives=(1,),
+)
 
 
 def run(seed: str = "judgements") -> list[Violation]:

@@ -1,11 +1,11 @@
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.scenarios.claims.plan import Plan, Ranges, draw_plan
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.invariants import status
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.room import Room
@@ -21,7 +21,12 @@ MS = 1_000_000
 
 @pytest.fixture
 def plan() -> Plan:
-    return draw_plan(Choices("status").stream("plan"), replace(Ranges(), sync_flush=(True,)))
+    return draw_plan(
+        Choices("status").stream("plan"),
+        Ranges().replace(
+            sync_flush=(True,),
+        ),
+    )
 
 
 @pytest.fixture

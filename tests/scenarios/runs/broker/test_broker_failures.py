@@ -1,7 +1,6 @@
 """A seed of a broker run is a run, and what it breaks can be stored, run again, and made smaller."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -15,12 +14,11 @@ from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant
 
 MUTANT = "ack-before-flush"
-OF_BROKERS = [name for name, scenario in SCENARIOS.items() if any(scenario.ranges.broker.get("serves", ()))]
+OF_BROKERS = [name for name, scenario in SCENARIOS.items() if any(scenario.ranges["broker.serves"])]
 POWER = Scenario(
     "broker-power-cuts",
     "what was answered is there",
-    replace(
-        SCENARIOS["a-broker-keeps-what-it-answered"].ranges,
+    SCENARIOS["a-broker-keeps-what-it-answered"].ranges.replace(
         sync_flush=(True,),
         disk=("strict-posix",),
         endings=("crash in traffic",),

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tornlog.scenarios.campaigns.seeds import run_seed
-from tornlog.scenarios.claims.broker_ranges import BROKER, TROUBLED
-from tornlog.scenarios.claims.plan import Ranges
+from tornlog.scenarios.claims.catalogue.brokers import BROKER, TROUBLED
+from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.mutant import Mutant, Patch
 from tornlog.store.broker.broker import Broker
@@ -49,14 +49,25 @@ class Bug:
         )
 
 
-POWER = replace(BROKER, sync_flush=(True,), disk=("ext4-ordered", "strict-posix"), sync_ms_max=(10,))
-TRANSACTIONAL = replace(BROKER, heals=(True,), consumers=(1,), transaction_chance=(1.0,))
-LIVELY = replace(BROKER, heals=(True,), consumers=(1, 2), messages_each=(8,))
-RESTARTING = replace(
-    LIVELY,
+POWER = BROKER.replace(
+    sync_flush=(True,),
+    disk=("ext4-ordered", "strict-posix"),
+    sync_ms_max=(10,),
+)
+TRANSACTIONAL = BROKER.replace(
+    heals=(True,),
+    consumers=(1,),
+    transactions={"chance": (1.0,)},
+)
+LIVELY = BROKER.replace(
+    heals=(True,),
+    consumers=(1, 2),
+    messages_each=(8,),
+)
+RESTARTING = LIVELY.replace(
     endings=("stop",),
     lives=(2, 3),
-    broker={**BROKER.broker, "consumer_restart_chance": (1.0,)},
+    broker={"consumer_restart_chance": (1.0,)},
 )
 _put_one = SendMessageProcessor._put_one
 _response = RequestHandler._response
@@ -177,7 +188,7 @@ def test_a_bug_of_a_broker_is_seen(name: str) -> None:
 
 
 def test_without_bugs_brokers_keep_their_promises_over_any_network() -> None:
-    for ranges in (BROKER, replace(BROKER, network=TROUBLED)):
+    for ranges in (BROKER, BROKER.replace(network=TROUBLED)):
         for seed in range(40):
             result = run_seed(Scenario("broker clean", "all is kept", ranges), seed)
             assert result.outcome == "held", result.failure or result.error

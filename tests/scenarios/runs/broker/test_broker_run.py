@@ -1,13 +1,12 @@
 """How lives of a broker end, and what is asked of it then."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.campaigns.seeds import draw
-from tornlog.scenarios.claims.broker_ranges import BROKER
+from tornlog.scenarios.claims.catalogue.brokers import BROKER
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle import allowances
 from tornlog.scenarios.oracle.evidence import Violation
@@ -22,7 +21,13 @@ from tornlog.store.message_store import MessageStore
 STOPPING = Scenario(
     "stopping",
     "a broker stops",
-    replace(BROKER, endings=("stop",), lives=(2,), heals=(True,), sync_flush=(True,), consumers=(1,)),
+    BROKER.replace(
+        endings=("stop",),
+        lives=(2,),
+        heals=(True,),
+        sync_flush=(True,),
+        consumers=(1,),
+    ),
 )
 
 

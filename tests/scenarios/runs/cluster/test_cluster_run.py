@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from tornlog.scenarios.campaigns.failures.replay import replay
 from tornlog.scenarios.campaigns.failures.shrink import shrink_failure
 from tornlog.scenarios.campaigns.seeds import SeedResult, draw, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.cluster_ranges import CLUSTER, TROUBLED
+from tornlog.scenarios.claims.catalogue.clusters import CLUSTER, TROUBLED
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle.evidence import Violation
@@ -126,13 +125,12 @@ def test_an_unknown_field_of_a_cluster_is_named() -> None:
 
 
 def _claim(**changes: object) -> Scenario:
-    ranges = replace(
-        CLUSTER,
+    ranges = CLUSTER.replace(
         sync_flush=(False,),
         lives=(2, 3),
         endings=("crash in traffic", "crash at rest"),
         disk=("strict-posix", "ext4-ordered"),
-        cluster={**CLUSTER.cluster, "sync_master": (True,), "slaves": (1,), **changes},  # type: ignore[dict-item]
+        cluster={"sync_master": (True,), "slaves": (1,), **changes},
     )
     return Scenario("seen", "what is wrong is seen", ranges)
 
@@ -210,7 +208,7 @@ def test_a_slave_that_takes_puts_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def _ends(**changes: object) -> Scenario:
-    ranges = replace(CLUSTER, lives=(3,), heals=(True,), **changes)  # type: ignore[arg-type]
+    ranges = CLUSTER.replace(lives=(3,), heals=(True,), **changes)  # type: ignore[arg-type]
     return Scenario("ends", "machines end as they are told", ranges)
 
 

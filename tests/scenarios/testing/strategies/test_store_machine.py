@@ -1,7 +1,6 @@
 """The store as a state machine: silent as it is, and with a bug found, made small, and found again in the database."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,7 +75,7 @@ def session(plan: Plan, *deviations: tuple[int, int]) -> StoreSession:
 
 @pytest.fixture(scope="session")
 def one_user(quiet_plan: Plan) -> Plan:
-    return replace(quiet_plan, producers=1, index_slots=5, seekers=1, disk="strict-posix", lives=())
+    return quiet_plan.replace(producers=1, index={"slots": 5, "seekers": 1}, disk="strict-posix", lives=())
 
 
 def test_a_session_goes_through_lives_that_end_in_every_way(one_user: Plan) -> None:
@@ -138,5 +137,7 @@ def test_a_record_that_is_not_found_is_a_broken_promise(
 
 
 def test_a_plan_that_asks_for_users_a_session_does_not_have_is_refused(one_user: Plan) -> None:
-    with pytest.raises(ValueError, match="a session has no steps for delay_chance, retention"):
-        session(replace(one_user, delay_chance=0.5, retention=True))
+    with pytest.raises(
+        ValueError, match=r"a session has no steps for delay\.chance, retention\.deletes_segments"
+    ):
+        session(one_user.replace(delay={"chance": 0.5}, retention={"deletes_segments": True}))

@@ -1,0 +1,159 @@
+"""From what plans are drawn: a scenario narrows the ranges to its claim, and every seed draws one plan from them.
+
+A feature that a plan leaves out leaves room for the others (swarm testing, Groce et al., ISSTA 2012).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...sim.choices import Stream
+from .disk_models import DISK_MODELS, DiskModel
+from .plan import FEATURES, KNOBS, MOMENTS, Life, Plan
+
+Options = Sequence[Any]
+
+_OF_LIVES: dict[str, Options] = {
+    "endings": ("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
+    "lives": (1, 1, 2, 3),
+    "messages_each": (3, 8, 16),
+}
+"""What lives are drawn from: how each ends, how many there are, how many messages a producer has in one."""
+_BY_NAME = ("faults", "rot", "disturbances", "cluster", "network", "broker")
+"""Features that are drawn behind all others, each in the order of its names."""
+POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
+    "random-walk": ((1, 4, 16, 64), "mean stretch"),
+    "pct": ((2, 3, 5), "depth"),
+    "pos": ((0,), "no parameter"),
+    "round-robin": ((1, 2, 3, 5, 8, 13), "quantum"),
+}
+"""From what each policy's parameter is drawn, and what it is."""
+_OPERATIONS_IN_LOAD = 24
+_OPERATIONS_IN_PERSIST = 12
+
+
+class Ranges:
+    """From what each part of a plan is drawn; one option fixes it, and a knob that is not named has its own options.
+
+    >>> ranges = Ranges(consumers=(0,), delay={"chance": (0.3, 0.8)})
+    >>> ranges["delay.chance"], ranges["topics"]
+    ((0.3, 0.8), (1, 2))
+    """
+
+    __slots__ = ("_chosen",)
+
+    def __init__(self, **chosen: Options | Mapping[str, Options]) -> None:
+        """Knobs of a plan's core, `endings`, `lives` and `messages_each` by name, those of a feature in a mapping.
+
+        ValueError if there is no such.
+        """
+        self._chosen: dict[str, Options] = dict(_paths(chosen))
+        for path in self._chosen:
+            if path not in KNOBS and path not in _OF_LIVES:
+                raise ValueError(f"{path}: no knob of a plan")
+
+    def __getitem__(self, path: str) -> Options:
+        """Return the options of a knob, by its path in `KNOBS`, or of lives."""
+        if path in self._chosen:
+            return self._chosen[path]
+        return _OF_LIVES[path] if path in _OF_LIVES else KNOBS[path].options
+
+    @property
+    def chosen(self) -> Mapping[str, Options]:
+        """What differs from the knobs' own options, by path."""
+        return self._chosen
+
+    @property
+    def is_alone(self) -> bool:
+        """Return whether every plan drawn is of one store and nothing else."""
+        return not any(self["cluster.slaves"]) and not any(self["broker.serves"])
+
+    def replace(self, **changes: Options | Mapping[str, Options] | None) -> "Ranges":
+        """Return ranges with other options; what is None has its own again. Knobs of a feature change one by one."""
+        kept = {
+            path: options
+            for path, options in self._chosen.items()
+            if changes.get(path.partition(".")[0], ()) is not None
+        }
+        ranges = Ranges(**{name: change for name, change in changes.items() if change is not None})
+        ranges._chosen = {**kept, **ranges._chosen}
+        return ranges
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ranges) and self._chosen == other._chosen
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Ranges({self._chosen})"
+
+
+def _paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iterator[tuple[str, Options]]:
+    for name, options in chosen.items():
+        if isinstance(options, Mapping) != (name in FEATURES):
+            raise ValueError(f"{name}: expected {'a mapping' if name in FEATURES else 'options'}")
+        if isinstance(options, Mapping):
+            yield from ((f"{name}.{one}", each) for one, each in options.items())
+        else:
+            yield name, options
+
+
+def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
+    """Draw one plan; the last life always ends in what the ranges' endings say, the store is judged after each."""
+    drawn = {
+        path: stream.pick(ranges[path], path) for path in KNOBS if path.partition(".")[0] not in _BY_NAME
+    }
+    disk_model = DISK_MODELS[drawn["disk"]]
+    drawn["recover_whole_log"] |= disk_model.needs_whole_log
+    if disk_model.capacity_bytes:
+        drawn["capacity_bytes"] = stream.pick(disk_model.capacity_bytes, "capacity_bytes of the disk")
+    on_disk = _of_disk(disk_model)
+    for feature in _BY_NAME:
+        for path in sorted(path for path in KNOBS if path.startswith(f"{feature}.")):
+            options = on_disk.get(path) if path not in ranges.chosen else None
+            drawn[path] = stream.pick(ranges[path] if options is None else options, path)
+    parameter = stream.pick(*POLICY_PARAMETERS[drawn["policy"]])
+    lives = tuple(
+        _draw_life(stream, ranges, drawn, disk_model.crashes, first=number == 0)
+        for number in range(stream.pick(ranges["lives"], "lives"))
+    )
+    return _planned(drawn, policy_parameter=parameter, lives=lives)
+
+
+def _of_disk(model: DiskModel) -> dict[str, Options]:
+    return dict(_paths({"faults": model.faults, "rot": model.rot}))
+
+
+def _planned(drawn: Mapping[str, Any], **beside: Any) -> Plan:
+    parts: dict[str, Any] = {name: {} for name in FEATURES}
+    for path, value in drawn.items():
+        feature, _, name = path.rpartition(".")
+        (parts[feature] if feature else beside)[name] = value
+    return Plan(**{name: FEATURES[name](**values) for name, values in parts.items()}, **beside)
+
+
+def _draw_life(
+    stream: Stream, ranges: Ranges, drawn: dict[str, Any], crashes: Sequence[str], *, first: bool
+) -> Life:
+    endings = [ending for ending in ranges["endings"] if not first or ending != "crash in load"]
+    ending = stream.pick(endings or ["crash in traffic"], "ending")
+    messages_each = stream.pick(ranges["messages_each"], "messages each")
+    operation = -1
+    if ending == "crash in load":
+        operation = stream.below(_OPERATIONS_IN_LOAD, "crash operation")
+    elif ending == "crash in traffic":
+        per_message = 4 if drawn["sync_flush"] else 2
+        if drawn["delay.chance"]:
+            per_message *= 2  # a delayed one is put twice
+        if drawn["transactions.chance"]:
+            per_message *= 4  # a committed one too, and ends with an op; open ones are put back
+        operation = stream.below(30 + messages_each * drawn["producers"] * per_message, "crash operation")
+    elif ending == "crash in persist":
+        operation = stream.below(_OPERATIONS_IN_PERSIST, "crash operation")
+    return Life(
+        ending,
+        stream.pick(crashes, "profile"),
+        operation,
+        stream.pick(MOMENTS, "moment"),
+        messages_each,
+        node=stream.below(slaves + 1, "node") if (slaves := drawn["cluster.slaves"]) else 0,
+    )
