@@ -1,7 +1,8 @@
-"""What goes wrong on one disk while it runs, and how often. Everything is off unless told otherwise.
+"""Fault plans: what goes wrong on one disk and on one network, and how often. Everything is off unless told otherwise.
 
-Chances are per operation of the kind that the fault strikes; times are ms of virtual time. What each fault means is
-said in `kinds`; what a crash takes is said in `profiles`.
+Chances are per operation of the kind that the fault strikes, on a network per transmission over a link: bytes handed
+over at once, one direction of making a connection or of ending it. Times are of virtual time. What each fault means is
+said in `kinds`; what a crash takes is said in `crashes.profiles`.
 """
 
 from collections.abc import Iterator

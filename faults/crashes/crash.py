@@ -1,6 +1,6 @@
-"""What a crash leaves: the page cache, the platter, or, after a power cut, some of the difference.
+"""Crash image: what a crash leaves, the page cache, what is durable, or, after a power cut, some of the difference.
 
-Here is what a power cut may take, and the image that is left once it is known what it takes; chance is in `outcomes`.
+Here is what a power cut may take, and the image that is left once it is known what it takes; chance is in `sampling`.
 """
 
 from collections import Counter
@@ -18,13 +18,13 @@ from .profiles import CrashProfile, Metadata
 
 def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
     """Return what survives if the page cache does."""
-    return _image(entries, {path: inode.content() for path, inode in _files(entries)}, wall_start_ms)
+    return _image(entries, {path: inode.content() for path, inode in entries.contents()}, wall_start_ms)
 
 
 def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
     """Return what survives if everything dirty is written out first; what failed syncs dropped is not dirty."""
     contents = {}
-    for path, inode in _files(entries):
+    for path, inode in entries.contents():
         inode.make_durable(upto, 0, inode.size_bytes)
         contents[path] = inode.durable_bytes(inode.size_bytes)
     return _image(entries, contents, wall_start_ms)
@@ -86,7 +86,7 @@ class PowerCut:
 
         Pages go by the first of a file's names.
         """
-        files = _files(entries)
+        files = entries.contents()
         first_name = {inode.identity: path for path, inode in reversed(files)}
         return [
             page
@@ -120,7 +120,7 @@ class PowerCut:
             outcomes.setdefault(page.path, []).append((page, page_outcome))
         contents: dict[str, bytes] = {}
         laid: dict[int, bytes] = {}
-        for path, inode in _files(entries):
+        for path, inode in entries.contents():
             content = laid.get(inode.identity)
             if content is None:
                 content = inode.durable_bytes(entries.sizes.get(inode.identity, 0))
@@ -190,13 +190,9 @@ def _outcome_name(page: DirtyPage, moment: int) -> str:
     return FaultKind.PAGE_AT_A_MIDDLE_MOMENT if moment else FaultKind.PAGE_LOST
 
 
-def _files(entries: MetadataState) -> list[tuple[str, Inode]]:
-    return [(path, entries.files[file]) for path, file in sorted(entries.names.items())]
-
-
 def _image(entries: MetadataState, contents: dict[str, bytes], wall_start_ms: int) -> Image:
     files = {}
-    for path, inode in _files(entries):
+    for path, inode in entries.contents():
         files[path] = file_image(inode, contents[path], wall_start_ms)
     return Image(files, tuple(entries.directories - {"/"}))
 

@@ -1,7 +1,7 @@
-"""Every state that a crash at one moment may leave, or, where they are too many, those in which bugs live.
+"""Crash enumeration: every state that a crash may leave, or, where they are too many, those in which bugs live.
 
-If the product of all that may be lost, moment by moment and sector by sector, is within a limit, it is gone through as
-a whole. Otherwise these are tried, up to the limit:
+If the product of all that may be lost, version by version and sector by sector, is within a limit, it is gone through
+as a whole. Otherwise these are tried, up to the limit:
 
     nothing lost, and everything; all that is later than some operation lost
     each page alone lost, alone kept, at each moment in between, torn at every sector boundary
@@ -11,6 +11,8 @@ a whole. Otherwise these are tried, up to the limit:
 Of a file's growth by allocation that is lost in part, two lengths stand for all: one byte of it, and all but one.
 Tears inside sectors and garbage are so many that they are only ever sampled, on disks that have them; where tears
 inside sectors are what a kind of crash is about, they come first, so that a limit cuts others.
+
+States are many and mostly the same as others: each has its digest at once, and its image only when it is asked for.
 
 Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (ALICE: prefixes, and single operations
 left out); Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018.

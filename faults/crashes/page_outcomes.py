@@ -1,4 +1,18 @@
-"""What one dirty page may hold after a power cut, each content once: its moments, and what tears make of two."""
+"""Page outcomes: what one dirty page can hold after a power cut, the state of one version, or, torn, of two.
+
+Version k of a page is its durable state with the first k of its pending writes laid over it. A torn page takes each
+sector from one of two versions: the disk writes sectors whole, and stopped between two of them. Worse disks stop inside
+a sector, whose first bytes then are of the newer version, or leave garbage in sectors that were in flight: those in
+which the two versions differ. Which bytes garbage is nobody can say, so they are drawn, as one number from 1 on:
+
+    1      zeros, as where a drive had erased before it would program
+    2      0xFF, as an erased flash block reads
+    even   bytes of chance, derived from the number and the sector's place
+    odd    the bytes of another sector of the file, as when an address line or a mapping table went wrong
+
+Sources: Zheng, Tucek, Qin, Lillibridge: "Understanding the Robustness of SSDs under Power Fault", FAST 2013 (shorn,
+flying and corrupted writes); SQLite, "Powersafe Overwrite", for the assumption that is broken here.
+"""
 
 from collections.abc import Iterator, Sequence
 from hashlib import shake_128

@@ -1,4 +1,4 @@
-"""What a crash may take, by kind of crash and file system.
+"""Crash profiles: what a crash may take, by kind of crash and file system.
 
     name          page cache  names, directories, lengths       appended data   a page  fsync of a new file
     nothing-lost  survives    survive                           survives        whole   -

@@ -1,4 +1,4 @@
-"""What a disk looks like from outside of its machines, for whoever draws it: its files, and what a crash made of them.
+"""Snapshot of a disk for whoever draws it: its files as they are now, and what a crash made of them.
 
 Nothing here is for stores, nor for judges: it is read by traces that want it, and costs nothing without one.
 """

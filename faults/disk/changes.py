@@ -1,4 +1,4 @@
-"""The changes a file system's metadata goes through, each of which a crash can take back on its own.
+"""Metadata changes of a file system, each of which a crash can take back on its own.
 
     change             durable, strictly, once                       counted when lost as
     create             its directory is synced                       name lost
@@ -55,6 +55,10 @@ class MetadataState:
         """Return the content of the file at path, None if there is none."""
         file = self.names.get(path)
         return None if file is None else self.files[file]
+
+    def contents(self) -> list[tuple[str, Inode]]:
+        """Return the files that have a name, by path, a file with several under each of them."""
+        return [(path, self.files[file]) for path, file in sorted(self.names.items())]
 
     @property
     def used_bytes(self) -> int:

@@ -26,7 +26,7 @@ from .fault_injector import MOMENTS, CrashSite, FaultInjector
 from .files import SimFiles
 from .image import DamagedRange, Image
 from .syncs import Syncs, SyncTiming, Timing
-from .volume import Capacity, FileLocks, Namespace, find_bad_sectors, lay_bad_sectors, lay_holes
+from .volume import Namespace, Volume
 
 
 class Disk:
@@ -55,12 +55,11 @@ class Disk:
             self._names = Namespace(page_bytes)
         else:
             self._names = Namespace.load(image, page_bytes, kernel.wall_start_ms)
-            lay_bad_sectors(self._names, bad_sectors, page_bytes, sector_bytes)
+            self._names.lay_bad_sectors(bad_sectors, sector_bytes)
             if self._injector.faults.sparse:
-                lay_holes(self._names, page_bytes, sector_bytes)
-        self._capacity = Capacity(self._names, self._injector, capacity_bytes)
+                self._names.lay_holes(sector_bytes)
+        self._volume = Volume(self._names, self._injector, sector_bytes, capacity_bytes)
         self._syncs = Syncs(self._injector, self._names, timing or SyncTiming())
-        self._locks = FileLocks(self._injector)
         self._mounted: list[Machine] = []
         self._finished = False
 
@@ -87,21 +86,13 @@ class Disk:
     @property
     def bad_sectors(self) -> list[DamagedRange]:
         """Return the sectors that cannot be read, for the disk that a later machine finds in this one's place."""
-        return find_bad_sectors(self._names)
+        return self._names.bad_sectors()
 
     def mount(self, machine: Machine) -> SimFiles:
         """Return the disk's files as machine sees them."""
         self._check_unfinished()
         self._mounted.append(machine)
-        return SimFiles(
-            machine,
-            self._names,
-            self._injector,
-            self._syncs,
-            self._locks,
-            self._capacity,
-            self._sector_bytes,
-        )
+        return SimFiles(machine, self._volume, self._syncs)
 
     @property
     def is_stopped(self) -> bool:
@@ -111,16 +102,16 @@ class Disk:
     @property
     def capacity_bytes(self) -> int | None:
         """Return how much the disk holds, None if there is no end to it. Less than it holds already is allowed."""
-        return self._capacity.limit_bytes
+        return self._volume.limit_bytes
 
     @capacity_bytes.setter
     def capacity_bytes(self, capacity_bytes: int | None) -> None:
-        self._capacity.limit_bytes = capacity_bytes
+        self._volume.limit_bytes = capacity_bytes
 
     @property
     def used_bytes(self) -> int:
         """Return what its files take."""
-        return self._capacity.space().used_bytes
+        return self._volume.space().used_bytes
 
     def crash_at(self, operation: int, moment: str) -> None:
         """Kill the machine that begins the operation of that number: before, during or after its effect.

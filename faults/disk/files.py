@@ -1,4 +1,8 @@
-"""The file system of one simulated machine: names, small files, maps, locks."""
+"""File system of one simulated machine: names, small files, maps, locks, and files opened by their descriptors.
+
+A descriptor means the file, not its name: it goes on when the file has been renamed or has no name any more. What it is
+opened under stays the path in traces, draws and errors.
+"""
 
 import errno
 from typing import NamedTuple
@@ -10,9 +14,9 @@ from ..kinds import FaultKind
 from .changes import parent_of
 from .fault_injector import DURING, FaultInjector, io_error
 from .mapped_file import FlawedMappedFile, SimMappedFile
-from .page_cache import Flaws, Inode
+from .page_cache import Inode
 from .syncs import Syncs, SyncWait
-from .volume import Capacity, FileLocks, Namespace, SimFileLock, SimulatedDiskSpace, not_a_directory
+from .volume import Namespace, SimFileLock, SimulatedDiskSpace, Volume, not_a_directory
 
 _NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the injector, maps and syncs
 
@@ -28,25 +32,23 @@ class SimulatedFileStatus(NamedTuple):
 class SimDescriptor:
     """One file of a simulated disk. Every call is a scheduling point."""
 
-    __slots__ = ("_capacity", "_file", "_injector", "_is_closed", "_machine", "_names", "_syncs", "path")
+    __slots__ = ("_file", "_injector", "_is_closed", "_machine", "_names", "_syncs", "_volume", "path")
 
     def __init__(
         self,
         path: str,
         file: int,
         machine: Machine,
-        names: Namespace,
-        injector: FaultInjector,
+        volume: Volume,
         syncs: Syncs,
-        capacity: Capacity,
     ) -> None:
         self.path = path
         self._file = file
         self._machine = machine
-        self._names = names
-        self._injector = injector
+        self._volume = volume
+        self._names = volume.names
+        self._injector = volume.injector
         self._syncs = syncs
-        self._capacity = capacity
         self._is_closed = False
 
     @property
@@ -85,7 +87,7 @@ class SimDescriptor:
         injector.wait_for_device("write", self.path)
         inode = self._inode
         data = bytes(data[: injector.writable_bytes(self.path, len(data))])
-        self._capacity.check_growth(self.path, at + len(data) - inode.size_bytes)
+        self._volume.check_growth(self.path, at + len(data) - inode.size_bytes)
         write_through(injector, self._machine, self._names, self.path, inode, at, data)
         return len(data)
 
@@ -94,7 +96,7 @@ class SimDescriptor:
         self._injector.pause(self._machine, "extend")
         more_bytes = size_bytes - self.size_bytes
         if more_bytes > 0:
-            self._capacity.check_growth(self.path, more_bytes)
+            self._volume.check_growth(self.path, more_bytes)
             injector, inode = self._injector, self._inode
             number, grown_bytes = injector.begin_growth(
                 self._machine, self.path, inode.size_bytes, size_bytes
@@ -157,25 +159,14 @@ class SimFiles:
     Failures are the OSErrors a POSIX system would raise, before the operation is counted.
     """
 
-    __slots__ = ("_capacity", "_injector", "_locks", "_machine", "_names", "_sector_bytes", "_syncs")
+    __slots__ = ("_injector", "_machine", "_names", "_syncs", "_volume")
 
-    def __init__(
-        self,
-        machine: Machine,
-        names: Namespace,
-        injector: FaultInjector,
-        syncs: Syncs,
-        locks: FileLocks,
-        capacity: Capacity,
-        sector_bytes: int,
-    ) -> None:
+    def __init__(self, machine: Machine, volume: Volume, syncs: Syncs) -> None:
         self._machine = machine
-        self._names = names
-        self._injector = injector
+        self._volume = volume
+        self._names = volume.names
+        self._injector = volume.injector
         self._syncs = syncs
-        self._locks = locks
-        self._capacity = capacity
-        self._sector_bytes = sector_bytes
 
     def status(self, path: str) -> SimulatedFileStatus | None:
         """Return what is at path, None if nothing is."""
@@ -227,12 +218,12 @@ class SimFiles:
         if inode.size_bytes < size_bytes:
             injector.pause(self._machine, "extend")
         if inode.size_bytes < size_bytes:
-            self._find_growth(path, inode, size_bytes)
+            self._volume.check_allocation(path, size_bytes - inode.size_bytes)
             before_bytes = inode.size_bytes
             if injector.faults.sparse:
                 number = self._begin("extend", path)
                 inode.thaw(size_bytes)
-                self._flaws(inode).grow(before_bytes, size_bytes)
+                inode.with_flaws(self._volume.sector_bytes).grow(before_bytes, size_bytes)
                 self._names.extend(number, path, inode, size_bytes)
             else:
                 number, grown_bytes = injector.begin_growth(self._machine, path, before_bytes, size_bytes)
@@ -243,7 +234,7 @@ class SimFiles:
         if inode.flaws is not None:
             flaws = inode.flaws
             return FlawedMappedFile(
-                path, size_bytes, inode, self._machine, injector, self._syncs, flaws, self._capacity
+                path, size_bytes, inode, self._machine, injector, self._syncs, flaws, self._volume
             )
         return SimMappedFile(path, size_bytes, inode, self._machine, injector, self._syncs)
 
@@ -255,7 +246,7 @@ class SimFiles:
     def space(self, path: str) -> SimulatedDiskSpace:
         """Return how full the disk is: what its files take, and what its capacity leaves."""
         self._injector.pause(self._machine, "space")
-        return self._capacity.space()
+        return self._volume.space()
 
     def buffer(self, size_bytes: int) -> memoryview:
         """Return zeroed memory of the machine, which dies with it."""
@@ -290,22 +281,20 @@ class SimFiles:
         at = 0
         while at < len(data):
             injector.pause(self._machine, "write")
-            fitting = data[at : at + self._capacity.space().usable_bytes]
+            fitting = data[at : at + self._volume.space().usable_bytes]
             chunk = fitting[: injector.writable_bytes(path, len(fitting))] if fitting else fitting
             inode = self._names.current.files[file]
             write_through(injector, self._machine, self._names, path, inode, at, chunk)
             at += len(chunk)
             if at < len(data) and len(chunk) == len(fitting):
-                raise self._capacity.full(path)
+                raise self._volume.full(path)
 
     def open(self, path: str) -> SimDescriptor:
         """Open a file, created if there is none, to write anywhere in it, to cut and to sync it."""
         self._pause("open", path)
         self._open(path)
         file = self._names.current.names[path]
-        return SimDescriptor(
-            path, file, self._machine, self._names, self._injector, self._syncs, self._capacity
-        )
+        return SimDescriptor(path, file, self._machine, self._volume, self._syncs)
 
     def sync(self, path: str) -> None:
         """Make a file's content and size durable, but not its name."""
@@ -372,7 +361,7 @@ class SimFiles:
         """
         self._injector.pause(self._machine, "lock")
         self._open(path)
-        return self._locks.take(path, self._names.current.names[path], self._machine)
+        return self._volume.lock(path, self._machine)
 
     def _open(self, path: str) -> Inode:
         """Return the file at path, created if there is none."""
@@ -380,31 +369,11 @@ class SimFiles:
         inode = self._names.current.inode(path)
         if inode is None:
             self._names.check_parent(path)
-            self._find_space(path)
+            self._volume.check_creation(path)
             number = self._begin("create", path)
             inode = self._names.create(number, path, self._injector.wall_ns(self._machine))
             self._end("create", number)
         return inode
-
-    def _find_space(self, path: str) -> None:
-        """Raise OSError(ENOSPC) if the disk is full, or with the chance that it has been given for it."""
-        self._capacity.check_creation(path)
-        injector = self._injector
-        if injector.inject_if(injector.faults.failed_creation_chance, FaultKind.FAILED_CREATION, path):
-            raise OSError(errno.ENOSPC, "No space left on device", path)
-
-    def _find_growth(self, path: str, inode: Inode, size_bytes: int) -> None:
-        """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the chance given for it."""
-        injector = self._injector
-        if injector.inject_if(injector.faults.failed_extend_chance, FaultKind.FAILED_EXTEND, path):
-            raise OSError(errno.ENOSPC, "No space left on device", path)
-        if not injector.faults.sparse:
-            self._capacity.check_growth(path, size_bytes - inode.size_bytes)
-
-    def _flaws(self, inode: Inode) -> Flaws:
-        if inode.flaws is None:
-            inode.flaws = Flaws(inode.page_bytes, self._sector_bytes)
-        return inode.flaws
 
     def _pause(self, kind: str, path: str) -> None:
         """Pass a scheduling point, and wait for the device if it is slow."""

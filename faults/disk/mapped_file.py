@@ -1,4 +1,8 @@
-"""A mapped file of a simulated disk: loads and stores through the map, writes through the descriptor, syncs."""
+"""Mapped file of a simulated disk: loads and stores through the map, writes through the descriptor, syncs.
+
+A file with flaws has a map of its own: touching a sector that cannot be read, or a hole that no block is left for, is a
+SIGBUS. Few files have flaws, so the check is made there, and the maps of all others know nothing of it.
+"""
 
 import errno
 
@@ -9,7 +13,7 @@ from ..kinds import FaultKind
 from .fault_injector import AFTER, DURING, FaultInjector, io_error
 from .page_cache import Flaws, Inode
 from .syncs import Syncs, SyncWait
-from .volume import Capacity
+from .volume import Volume
 
 Buffer = bytes | bytearray | memoryview
 
@@ -191,7 +195,7 @@ class SimMappedFile:
 class FlawedMappedFile(SimMappedFile):
     """A mapped file whose pages may be missing. A store into one of them is a scheduling point more."""
 
-    __slots__ = ("_capacity", "_flaws")
+    __slots__ = ("_flaws", "_volume")
 
     def __init__(
         self,
@@ -202,11 +206,11 @@ class FlawedMappedFile(SimMappedFile):
         injector: FaultInjector,
         syncs: Syncs,
         flaws: Flaws,
-        capacity: Capacity,
+        volume: Volume,
     ) -> None:
         super().__init__(path, size_bytes, inode, machine, injector, syncs)
         self._flaws = flaws
-        self._capacity = capacity
+        self._volume = volume
 
     def view(self, start: int, end: int) -> memoryview:
         """Return the bytes as readers see them now; a page with a bad sector is the death of who looks at it."""
@@ -231,7 +235,7 @@ class FlawedMappedFile(SimMappedFile):
                 self._injector.fired[FaultKind.LATENT_SECTOR_ERROR] += 1
                 raise io_error(self.path)
             if not self._fill_holes(at, end):
-                raise self._capacity.full(self.path)
+                raise self._volume.full(self.path)
         written = super().pwrite(at, data)
         self._flaws.overwrite(at, at + written)
         return written
@@ -248,7 +252,7 @@ class FlawedMappedFile(SimMappedFile):
         """Give blocks to the holes of [start, end), one by one; return False at the first there is none for."""
         inode = self._inode
         for page in self._flaws.holes_in(start, end):
-            if not self._capacity.has_room(min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):
+            if not self._volume.has_room(min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):
                 return False
             self._flaws.holes.discard(page)
         return True

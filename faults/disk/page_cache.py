@@ -1,9 +1,18 @@
-"""One file's bytes: as readers see them, as the platter surely has them, and the writes between the two.
+"""Page cache of one file: its bytes as readers see them, as they surely are durable, and the writes between the two.
 
 The kernel may write a dirty page back at any moment, so at a power cut each dirty page holds the state after the
 first k of the writes that touch it, 0 <= k <= all, each page with a k of its own. A sync moves the floor: what it
-covers is k's new zero. A sync that fails leaves its pages clean and stale: readers see the data, the platter never
+covers is k's new zero. A sync that fails leaves its pages clean and stale: readers see the data, the disk never
 gets it, unless a later write to such a page dirties it again, and then as a whole.
+
+Flaws are places of a file that cannot simply be used: sectors that cannot be read, and holes that no block has been
+given to. Through a map a whole page comes into memory at once, so one bad sector spoils its page, and touching it is a
+SIGBUS. Through a descriptor only the sectors that a write covers in part have to be read first; one that is overwritten
+whole is remapped by the drive, and good again. It is so from the write on, whether or not that becomes durable. A hole
+reads as zeros; a store or a write gives it a block, if there is one.
+
+Sources: Bairavasundaram et al., "An Analysis of Latent Sector Errors in Disk Drives", SIGMETRICS 2007; mmap(2), SIGBUS;
+posix_fallocate(3) for what files have that were only made longer.
 """
 
 from bisect import bisect_left
@@ -90,6 +99,12 @@ class Inode:
             if self.flaws is None
             else self.size_bytes - self.flaws.hole_bytes(self.size_bytes)
         )
+
+    def with_flaws(self, sector_bytes: int) -> "Flaws":
+        """Return its flaws, to add some."""
+        if self.flaws is None:
+            self.flaws = Flaws(self.page_bytes, sector_bytes)
+        return self.flaws
 
     def mtime_ms(self, wall_start_ms: int) -> int:
         """Return the wall-clock ms of the last write, for a kernel whose wall clock began at wall_start_ms."""

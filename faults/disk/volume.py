@@ -1,4 +1,4 @@
-"""Directory entries: as everyone sees them, as they are surely durable, and the journal of changes between the two.
+"""Volume of one disk: its names and the journal of their changes, how much it holds, and the locks on its files.
 
 Which changes a crash may take back depends on the file system, known only when it happens. So the journal keeps both
 answers: a change is `synced` once a sync meant for it is complete (strict POSIX), and everything up to operation
@@ -27,7 +27,10 @@ from .changes import (
 )
 from .fault_injector import FaultInjector
 from .image import DamagedRange, Image
-from .page_cache import Flaws, Inode
+from .page_cache import Inode
+
+_UNLIMITED_BYTES = 1 << 40
+"""What a disk without a capacity says it holds."""
 
 
 class Namespace:
@@ -216,6 +219,40 @@ class Namespace:
         self.acknowledged = max(self.acknowledged, upto)
         return _acknowledge((change for change in self.journal if change.directory == path), upto)
 
+    def lay_bad_sectors(self, bad_sectors: Iterable[DamagedRange], sector_bytes: int) -> None:
+        """Let the sectors that damages touch be unreadable, where they lie in files that exist."""
+        for damage in bad_sectors:
+            inode = self.current.inode(damage.path)
+            if inode is None:
+                continue
+            end = min(damage.end, inode.size_bytes)
+            sectors = range(damage.start // sector_bytes, -(-end // sector_bytes))
+            if sectors:
+                inode.with_flaws(sector_bytes).bad_sectors.update(sectors)
+
+    def lay_holes(self, sector_bytes: int) -> None:
+        """Let the pages that hold nothing but zeros be holes, in every file: an image does not say which ones were."""
+        page_bytes = self._page_bytes
+        nothing = bytes(page_bytes)
+        for _, inode in self.current.contents():
+            content = inode.content()
+            holes = {
+                at // page_bytes
+                for at in range(0, len(content), page_bytes)
+                if nothing.startswith(content[at : at + page_bytes])
+            }
+            if holes:
+                inode.with_flaws(sector_bytes).holes = holes
+
+    def bad_sectors(self) -> list[DamagedRange]:
+        """Return the sectors that cannot be read of the files that have a name, by path and place."""
+        return [
+            damage
+            for path, inode in self.current.contents()
+            if inode.flaws is not None
+            for damage in inode.flaws.ranges(path, inode.size_bytes)
+        ]
+
     def logged(self) -> set[int]:
         """Return the numbers of the changes that the syncs of files have logged, as some file systems do.
 
@@ -266,54 +303,6 @@ class Namespace:
         self._children[parent_of(path)].discard(path.rpartition("/")[2])
 
 
-def lay_bad_sectors(
-    names: Namespace, bad_sectors: Iterable[DamagedRange], page_bytes: int, sector_bytes: int
-) -> None:
-    """Let the sectors that damages touch be unreadable, where they lie in files that exist."""
-    for damage in bad_sectors:
-        inode = names.current.inode(damage.path)
-        if inode is None:
-            continue
-        sectors = range(damage.start // sector_bytes, -(-min(damage.end, inode.size_bytes) // sector_bytes))
-        if sectors:
-            if inode.flaws is None:
-                inode.flaws = Flaws(page_bytes, sector_bytes)
-            inode.flaws.bad_sectors.update(sectors)
-
-
-def lay_holes(names: Namespace, page_bytes: int, sector_bytes: int) -> None:
-    """Let the pages that hold nothing but zeros be holes, in every file: an image does not say which ones were."""
-    nothing = bytes(page_bytes)
-    current = names.current
-    for path in sorted(current.names):
-        inode = current.files[current.names[path]]
-        content = inode.content()
-        holes = {
-            at // page_bytes
-            for at in range(0, len(content), page_bytes)
-            if nothing.startswith(content[at : at + page_bytes])
-        }
-        if holes:
-            if inode.flaws is None:
-                inode.flaws = Flaws(page_bytes, sector_bytes)
-            inode.flaws.holes = holes
-
-
-def find_bad_sectors(names: Namespace) -> list[DamagedRange]:
-    """Return the sectors that cannot be read of the files that have a name, by path and place."""
-    current = names.current
-    found = []
-    for path in sorted(current.names):
-        inode = current.files[current.names[path]]
-        if inode.flaws is not None:
-            found += inode.flaws.ranges(path, inode.size_bytes)
-    return found
-
-
-UNLIMITED_BYTES = 1 << 40
-"""What a disk without a capacity says it holds."""
-
-
 class SimulatedDiskSpace(NamedTuple):
     """How full a disk is."""
 
@@ -321,68 +310,65 @@ class SimulatedDiskSpace(NamedTuple):
     usable_bytes: int
 
 
-class Capacity:
-    """The room on one disk. limit_bytes None: there is always some."""
+class Volume:
+    """What the machines that mount one disk share: its names, its room, its locks, and the injector of its faults.
 
-    __slots__ = ("_injector", "_names", "limit_bytes")
+    limit_bytes: how much it holds; None: there is always room. A file takes its size, allocated ahead or not, but for
+    its holes; one without a name takes nothing, mapped or not. Directories are free. Locks are as flock(2) has them: on
+    the file and not its name, and gone with their process.
+    """
 
-    def __init__(self, names: Namespace, injector: FaultInjector, limit_bytes: int | None) -> None:
-        self._names = names
-        self._injector = injector
+    __slots__ = ("_holders", "injector", "limit_bytes", "names", "sector_bytes")
+
+    def __init__(
+        self, names: Namespace, injector: FaultInjector, sector_bytes: int, limit_bytes: int | None
+    ) -> None:
+        self.names = names
+        self.injector = injector
+        self.sector_bytes = sector_bytes
         self.limit_bytes = limit_bytes
+        self._holders: dict[int, Machine] = {}
+        """Of the locks, by the files' numbers."""
 
     def space(self) -> SimulatedDiskSpace:
         """Return what the files take and what is left; a disk may hold more than it could take now."""
-        used_bytes = self._names.current.used_bytes
-        limit_bytes = UNLIMITED_BYTES if self.limit_bytes is None else self.limit_bytes
+        used_bytes = self.names.current.used_bytes
+        limit_bytes = _UNLIMITED_BYTES if self.limit_bytes is None else self.limit_bytes
         return SimulatedDiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
 
+    def has_room(self, more_bytes: int) -> bool:
+        """Return whether the files can have more_bytes more."""
+        return self.limit_bytes is None or self.space().usable_bytes >= more_bytes
+
     def check_creation(self, path: str) -> None:
-        """Raise OSError(ENOSPC) if nothing at all is left; a new file begins empty."""
+        """Raise OSError(ENOSPC) if nothing at all is left, or with the chance given for it; a new file begins empty."""
         if self.limit_bytes is not None and self.space().usable_bytes == 0:
             raise self.full(path)
+        injector = self.injector
+        if injector.inject_if(injector.faults.failed_creation_chance, FaultKind.FAILED_CREATION, path):
+            raise _no_space(path)
 
     def check_growth(self, path: str, more_bytes: int) -> None:
         """Raise OSError(ENOSPC) if a file cannot have more_bytes more."""
         if not self.has_room(more_bytes):
             raise self.full(path)
 
-    def has_room(self, more_bytes: int) -> bool:
-        """Return whether the files can have more_bytes more."""
-        return self.limit_bytes is None or self.space().usable_bytes >= more_bytes
+    def check_allocation(self, path: str, more_bytes: int) -> None:
+        """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the chance given for it."""
+        injector = self.injector
+        if injector.inject_if(injector.faults.failed_extend_chance, FaultKind.FAILED_EXTEND, path):
+            raise _no_space(path)
+        if not injector.faults.sparse:
+            self.check_growth(path, more_bytes)
 
     def full(self, path: str) -> OSError:
         """Make the error for what there is no room for, and count it."""
-        self._injector.fired[FaultKind.DISK_FULL] += 1
-        return OSError(errno.ENOSPC, "No space left on device", path)
+        self.injector.fired[FaultKind.DISK_FULL] += 1
+        return _no_space(path)
 
-
-class SimFileLock:
-    """A lock that one machine holds until it releases it or dies."""
-
-    __slots__ = ("_file", "_locks", "_machine")
-
-    def __init__(self, locks: "FileLocks", file: int, machine: Machine) -> None:
-        self._locks = locks
-        self._file = file
-        self._machine = machine
-
-    def release(self) -> None:
-        """Let the next one in; nothing happens if the lock is not the machine's any more."""
-        self._locks.release(self._file, self._machine)
-
-
-class FileLocks:
-    """The locks on one disk's files, by their numbers."""
-
-    __slots__ = ("_holders", "_injector")
-
-    def __init__(self, injector: FaultInjector) -> None:
-        self._injector = injector
-        self._holders: dict[int, Machine] = {}
-
-    def take(self, path: str, file: int, machine: Machine) -> SimFileLock:
+    def lock(self, path: str, machine: Machine) -> "SimFileLock":
         """Lock the file at path for a machine; BlockingIOError if a living machine, this one included, holds it."""
+        file = self.names.current.names[path]
         holder = self._holders.get(file)
         if holder is not None and holder.alive:
             raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable", path)
@@ -391,9 +377,24 @@ class FileLocks:
 
     def release(self, file: int, machine: Machine) -> None:
         """Release a machine's lock on a file; nothing happens if it holds none."""
-        self._injector.pause(machine, "unlock")
+        self.injector.pause(machine, "unlock")
         if self._holders.get(file) is machine:
             del self._holders[file]
+
+
+class SimFileLock:
+    """A lock that one machine holds until it releases it or dies."""
+
+    __slots__ = ("_file", "_machine", "_volume")
+
+    def __init__(self, volume: Volume, file: int, machine: Machine) -> None:
+        self._volume = volume
+        self._file = file
+        self._machine = machine
+
+    def release(self) -> None:
+        """Let the next one in; nothing happens if the lock is not the machine's any more."""
+        self._volume.release(self._file, self._machine)
 
 
 def _acknowledge(changes: Iterable[Change], upto: int) -> bool:
@@ -418,3 +419,8 @@ def is_a_directory(path: str) -> IsADirectoryError:
 def not_a_directory(path: str) -> NotADirectoryError:
     """Make the error for a file where a directory is asked for."""
     return NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
+
+
+def _no_space(path: str) -> OSError:
+    """Make the error for what there are no blocks for."""
+    return OSError(errno.ENOSPC, "No space left on device", path)
