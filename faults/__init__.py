@@ -1,1 +1,1 @@
-"""Disks that fail: what a page cache holds, what a platter keeps, and what a power cut leaves of the two."""
+"""Disks that fail: what a page cache holds, what is durable, and what a power cut leaves of the two."""

@@ -58,7 +58,7 @@ class FaultKind(StrEnum):
     PAGE_KEPT = (
         "page kept",
         "crash",
-        "a page that was not synced is on the platter all the same, as it was last written",
+        "a page that was not synced is durable all the same, as it was last written",
         "the kernel writes dirty pages back whenever it likes, in any order",
         "each dirty page is, on its own, at any moment since its last sync, here the last one",
         _OSDI_2014,
@@ -66,7 +66,7 @@ class FaultKind(StrEnum):
     PAGE_LOST = (
         "page lost",
         "crash",
-        "a page that was not synced is on the platter as its last sync left it",
+        "a page that was not synced is as its last sync left it",
         "the power goes before the kernel has written the page back",
         "as page kept, at the first moment",
         _OSDI_2014,
@@ -187,7 +187,7 @@ class FaultKind(StrEnum):
     LATE_SYNC_ERROR = (
         "late sync error",
         "sync",
-        "a sync failed for what an earlier one had answered OK, and took that from the platter",
+        "a sync failed for what an earlier one had answered OK, and took that from the disk",
         "with data=journal a sync ends when the journal has the data; the error of their copy is told by the next one",
         "under failing_sync ext4-data the pages of a struck sync are taken back at the file's next one",
         _ATC_2020,
@@ -315,9 +315,9 @@ class FaultKind(StrEnum):
     LOST_WRITE = (
         "lost write",
         "write",
-        "a page that a sync had written never reached the platter",
+        "a page that a sync had written never reached the disk",
         "drives drop writes that they have acknowledged",
-        "the sync succeeds; the platter's page is as before, and the page cache is right (lost_write_chance)",
+        "the sync succeeds; what is durable of the page is as before, and the page cache is right (lost_write_chance)",
         _FAST_2008,
     )
     MISDIRECTED_WRITE = (
@@ -325,7 +325,7 @@ class FaultKind(StrEnum):
         "write",
         "a page that a sync had written arrived at another page's place",
         "drives write right data to a wrong address",
-        "as lost write, and another page of any file has the data on the platter (misdirected_write_chance)",
+        "as lost write, and another page of any file durably has the data (misdirected_write_chance)",
         _FAST_2008 + "; Krioukov et al., Parity Lost and Parity Regained, FAST 2008",
     )
     SLOW_IO = (

@@ -49,14 +49,14 @@ class NetworkFaults:
         delay_ns = self._stream.between(*self._latency_ns, f"latency {link}")
         delay_ns += self._outage_ns(source, target, link)
         delay_ns += self._queue_ns(source, target, link, size_bytes)
-        if self._strikes(self._plan.late_chance, FaultKind.LATE_DELIVERY, link):
+        if self._inject_if(self._plan.late_chance, FaultKind.LATE_DELIVERY, link):
             delay_ns += self._draw_ns(_MS, self._plan.late_ms_max, f"late delivery {link}")
         return delay_ns
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
         """Return how many of at least 2 bytes go ahead of the others; size_bytes: they stay together."""
         link = f"{source}>{target}"
-        if source == target or not self._strikes(self._plan.split_chance, FaultKind.SPLIT_DELIVERY, link):
+        if source == target or not self._inject_if(self._plan.split_chance, FaultKind.SPLIT_DELIVERY, link):
             return size_bytes
         return self._stream.between(1, size_bytes - 1, f"first piece {link}")
 
@@ -65,26 +65,26 @@ class NetworkFaults:
         if source == target:
             return Mishap.NONE
         link = f"{source}>{target}"
-        if self._strikes(self._plan.broken_chance, FaultKind.BROKEN_CONNECTION, link):
+        if self._inject_if(self._plan.broken_chance, FaultKind.BROKEN_CONNECTION, link):
             return Mishap.BROKEN
-        if self._strikes(self._plan.half_open_chance, FaultKind.HALF_OPEN_CONNECTION, link):
+        if self._inject_if(self._plan.half_open_chance, FaultKind.HALF_OPEN_CONNECTION, link):
             return Mishap.LOST
         return Mishap.NONE
 
     def refuses(self, source: str, target: str) -> bool:
         """Return whether a connection that could be made is refused."""
-        return source != target and self._strikes(
+        return source != target and self._inject_if(
             self._plan.refused_chance, FaultKind.REFUSED_CONNECTION, f"{source}>{target}"
         )
 
     def is_silent_death(self, host: str, told: bool | None) -> bool:
         """Return whether a machine that dies now is off, and says nothing."""
         chance = self._plan.silent_death_chance if told is None else float(told)
-        return self._strikes(chance, FaultKind.SILENT_DEATH, host)
+        return self._inject_if(chance, FaultKind.SILENT_DEATH, host)
 
     def is_reset_at_death(self, host: str) -> bool:
         """Return whether a connection of a process that dies is reset."""
-        return self._strikes(self._plan.reset_at_death_chance, FaultKind.RESET_AT_DEATH, host)
+        return self._inject_if(self._plan.reset_at_death_chance, FaultKind.RESET_AT_DEATH, host)
 
     def pieces_lost(self, host: str, under_way: int) -> int:
         """Return how many of the pieces that are under way go down with a machine that is off."""
@@ -113,9 +113,9 @@ class NetworkFaults:
 
     def _begin_outage(self, source: str, target: str, link: str) -> int:
         plan, now_ns = self._plan, self._kernel.now_ns
-        if self._strikes(plan.partition_chance, FaultKind.PARTITION, link):
+        if self._inject_if(plan.partition_chance, FaultKind.PARTITION, link):
             directions = [(source, target), (target, source)]
-        elif self._strikes(plan.one_way_chance, FaultKind.ONE_WAY_LINK, link):
+        elif self._inject_if(plan.one_way_chance, FaultKind.ONE_WAY_LINK, link):
             directions = [(source, target)]
         else:
             return 0
@@ -130,7 +130,7 @@ class NetworkFaults:
         """Return how long bytes stand behind others on a slow link, and take themselves; 0 on one that is not slow."""
         plan, now_ns, direction = self._plan, self._kernel.now_ns, (source, target)
         if self._slow_until_ns.get(direction, 0) <= now_ns:
-            if not size_bytes or not self._strikes(plan.slow_link_chance, FaultKind.SLOW_LINK, link):
+            if not size_bytes or not self._inject_if(plan.slow_link_chance, FaultKind.SLOW_LINK, link):
                 return 0
             self._slow_until_ns[direction] = now_ns + self._draw_ns(
                 _MS, plan.slow_link_ms_max, f"slow link {link}"
@@ -143,7 +143,7 @@ class NetworkFaults:
     def _draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
         return draw_tail(self._stream, least_ns, max(least_ns, most_ms * _MS), f"ns of a {label}")
 
-    def _strikes(self, chance: float, fault: str, label: str) -> bool:
+    def _inject_if(self, chance: float, fault: FaultKind, label: str) -> bool:
         """Draw whether a fault happens here, and count it if so. What has no chance is not drawn."""
         if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):
             return False

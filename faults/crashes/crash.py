@@ -12,7 +12,7 @@ from ..disk.image import DamagedRange, FileImage, Image
 from ..disk.page_cache import Inode
 from ..disk.volume import Namespace
 from ..kinds import FaultKind
-from .page_outcomes import DirtyPage, PageOutcome, lay_moment, lay_outcome
+from .page_outcomes import DirtyPage, PageOutcome, lay_outcome, lay_version
 from .profiles import CrashProfile, Metadata
 
 
@@ -46,7 +46,7 @@ class PowerCut:
 
     @property
     def page_sectors(self) -> int:
-        """Return how many sectors of a page may be at moments of their own; 0 where no page is torn."""
+        """Return how many sectors of a page may be at versions of their own; 0 where no page is torn."""
         return 0 if self._profile.whole_pages else self._page_bytes // self._sector_bytes
 
     def unsure_changes(self) -> list[Change]:
@@ -82,7 +82,7 @@ class PowerCut:
         return entries
 
     def dirty_pages(self, entries: MetadataState) -> list[DirtyPage]:
-        """Return the pages that may be at several moments. Those beyond a file's surviving size are gone.
+        """Return the pages that may be at several versions. Those beyond a file's surviving size are gone.
 
         Pages go by the first of a file's names.
         """
@@ -141,23 +141,23 @@ class PowerCut:
         for page, page_outcome in outcomes:
             start = page.page * self._page_bytes
             end = min(start + self._page_bytes, len(content))
-            moment, _, sectors, torn_at, _, filling = page_outcome
+            version, _, sectors, torn_at, _, filling = page_outcome
             if sectors or torn_at or filling:
                 tears = lay_outcome(
                     content, start, end, page.writes, page_outcome, self._sector_bytes, durable
                 )
-                fired[FaultKind.TORN_PAGE if tears.page else _outcome_name(page, moment)] += 1
+                fired[FaultKind.TORN_PAGE if tears.page else _outcome_name(page, version)] += 1
                 if tears.sectors:
                     fired[FaultKind.TORN_SECTOR] += tears.sectors
                 if tears.garbage:
                     fired[FaultKind.GARBAGE_SECTOR] += tears.garbage
                     self.damage += self._garbage(page, page_outcome)
             else:
-                if moment == len(page.writes):  # what readers see
+                if version == len(page.writes):  # what readers see
                     content[start:end] = inode.readable[start:end]
                 else:
-                    lay_moment(content, start, end, page.writes[:moment])
-                fired[_outcome_name(page, moment)] += 1
+                    lay_version(content, start, end, page.writes[:version])
+                fired[_outcome_name(page, version)] += 1
             if inode.in_drive and self._exposes_lie(inode, page, page_outcome, content[start:end], durable):
                 fired[FaultKind.LIE_EXPOSED] += 1
         return durable if content == durable else bytes(content)
@@ -178,16 +178,19 @@ class PowerCut:
         end = start + len(found)
         honest = bytearray(durable)
         honored = page_outcome._replace(
-            moment=max(page_outcome.moment, least), other=max(page_outcome.other, least), garbage=0, filling=0
+            version=max(page_outcome.version, least),
+            other=max(page_outcome.other, least),
+            garbage=0,
+            filling=0,
         )
         lay_outcome(honest, start, end, page.writes, honored, self._sector_bytes)
         return least > 0 and honest[start:end] != found
 
 
-def _outcome_name(page: DirtyPage, moment: int) -> str:
-    if moment == len(page.writes):
+def _outcome_name(page: DirtyPage, version: int) -> str:
+    if version == len(page.writes):
         return FaultKind.PAGE_KEPT
-    return FaultKind.PAGE_AT_A_MIDDLE_MOMENT if moment else FaultKind.PAGE_LOST
+    return FaultKind.PAGE_AT_A_MIDDLE_MOMENT if version else FaultKind.PAGE_LOST
 
 
 def _image(entries: MetadataState, contents: dict[str, bytes], wall_start_ms: int) -> Image:

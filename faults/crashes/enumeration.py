@@ -4,7 +4,7 @@ If the product of all that may be lost, version by version and sector by sector,
 as a whole. Otherwise these are tried, up to the limit:
 
     nothing lost, and everything; all that is later than some operation lost
-    each page alone lost, alone kept, at each moment in between, torn at every sector boundary
+    each page alone lost, alone kept, at each version in between, torn at every sector boundary
     each change of metadata alone lost, alone kept, each prefix of those that are in order; pages kept or lost
     some drawn as a power cut of a run is drawn
 
@@ -29,7 +29,7 @@ from ..disk.changes import Change, Lost, MetadataState
 from ..disk.image import FileImage, Image, digest_of_pieces, directory_piece, file_piece
 from ..disk.page_cache import Inode
 from .crash import PowerCut, file_image
-from .page_outcomes import DirtyPage, PageOutcome, PageOutcomes, SectorHarm
+from .page_outcomes import DirtyPage, PageOutcome, PageOutcomes, SectorFaults
 from .profiles import CrashProfile
 from .sampling import (
     decide_lost_changes,
@@ -77,7 +77,7 @@ class CrashState:
 
     @property
     def dirty_pages(self) -> list[DirtyPage]:
-        """Return the pages that may be at several moments, in the order of survivors."""
+        """Return the pages that may be at several versions, in the order of their outcomes."""
         return [page.page for page in self._variant.pages]
 
     @property
@@ -127,23 +127,28 @@ class MetadataVariant:
     """What is left of names and sizes once some changes are lost, and the states of pages on top of that."""
 
     def __init__(
-        self, cut: PowerCut, lost: Lost, page_bytes: int, harm: SectorHarm, durable_files: "DurableFiles"
+        self,
+        cut: PowerCut,
+        lost: Lost,
+        page_bytes: int,
+        sector_faults: SectorFaults,
+        durable_files: "DurableFiles",
     ):
         entries = cut.entries_without(lost, Counter())
         self.lost = lost
         self._directories = tuple(sorted(entries.directories - {"/"}))
-        self._platter: dict[str, FileImage] = {}
+        self._durable: dict[str, FileImage] = {}
         self._pieces = {path: directory_piece(path) for path in self._directories}
-        """Of the digest of the platter, by path, directories first."""
+        """Of the digest of what is durable, by path, directories first."""
         self._twins: dict[str, list[str]] = {}
         """Of a file with several names, the others behind the first."""
         first: dict[int, str] = {}
         for path, file in sorted(entries.names.items()):
-            self._platter[path], self._pieces[path] = durable_files.file(path, entries.files[file], entries)
+            self._durable[path], self._pieces[path] = durable_files.file(path, entries.files[file], entries)
             if first.setdefault(file, path) != path:
                 self._twins.setdefault(first[file], []).append(path)
         self.pages = [
-            PageOutcomes(page, self._platter[page.path].content, page_bytes, cut.page_sectors, harm)
+            PageOutcomes(page, self._durable[page.path].content, page_bytes, cut.page_sectors, sector_faults)
             for page in cut.dirty_pages(entries)
         ]
         self._pages_of: dict[str, list[int]] = {}
@@ -164,7 +169,7 @@ class MetadataVariant:
         return CrashState(self, chosen, self._digest(chosen))
 
     def drawn(self, page_outcomes: Iterable[PageOutcome]) -> Chosen:
-        """Return the choice that survivors come to."""
+        """Return the choice that outcomes come to."""
         return tuple(
             page.number(page_outcome) for page, page_outcome in zip(self.pages, page_outcomes, strict=True)
         )
@@ -183,27 +188,27 @@ class MetadataVariant:
         return product(*[range(len(page.contents)) for page in self.pages])
 
     def single(self) -> Iterator[Chosen]:
-        """Yield the choices in which one page is at another moment than all others, or torn."""
+        """Yield the choices in which one page is at another version than all others, or torn."""
         everything, nothing = self.extremes
         for index, page in enumerate(self.pages):
-            for number in page.moments:
+            for number in page.versions:
                 yield _with(everything, index, number)
                 yield _with(nothing, index, number)
             for number in page.tears():
                 yield _with(everything, index, number)
                 yield _with(nothing, index, number)
 
-    def harmed(self) -> Iterator[Chosen]:
+    def with_sector_faults(self) -> Iterator[Chosen]:
         """Yield the choices in which one page is torn inside a sector, or has garbage."""
         everything, nothing = self.extremes
         for index, page in enumerate(self.pages):
-            for number in page.harmed():
+            for number in page.with_sector_faults():
                 yield _with(everything, index, number)
                 yield _with(nothing, index, number)
 
     def image(self, chosen: Chosen) -> Image:
         """Return the image of a choice."""
-        files = dict(self._platter)
+        files = dict(self._durable)
         for path, indexes in self._pages_of.items():
             files[path] = self._file(path, indexes, chosen)[0]
             for twin in self._twins.get(path, ()):
@@ -229,7 +234,7 @@ class MetadataVariant:
         return known
 
     def _lay(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:
-        durable_bytes = self._platter[path]
+        durable_bytes = self._durable[path]
         content = bytearray(durable_bytes.content)
         for index in indexes:
             page = self.pages[index]
@@ -258,7 +263,7 @@ class CrashStates:
         cut: PowerCut,
         profile: CrashProfile,
         page_bytes: int,
-        harm: SectorHarm,
+        sector_faults: SectorFaults,
         whole: Image | None,
         wall_ms: int,
         limit: int,
@@ -267,7 +272,7 @@ class CrashStates:
         self._cut = cut
         self._profile = profile
         self._page_bytes = page_bytes
-        self._harm = harm
+        self._sector_faults = sector_faults
         self._whole = whole
         self._durable_files = DurableFiles(wall_ms)
         self._limit = limit
@@ -301,9 +306,11 @@ class CrashStates:
             return []
         stream = Choices("").stream(stream_name)
         decide_lost_changes(stream, self._profile, self._unsure, state.lost)
-        harm = self._harm if self._cut.page_sectors and self._harm.is_possible else None
+        sector_faults = (
+            self._sector_faults if self._cut.page_sectors and self._sector_faults.is_possible else None
+        )
         for page, page_outcome in zip(self._variant(state.lost).pages, state.page_outcomes, strict=True):
-            record_page_outcome(stream, page.page, page_outcome, self._cut.page_sectors, harm)
+            record_page_outcome(stream, page.page, page_outcome, self._cut.page_sectors, sector_faults)
         return stream.decisions()
 
     def drawn(self, stream: Stream) -> CrashState:
@@ -323,7 +330,9 @@ class CrashStates:
         key = frozenset(lost.items())
         variant = self._variants.get(key)
         if variant is None:
-            variant = MetadataVariant(self._cut, lost, self._page_bytes, self._harm, self._durable_files)
+            variant = MetadataVariant(
+                self._cut, lost, self._page_bytes, self._sector_faults, self._durable_files
+            )
             self._variants[key] = variant
         return variant
 
@@ -362,12 +371,12 @@ class CrashStates:
     def _everything(self, variants: list[MetadataVariant]) -> Iterator[CrashState]:
         if self._tears_sectors:
             for variant in variants:
-                yield from variant.states(variant.harmed())
+                yield from variant.states(variant.with_sector_faults())
         for variant in variants:
             yield from variant.states(list(variant.every()))
-        if self._harm.is_possible and not self._tears_sectors:
+        if self._sector_faults.is_possible and not self._tears_sectors:
             for variant in variants:
-                yield from variant.states(variant.harmed())
+                yield from variant.states(variant.with_sector_faults())
 
     # -- some of them ------------------------------------------------------------------------------
 
@@ -375,7 +384,7 @@ class CrashStates:
         kept = self._variant({})
         yield from kept.states(kept.extremes)
         if self._tears_sectors:
-            yield from kept.states(kept.harmed())
+            yield from kept.states(kept.with_sector_faults())
         yield from self._in_order(kept)
         for lost in self._few_losses():
             variant = self._variant(lost)
@@ -384,8 +393,8 @@ class CrashStates:
         for _ in range(DRAWN_STATES):
             variant, chosen = self._draw(self._stream)
             yield from variant.states([chosen])
-        if self._harm.is_possible and not self._tears_sectors:
-            yield from kept.states(kept.harmed())
+        if self._sector_faults.is_possible and not self._tears_sectors:
+            yield from kept.states(kept.with_sector_faults())
 
     def _in_order(self, kept: MetadataVariant) -> Iterator[CrashState]:
         """Yield what is left if all that is later than some operation, and not sure, is lost."""
@@ -409,7 +418,9 @@ class CrashStates:
         """Draw a state as a power cut of a run is drawn."""
         variant = self._variant(draw_lost_changes(stream, self._profile, self._unsure))
         dirty = [page.page for page in variant.pages]
-        return variant, variant.drawn(draw_page_outcomes(stream, dirty, self._cut.page_sectors, self._harm))
+        return variant, variant.drawn(
+            draw_page_outcomes(stream, dirty, self._cut.page_sectors, self._sector_faults)
+        )
 
 
 def _with(chosen: Chosen, index: int, number: int) -> Chosen:

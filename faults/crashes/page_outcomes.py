@@ -33,22 +33,22 @@ _ZEROS, _ONES = 1, 2
 
 
 class PageOutcome(NamedTuple):
-    """What becomes of one dirty page. Bit s of sectors set: sector s is that of moment other, not of moment."""
+    """What becomes of one dirty page. Bit s of sectors set: sector s is that of version other, not of version."""
 
-    moment: int
+    version: int
     other: int = 0
     sectors: int = 0
     torn_at: int = 0
-    """Byte of the page before which the sector that has it is of the newer moment, and from which on of the older;
+    """Byte of the page before which the sector that has it is of the newer version, and from which on of the older;
     0 and the sectors' own first bytes tear nothing."""
     garbage: int = 0
-    """Bit s set: sector s holds garbage if the two moments differ there."""
+    """Bit s set: sector s holds garbage if the two versions differ there."""
     filling: int = 0
     """Which garbage, as in `garbage`; 0 for none."""
 
 
 class DirtyPage(NamedTuple):
-    """A page with unsynced writes, as the survivors' draw sees it. least: the earliest moment it can be at."""
+    """A page with unsynced writes. least: the earliest version it can be at."""
 
     path: str
     page: int
@@ -61,7 +61,7 @@ class DirtyPage(NamedTuple):
         return f"page {self.path}#{self.page}"
 
 
-class SectorHarm(NamedTuple):
+class SectorFaults(NamedTuple):
     """What a power cut does to single sectors of torn pages, beside leaving them old or new.
 
     Chances as in FaultPlan: that a torn page has a sector torn inside, and that a sector in flight holds garbage; as in
@@ -80,13 +80,13 @@ class SectorHarm(NamedTuple):
 
 
 class Tears(NamedTuple):
-    """What a page has suffered. page: it is at no one moment, because of whole sectors or of what follows."""
+    """What a page has suffered. page: it is at no one version, because of whole sectors or of what follows."""
 
     page: bool = False
     sectors: int = 0
-    """How many are at no one moment themselves, torn inside."""
+    """How many are at no one version themselves, torn inside."""
     garbage: int = 0
-    """How many hold neither moment's bytes."""
+    """How many hold neither version's bytes."""
 
 
 _WHOLE = Tears()
@@ -95,26 +95,31 @@ _WHOLE = Tears()
 class PageOutcomes:
     """The contents found so far for one page, numbered in the order in which they were found.
 
-    platter: the whole file, as long as it is after the cut, without any of the page's writes. page_sectors 0: the page
-    is not torn. Contents that several survivors lead to have the number, and the survivor, of the first one.
+    durable_bytes: the whole file, as long as it is after the cut, without any of the page's writes. page_sectors 0: the
+    page is not torn. Contents that several outcomes lead to have the number, and the outcome, of the first one.
     """
 
     def __init__(
-        self, page: DirtyPage, durable_bytes: bytes, page_bytes: int, page_sectors: int, harm: SectorHarm
+        self,
+        page: DirtyPage,
+        durable_bytes: bytes,
+        page_bytes: int,
+        page_sectors: int,
+        sector_faults: SectorFaults,
     ) -> None:
         self.page = page
         self.contents: list[bytes] = []
         self.page_outcomes: list[PageOutcome] = []
         self.start = page.page * page_bytes
         self.end = min(self.start + page_bytes, len(durable_bytes))
-        self._platter = durable_bytes
+        self._durable = durable_bytes
         self._page_sectors = page_sectors
-        self._harm = harm
+        self._sector_faults = sector_faults
         self._numbers: dict[bytes, int] = {}
         self._known: dict[PageOutcome, int] = {}
 
     def number(self, page_outcome: PageOutcome) -> int:
-        """Return the number of what a survivor leads to."""
+        """Return the number of what an outcome leads to."""
         number = self._known.get(page_outcome)
         if number is None:
             content = self._lay(page_outcome)
@@ -136,10 +141,10 @@ class PageOutcomes:
         return self.number(PageOutcome(self.page.least))
 
     @property
-    def moments(self) -> list[int]:
-        """Return the numbers of all its moments, from the least on."""
+    def versions(self) -> list[int]:
+        """Return the numbers of all its versions, from the least on."""
         return [
-            self.number(PageOutcome(moment)) for moment in range(self.page.least, len(self.page.writes) + 1)
+            self.number(PageOutcome(version)) for version in range(self.page.least, len(self.page.writes) + 1)
         ]
 
     def before_operation(self, operation: int) -> int:
@@ -148,13 +153,13 @@ class PageOutcomes:
         return self.number(PageOutcome(max(self.page.least, earlier)))
 
     def find_all(self, limit: int) -> bool:
-        """Find every moment and every tear by sectors between two; return False, early, if they are more than limit."""
-        moments = range(self.page.least, len(self.page.writes) + 1)
-        for moment in moments:
-            self.number(PageOutcome(moment))
+        """Find every version and every tear by sectors of two; return False, early, if they are more than limit."""
+        versions = range(self.page.least, len(self.page.writes) + 1)
+        for version in versions:
+            self.number(PageOutcome(version))
         if len(self.contents) > limit:
             return False
-        for older, newer in combinations(moments, 2):
+        for older, newer in combinations(versions, 2):
             for sectors in self._subsets(self._flying(older, newer)):
                 self.number(PageOutcome(older, newer, sectors))
                 if len(self.contents) > limit:
@@ -173,7 +178,7 @@ class PageOutcomes:
                 for newer in (flying[:boundary], flying[boundary:]):
                     yield self.number(PageOutcome(older, latest, sum(1 << sector for sector in newer)))
 
-    def harmed(self) -> Iterator[int]:
+    def with_sector_faults(self) -> Iterator[int]:
         """Yield the numbers of what tears inside the last write's sectors, and garbage there, may leave: some of it."""
         latest = len(self.page.writes)
         older = latest - 1
@@ -182,19 +187,19 @@ class PageOutcomes:
         flying = self._flying(older, latest)
         for index, sector in enumerate(flying):
             before = sum(1 << one for one in flying[:index])
-            if self._harm.torn_bytes_chance > 0.0:
+            if self._sector_faults.torn_bytes_chance > 0.0:
                 for torn_at in self._cuts(older, latest, sector):
                     yield self.number(PageOutcome(older, latest, before, torn_at))
-            if self._harm.garbage_chance > 0.0:
+            if self._sector_faults.garbage_chance > 0.0:
                 for filling in _FILLINGS:
                     yield self.number(PageOutcome(older, latest, before, 0, 1 << sector, filling))
 
     def _flying(self, older: int, newer: int) -> list[int]:
-        """Return the sectors in which two moments differ; none if the page is not torn."""
+        """Return the sectors in which two versions differ; none if the page is not torn."""
         if not self._page_sectors:
             return []
-        one, other = (self.contents[self.number(PageOutcome(moment))] for moment in (older, newer))
-        sector_bytes = self._harm.sector_bytes
+        one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
+        sector_bytes = self._sector_faults.sector_bytes
         starts = range(0, self.end - self.start, sector_bytes)
         return [
             sector
@@ -204,10 +209,12 @@ class PageOutcomes:
 
     def _cuts(self, older: int, newer: int, sector: int) -> list[int]:
         """Return bytes of the page to tear a sector at: behind the first that differs, half way, before the last."""
-        one, other = (self.contents[self.number(PageOutcome(moment))] for moment in (older, newer))
-        first = sector * self._harm.sector_bytes
+        one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
+        first = sector * self._sector_faults.sector_bytes
         differing = [
-            at for at in range(first, min(first + self._harm.sector_bytes, len(one))) if one[at] != other[at]
+            at
+            for at in range(first, min(first + self._sector_faults.sector_bytes, len(one)))
+            if one[at] != other[at]
         ]
         begin, end = differing[0], differing[-1]
         return sorted(at for at in {begin + 1, (begin + end + 1) // 2, end} if begin < at <= end)
@@ -219,20 +226,20 @@ class PageOutcomes:
             yield sum(1 << sector for index, sector in enumerate(sectors) if chosen >> index & 1)
 
     def _lay(self, page_outcome: PageOutcome) -> bytes:
-        content = bytearray(self._platter)
+        content = bytearray(self._durable)
         lay_outcome(
             content,
             self.start,
             self.end,
             self.page.writes,
             page_outcome,
-            self._harm.sector_bytes,
-            self._platter,
+            self._sector_faults.sector_bytes,
+            self._durable,
         )
         return bytes(content[self.start : self.end])
 
 
-def lay_moment(content: bytearray, start: int, end: int, writes: Sequence[Write]) -> None:
+def lay_version(content: bytearray, start: int, end: int, writes: Sequence[Write]) -> None:
     """Lay writes over the page [start, end) of content, and over nothing else."""
     for _, at, data in writes:
         stop = at + len(data)
@@ -255,18 +262,18 @@ def lay_outcome(
 ) -> Tears:
     """Lay over the durable page [start, end) of content what survived; return what it has truly suffered.
 
-    It is whole if the sectors that differ all came from the same moment. durable: the whole file, for garbage.
+    It is whole if the sectors that differ all came from the same version. durable: the whole file, for garbage.
     """
-    if page_outcome.moment == page_outcome.other or not (
+    if page_outcome.version == page_outcome.other or not (
         page_outcome.sectors or page_outcome.torn_at or page_outcome.filling
     ):
-        lay_moment(content, start, end, writes[: page_outcome.moment])
+        lay_version(content, start, end, writes[: page_outcome.version])
         return _WHOLE
     before = content[start:end]
-    lay_moment(content, start, end, writes[: page_outcome.other])
+    lay_version(content, start, end, writes[: page_outcome.other])
     other = content[start:end]
     content[start:end] = before
-    lay_moment(content, start, end, writes[: page_outcome.moment])
+    lay_version(content, start, end, writes[: page_outcome.version])
     chosen = content[start:end]
     if page_outcome.sectors:
         for sector, first in enumerate(range(start, end, sector_bytes)):
@@ -275,7 +282,7 @@ def lay_outcome(
                 content[first:last] = other[first - start : last - start]
     torn = harmed = 0
     if page_outcome.torn_at % sector_bytes:
-        older, newer = (chosen, other) if page_outcome.moment < page_outcome.other else (other, chosen)
+        older, newer = (chosen, other) if page_outcome.version < page_outcome.other else (other, chosen)
         torn = _tear_sector(content, start, older, newer, page_outcome.torn_at, sector_bytes)
     if page_outcome.filling:
         harmed = _lay_garbage(content, start, chosen, other, page_outcome, sector_bytes, durable)
@@ -285,7 +292,7 @@ def lay_outcome(
 def _tear_sector(
     content: bytearray, start: int, older: bytearray, newer: bytearray, torn_at: int, sector_bytes: int
 ) -> int:
-    """Make a sector newer up to a byte and older from there on; return 1 if it is at neither moment then."""
+    """Make a sector newer up to a byte and older from there on; return 1 if it is at neither version then."""
     first = torn_at - torn_at % sector_bytes
     last = min(first + sector_bytes, len(older))
     torn = (newer[first:torn_at] + older[torn_at:last])[: max(0, last - first)]
@@ -302,7 +309,7 @@ def _lay_garbage(
     sector_bytes: int,
     durable: bytes,
 ) -> int:
-    """Fill the sectors that are said to hold garbage and were in flight; return how many are at neither moment then."""
+    """Fill the sectors that are said to hold garbage and were in flight; return how many have neither version then."""
     harmed = 0
     for sector, first in enumerate(range(0, len(one), sector_bytes)):
         last = min(first + sector_bytes, len(one))

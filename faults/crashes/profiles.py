@@ -11,7 +11,7 @@
     strict-posix  lost        any combination                   in any order    torn    keeps its content
     torn-sectors  lost        any combination                   in any order    torn    keeps its content
 
-A lost page cache means: each page that was not synced holds the state of some moment since its last sync, each page
+A lost page cache means: each page that was not synced holds some version since its last sync, each page
 on its own. A torn page holds that of two, by sectors; with torn-sectors one of its sectors may hold that of two as
 well, the newer one up to some byte, and every page that was not synced is torn. Media do that which write in units
 smaller than a sector, as persistent memory does by 8 bytes, and drives whose sectors are not atomic. Only after an
@@ -23,7 +23,7 @@ Grown lengths (xfs, delayed allocation): blocks are found, and the length is log
 back, so the length of a file that grew by `write` is lost or not on its own, whatever was logged since; a length asked
 for ahead, as by fallocate, is logged in order. Logged (btrfs): a transaction of the whole file system is there or
 not, and a sync before that logs one file, its name and the new directories above that, or one directory; other names
-made earlier than the file need not be there. Before length: what `write` appended is on the platter before the length
+made earlier than the file need not be there. Before length: what `write` appended is durable before the length
 that covers it, so no zeros or old blocks appear; stores through a map into space asked for ahead have no such luck.
 In steps: space that is asked for ahead is found extent by extent, and ext4 and btrfs log the length with each of them,
 so a crash may leave a file of any length in between; xfs sets the length once, at the end. Where a file system cannot

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 
 from ...sim.choices import Stream
 from ..disk.changes import Change, Lost
-from .page_outcomes import FILLINGS, DirtyPage, PageOutcome, SectorHarm
+from .page_outcomes import FILLINGS, DirtyPage, PageOutcome, SectorFaults
 from .profiles import CrashProfile
 
 _CHANGE_STRATEGIES = ("none", "all", "each on its own", "one missing", "one alone")
-_PAGE_STRATEGIES = ("none", "all", "any moment", "any moment", "torn", "torn", "one missing", "one alone")
+_PAGE_STRATEGIES = ("none", "all", "any version", "any version", "torn", "torn", "one missing", "one alone")
 _TEAR_CHANCES = (0.1, 0.5, 1.0)
 
 
@@ -42,42 +42,46 @@ def decide_lost_changes(
 
 
 def draw_page_outcomes(
-    stream: Stream, dirty: Sequence[DirtyPage], page_sectors: int, harm: SectorHarm | None = None
+    stream: Stream, dirty: Sequence[DirtyPage], page_sectors: int, sector_faults: SectorFaults | None = None
 ) -> list[PageOutcome]:
     """Return what becomes of each dirty page. page_sectors 0: none is torn."""
     if not dirty:
         return []
-    if harm is not None and not (page_sectors and harm.is_possible):
-        harm = None
-    proposed = _survivors(stream.raw_random, dirty, page_sectors, harm)
+    if sector_faults is not None and not (page_sectors and sector_faults.is_possible):
+        sector_faults = None
+    proposed = _propose_page_outcomes(stream.raw_random, dirty, page_sectors, sector_faults)
     return [
-        record_page_outcome(stream, page, page_outcome, page_sectors, harm)
+        record_page_outcome(stream, page, page_outcome, page_sectors, sector_faults)
         for page, page_outcome in zip(dirty, proposed, strict=True)
     ]
 
 
 def record_page_outcome(
-    stream: Stream, page: DirtyPage, proposed: PageOutcome, page_sectors: int, harm: SectorHarm | None
+    stream: Stream,
+    page: DirtyPage,
+    proposed: PageOutcome,
+    page_sectors: int,
+    sector_faults: SectorFaults | None,
 ) -> PageOutcome:
     """Record one page's outcome: how many of its newest writes are lost, and, torn, which sectors lost how many.
 
-    What is asked depends on what was decided before, never on what is proposed: a replay asks the same. harm: only if
-    there is any.
+    What is asked depends on what was decided before, never on what is proposed: a replay asks the same.
+    sector_faults: only if there are any.
     """
     latest = len(page.writes)
-    moments = latest - page.least + 1
+    versions = latest - page.least + 1
     label = page.label
-    lost = stream.record(moments, f"{label} writes lost", latest - proposed.moment)
+    lost = stream.record(versions, f"{label} writes lost", latest - proposed.version)
     sectors = stream.record(1 << page_sectors, f"{label} torn sectors", proposed.sectors)
     torn_at = damaged = filling = 0
-    if harm is not None and harm.torn_bytes_chance > 0.0:
-        page_bytes = page_sectors * harm.sector_bytes
+    if sector_faults is not None and sector_faults.torn_bytes_chance > 0.0:
+        page_bytes = page_sectors * sector_faults.sector_bytes
         torn_at = stream.record(page_bytes, f"{label} torn at byte", proposed.torn_at)
-    if harm is not None and harm.garbage_chance > 0.0:
+    if sector_faults is not None and sector_faults.garbage_chance > 0.0:
         damaged = stream.record(1 << page_sectors, f"{label} garbage sectors", proposed.garbage)
     if not (sectors or torn_at or damaged):
         return PageOutcome(latest - lost)
-    other_lost = stream.record(moments, f"{label} writes lost in torn sectors", latest - proposed.other)
+    other_lost = stream.record(versions, f"{label} writes lost in torn sectors", latest - proposed.other)
     if damaged:
         filling = 1 + stream.record(FILLINGS - 1, f"{label} garbage", max(0, proposed.filling - 1))
     return PageOutcome(latest - lost, latest - other_lost, sectors, torn_at, damaged, filling)
@@ -86,7 +90,7 @@ def record_page_outcome(
 def _lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
     """Propose those that are lost, and what is left of a growth: half of the time nothing."""
     ordered, others = profile.metadata.split(unsure)
-    kept = _moment(chance, len(ordered))
+    kept = _version(chance, len(ordered))
     lost = {change.number: 0 for change in ordered[kept:]}
     if others:
         outcomes = _losses_in_any_combination(chance, len(others))
@@ -109,17 +113,22 @@ def _losses_in_any_combination(chance: Callable[[], float], changes: int) -> lis
     return outcomes
 
 
-def _survivors(
-    chance: Callable[[], float], dirty: Sequence[DirtyPage], page_sectors: int, harm: SectorHarm | None
+def _propose_page_outcomes(
+    chance: Callable[[], float],
+    dirty: Sequence[DirtyPage],
+    page_sectors: int,
+    sector_faults: SectorFaults | None,
 ) -> list[PageOutcome]:
-    if harm is not None and harm.torn_page_chance > 0.0:
-        return [_torn(chance, page, harm.torn_page_chance, page_sectors, harm) for page in dirty]
+    if sector_faults is not None and sector_faults.torn_page_chance > 0.0:
+        return [
+            _torn(chance, page, sector_faults.torn_page_chance, page_sectors, sector_faults) for page in dirty
+        ]
     strategy = _PAGE_STRATEGIES[int(chance() * len(_PAGE_STRATEGIES))]
-    if strategy == "any moment":
-        return [_at_any_moment(chance, page) for page in dirty]
+    if strategy == "any version":
+        return [_at_any_version(chance, page) for page in dirty]
     if strategy == "torn":
         torn_chance = _TEAR_CHANCES[int(chance() * len(_TEAR_CHANCES))]
-        return [_torn(chance, page, torn_chance, page_sectors, harm) for page in dirty]
+        return [_torn(chance, page, torn_chance, page_sectors, sector_faults) for page in dirty]
     latest = strategy in ("all", "one missing")
     page_outcomes = [PageOutcome(len(page.writes) if latest else page.least) for page in dirty]
     if strategy in ("one missing", "one alone"):
@@ -128,8 +137,8 @@ def _survivors(
     return page_outcomes
 
 
-def _at_any_moment(chance: Callable[[], float], page: DirtyPage) -> PageOutcome:
-    return PageOutcome(page.least + _moment(chance, len(page.writes) - page.least))
+def _at_any_version(chance: Callable[[], float], page: DirtyPage) -> PageOutcome:
+    return PageOutcome(page.least + _version(chance, len(page.writes) - page.least))
 
 
 def _torn(
@@ -137,32 +146,40 @@ def _torn(
     page: DirtyPage,
     torn_chance: float,
     page_sectors: int,
-    harm: SectorHarm | None,
+    sector_faults: SectorFaults | None,
 ) -> PageOutcome:
-    """Propose a moment and, by chance, another one, the sectors that have that, and what else befell them."""
-    whole = _at_any_moment(chance, page)
-    moments = len(page.writes) - page.least + 1
-    if moments == 1 or chance() >= torn_chance:
+    """Propose a version and, by chance, another one, the sectors that have that, and what else happened to them."""
+    whole = _at_any_version(chance, page)
+    versions = len(page.writes) - page.least + 1
+    if versions == 1 or chance() >= torn_chance:
         return whole
-    further = 1 + int(chance() * (moments - 1))
-    other = page.least + (whole.moment - page.least + further) % moments
-    torn = PageOutcome(whole.moment, other, int(chance() * (1 << page_sectors)))
-    return torn if harm is None else _harmed(chance, page, torn, page_sectors, harm)
+    further = 1 + int(chance() * (versions - 1))
+    other = page.least + (whole.version - page.least + further) % versions
+    torn = PageOutcome(whole.version, other, int(chance() * (1 << page_sectors)))
+    return (
+        torn
+        if sector_faults is None
+        else _with_sector_faults(chance, page, torn, page_sectors, sector_faults)
+    )
 
 
-def _harmed(
-    chance: Callable[[], float], page: DirtyPage, torn: PageOutcome, page_sectors: int, harm: SectorHarm
+def _with_sector_faults(
+    chance: Callable[[], float],
+    page: DirtyPage,
+    torn: PageOutcome,
+    page_sectors: int,
+    sector_faults: SectorFaults,
 ) -> PageOutcome:
     """Propose a sector to be torn inside, and sectors that hold garbage, among those that were in flight."""
-    sector_bytes = harm.sector_bytes
+    sector_bytes = sector_faults.sector_bytes
     page_bytes = page_sectors * sector_bytes
-    first, last = sorted((torn.moment, torn.other))
+    first, last = sorted((torn.version, torn.other))
     start = page.page * page_bytes
     flying = [
         (max(at - start, 0), min(at + len(data) - start, page_bytes))
         for _, at, data in page.writes[first:last]
     ]
-    if chance() < harm.torn_bytes_chance:
+    if chance() < sector_faults.torn_bytes_chance:
         begin, end = flying[int(chance() * len(flying))]
         torn = torn._replace(torn_at=begin + int(chance() * (end - begin)))
     damaged = 0
@@ -170,15 +187,15 @@ def _harmed(
         in_flight = any(
             begin < (sector + 1) * sector_bytes and sector * sector_bytes < end for begin, end in flying
         )
-        if in_flight and chance() < harm.garbage_chance:
+        if in_flight and chance() < sector_faults.garbage_chance:
             damaged |= 1 << sector
     if damaged:
         torn = torn._replace(garbage=damaged, filling=1 + int(chance() * (FILLINGS - 1)))
     return torn
 
 
-def _moment(chance: Callable[[], float], last: int) -> int:
-    """Propose a moment, 0 to last: half of the time any, else an end."""
+def _version(chance: Callable[[], float], last: int) -> int:
+    """Propose a version, 0 to last: half of the time any, else an end."""
     if last == 0:
         return 0
     drawn = int(chance() * 2 * (last + 1))

@@ -6,7 +6,7 @@ Nothing here is for stores, nor for judges: it is read by traces that want it, a
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..crashes.page_outcomes import DirtyPage, PageOutcome, lay_moment
+from ..crashes.page_outcomes import DirtyPage, PageOutcome, lay_version
 from .changes import Change, Create, MakeDirectory, MetadataState, Rename
 from .image import Image
 from .volume import Namespace
@@ -23,7 +23,7 @@ class FileState(NamedTuple):
     durable_bytes: bytes
     """As it surely is, of the same length."""
     dirty: tuple[tuple[int, int], ...]
-    """Ranges [start, end) with writes that are not surely on the platter."""
+    """Ranges [start, end) with writes that are not surely durable."""
     stale: frozenset[int]
     """Pages whose data a failed sync dropped."""
     name_is_durable: bool
@@ -38,12 +38,12 @@ class DiskState(NamedTuple):
     files: dict[str, FileState]
 
 
-class PageFate(NamedTuple):
-    """What became of a dirty page at a power cut: KEPT, LOST, at a MIDDLE moment of its writes, or TORN."""
+class CrashedPage(NamedTuple):
+    """What became of a dirty page at a power cut: KEPT, LOST, at a MIDDLE version after some of its writes, or TORN."""
 
     path: str
     page: int
-    fate: str
+    ending: str
 
 
 class Aftermath(NamedTuple):
@@ -51,7 +51,7 @@ class Aftermath(NamedTuple):
 
     profile: str
     lost: tuple[str, ...]
-    pages: tuple[PageFate, ...]
+    pages: tuple[CrashedPage, ...]
     image: Image
 
 
@@ -89,7 +89,7 @@ def aftermath_of(
         profile,
         tuple(f"{change.lost_as(kept_bytes)}: {change.label}" for change, kept_bytes in lost),
         tuple(
-            PageFate(page.path, page.page, _fate(page, page_outcome, entries, image, page_bytes))
+            CrashedPage(page.path, page.page, _ending(page, page_outcome, entries, image, page_bytes))
             for page, page_outcome in outcomes
         ),
         image,
@@ -103,7 +103,7 @@ def _unsure_names(journal: Sequence[Change]) -> list[str]:
     return made + [change.target for change in changes if isinstance(change, Rename)]
 
 
-def _fate(
+def _ending(
     page: DirtyPage, page_outcome: PageOutcome, entries: MetadataState, image: Image, page_bytes: int
 ) -> str:
     """Return what became of one page, by the bytes that are there now."""
@@ -111,9 +111,9 @@ def _fate(
     assert inode is not None, page.path
     start = page.page * page_bytes
     end = min(start + page_bytes, len(content))
-    for moment in (page_outcome.moment, page_outcome.other):
+    for version in (page_outcome.version, page_outcome.other):
         laid = bytearray(inode.durable_bytes(len(content)))
-        lay_moment(laid, start, end, page.writes[:moment])
+        lay_version(laid, start, end, page.writes[:version])
         if laid[start:end] == content[start:end]:
-            return KEPT if moment == len(page.writes) else MIDDLE if moment else LOST
+            return KEPT if version == len(page.writes) else MIDDLE if version else LOST
     return TORN

@@ -16,7 +16,7 @@ from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ..crashes.crash import PowerCut, cache_image, durable_image, fingerprint_of
 from ..crashes.enumeration import CrashStates
-from ..crashes.page_outcomes import SectorHarm
+from ..crashes.page_outcomes import SectorFaults
 from ..crashes.profiles import CrashProfile
 from ..crashes.sampling import draw_lost_changes, draw_page_outcomes
 from ..plan import FaultPlan
@@ -166,7 +166,7 @@ class Disk:
         self._injector.aim = None
 
     def is_durable(self, path: str, start: int, end: int) -> bool:
-        """Return whether the bytes [start, end) of a file are surely on the platter. For judges, not for stores."""
+        """Return whether the bytes [start, end) of a file are surely durable. For judges, not for stores."""
         inode = self._names.current.inode(path)
         return inode is not None and inode.has_durable(start, end)
 
@@ -196,7 +196,9 @@ class Disk:
         lost = draw_lost_changes(self._stream, profile, cut.unsure_changes())
         entries = cut.entries_without(lost, self.fired)
         dirty = cut.dirty_pages(entries)
-        page_outcomes = draw_page_outcomes(self._stream, dirty, cut.page_sectors, self._harm(profile))
+        page_outcomes = draw_page_outcomes(
+            self._stream, dirty, cut.page_sectors, self._sector_faults(profile)
+        )
         image = cut.image(entries, dirty, page_outcomes, self.fired, wall_start_ms)
         self.damage.extend(cut.damage)
         if trace is not None:
@@ -217,18 +219,20 @@ class Disk:
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         wall_ms = self._kernel.wall_start_ms
         whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
-        return CrashStates(cut, profile, self._page_bytes, self._harm(profile), whole, wall_ms, limit, stream)
+        return CrashStates(
+            cut, profile, self._page_bytes, self._sector_faults(profile), whole, wall_ms, limit, stream
+        )
 
     def settle(self) -> Image:
         """Return what a clean power-off leaves: all that is in the page cache, but for what failed syncs dropped."""
         self._finish()
         return durable_image(self._names.current, self.operations, self._kernel.wall_start_ms)
 
-    def _harm(self, profile: CrashProfile) -> SectorHarm:
+    def _sector_faults(self, profile: CrashProfile) -> SectorFaults:
         """Return what a power cut does to single sectors, by the disk's plan and by the kind of crash."""
         faults = self._injector.faults
         torn_bytes_chance = max(faults.torn_bytes_chance, profile.torn_bytes_chance)
-        return SectorHarm(
+        return SectorFaults(
             self._sector_bytes, torn_bytes_chance, faults.garbage_chance, profile.torn_page_chance
         )
 

@@ -71,7 +71,7 @@ class SimMappedFile:
         return self._inode.readable[start:end]
 
     def store(self, at: int, data: Buffer) -> None:
-        """Write through the map: in the page cache at once, on the platter some day."""
+        """Write through the map: in the page cache at once, durable some day."""
         injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:

@@ -23,7 +23,7 @@ from ..kinds import FaultKind
 from .image import DamagedRange, FileImage
 
 Write = tuple[int, int, bytes]
-"""Bytes in the page cache and not surely on the platter: number of the operation that wrote them, at, data."""
+"""Bytes in the page cache and not surely durable: number of the operation that wrote them, at, data."""
 
 
 Range = tuple[int, int, int]
@@ -42,8 +42,8 @@ _NO_PAGES: frozenset[int] = frozenset()
 class Inode:
     """One file's content, whatever its names are.
 
-    Invariant: the platter with all pending writes laid over it in order is the cache, except in stale pages.
-    pending is ordered by operation number. The platter may be shorter than the cache; zeros follow it.
+    Invariant: the durable bytes with all pending writes laid over it in order is the cache, except in stale pages.
+    pending is ordered by operation number. The durable bytes may be shorter than the cache; zeros follow them.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class Inode:
         self.mtime_ns = mtime_ns
         """When the file was last written: virtual time, plus what the wall clock was off by."""
         self.loaded = loaded
-        """The file as an image has it, for as long as nothing newer is on the platter."""
+        """The file as an image has it, for as long as nothing newer is durable."""
         self._frozen = loaded
         """The same until someone maps the file or writes to it: most are never touched, and need no page cache."""
         self.cache = _NOTHING
@@ -112,11 +112,11 @@ class Inode:
 
     @property
     def is_clean(self) -> bool:
-        """Return whether the platter has what readers see."""
+        """Return whether what readers see is durable."""
         return not self.pending and not self.stale
 
     def has_durable(self, start: int, end: int) -> bool:
-        """Return whether what readers see of [start, end) is on the platter, whatever becomes of the file's name.
+        """Return whether what readers see of [start, end) is durable, whatever becomes of the file's name.
 
         Writing again what is there takes nothing away from that.
         """
@@ -208,7 +208,7 @@ class Inode:
         return start, bytes(self.cache[start : touched.stop * self.page_bytes])
 
     def make_durable(self, upto: int, start: int, end: int) -> None:
-        """Put on the platter what operations up to number upto wrote in the pages of [start, end)."""
+        """Make durable what operations up to number upto wrote in the pages of [start, end)."""
         pending = self.pending
         if not pending:
             return
@@ -249,7 +249,7 @@ class Inode:
         return sorted(found.intersection(_pages(start, end - start, self.page_bytes)))
 
     def take_back(self, number: int, at: int, data: bytes) -> bool:
-        """Let a page of the platter be what it was before operation number; return whether that makes a difference.
+        """Let what is durable of a page be what it was before operation number; return whether that makes a difference.
 
         If it was written since, it is still dirty, as a whole; else it becomes clean and stale.
         """
@@ -290,7 +290,7 @@ class Inode:
         return lost
 
     def revert(self, page: int) -> tuple[int, int]:
-        """Show readers of a stale page what the platter has; return where it begins and ends."""
+        """Show readers of a stale page what is durable; return where it begins and ends."""
         durable_bytes = self.durable_bytes(self.size_bytes)
         start = page * self.page_bytes
         end = min(start + self.page_bytes, len(durable_bytes))

@@ -51,29 +51,29 @@ def _of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[int, 
     """Yield the loss of a page, if it is one, with the number of the first operation that is concerned."""
     writes, latest = page.writes, len(page.writes)
     where = f"page {page.page} of {named(page.path)}"
-    if page_outcome.torn_at and page_outcome.other != page_outcome.moment:
-        first = min(page_outcome.moment, page_outcome.other)
+    if page_outcome.torn_at and page_outcome.other != page_outcome.version:
+        first = min(page_outcome.version, page_outcome.other)
         yield (
             writes[first][0],
             f"{where} torn inside a sector: newer only up to its byte {page_outcome.torn_at}",
         )
-    elif page_outcome.sectors and page_outcome.other != page_outcome.moment:
-        first = min(page_outcome.moment, page_outcome.other)
+    elif page_outcome.sectors and page_outcome.other != page_outcome.version:
+        first = min(page_outcome.version, page_outcome.other)
         sectors = [
             str(bit) for bit in range(page_outcome.sectors.bit_length()) if page_outcome.sectors >> bit & 1
         ]
-        age = "older" if page_outcome.other < page_outcome.moment else "newer"
+        age = "older" if page_outcome.other < page_outcome.version else "newer"
         yield (
             writes[first][0],
             f"{where} torn: {'sector' if len(sectors) == 1 else 'sectors'} {', '.join(sectors)} {age}",
         )
-    elif page_outcome.moment < latest:
-        gone = latest - page_outcome.moment
+    elif page_outcome.version < latest:
+        gone = latest - page_outcome.version
         which = (
             "its write"
             if latest == 1
             else f"its last {gone} of {latest} writes"
-            if page_outcome.moment
+            if page_outcome.version
             else f"all {latest} writes"
         )
-        yield writes[page_outcome.moment][0], f"{where} lost: {which}"
+        yield writes[page_outcome.version][0], f"{where} lost: {which}"

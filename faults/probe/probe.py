@@ -235,12 +235,12 @@ class Prober:
         if state.lost:
             fired.update(change.lost_as(kept_bytes) for change, kept_bytes in states.taken(state).changes)
         for page, page_outcome in zip(state.dirty_pages, state.page_outcomes, strict=True):
-            if page_outcome.torn_at and page_outcome.moment != page_outcome.other:
+            if page_outcome.torn_at and page_outcome.version != page_outcome.other:
                 fired.add("torn sector")
                 fired.add("torn page")
-            elif page_outcome.sectors and page_outcome.moment != page_outcome.other:
+            elif page_outcome.sectors and page_outcome.version != page_outcome.other:
                 fired.add("torn page")
-            elif page_outcome.moment < len(page.writes):
+            elif page_outcome.version < len(page.writes):
                 fired.add("page lost")
 
     def _keep(

@@ -112,7 +112,7 @@ class Cuts:
         torn = (
             set()
             if self._aftermath is None
-            else {(fate.path, fate.page) for fate in self._aftermath.pages if fate.fate == TORN}
+            else {(one.path, one.page) for one in self._aftermath.pages if one.ending == TORN}
         )
         for path in sorted(before.files.keys() | after.keys()):
             at_once = after.get(path)

@@ -107,7 +107,7 @@ def test_each_page_is_told_by_what_is_there_of_it() -> None:
         aftermath = cut(seed)
         content = aftermath.image.files["/log"].content
         assert [(page.path, page.page) for page in aftermath.pages] == [("/log", 0), ("/log", 1)]
-        one, two = (page.fate for page in aftermath.pages)
+        one, two = (page.ending for page in aftermath.pages)
         first, second = content[0:1] == b"1", content[512:513] == b"2"
         assert one == {(0, 0): LOST, (1, 0): MIDDLE, (1, 1): KEPT, (0, 1): TORN}[first, second]
         third = {content[4096:4097], content[4608:4609]}

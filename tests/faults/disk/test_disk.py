@@ -350,7 +350,7 @@ def test_what_is_disarmed_kills_nobody(make_rig: Callable[..., Any]) -> None:
     assert rig.machine.alive
 
 
-def test_a_judge_can_ask_what_is_surely_on_the_platter(make_rig: Callable[..., Any]) -> None:
+def test_a_judge_can_ask_what_is_surely_on_the_disk(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     mapped = rig.files.map("/a", 8192)
     mapped.store(10, b"x")

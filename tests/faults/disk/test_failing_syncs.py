@@ -70,7 +70,7 @@ def test_btrfs_gives_back_old_bytes_of_the_failed_pages_only(make_rig: Rig) -> N
     assert rig.disk.damage == [DamagedRange("/log", 0, PAGE, "failed sync")]
 
 
-def test_btrfs_gives_back_zeros_where_the_platter_had_nothing(make_rig: Rig) -> None:
+def test_btrfs_gives_back_zeros_where_the_disk_had_nothing(make_rig: Rig) -> None:
     rig = make_rig(faults=failing("btrfs"))
     mapped = rig.files.map("/log", 100)
     mapped.store(0, b"doomed")

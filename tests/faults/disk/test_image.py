@@ -1,6 +1,11 @@
 import pickle
+from collections import Counter
 
-from tornlog.faults.disk.image import FileImage, Image
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image, RotPlan, rot
+from tornlog.faults.kinds import FaultKind
+from tornlog.sim.choices import Choices
 
 
 def make_image(content: bytes = b"x", mtime_ms: int = 5, directory: str = "/d") -> Image:
@@ -44,3 +49,123 @@ def test_an_image_travels_to_other_processes() -> None:
 
     assert copy.digest() == image.digest()
     assert copy.files == image.files
+
+
+PAGE, SECTOR = 4096, 512
+IMAGE = Image(
+    {
+        "/d/a": FileImage(bytes(range(256)) * 48 + bytes(PAGE), 7),
+        "/empty": FileImage(b"", 1),
+        "/small": FileImage(b"s" * 100, 2),
+    },
+    ("/d",),
+)
+
+
+def rotten(plan: RotPlan, seed: int) -> tuple[Image, list[tuple[str, int, int, str]], Counter[str]]:
+    fired: Counter[str] = Counter()
+    image, damage = rot(IMAGE, Choices(str(seed)).stream("rot"), plan, fired)
+    return image, [tuple(found) for found in damage], fired
+
+
+def changed(image: Image, path: str) -> list[int]:
+    before, after = IMAGE.files[path].content, image.files[path].content
+    assert len(after) == len(before)
+    return [at for at in range(len(before)) if before[at] != after[at]]
+
+
+def test_nothing_rots_and_nothing_is_drawn_without_a_chance() -> None:
+    stream = Choices("none").stream("rot")
+    fired: Counter[str] = Counter()
+
+    assert rot(IMAGE, stream, RotPlan(), fired) == (IMAGE, [])
+    assert stream.drawn == 0
+    assert not fired
+
+
+def test_bit_rot_changes_one_bit_of_each_file_it_strikes() -> None:
+    for seed in range(30):
+        image, damage, fired = rotten(RotPlan(bit_rot_chance=1.0), seed)
+        assert [found[0] for found in damage] == ["/d/a", "/small"]
+        assert fired == {"bit rot": 2}
+        for path, start, end, _ in damage:
+            [at] = changed(image, path)
+            assert start <= at < end <= start + SECTOR
+            assert (IMAGE.files[path].content[at] ^ image.files[path].content[at]).bit_count() == 1
+            assert image.files[path].mtime_ms == IMAGE.files[path].mtime_ms
+
+
+def test_a_zeroed_sector_is_zero_and_nothing_else_changes() -> None:
+    struck = 0
+    for seed in range(30):
+        image, damage, fired = rotten(RotPlan(zeroed_sector_chance=0.5), seed)
+        assert fired["zeroed sector"] == len(damage) == (image is not IMAGE) + (len(damage) == 2)
+        for path, start, end, _ in damage:
+            assert not any(image.files[path].content[start:end])
+            assert all(start <= at < end for at in changed(image, path))
+        struck += len(damage)
+    assert 10 < struck < 50
+
+
+def test_swapped_pages_have_each_others_bytes() -> None:
+    struck = 0
+    for seed in range(30):
+        image, damage, fired = rotten(RotPlan(swapped_pages_chance=1.0), seed)
+        assert fired["swapped pages"] * 2 == len(damage)
+        before, after = IMAGE.files["/d/a"].content, image.files["/d/a"].content
+        if damage:
+            (_, one, one_end, _), (_, other, other_end, _) = damage
+            assert (
+                before[one:one_end] == after[other:other_end] != before[other:other_end] == after[one:one_end]
+            )
+            struck += 1
+        else:  # two pages that were the same
+            assert image is IMAGE
+        assert image.files["/small"] is IMAGE.files["/small"]
+    assert struck > 10
+
+
+def test_a_latent_sector_error_leaves_the_bytes_to_those_who_judge() -> None:
+    image, damage, fired = rotten(RotPlan(latent_sector_error_chance=1.0), 1)
+
+    assert image is IMAGE
+    assert {(path, kind) for path, _, _, kind in damage} == {
+        ("/d/a", FaultKind.LATENT_SECTOR_ERROR),
+        ("/small", FaultKind.LATENT_SECTOR_ERROR),
+    }
+    assert all(0 < end - start <= SECTOR for _, start, end, _ in damage)
+    assert not fired  # nobody has read them yet
+
+
+def test_most_of_it_strikes_where_there_is_something_to_lose() -> None:
+    starts = [rotten(RotPlan(bit_rot_chance=1.0), seed)[1][0][1] for seed in range(200)]
+    behind = sum(start >= 3 * PAGE for start in starts)
+
+    assert 0 < behind < 40
+    assert len(set(starts)) > 20
+
+
+@pytest.mark.parametrize("plan", [RotPlan(1.0, 0.5, 0.5, 0.5)])
+def test_the_record_gives_the_same_rot_again(plan: RotPlan) -> None:
+    choices = Choices("again")
+    image, damage = rot(IMAGE, choices.stream("rot"), plan, Counter())
+    replayed = Choices.replaying(choices.decisions())
+    again, damage_again = rot(IMAGE, replayed.stream("rot"), plan, Counter())
+
+    assert again.digest() == image.digest()
+    assert damage_again == damage
+    assert replayed.unmet() == []
+
+
+def test_what_strikes_one_file_does_not_depend_on_another_one() -> None:
+    plan = RotPlan(bit_rot_chance=0.5)
+    choices = Choices("files")
+    image, damage = rot(IMAGE, choices.stream("rot"), plan, Counter())
+    while not {"/d/a", "/small"} <= {found.path for found in damage}:
+        choices = Choices(f"files{image.digest()}")
+        image, damage = rot(IMAGE, choices.stream("rot"), plan, Counter())
+    kept = Choices.replaying(entry for entry in choices.decisions() if "/small" in entry.label)
+    again, _ = rot(IMAGE, kept.stream("rot"), plan, Counter())
+
+    assert again.files["/small"] == image.files["/small"]
+    assert again.files["/d/a"] == IMAGE.files["/d/a"]

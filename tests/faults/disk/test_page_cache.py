@@ -56,7 +56,7 @@ def test_a_page_beyond_the_surviving_size_is_not_dirty() -> None:
     assert inode.dirty_pages(0) == []
 
 
-def test_a_dropped_page_is_clean_for_the_kernel_and_gone_for_the_platter() -> None:
+def test_a_dropped_page_is_clean_for_the_kernel_and_gone_for_the_disk() -> None:
     inode = make_inode()
     inode.write(1, 0, b"lost", 0)
     inode.drop(2, 0, SIZE)
@@ -86,7 +86,7 @@ def test_a_page_written_again_during_the_failing_sync_keeps_all_of_its_writes() 
     assert inode.durable_bytes(SIZE)[:11] == b"firstsecond"
 
 
-def test_rewriting_any_byte_of_a_dropped_page_brings_the_whole_page_to_the_platter() -> None:
+def test_rewriting_any_byte_of_a_dropped_page_brings_the_whole_page_to_the_disk() -> None:
     inode = make_inode()
     inode.write(1, 0, b"lost", 0)
     inode.drop(2, 0, SIZE)
@@ -140,7 +140,7 @@ DROP = st.tuples(st.just("drop"), ranges(), st.just(0))
 
 
 @given(st.lists(st.one_of(WRITE, WRITE, SYNC), max_size=30))
-def test_each_page_of_the_platter_is_the_state_at_its_last_sync_and_pending_leads_to_the_cache(
+def test_each_page_of_the_disk_is_the_state_at_its_last_sync_and_pending_leads_to_the_cache(
     steps: list[tuple[str, tuple[int, int], int]],
 ) -> None:
     inode = make_inode()
@@ -189,14 +189,14 @@ def test_after_any_failures_only_stale_pages_differ_from_what_readers_see(
             assert durable[page * PAGE :][:PAGE] == inode.content()[page * PAGE :][:PAGE]
 
 
-def test_bytes_are_durable_if_no_unsynced_write_touches_them_and_the_platter_has_what_readers_see() -> None:
+def test_bytes_are_durable_if_no_unsynced_write_touches_them_and_the_disk_has_what_readers_see() -> None:
     inode = make_inode()
     inode.write(1, 0, b"dropped", 0)
     inode.drop(2, 0, SIZE)
     inode.write(3, 20, b"pending", 0)
 
     assert not inode.has_durable(0, 1)
-    assert inode.has_durable(7, 17), "dropped with the page, but the platter had these bytes before"
+    assert inode.has_durable(7, 17), "dropped with the page, but the disk had these bytes before"
     assert inode.has_durable(16, 20)
     assert not inode.has_durable(16, 21)
     assert inode.has_durable(27, SIZE)
@@ -205,7 +205,7 @@ def test_bytes_are_durable_if_no_unsynced_write_touches_them_and_the_platter_has
     assert inode.has_durable(16, SIZE)
 
 
-def test_writing_again_what_is_on_the_platter_leaves_it_durable_and_a_detour_does_not() -> None:
+def test_writing_again_what_is_on_the_disk_leaves_it_durable_and_a_detour_does_not() -> None:
     inode = make_inode()
     inode.write(1, 0, b"synced", 0)
     inode.make_durable(2, 0, SIZE)
@@ -227,3 +227,44 @@ def test_the_pages_that_a_sync_would_write_are_those_written_before_it_in_its_ra
     assert inode.covered_pages(4, 0, 40) == [0, 1, 3]
     assert inode.covered_pages(4, 9, 10) == [1]
     assert inode.covered_pages(0, 0, 40) == []
+
+
+def grown(*sizes: int) -> Inode:
+    inode = Inode(1, 4096, 0)
+    for number, size_bytes in enumerate(sizes):
+        inode.thaw(size_bytes)[size_bytes - 1] = number + 1
+    return inode
+
+
+def test_what_a_file_grows_by_is_zeros() -> None:
+    inode = grown(10, 5_000, 5_001)
+
+    assert inode.content() == b"\0" * 9 + b"\1" + b"\0" * 4_989 + b"\2\3"
+    assert bytes(inode.readable) == inode.content()
+
+
+def test_a_file_that_nobody_looks_at_grows_in_place() -> None:
+    inode = grown(10)
+    before = inode.cache
+    inode.thaw(1_000)
+
+    assert inode.cache is before
+
+
+def test_a_view_stays_what_it_was_when_the_file_grows() -> None:
+    inode = grown(10)
+    view = inode.readable[5:10]
+    inode.write(1, 8, b"new and longer", 0)
+
+    assert bytes(view) == b"\0\0\0\0\1"
+    assert inode.content() == b"\0" * 8 + b"new and longer"
+    inode.write(2, 5, b"changed", 0)
+    assert bytes(view) == b"\0\0\0\0\1"
+
+
+def test_two_files_never_share_their_emptiness() -> None:
+    one, other = Inode(1, 4096, 0), Inode(2, 4096, 0)
+    one.thaw(3)[0] = 7
+
+    assert other.content() == b""
+    assert other.thaw(3) == b"\0\0\0"

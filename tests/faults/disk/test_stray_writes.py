@@ -46,7 +46,7 @@ def test_a_process_kill_does_not_show_it_either(make_rig: Callable[..., Any]) ->
     assert rig.cut("process-kill").files["/a"].content[:2] == b"xa"
 
 
-def test_a_later_write_to_the_page_brings_all_of_it_to_the_platter(make_rig: Callable[..., Any]) -> None:
+def test_a_later_write_to_the_page_brings_all_of_it_to_the_disk(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=LOST)
     write_and_sync(rig)
     with rig.disk.with_faults(lost_write_chance=0.0):

@@ -126,7 +126,7 @@ def test_a_machine_killed_from_elsewhere_leaves_a_sync_in_flight_undone(make_rig
     assert durable(rig) == bytes(10)
 
 
-def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_platter(
+def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_disk(
     make_rig: Callable[..., Any],
 ) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
@@ -159,7 +159,7 @@ def test_a_failed_sync_leaves_the_size_unsure(make_rig: Callable[..., Any]) -> N
     assert {0, 4096 * 3} < sizes, "and some lengths in between"
 
 
-def test_data_rewritten_after_a_failed_sync_does_reach_the_platter(make_rig: Callable[..., Any]) -> None:
+def test_data_rewritten_after_a_failed_sync_does_reach_the_disk(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = prepare(rig)
     mapped.store(0, b"doomed")
@@ -228,3 +228,38 @@ def test_some_syncs_fail_if_asked_for_and_each_is_counted(make_rig: Callable[...
 
     assert 5 < failed < 40
     assert rig.fired["failed sync"] == failed
+
+
+def test_what_cannot_vary_is_not_drawn(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+
+    assert SyncTiming(7, 7).draw(rig.disk._injector, "msync /a") == 7
+    assert rig.choices.stream("disk").drawn == 0
+    assert not rig.fired
+
+
+def test_latencies_lie_within_their_bounds_and_are_drawn_with_a_label(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig()
+    usual = [SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(200)]
+
+    assert set(usual) == set(range(10, 21))
+    assert {draw[0] for draw in rig.choices.recorded()["disk"]} == {"msync /a ns"}
+    assert not rig.fired
+
+
+def test_a_slow_sync_takes_up_to_what_the_fault_says(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=1))
+    slow = [SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(200)]
+
+    assert min(slow) >= 20
+    assert 900_000 < max(slow) <= 1_000_000
+    assert rig.fired == {"slow sync": 200}
+
+
+def test_slow_syncs_have_a_heavy_tail(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=8))
+    slow = sorted(SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(1000))
+
+    assert slow[0] >= 1_000_000  # an eighth of what they take at most
+    assert 1_600_000 < slow[500] < 2_000_000
+    assert sum(latency_ns > 4_000_000 for latency_ns in slow) > 100
