@@ -81,7 +81,8 @@ class Ranges:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ranges) and self._chosen == other._chosen
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash(frozenset(self._chosen))
 
     def __repr__(self) -> str:
         return f"Ranges({self._chosen})"

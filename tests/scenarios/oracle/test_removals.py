@@ -197,7 +197,9 @@ def test_a_queue_that_is_never_cleaned_is_found_when_nobody_puts_any_more(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr("tornlog.store.retention.cleaning.CleanConsumeQueue.run", lambda self: None)
-    plan = replace(quiet_plan, retention=True, commit_log_bytes=1024, body_bytes_max=300)
+    plan = quiet_plan.replace(
+        retention={"deletes_segments": True}, commit_log_bytes=1024, messages={"body_bytes_max": 300}
+    )
     outcomes = [execute(plan, str(seed)) for seed in range(8)]
     found = {violation.summary for outcome in outcomes for violation in outcome.violations}
     assert found == {"a queue leads to what was removed"}
