@@ -12,14 +12,12 @@ from .config import BrokerRole, StoreConfig
 from .errors import StoreLockedError, StoreNotReadableError
 from .filters.message_filter import MessageFilter, TagFilter
 from .formats.message import MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecord
-from .get_result import GetMessageResult
 from .index.index_recovery import IndexRecovery
 from .index.index_service import QueryMessageResult, query_message
 from .log.recovery import Recovery, RecoveryReport
 from .log.segment_times import SegmentTimes
 from .marks import hit
-from .message import Message, MessageBatch
-from .put_result import PutMessageResult, PutMessageStatus
+from .message import GetMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
 from .queues.dispatch import Dispatcher
 from .queues.pull import Puller, offset_by_time
 from .runtime_info import disk_info, schedule_info, stats_info, trouble_info

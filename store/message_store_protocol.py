@@ -8,11 +8,9 @@ from typing import Protocol
 from .config import StoreConfig
 from .filters.message_filter import MessageFilter
 from .formats.message import MessageRecord
-from .get_result import GetMessageResult
 from .index.index_service import QueryMessageResult
 from .log.recovery import RecoveryReport
-from .message import Message, MessageBatch
-from .put_result import PutMessageResult
+from .message import GetMessageResult, Message, MessageBatch, PutMessageResult
 from .queues.dispatch import ArrivalNotifier, Dispatcher
 from .running_flags import RunningFlags
 from .stats import StoreStats

@@ -17,12 +17,10 @@ from importlib import import_module
 from .config import ConfigError, StoreConfig
 from .filters.message_filter import MessageFilter
 from .formats.message import MessageRecord
-from .get_result import GetMessageResult
 from .index.index_service import QueryMessageResult
 from .log.recovery import RecoveryReport
-from .message import Message, MessageBatch
+from .message import GetMessageResult, Message, MessageBatch, PutMessageResult
 from .message_store_protocol import MessageStoreProtocol
-from .put_result import PutMessageResult
 from .queues.dispatch import ArrivalNotifier, Dispatcher
 from .running_flags import RunningFlags
 from .stats import StoreStats

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from .formats.scan import ScannedRecord
-from .get_result import GetMessageResult, GetMessageStatus
+from .message import GetMessageResult, GetMessageStatus
 from .world import World
 
 LATENCY_BUCKETS = (

@@ -18,8 +18,7 @@ from .log.directories import SegmentDirectories
 from .log.flush import FlushCommitLogService, FlushRealTimeService, GroupCommitService
 from .log.segment_queue import SegmentQueue
 from .log.transient_pool import BufferedSegmentQueue, CommitRealTimeService, TransientStorePool
-from .message import Message
-from .put_result import PutMessageResult
+from .message import Message, PutMessageResult
 from .queues.consume_queue_table import ConsumeQueueTable
 from .queues.dispatch import ArrivalNotifier, DispatchService, ExtendedQueueDispatcher, LightQueueDispatcher
 from .queues.flush_queues import FlushConsumeQueueService

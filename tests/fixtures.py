@@ -27,7 +27,7 @@ from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
 from tornlog.store.delivery.transaction_service import EndTransactionStatus
 from tornlog.store.formats.message import TRANSACTION_COMMIT
-from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.message import PutMessageStatus
 
 QUIET = Ranges(
     sync_flush=(True,),

@@ -28,7 +28,7 @@ from ...store.formats.consume_queue import ENTRY_BYTES, encode_entry, tags_code
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.index_key import key_hash
 from ...store.formats.message import TRANSACTION_COMMIT
-from ...store.put_result import PutMessageStatus
+from ...store.message import PutMessageStatus
 from .figure import Sample
 from .workplace import Workplace
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ...store.config import FlushDiskType
-from ...store.message import Message, MessageBatch
-from ...store.put_result import PutMessageResult, PutMessageStatus
+from ...store.message import Message, MessageBatch, PutMessageResult, PutMessageStatus
 from .closed_loop import ClosedLoop
 from .figure import Sample
 from .messages import BATCH_MESSAGES, QUEUES, batch, message

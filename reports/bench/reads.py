@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...store.get_result import GetMessageStatus
+from ...store.message import GetMessageStatus
 from ...store.message_store import MessageStore
 from ...store.real.world import overlay_world
 from .closed_loop import ClosedLoop

@@ -10,8 +10,7 @@ from typing import Any, Self
 
 from ...store.config import StoreConfig
 from ...store.message_store import MessageStore
-from ...store.real.clock import RealClock
-from ...store.real.world import real_world
+from ...store.real.world import RealClock, real_world
 from .messages import BATCH_MESSAGES, batch, message
 
 

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 from ...store.config import StoreConfig
 from ...store.delivery.schedule import decoded_offsets
 from ...store.errors import StoreError
-from ...store.formats.consume_queue_ext import ADDRESS_MAX
-from ...store.formats.host import Host
+from ...store.formats.consume_queue import ADDRESS_MAX
+from ...store.formats.host import Host, encode_message_id
 from ...store.formats.message import MessageRecord
-from ...store.formats.message_id import encode_message_id
 from ...store.formats.properties import decode_properties
 from ...store.log.recovery import RecoveryReport
 from ...store.message_store import MessageStore

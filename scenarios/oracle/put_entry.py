@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from ...store.put_result import PutMessageStatus
+from ...store.message import PutMessageStatus
 from .put_content import PLAIN, FieldDifference, PutContent, differences
 from .reader import Head, LogRecord
 

@@ -12,8 +12,8 @@ from ...sim.policies import Policy
 from ...sim.policies.starving import Starving
 from ...sim.trace import Trace
 from ...store.marks import collected
+from ...store.message import PutMessageStatus
 from ...store.message_store import MessageStore
-from ...store.put_result import PutMessageStatus
 from ..claims.crash_points import CrashPoints
 from ..claims.plan import Life, Plan
 from ..oracle.evidence import tries_collected

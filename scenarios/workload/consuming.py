@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
-from ...store.get_result import GetMessageStatus
+from ...store.message import GetMessageStatus
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ..claims.plan import Plan

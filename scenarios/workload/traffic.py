@@ -10,9 +10,8 @@ from ...sim.kernel import Kernel
 from ...store.errors import StoreNotReadableError
 from ...store.formats.batch import BatchUnit, encode_batch
 from ...store.formats.message import BLANK_BYTES
-from ...store.message import MessageBatch
+from ...store.message import MessageBatch, PutMessageResult
 from ...store.message_store import MessageStore
-from ...store.put_result import PutMessageResult
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Task
 from ..claims.plan import Plan

@@ -15,8 +15,8 @@ from ...store.delivery.transaction_service import EndTransactionStatus, Transact
 from ...store.errors import StoreError
 from ...store.formats.message import BLANK_BYTES, TRANSACTION_PREPARED, MessageRecord
 from ...store.formats.properties import decode_properties
+from ...store.message import PutMessageResult, PutMessageStatus
 from ...store.message_store import MessageStore
-from ...store.put_result import PutMessageResult, PutMessageStatus
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Task
 from ..claims.machine import TRANSACTIONS

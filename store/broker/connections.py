@@ -10,11 +10,11 @@ from heapq import nsmallest
 
 from ..errors import CorruptFileError
 from ..formats.remoting.command import RemotingCommand
+from ..formats.remoting.frame import LENGTH_FIELD
 from ..network import Connection, Listener, Network, Ready
 from ..service import Service
 from ..world import World
 from .fair_queue import HostFairQueue
-from .frame_reader import LENGTH_FIELD
 from .limits import ServerLimits
 from .patience import Patience
 from .server_counts import Ending, ServerCounts

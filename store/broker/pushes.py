@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from ..delivery.half_message import HalfMessage
 from ..delivery.redirect import delivered
+from ..formats.host import encode_message_id
 from ..formats.message import MessageRecord, encode_message_record
-from ..formats.message_id import encode_message_id
 from ..formats.properties import PROPERTY_UNIQ_KEY
 from ..formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
 from ..formats.remoting.json_body import MessageQueue, encode_json_body

@@ -13,10 +13,9 @@ from dataclasses import replace
 
 from ..errors import CorruptFileError
 from ..formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
-from ..formats.remoting.frame import encode_frame
+from ..formats.remoting.frame import CommandReader, encode_frame
 from ..network import Connection
 from ..world import World
-from .frame_reader import CommandReader
 
 CONNECT_MS = 3_000
 _RECEIVE_BYTES = 64 * 1024

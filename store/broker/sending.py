@@ -14,7 +14,7 @@ from ..formats.properties import (
     PROPERTY_TIMER_DELIVER_MS,
     decode_properties,
 )
-from ..put_result import PutMessageStatus
+from ..message import PutMessageStatus
 from .parts import BrokerParts
 from .permissions import PERM_READ_WRITE, PERM_WRITE
 from .requests import RequestRefusedError, ResponseCode

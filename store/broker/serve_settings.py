@@ -12,8 +12,8 @@ import typer
 from ..config import BrokerRole, ConfigError, StoreConfig
 from ..errors import StoreError, StoreLockedError
 from ..network import in_brackets
-from ..real.addresses import split_address
 from ..real.network import RealNetwork
+from ..real.sockets import split_address
 from ..real.tls import TlsSettings
 from ..settings.broker_conf import BrokerConf, read_broker_conf
 from .acl.addresses import address_parts

@@ -8,10 +8,9 @@ from collections import deque
 from typing import Protocol
 
 from ..formats.remoting.command import RemotingCommand
-from ..formats.remoting.frame import encode_frame
+from ..formats.remoting.frame import CommandReader, encode_frame
 from ..network import Connection
 from ..world import World
-from .frame_reader import CommandReader
 from .limits import ServerLimits
 from .server_counts import Ending
 

@@ -24,8 +24,7 @@ from ..formats.message import MessageRecord
 from ..formats.side_json import decode_side_json, encode_side_json, numbered_offsets, table_of
 from ..log.commit_log import CommitLog
 from ..marks import hit
-from ..message import Message
-from ..put_result import PutMessageResult, PutMessageStatus
+from ..message import Message, PutMessageResult, PutMessageStatus
 from ..queues.consume_queue_table import ConsumeQueueTable
 from ..service import Service
 from ..side_file import SideFile

@@ -21,9 +21,8 @@ from ..errors import StoreError
 from ..formats.host import Host
 from ..formats.message import MessageRecord
 from ..marks import hit
-from ..message import LOOPBACK_BROKER, Message
+from ..message import LOOPBACK_BROKER, AppendMessageResult, Message, PutMessageResult, PutMessageStatus
 from ..message_store import MessageStore
-from ..put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ..service import Service
 from ..world import World
 from .decisions import Decisions

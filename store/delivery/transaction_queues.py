@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ..errors import CorruptFileError
 from ..formats.message import MessageRecord, decode_record
 from ..formats.properties import PROPERTY_TAGS, decode_properties
-from ..get_result import GetMessageStatus
+from ..message import GetMessageStatus
 from ..message_store import MessageStore
 from .half_message import DECIDED_TAG, OP_TOPIC, QUEUE_ID, HalfMessage, whole_number
 

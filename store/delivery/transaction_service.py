@@ -19,9 +19,8 @@ from ..config import BrokerRole
 from ..errors import StoreError
 from ..formats.message import MessageRecord
 from ..formats.properties import PROPERTY_PGROUP
-from ..message import Message
+from ..message import Message, PutMessageResult, PutMessageStatus
 from ..message_store import MessageStore
-from ..put_result import PutMessageResult, PutMessageStatus
 from ..world import World
 from .decisions import Decisions
 from .half_message import (

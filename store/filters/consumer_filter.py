@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..errors import CorruptFileError
-from ..formats.consume_queue_ext import ExtUnit
+from ..formats.consume_queue import ExtUnit
 from ..formats.message import check_record
 from ..formats.properties import decode_properties
 from ..formats.scan import ScannedRecord

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..formats.consume_queue_ext import ExtUnit
+from ..formats.consume_queue import ExtUnit
 from ..formats.java_hash import java_hash
 
 _LOW_32_BITS = 0xFFFF_FFFF

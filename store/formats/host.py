@@ -1,16 +1,31 @@
-"""A socket address as records and message ids keep it: 4 or 16 address bytes, then an i32 port.
+"""Socket address of a record, and the offset message id that begins with one.
 
-Its text is `address|port`. IPv6 is written the way Java's InetAddress does, eight groups of hex without
-padding and without `::`, so that it compares equal to what RocketMQ's own tools print.
-Source: RocketMQ MessageExt.socketAddress2ByteBuffer, Java Inet6Address.getHostAddress.
+    address: 4 or 16 address bytes, then an i32 port. Its text is `address|port`.
+
+    offset  bytes  field of an id, upper-case hex of big-endian bytes
+    0       a      address of the storeHost, 4 or 16 bytes
+    a       4      its port
+    a+4     8      physicalOffset of the record, where a put stored the message
+
+IPv6 is written the way Java's InetAddress does, eight groups of hex without padding and without `::`, so that it
+compares equal to what RocketMQ's own tools print. An id has 32 characters for IPv4, 56 for IPv6: the length tells them
+apart. A batch's id is its messages' joined by `,`.
+Source: RocketMQ MessageExt.socketAddress2ByteBuffer, Java Inet6Address.getHostAddress; MessageDecoder.createMessageId
+and decodeMessageId.
 """
 
+import re
 from ipaddress import ip_address
+from struct import Struct
 from typing import NamedTuple
 
 IPV4_BYTES = 4
 IPV6_BYTES = 16
 MAX_PORT = 65535
+
+_PLACE = Struct(">iq")  # port, physicalOffset
+_ADDRESS_BYTES = {(size + _PLACE.size) * 2: size for size in (IPV4_BYTES, IPV6_BYTES)}
+_HEX = re.compile(r"[0-9A-Fa-f]+")
 
 
 class Host(NamedTuple):
@@ -53,3 +68,24 @@ class Host(NamedTuple):
             groups = (self.address[at : at + 2] for at in range(0, IPV6_BYTES, 2))
             return ":".join(f"{int.from_bytes(group):x}" for group in groups) + f"|{self.port}"
         return ".".join(map(str, self.address)) + f"|{self.port}"
+
+
+def encode_message_id(store_host: Host, physical_offset: int) -> str:
+    """Return the id of the record at physical_offset of the broker at store_host.
+
+    >>> encode_message_id(Host.parse("10.0.0.1|10911"), 4096)
+    '0A00000100002A9F0000000000001000'
+    """
+    return (store_host.address + _PLACE.pack(store_host.port, physical_offset)).hex().upper()
+
+
+def decode_message_id(text: str) -> tuple[Host, int]:
+    """Return store host and physical offset of an id. ValueError unless it is 32 or 56 hex digits."""
+    address_bytes = _ADDRESS_BYTES.get(len(text))
+    if address_bytes is None:
+        raise ValueError(f"message id {text!r}: expected 32 or 56 hex digits, found {len(text)} characters")
+    if not _HEX.fullmatch(text):
+        raise ValueError(f"message id {text!r}: expected only hex digits")
+    raw = bytes.fromhex(text)
+    port, physical_offset = _PLACE.unpack_from(raw, address_bytes)
+    return Host(raw[:address_bytes], port), physical_offset

@@ -9,6 +9,10 @@ in some 512-byte sector of the file ends in one; any other NUL in properties is 
 neither this check nor that of physicalOffset. Not seen here: flipped bits outside the body, sectors with older
 bytes, a time or host that is zero.
 Source: RocketMQ CommitLog.checkMessageAndReturnSize.
+
+Boundaries: where records begin is counted from a known beginning, or searched for behind damage. A body may hold
+anything, a whole record with the place it lies at among it, so no place of a file looks like a beginning for certain.
+What is certain is the chain: a file begins with a record, and each says where the next one does.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +22,6 @@ from typing import Any, NamedTuple
 from isal.isal_zlib import crc32
 
 from ..errors import CorruptFileError
-from .boundaries import find_record
 from .message import (
     BLANK_BYTES,
     BLANK_MAGIC,
@@ -29,11 +32,20 @@ from .message import (
     MAX_PROPERTIES_BYTES,
     MAX_TOPIC_BYTES,
     MESSAGE_MAGIC,
+    MESSAGE_MAGIC_V2,
     PHYSICAL_OFFSET_AT,
     RECORD_BYTES_MIN,
     check_record,
     decode_topic,
 )
+
+_BLANK = Struct(">ii")
+_I64 = Struct(">q")
+_CHAINED = Struct(">ii20xq")  # totalSize, magicCode, physicalOffset
+_MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2))
+_BLANK_MAGIC = BLANK_MAGIC.to_bytes(4, "big", signed=True)
+_SEARCH_BYTES = 1 << 20
+_RECORD_MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 
 SECTOR_BYTES = 512
 _TOPICS_MAX = 10_000
@@ -43,7 +55,6 @@ _PLAIN_TAIL_BYTES_MAX = 1 + 1 + 2 + MAX_PROPERTIES_BYTES  # never too many prope
 _PLAIN = Struct(">iiii4xqqi16xq20xi")  # a record with IPv4 hosts, from totalSize to bodyLength
 _FIXED = Struct(">i8xi4xqqi")  # any record, from totalSize to sysFlag
 _MAGIC = Struct(">i")
-_TIMESTAMP = Struct(">q")
 _BODY_AT = RECORD_BYTES_MIN - 3
 assert _PLAIN.size == _BODY_AT
 
@@ -52,6 +63,69 @@ _TAILS_MAX = 4096
 _topics: dict[bytes, str] = {}  # whole topics seen before, so that equal ones are one string
 _tails: dict[int, Callable[[memoryview, int], tuple[Any, ...]]] = {}
 """How to unpack fields 16 and 17 of V1 records, by their bytes together << 8 | topicLength."""
+
+
+def chain(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[int]:
+    """Yield where each record behind the one at start begins, as the sizes of those in front of it say.
+
+    start is where a record is known to begin; base_offset is the log offset of the view's first byte. Ends behind the
+    last record that lies within end, has a record's magic and says where it is; no more is looked at of any.
+    """
+    unpack, at, last = _CHAINED.unpack_from, start, end - RECORD_BYTES_MIN
+    while at <= last:
+        size_bytes, magic, physical_offset = unpack(view, at)
+        if (
+            magic not in _RECORD_MAGICS
+            or physical_offset != base_offset + at
+            or not RECORD_BYTES_MIN <= size_bytes <= end - at
+        ):
+            return
+        at += size_bytes
+        yield at
+
+
+def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: int) -> int | None:
+    """Return the first position from start on that begins a record, or a blank one, by magic and own place."""
+    overlap_bytes = RECORD_BYTES_MIN
+    for chunk_at in range(start, len(view), _SEARCH_BYTES):
+        chunk = bytes(view[chunk_at : chunk_at + _SEARCH_BYTES + overlap_bytes])
+        places = [
+            chunk_at + at
+            for magic in (*_MAGICS, _BLANK_MAGIC)
+            for at in _places_of(magic, chunk)
+            if _begins_record(view, chunk_at + at, base_offset, segment_bytes)
+        ]
+        if places:
+            return min(places)
+    return None
+
+
+def is_closed_at(view: memoryview, at: int, segment_bytes: int) -> bool:
+    """Return whether the blank record that closes a segment is at position at: one that takes all that is left."""
+    if len(view) - at < BLANK_BYTES:
+        return False
+    size_bytes, magic = _BLANK.unpack_from(view, at)
+    return bool(magic == BLANK_MAGIC and size_bytes == segment_bytes - at)
+
+
+def _places_of(magic: bytes, chunk: bytes) -> list[int]:
+    """Return where records would begin whose magics are in the chunk."""
+    places = []
+    found = chunk.find(magic)
+    while found >= 0:
+        if found >= MAGIC_AT:
+            places.append(found - MAGIC_AT)
+        found = chunk.find(magic, found + 1)
+    return places
+
+
+def _begins_record(view: memoryview, at: int, base_offset: int, segment_bytes: int) -> bool:
+    if is_closed_at(view, at, segment_bytes):
+        return True
+    if len(view) - at < RECORD_BYTES_MIN or view[at + MAGIC_AT : at + MAGIC_AT + 4] == _BLANK_MAGIC:
+        return False
+    (physical_offset,) = _I64.unpack_from(view, at + PHYSICAL_OFFSET_AT)
+    return bool(physical_offset == base_offset + at)
 
 
 class ScannedRecord(NamedTuple):
@@ -175,7 +249,7 @@ def _scan_carefully(
         raise CorruptFileError(file, bounds.topic_at, torn, "no zeroed byte", topic.hex())
     if torn is not None:
         raise CorruptFileError(file, bounds.properties_at, torn, "no zeroed sector", properties.hex())
-    (store_timestamp_ms,) = _TIMESTAMP.unpack_from(view, at + (68 if sys_flag & BORN_HOST_V6 else 56))
+    (store_timestamp_ms,) = _I64.unpack_from(view, at + (68 if sys_flag & BORN_HOST_V6 else 56))
     name = decode_topic(view, bounds, file=file, file_offset=0)
     return ScannedRecord(
         physical_offset,

@@ -6,8 +6,7 @@ Dispatch makes files, a flushing task syncs them, a cleaning one removes them, a
 from contextlib import suppress
 
 from ..errors import CorruptFileError
-from ..formats.index import index_file_bytes
-from ..formats.index_name import index_file_name, parse_index_file_name
+from ..formats.index import index_file_bytes, index_file_name, parse_index_file_name
 from ..world import World
 from .index_file import IndexFile
 

@@ -12,17 +12,22 @@ from ..config import StoreConfig
 from ..delivery.redirect import DELAY_MARK, redirection
 from ..errors import CorruptFileError, InvalidMessageError
 from ..formats import message as record_format
-from ..formats.batch_records import encode_batch_records
+from ..formats.batch import encode_batch_records
 from ..formats.delay_level import delay_level, parse_delay_levels
 from ..formats.host import IPV6_BYTES, Host
 from ..formats.message import MessageRecord, decode_record, encode_blank, encode_record, place_records
 from ..marks import hit
-from ..message import Message, MessageBatch
-from ..put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
+from ..message import (
+    AppendMessageResult,
+    Message,
+    MessageBatch,
+    PutMessageResult,
+    PutMessageStatus,
+    is_storable_topic,
+)
 from ..queues.light_queues import LIGHT_MARK, LightPut, light_put, without_offsets
 from ..replication.group_transfer import GroupTransfer
 from ..stats import TopicTotals
-from ..topic_name import is_storable_topic
 from ..world import World
 from .allocate import AllocateMappedFileService
 from .flush import FlushCommitLogService

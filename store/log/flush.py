@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ..config import StoreConfig
 from ..marks import hit
-from ..put_result import PutMessageStatus
+from ..message import PutMessageStatus
 from ..running_flags import Refusal, RunningFlags
 from ..service import Service
 from ..world import World

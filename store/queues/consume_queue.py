@@ -7,15 +7,18 @@ holds addresses in it where other queues hold tag codes.
 
 from ..errors import MisplacedRecordError
 from ..formats.consume_queue import (
+    ADDRESS_TOP,
     BLANK_ENTRY_BYTES,
     ENTRY_BYTES,
+    NO_ADDRESS,
     TAGS_CODE_AT,
+    ExtUnit,
     QueueEntry,
     decode_entry,
     encode_entry,
+    is_ext_address,
     is_valid,
 )
-from ..formats.consume_queue_ext import ADDRESS_TOP, NO_ADDRESS, ExtUnit, is_ext_address
 from ..formats.message import records_in
 from ..log.segment import Segment
 from ..log.segment_queue import SegmentQueue

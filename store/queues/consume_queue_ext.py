@@ -7,7 +7,7 @@ Source: RocketMQ ConsumeQueueExt.
 """
 
 from ..errors import CorruptFileError
-from ..formats.consume_queue_ext import (
+from ..formats.consume_queue import (
     END_BYTES,
     END_MARK,
     NO_ADDRESS,

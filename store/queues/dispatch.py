@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..config import BrokerRole, FlushDiskType, StoreConfig
 from ..errors import CorruptFileError, MisplacedRecordError, StoreError
-from ..formats.consume_queue_ext import ExtUnit
+from ..formats.consume_queue import ExtUnit
 from ..formats.delay_level import SCHEDULE_TOPIC, entry_tags_code, record_tags_code
 from ..formats.message import QUEUE_OFFSET_AT, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ..formats.properties import decode_properties
@@ -20,10 +20,10 @@ from ..formats.scan import ScannedRecord, scan_records
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
 from ..marks import hit
+from ..message import is_storable_topic
 from ..retention.disk_usage import is_disk_full
 from ..running_flags import Refusal, RunningFlags
 from ..service import Service
-from ..topic_name import is_storable_topic
 from ..world import World
 from .consume_queue_table import ConsumeQueueTable
 from .light_queues import LIGHT_MARK, light_records

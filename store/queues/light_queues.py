@@ -26,7 +26,7 @@ from ..formats.properties import (
 )
 from ..formats.scan import ScannedRecord
 from ..marks import hit
-from ..topic_name import is_storable_topic
+from ..message import is_storable_topic
 
 LIGHT_PREFIX = "%LMQ%"
 LIGHT_MARK = b"INNER_MULTI_"

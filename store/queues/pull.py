@@ -9,12 +9,11 @@ from collections.abc import Callable
 
 from ..config import StoreConfig
 from ..filters.message_filter import MessageFilter
-from ..formats.consume_queue import BLANK_ENTRY, ENTRY_BYTES, decode_entry, is_valid
-from ..formats.consume_queue_ext import ADDRESS_MAX
-from ..get_result import GetMessageResult, GetMessageStatus
+from ..formats.consume_queue import ADDRESS_MAX, BLANK_ENTRY, ENTRY_BYTES, decode_entry, is_valid
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
 from ..marks import hit
+from ..message import GetMessageResult, GetMessageStatus
 from ..world import Files
 from .consume_queue import ConsumeQueue
 

@@ -1,20 +1,220 @@
-"""The computer's own network: TCP, with TLS where it is asked for."""
+"""Real network: TCP, with TLS where it is asked for, and a poller that waits for many sockets at once.
+
+The poller is epoll where there is one, with a socket of its own to be woken by.
+"""
 
 import errno
 import select
+import selectors
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
-from .addresses import SocketAddress, find_addresses, split_address
-from .shared_socket import Deadline
-from .socket_connection import SocketConnection
-from .socket_listener import SocketListener
-from .socket_poller import SocketPoller
-from .socket_streams import ByteStream
+from ..network import Connection, Listener
+from .socket_connection import SocketConnection, SocketListener
+from .sockets import ByteStream, Deadline, SocketAddress, find_addresses, split_address
 
 if TYPE_CHECKING:
     from .tls import TlsSettings, TlsTrust
+
+
+_NOTHING = 0
+
+
+class SocketReady(NamedTuple):
+    """One connection or listener that need not be waited for, and for what of it."""
+
+    what: SocketConnection | SocketListener
+    receives: bool
+    sends: bool
+
+
+class _Watched:
+    """One connection or listener, and what of it is waited for.
+
+    The poller is inside its socket, so that the descriptor stays its own until it is forgotten; one that was closed
+    before it was first watched has none, and is always ready.
+    """
+
+    __slots__ = ("events", "has_descriptor", "number", "receives", "sends", "what")
+
+    def __init__(self, what: SocketConnection | SocketListener, number: int) -> None:
+        self.what = what
+        self.number = number
+        self.receives = self.sends = False
+        self.events = _NOTHING
+        """What the selector waits for."""
+        self.has_descriptor = False
+        with suppress(ConnectionError):
+            what.shared.__enter__()
+            self.has_descriptor = True
+
+    @property
+    def wanted_events(self) -> int:
+        if not self.has_descriptor:
+            return _NOTHING
+        wants_to_send = self.sends or (isinstance(self.what, SocketConnection) and self.what.owes_bytes)
+        return self.receives * selectors.EVENT_READ | wants_to_send * selectors.EVENT_WRITE
+
+    @property
+    def is_ready_unasked(self) -> bool:
+        """Return whether there is something to tell that the selector knows nothing of."""
+        return not self.has_descriptor or (isinstance(self.what, SocketConnection) and self.what.holds_bytes)
+
+    def leave(self) -> None:
+        if isinstance(self.what, SocketConnection):
+            self.what.when_changed = None
+        if self.has_descriptor:
+            self.what.shared.__exit__(None, None, None)
+
+
+class SocketPoller:
+    """A Poller of SocketConnections and SocketListeners."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._lock = threading.Lock()
+        self._watched: dict[Connection | Listener, _Watched] = {}
+        self._unasked: dict[Connection | Listener, _Watched] = {}
+        """Those that may be ready without the selector's knowing."""
+        self._number = 0
+        self._is_woken = False
+        self._is_closed = False
+        self._waker, self._woken = socket.socketpair()
+        self._waker.setblocking(False)
+        self._woken.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+
+    def watch(self, what: Connection | Listener, *, receives: bool, sends: bool) -> None:
+        """Wait for this too, or for something else of it than before; with neither it is kept but not waited for."""
+        assert isinstance(what, SocketConnection | SocketListener), what
+        with self._lock:
+            entry = self._watched.get(what)
+            if entry is None:
+                self._number += 1
+                entry = self._watched[what] = _Watched(what, self._number)
+                if isinstance(what, SocketConnection):
+                    what.when_changed = lambda: self._changed(what)
+            entry.receives, entry.sends = receives, sends
+            self._update(entry)
+
+    def forget(self, what: Connection | Listener) -> None:
+        """Wait for it no more. Nothing happens if it is not watched."""
+        with self._lock:
+            entry = self._watched.get(what)
+            if entry is not None:
+                self._let_go(entry)
+
+    def wait(self, timeout_ms: int | None) -> Sequence[SocketReady]:
+        """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken."""
+        timeout_s = None if timeout_ms is None else timeout_ms / 1000
+        found: dict[_Watched, int] = {}
+        if self._unasked:
+            found = self._find_unasked()
+            timeout_s = 0 if found else timeout_s
+        for key, events in self._selector.select(timeout_s):
+            if key.data is None:
+                self._take_wake()
+            else:
+                found[key.data] = found.get(key.data, _NOTHING) | events
+        ready = [
+            (entry.number, SocketReady(entry.what, receives, sends))
+            for entry, events in found.items()
+            for receives, sends in (self._ready_for(entry, events),)
+            if receives or sends
+        ]
+        if len(ready) > 1:
+            ready.sort(key=_number)
+        return [report for _, report in ready]
+
+    def wake(self) -> None:
+        """Have the wait that is under way, or else the next one, return. Nothing happens once it is closed."""
+        if self._is_woken or self._is_closed:
+            return
+        self._is_woken = True
+        with suppress(OSError):  # full of wake-ups, or closed meanwhile
+            self._waker.send(b"\0")
+
+    def close(self) -> None:
+        """Give it back. What it watched stays open."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            for entry in list(self._watched.values()):
+                self._let_go(entry)
+            self._selector.close()
+            self._waker.close()
+            self._woken.close()
+
+    def _ready_for(self, entry: _Watched, events: int) -> tuple[bool, bool]:
+        """Return whether it receives and sends, of what it is watched for, after handing over what it owes."""
+        sends = bool(events & selectors.EVENT_WRITE)
+        if sends and isinstance(entry.what, SocketConnection) and entry.what.owes_bytes:
+            entry.what.flush()
+            with self._lock:
+                self._update(entry)
+        return entry.receives and bool(events & selectors.EVENT_READ), entry.sends and sends
+
+    def _find_unasked(self) -> dict[_Watched, int]:
+        """Return what is ready without the selector's knowing; what is not any more is dropped."""
+        with self._lock:
+            self._unasked = {what: entry for what, entry in self._unasked.items() if entry.is_ready_unasked}
+            found = {}
+            for entry in self._unasked.values():
+                events = entry.receives * selectors.EVENT_READ
+                if not entry.has_descriptor:
+                    events |= entry.sends * selectors.EVENT_WRITE
+                if events:
+                    found[entry] = events
+            return found
+
+    def _changed(self, what: SocketConnection) -> None:
+        """Note that a connection may hold or owe bytes; whoever uses it calls this."""
+        with self._lock:
+            entry = self._watched.get(what)
+            if entry is not None:
+                self._update(entry)
+
+    def _update(self, entry: _Watched) -> None:
+        """Have the selector wait for what is wanted and no more: of a connection that ended it would never stop."""
+        if self._watched.get(entry.what) is not entry:
+            return  # forgotten since it was found ready
+        if entry.is_ready_unasked and entry.what not in self._unasked:
+            self._unasked[entry.what] = entry
+            self.wake()  # the wait may be under way
+        wanted = entry.wanted_events
+        if wanted == entry.events:
+            return
+        descriptor = entry.what.shared.descriptor
+        if not entry.events:
+            self._selector.register(descriptor, wanted, entry)
+        elif wanted:
+            self._selector.modify(descriptor, wanted, entry)
+        else:
+            self._selector.unregister(descriptor)
+        entry.events = wanted
+
+    def _let_go(self, entry: _Watched) -> None:
+        entry.receives = entry.sends = False
+        if entry.events:
+            self._selector.unregister(entry.what.shared.descriptor)
+            entry.events = _NOTHING
+        del self._watched[entry.what]
+        self._unasked.pop(entry.what, None)
+        entry.leave()
+
+    def _take_wake(self) -> None:
+        with suppress(BlockingIOError):
+            while self._woken.recv(64):
+                pass
+        self._is_woken = False  # only now: a byte sent before would be taken, and its mark stay
+
+
+def _number(found: tuple[int, SocketReady]) -> int:
+    return found[0]
 
 
 class RealNetwork:

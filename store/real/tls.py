@@ -13,7 +13,7 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 
-from .socket_streams import ByteStream, PlainStream
+from .sockets import ByteStream, PlainStream
 
 _HANDSHAKE = b"\x16"
 _READ_BYTES = 1 << 16

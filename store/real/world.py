@@ -1,13 +1,162 @@
-"""The worlds a store, and code of your own, can really live in."""
+"""The real world: the operating system's clocks, daemon threads as tasks, and the worlds made of them.
 
-from typing import NamedTuple
+Threads are daemons, because a store that was never shut down must not keep its process alive: to the directory that is
+a process kill, which recovery is for.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import NamedTuple, cast
 
 from ..world import World
-from .clock import RealClock
 from .files import RealFiles
 from .network import RealNetwork
 from .overlay import OverlayFiles
-from .tasks import ThreadTasks
+
+
+class RealClock:
+    """Wall and monotonic clock of the operating system."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        """Return the wall clock in ms since 1970. It may step back."""
+        return time.time_ns() // 1_000_000
+
+    monotonic_ns = staticmethod(time.monotonic_ns)
+    """Return ns since some fixed moment. It never steps back. No call of ours around it: every put asks twice."""
+
+    def utc_offset_ms(self) -> int:
+        """Return how far this process's local time is ahead of UTC now, daylight saving included."""
+        return time.localtime().tm_gmtoff * 1000
+
+
+class ThreadCell:
+    """An integer in an attribute.
+
+    add() and compare_and_set() exclude each other with a lock. set() takes none: under the interpreter lock
+    no thread switch falls between the two halves of either, and for the most frequent change a lock would
+    cost five times the work.
+    """
+
+    __slots__ = ("_lock", "_value")
+
+    def __init__(self, value: int) -> None:
+        self._value = value
+        self._lock = threading.Lock()
+
+    def get(self) -> int:
+        """Return the value."""
+        return self._value
+
+    def set(self, value: int) -> None:
+        """Replace the value."""
+        self._value = value
+
+    def add(self, delta: int) -> int:
+        """Add delta in one step and return the new value."""
+        with self._lock:
+            self._value = value = self._value + delta
+        return value
+
+    def compare_and_set(self, expected: int, value: int) -> bool:
+        """Replace expected by value in one step; False, and no change, if something else is there."""
+        with self._lock:
+            if self._value != expected:
+                return False
+            self._value = value
+        return True
+
+
+class ThreadSignal:
+    """A gate that one notice opens and one waiter shuts behind itself.
+
+    Invariant: while _notified is False the gate is shut, so nobody opens an open one. A notify() that finds
+    True may leave at once: the wait that uses this notice up has not returned yet, and will see all that was
+    done before the call.
+    """
+
+    __slots__ = ("_gate", "_notified", "_notifying")
+
+    def __init__(self) -> None:
+        self._notified = False
+        self._notifying = threading.Lock()
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def notify(self) -> None:
+        """Wake the waiter, or let the next wait return at once. Costs one test while a notice is pending."""
+        if self._notified:
+            return
+        with self._notifying:
+            if not self._notified:
+                self._notified = True
+                self._gate.release()
+
+    def wait(self, timeout_ms: int | None) -> bool:
+        """Wait until notified (True, and the notice is used up) or for timeout_ms (False). None: for ever."""
+        if not self._gate.acquire(timeout=-1 if timeout_ms is None else _seconds(timeout_ms)):
+            return False
+        self._notified = False
+        return True
+
+
+class ThreadTask:
+    """A daemon thread. failure holds what escaped its body, if anything did."""
+
+    __slots__ = ("_body", "_thread", "failure", "name")
+
+    def __init__(self, name: str, body: Callable[[], None]) -> None:
+        self.name = name
+        self.failure: BaseException | None = None
+        self._body = body
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def join(self, timeout_ms: int | None) -> bool:
+        """Wait for the task to end; False if it still runs after timeout_ms. None: wait for ever."""
+        self._thread.join(None if timeout_ms is None else _seconds(timeout_ms))
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._body()
+        except BaseException as failure:
+            self.failure = failure
+            raise  # threading.excepthook prints it
+
+
+class ThreadTasks:
+    """Everything that runs at the same time as something else, on threads."""
+
+    __slots__ = ()
+
+    def spawn(self, name: str, body: Callable[[], None]) -> ThreadTask:
+        """Start body as a thread of that name."""
+        return ThreadTask(name, body)
+
+    def sleep(self, ms: int) -> None:
+        """Let at least ms pass."""
+        time.sleep(ms / 1000)
+
+    def lock(self, name: str) -> AbstractContextManager[None]:
+        """Make a mutex, to be used with `with`. Not re-entrant, not fair."""
+        # Entering one yields True and not None; nobody binds it, and a wrapper would double the price.
+        return cast("AbstractContextManager[None]", threading.Lock())
+
+    def signal(self, name: str) -> ThreadSignal:
+        """Make a signal."""
+        return ThreadSignal()
+
+    def cell(self, name: str, value: int = 0) -> ThreadCell:
+        """Make a cell."""
+        return ThreadCell(value)
+
+
+def _seconds(timeout_ms: int) -> float:
+    return min(max(timeout_ms, 0) / 1000, threading.TIMEOUT_MAX)
 
 
 def real_world(network: RealNetwork | None = None) -> World:

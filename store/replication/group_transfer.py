@@ -10,7 +10,7 @@ Source: RocketMQ CommitLog.submitReplicaRequest, HAService.isSlaveOK, GroupTrans
 from typing import Protocol
 
 from ..config import StoreConfig
-from ..put_result import PutMessageStatus
+from ..message import PutMessageStatus
 from ..world import World
 
 

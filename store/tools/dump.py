@@ -32,9 +32,8 @@ from typing import Any
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
-from ..formats.boundaries import find_record
+from ..formats.host import encode_message_id
 from ..formats.message import MessageRecord, decode_record
-from ..formats.message_id import encode_message_id
 from ..formats.properties import (
     KEY_SEPARATOR,
     PROPERTY_KEYS,
@@ -42,7 +41,7 @@ from ..formats.properties import (
     decode_properties,
     find_property,
 )
-from ..formats.scan import ScannedRecord, scan_records
+from ..formats.scan import ScannedRecord, find_record, scan_records
 from ..log.directories import name_of
 from ..log.segment import first_nonzero
 from ..world import Files

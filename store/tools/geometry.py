@@ -1,7 +1,8 @@
-"""The sizes and delay levels a store directory was made with, read from its own files.
+"""Geometry of a store directory: the sizes and delay levels that it was made with, read from its own files.
 
 No file names them, but every segment has its queue's one size, and every delayed message waits in the queue of its
-level with its delivery time beside it. Where too little is there to tell, RocketMQ's defaults count.
+level with its delivery time beside it. An index's slots and entries are worked out from its files. Where too little is
+there to tell, RocketMQ's defaults count.
 """
 
 from collections import Counter
@@ -11,19 +12,76 @@ from typing import Any
 
 from ..config import GIB, MIB, ConfigError, StoreConfig
 from ..errors import CorruptFileError
-from ..formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
+from ..formats.consume_queue import ENTRY_BYTES as QUEUE_ENTRY_BYTES
+from ..formats.consume_queue import decode_entry, is_valid
 from ..formats.delay_level import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, parse_delay_levels
+from ..formats.index import (
+    ENTRY_BYTES,
+    SLOT_BYTES,
+    entries_at,
+    index_file_bytes,
+    parse_index_file_name,
+    slots_of,
+)
 from ..formats.message import RECORD_BYTES_MIN, decode_record
 from ..log.directories import SegmentDirectories, name_of
 from ..log.segment import is_segment_name
 from ..queues.light_queues import LIGHT_PREFIX
 from ..settings.broker_conf import read_broker_conf
 from ..world import Files, FileStatus
-from .index_geometry import index_geometry
+
+_ENTRIES_MIN = 2
+_BYTES_MIN = index_file_bytes(1, _ENTRIES_MIN)
+_BYTES_MAX = 0x7FFFFFFF
 
 _MAX_MESSAGE_BYTES = 4 * MIB
 _EXT_BYTES_MIN = 64
 """No store makes shorter files of a queue's extension."""
+
+
+def index_geometry(
+    files: Files, config: StoreConfig, slots: int | None, entries: int | None
+) -> tuple[int, int]:
+    """Return slots and entries of the index in config's directory, told or None where not.
+
+    What is not told comes from the oldest file that tells, or else from config. Raises OSError if one cannot be read.
+    """
+    if slots is None or entries is None:
+        for path, size_bytes in _index_files(files, config.index_directory):
+            found = _pair(files, config, path, size_bytes, slots, entries)
+            if found is not None:
+                return found
+    return slots or config.max_hash_slot_num, entries or config.max_index_num
+
+
+def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
+    """Yield path and length of what can be an index file by its name, the oldest first."""
+    status = files.status(directory)
+    if status is None or not status.is_directory:
+        return
+    for name in files.list_directory(directory):
+        found = files.status(f"{directory}/{name}")
+        if parse_index_file_name(name) is None or found is None or found.is_directory:
+            continue
+        if _BYTES_MIN <= found.size_bytes <= _BYTES_MAX:
+            yield f"{directory}/{name}", found.size_bytes
+
+
+def _pair(
+    files: Files, config: StoreConfig, path: str, size_bytes: int, slots: int | None, entries: int | None
+) -> tuple[int, int] | None:
+    """Return what one file tells, None if it tells nothing."""
+    if slots is None and entries is not None:
+        slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
+        return (slots, entries) if slots >= 1 and not odd_bytes else None
+    if slots is None:
+        if size_bytes == index_file_bytes(config.max_hash_slot_num, config.max_index_num):
+            return config.max_hash_slot_num, config.max_index_num
+        slots = slots_of(files.map(path, size_bytes).view(0, size_bytes))
+    if slots is None:
+        return None
+    entries, odd_bytes = divmod(size_bytes - entries_at(slots), ENTRY_BYTES)
+    return (slots, entries) if entries >= _ENTRIES_MIN and not odd_bytes else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +260,7 @@ def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
     """Return how long after its store time the first message of a level's queue is due, None if that is no delay."""
     for path, status in _statuses_in(files, queue):
         view = files.map(path, status.size_bytes).view(0, status.size_bytes)
-        for at in range(0, len(view) - ENTRY_BYTES + 1, ENTRY_BYTES):
+        for at in range(0, len(view) - QUEUE_ENTRY_BYTES + 1, QUEUE_ENTRY_BYTES):
             entry = decode_entry(view, at)
             if is_valid(entry):
                 stored_ms = _store_timestamp_ms(files, config, entry.physical_offset)

@@ -34,8 +34,7 @@ from typing import Any
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError, StoreError
-from ..formats.boundaries import find_record
-from ..formats.scan import scan_records
+from ..formats.scan import find_record, scan_records
 from ..log.directories import name_of
 from ..log.recovery import RecoveryReport
 from ..log.segment import segment_name

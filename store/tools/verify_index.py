@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
-from ..formats.boundaries import find_record
 from ..formats.index import (
     ENTRY,
     ENTRY_BYTES,
@@ -22,11 +21,11 @@ from ..formats.index import (
     entries_at,
     header_defects,
     index_file_bytes,
+    parse_index_file_name,
     time_diff_s,
 )
 from ..formats.index_key import key_hashes, may_have_keys
-from ..formats.index_name import parse_index_file_name
-from ..formats.scan import ScannedRecord
+from ..formats.scan import ScannedRecord, find_record
 from ..index.index_file import defects
 from ..world import Files
 from .verify_files import RawSegment

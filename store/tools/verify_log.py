@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from struct import Struct
 
 from ..errors import CorruptFileError
-from ..formats.boundaries import find_record
 from ..formats.delay_level import record_tags_code
 from ..formats.properties import PROPERTY_INNER_MULTI_QUEUE_OFFSET
-from ..formats.scan import ScannedRecord
+from ..formats.scan import ScannedRecord, find_record
 from ..queues.dispatch import is_queued
 from ..queues.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
 from .verify_files import RawSegment

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from select import EPOLLIN, epoll
 from time import monotonic, sleep
 
-from tornlog.store.real.addresses import split_address
+from tornlog.store.real.sockets import split_address
 
 from .hostile_kinds import (
     Churn,

@@ -9,7 +9,7 @@ import pytest
 
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
-from tornlog.store.formats.message_id import decode_message_id, encode_message_id
+from tornlog.store.formats.host import decode_message_id, encode_message_id
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry

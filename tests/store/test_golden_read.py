@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.formats.message_id import encode_message_id
-from tornlog.store.message import Message
+from tornlog.store.formats.host import encode_message_id
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.real.files import RealFiles
-from tornlog.store.real.tasks import ThreadTasks
-from tornlog.store.real.world import overlay_world
+from tornlog.store.real.world import ThreadTasks, overlay_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import verify_directory
 from tornlog.store.world import World

@@ -11,11 +11,10 @@ import pytest
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.host import Host
-from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message import Message, MessageBatch, PutMessageResult
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageResult
 from tornlog.store.real.files import RealFiles
-from tornlog.store.real.tasks import ThreadTasks
+from tornlog.store.real.world import ThreadTasks
 from tornlog.store.world import World
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -13,12 +13,10 @@ from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from tornlog.store.get_result import GetMessageStatus
 from tornlog.store.index.index_service import QueryMessageResult
 from tornlog.store.log.commit_log import CommitLog
-from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message import GetMessageStatus, Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.real.world import real_world
 from tornlog.store.running_flags import Refusal
 

@@ -21,8 +21,8 @@ from tornlog.sim.network.hosts import SimNetwork
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.network import Connection, Listener, Network, Poller
 from tornlog.store.real.network import RealNetwork
-from tornlog.store.real.tasks import ThreadTasks
 from tornlog.store.real.tls import TlsSettings, TlsTrust
+from tornlog.store.real.world import ThreadTasks
 from tornlog.store.world import Tasks
 
 LONG_MS = 5_000

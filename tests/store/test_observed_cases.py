@@ -17,10 +17,8 @@ from tornlog.store.formats.consume_queue import ENTRY_BYTES, decode_entry, tags_
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.index import decode_entry as decode_index_entry
 from tornlog.store.formats.index import decode_header, index_file_bytes
-from tornlog.store.get_result import GetMessageStatus
-from tornlog.store.message import Message
+from tornlog.store.message import AppendMessageResult, GetMessageStatus, Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import AppendMessageResult, PutMessageStatus
 from tornlog.store.world import World
 
 RECORD_BYTES = 113

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from tornlog.store.config import ConfigError, StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
 from tornlog.store.message_store_protocol import MessageStoreProtocol
 from tornlog.store.plugins import AbstractPluginMessageStore, PluginContext, build_message_store
-from tornlog.store.put_result import PutMessageResult
 from tornlog.store.real.world import real_world
 from tornlog.store.world import World
 

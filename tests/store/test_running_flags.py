@@ -5,9 +5,8 @@ import pytest
 
 from tornlog.store.config import FlushDiskType
 from tornlog.store.errors import StoreNotReadableError
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.real.world import real_world
 from tornlog.store.running_flags import Refusal, RunningFlags
 from tornlog.store.world import World

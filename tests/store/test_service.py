@@ -7,9 +7,8 @@ import pytest
 
 from tornlog.sim.errors import InjectedError
 from tornlog.store.config import BrokerRole
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.real.world import real_world
 from tornlog.store.service import Service
 from tornlog.store.world import World

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from select import EPOLLIN, epoll
 from time import perf_counter_ns
 
-from ....store.real.addresses import split_address
+from ....store.real.sockets import split_address
 from .exchanges import Exchange
 from .responses import ResponseError, ResponseReader
 

@@ -20,9 +20,15 @@ from ....store.formats.checkpoint import (
 )
 from ....store.formats.consume_queue import queue_id_of
 from ....store.formats.index import ENTRY_BYTES as INDEX_ENTRY_BYTES
-from ....store.formats.index import HEADER_BYTES, decode_header, entries_at, header_defects, index_file_bytes
-from ....store.formats.index_name import parse_index_file_name
-from ....store.formats.index_slots import slots_of
+from ....store.formats.index import (
+    HEADER_BYTES,
+    decode_header,
+    entries_at,
+    header_defects,
+    index_file_bytes,
+    parse_index_file_name,
+    slots_of,
+)
 from ..source.directory import StoreDirectory, StoreFile
 from ..source.index_entries import DEFAULT_HASH_SLOTS, DEFAULT_INDEX_ENTRIES
 

@@ -13,8 +13,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from ....store.formats.consume_queue import ENTRY_BYTES
-from ....store.formats.consume_queue_ext import ADDRESS_MAX
+from ....store.formats.consume_queue import ADDRESS_MAX, ENTRY_BYTES
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from .tables import AuditTables
 from .violations import damage_violations, violations

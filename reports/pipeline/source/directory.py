@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import fs
 
-from ....store.formats.index_name import parse_index_file_name
+from ....store.formats.index import parse_index_file_name
 from ..place import open_place
 
 WINDOW_BYTES = 16 << 20

@@ -32,9 +32,9 @@ from ....store.formats.index import (
     entries_at,
     header_defects,
     index_file_bytes,
+    slots_of,
     used_slots_defects,
 )
-from ....store.formats.index_slots import slots_of
 from .conditions import RowConditions
 from .damage import DAMAGE, Reason, damage_array, damage_of, pause
 from .directory import StoreDirectory, StoreFile

@@ -6,8 +6,8 @@ A segment's first byte begins a record, and the chain of sizes leads from there 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ....store.formats.boundaries import chain
 from ....store.formats.message import RECORD_BYTES_MIN
+from ....store.formats.scan import chain
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
 
 

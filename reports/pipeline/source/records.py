@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from ....store.errors import CorruptFileError
-from ....store.formats.boundaries import chain, find_record, is_closed_at
 from ....store.formats.message import BORN_HOST_V6, HOST_V6_MASK, RECORD_BYTES_MIN, STORE_HOST_V6
-from ....store.formats.scan import ScannedRecord, scan_records
+from ....store.formats.scan import ScannedRecord, chain, find_record, is_closed_at, scan_records
 from .damage import LOOKS_MAX, Reason, pause
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
 from .ranges import LogRange

@@ -6,9 +6,8 @@ from typing import NamedTuple
 from isal.isal_zlib import crc32
 
 from ....store.errors import CorruptFileError
-from ....store.formats.boundaries import is_closed_at
 from ....store.formats.message import RECORD_BYTES_MIN
-from ....store.formats.scan import scan_records
+from ....store.formats.scan import is_closed_at, scan_records
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
 from .ranges import has_begun
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from ....store.message import Message
+from ....store.message import Message, PutMessageStatus
 from ....store.message_store import MessageStore
-from ....store.put_result import PutMessageStatus
 from .setup import Setup
 
 

@@ -5,9 +5,8 @@ from typing import Protocol
 
 from ....store.formats.consume_queue import ENTRY_BYTES
 from ....store.log.segment_queue import SegmentQueue
-from ....store.message import Message
+from ....store.message import Message, PutMessageStatus
 from ....store.message_store import MessageStore
-from ....store.put_result import PutMessageStatus
 from .partitioned_log import PartitionedLog
 
 PULLED_MOST = 32

@@ -5,7 +5,7 @@ refuses that must refuse. A record that is read re-encodes to its bytes, and has
 """
 
 from ....store.errors import CorruptFileError
-from ....store.formats import boundaries, delay_level, index_key, message, scan
+from ....store.formats import delay_level, index_key, message, scan
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ...oracle.reader import Reading, indexed_keys, is_blank, key_hash, tag_code_of, whole_at
 from ..draw import Draw
@@ -99,7 +99,7 @@ def _refused(raw: bytes, at: int, behind: str, error: CorruptFileError) -> Input
     if whole_at(raw, at, len(raw), BASE_OFFSET + at) is not None:
         raise TargetViolation("refused-whole", "the record", error)
     last = at
-    for start in boundaries.chain(memoryview(raw), at, len(raw), BASE_OFFSET):
+    for start in scan.chain(memoryview(raw), at, len(raw), BASE_OFFSET):
         if not last < start <= len(raw):
             raise TargetViolation("chain", f"{last + 1} to {len(raw)}", start)
         last = start

@@ -1,7 +1,7 @@
 """Extensions of consume queues: units of variable length, one after the other, up to an end mark or zeros."""
 
 from ....store.errors import CorruptFileError
-from ....store.formats import consume_queue_ext as ext
+from ....store.formats import consume_queue as ext
 from ..draw import Draw
 from ..file_shapes import ext_shape
 from ..material import BORN_MS

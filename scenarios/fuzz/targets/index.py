@@ -8,9 +8,7 @@ from struct import Struct
 from typing import cast
 
 from ....store.formats import index as index_format
-from ....store.formats import index_slots
 from ....store.index import index_file
-from ....store.index import index_file as structure
 from ....store.world import MappedFile, Tasks
 from ..draw import Draw
 from ..file_shapes import index_shape
@@ -100,9 +98,9 @@ class IndexTarget(Target):
         view = memoryview(data)
         defects = [
             field_of(defect, FILE, _FILE_BYTES)
-            for defect in structure.defects(view, FILE, SLOTS, ENTRIES_MAX)
+            for defect in index_file.defects(view, FILE, SLOTS, ENTRIES_MAX)
         ]
-        slots = index_slots.slots_of(view)
+        slots = index_format.slots_of(view)
         if slots is not None and not 1 <= slots <= len(data) // _SLOT_BYTES:
             raise TargetViolation("slots", "as many as there is room for", slots)
         file = _opened(data)

@@ -10,8 +10,7 @@ from ....store.delivery.transaction_check import TransactionalMessageCheckServic
 from ....store.delivery.transaction_queues import OpQueue
 from ....store.formats.consume_queue import QueueEntry
 from ....store.formats.message import MessageRecord
-from ....store.message import Message
-from ....store.put_result import PutMessageStatus
+from ....store.message import Message, PutMessageStatus
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 

@@ -8,13 +8,18 @@ from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, encode_en
 from ....store.formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
 from ....store.formats.java_hash import java_hash
 from ....store.formats.properties import find_property
-from ....store.get_result import GetMessageResult
 from ....store.log import recovery
 from ....store.log.commit_log import CommitLog, EncodedPut
 from ....store.log.recovery import RecoveryReport
-from ....store.message import Message, MessageBatch
+from ....store.message import (
+    AppendMessageResult,
+    GetMessageResult,
+    Message,
+    MessageBatch,
+    PutMessageResult,
+    PutMessageStatus,
+)
 from ....store.message_store import MessageStore
-from ....store.put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ....store.queues import dispatch
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.light_queues import LightPut

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from ....store.formats.batch import BatchUnit, decode_batch, encode_batch
-from ....store.formats.batch_records import encode_batch_records
+from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records
 from ....store.formats.host import Host
 from ....store.log import commit_log
 from ....store.log.commit_log import _encode_one

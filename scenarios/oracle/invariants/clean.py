@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ....faults.disk.disk import Disk
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ....store.formats.delay_level import SCHEDULE_TOPIC
-from ....store.get_result import GetMessageStatus
+from ....store.message import GetMessageStatus
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.retention.cleaning import SEGMENTS_PER_PASS

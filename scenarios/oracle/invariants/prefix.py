@@ -8,7 +8,7 @@ segment that retention has removed may be back after a crash; nothing else that 
 
 from collections.abc import Iterable, Iterator
 
-from ....store.put_result import PutMessageStatus
+from ....store.message import PutMessageStatus
 from ..evidence import Evidence, Violation, tried
 from ..ledger import BOOKKEEPING_TOPICS, OP_TOPIC
 from ..put_content import FieldDifference, differences_of_op

@@ -11,8 +11,8 @@ whether a slave's queues lead to all of this, which CQ-COMPLETE and its like are
 from collections.abc import Iterator, Sequence
 
 from ....store.formats.message import BLANK_BYTES, encode_blank
+from ....store.message import PutMessageResult, PutMessageStatus
 from ....store.message_store import MessageStore
-from ....store.put_result import PutMessageResult, PutMessageStatus
 from ..evidence import Violation, tried
 from ..ledger import Ledger
 from ..master_history import MasterHistory, common_bytes, log_bytes

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from ....faults.disk.disk import Disk
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
+from ....store.message import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ....store.message_store import MessageStore
-from ....store.put_result import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ...claims.plan import Plan
 from .. import allowances
 from ..evidence import Violation, tried

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from ....sim.choices import Stream
 from ....store.broker.remoting_client import RemotingClient
 from ....store.broker.requests import ResponseCode
-from ....store.formats.host import Host
-from ....store.formats.message_id import decode_message_id
+from ....store.formats.host import Host, decode_message_id
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation

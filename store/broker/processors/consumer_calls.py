@@ -6,8 +6,8 @@ Source: RocketMQ AdminBrokerProcessor.callConsumer, GetConsumerRunningInfoReques
 
 from dataclasses import replace
 
+from ...formats.host import decode_message_id
 from ...formats.message import encode_message_record
-from ...formats.message_id import decode_message_id
 from ...formats.remoting.command import RemotingCommand
 from ..channel import Channel
 from ..ext_fields import ExtFields, refuse_field

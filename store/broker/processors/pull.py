@@ -11,8 +11,7 @@ from ...errors import StoreError
 from ...filters.message_filter import MessageFilter
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import encode_json_body
-from ...get_result import GetMessageResult, GetMessageStatus
-from ...message import Message
+from ...message import GetMessageResult, GetMessageStatus, Message
 from ..broker_config import MASTER_ID
 from ..channel import Channel
 from ..ext_fields import ExtFields

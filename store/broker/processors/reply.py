@@ -9,8 +9,7 @@ Source: RocketMQ ReplyMessageProcessor, ReplyMessageRequestHeader.
 from ...errors import StoreError
 from ...formats.properties import PROPERTY_CLUSTER, PROPERTY_WAIT, decode_properties, rebuild_properties
 from ...formats.remoting.command import RemotingCommand
-from ...message import Message
-from ...put_result import AppendMessageResult
+from ...message import AppendMessageResult, Message
 from ..channel import Channel
 from ..parts import BrokerParts
 from ..requests import RequestCode, ResponseCode

@@ -18,8 +18,7 @@ from ...formats.properties import (
     rebuild_properties,
 )
 from ...formats.remoting.command import RemotingCommand
-from ...message import Message, MessageBatch
-from ...put_result import PutMessageResult
+from ...message import Message, MessageBatch, PutMessageResult
 from ..channel import Channel
 from ..parts import BrokerParts
 from ..requests import RequestCode, RequestRefusedError, ResponseCode

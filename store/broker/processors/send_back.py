@@ -5,8 +5,8 @@ back too often, or the consumer says that it is hopeless, to the group's dead le
 Source: RocketMQ SendMessageProcessor.asyncConsumerSendMsgBack.
 """
 
+from ...formats.host import encode_message_id
 from ...formats.message import MessageRecord
-from ...formats.message_id import encode_message_id
 from ...formats.properties import (
     PROPERTY_DELAY,
     PROPERTY_ORIGIN_MESSAGE_ID,
@@ -15,8 +15,7 @@ from ...formats.properties import (
     rebuild_properties,
 )
 from ...formats.remoting.command import RemotingCommand
-from ...message import Message
-from ...put_result import PutMessageStatus
+from ...message import Message, PutMessageStatus
 from ..channel import Channel
 from ..ext_fields import ExtFields
 from ..parts import BrokerParts

@@ -1,13 +1,45 @@
-"""A remoting command: a request, or the response to one, whichever of the two header forms it travels in.
+"""Remoting command: a request, or the response to one, and the two forms of its header. Big-endian, signed.
 
-Source: RocketMQ RemotingCommand, LanguageCode, SerializeType.
+    offset  bytes  field of a binary header
+    0       2      code
+    2       1      language         see LANGUAGES
+    3       2      version
+    5       4      opaque
+    9       4      flag
+    13      4      remarkLength R   0 for none
+    17      R      remark           UTF-8
+    17+R    4      extFieldsLength  E, of all fields together
+    21+R    E      extFields        one after the other:
+
+    0       2      keyLength K
+    2       K      key              UTF-8
+    2+K     4      valueLength V
+    6+K     V      value            UTF-8
+
+No checksum. A header has one encoding: a name that is there twice and bytes behind the last field, which RocketMQ
+passes over, are errors. An empty remark is none.
+
+    a JSON header
+    {"code":310,"extFields":{"a":"group","e":"3"},"flag":0,"language":"JAVA","opaque":7,"remark":"text",
+     "serializeTypeCurrentRPC":"JSON","version":409}
+
+Members are written in order of their names, without blanks, those without a value not at all, as RocketMQ does. Read
+are any order and layout; unknown members are passed over, missing numbers are 0, and a missing language is JAVA, but
+code and opaque must be there. extFields holds texts only; one that is null is none. So bytes that are read need not be
+those that would be written: what a header says is kept, not how.
+Source: RocketMQ RemotingCommand, LanguageCode, SerializeType; RocketMQSerializable; RemotingCommand.headerEncode,
+RemotingSerializable, fastjson's order of members.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from struct import Struct
+from typing import Any
 
 from ...errors import CorruptFileError
+from ..side_json import decode_side_json
 
 RESPONSE_FLAG = 0x1
 ONE_WAY_FLAG = 0x2
@@ -28,6 +60,18 @@ LANGUAGES = (
 )
 """What a client is written in, by its code."""
 OTHER_LANGUAGE = LANGUAGES.index("OTHER")
+
+HEADER_BYTES_MIN = 21
+_FIXED = Struct(">hbhiii")  # up to remarkLength
+_LENGTH = Struct(">i")
+_KEY_LENGTH = Struct(">h")
+_REMARK_LENGTH_AT = 13
+_KEY_BYTES_MAX = 0x7FFF
+assert _FIXED.size + _LENGTH.size == HEADER_BYTES_MIN
+
+_FORM = "serializeTypeCurrentRPC"
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # dumps would make one each time
 
 
 class HeaderForm(IntEnum):
@@ -81,3 +125,154 @@ def decoded_text(raw: bytes, field_name: str, *, file: str, offset: int) -> str:
     except UnicodeDecodeError as error:
         found = raw[error.start : error.end].hex()
         raise CorruptFileError(file, offset + error.start, field_name, "UTF-8", found) from None
+
+
+def encode_binary_header(command: RemotingCommand) -> bytes:
+    """Encode a header. ValueError names a field that does not fit its place."""
+    remark = (command.remark or "").encode()
+    fields = _encode_fields(command.ext_fields)
+    check_numbers(command, code=16, language=8, version=16, opaque=32, flag=32)
+    fixed = _FIXED.pack(
+        command.code, command.language, command.version, command.opaque, command.flag, len(remark)
+    )
+    return b"".join((fixed, remark, _LENGTH.pack(len(fields)), fields))
+
+
+def _encode_fields(fields: Mapping[str, str]) -> bytes:
+    parts: list[bytes] = []
+    for name, text in fields.items():
+        key, value = name.encode(), text.encode()
+        if len(key) > _KEY_BYTES_MAX:
+            raise ValueError(f"extFields: expected names of at most {_KEY_BYTES_MAX} bytes, found {len(key)}")
+        parts += (_KEY_LENGTH.pack(len(key)), key, _LENGTH.pack(len(value)), value)
+    return b"".join(parts)
+
+
+def decode_binary_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
+    """Decode a header that begins at offset of file. Raises CorruptFileError, placed at the field that is wrong."""
+    if len(raw) < HEADER_BYTES_MIN:
+        raise CorruptFileError(
+            file, offset, "headerLength", f"at least {HEADER_BYTES_MIN} bytes", f"{len(raw)} bytes"
+        )
+    code, language, version, opaque, flag, remark_bytes = _FIXED.unpack_from(raw)
+    remark_end = _end_of(raw, _REMARK_LENGTH_AT, _LENGTH.size, remark_bytes, "remarkLength", file, offset)
+    remark = raw[_FIXED.size : remark_end]
+    (fields_bytes,) = _LENGTH.unpack_from(raw, remark_end)
+    fields_at = remark_end + _LENGTH.size
+    if fields_bytes != len(raw) - fields_at:
+        expected = f"{len(raw) - fields_at}, the rest of the header"
+        raise CorruptFileError(file, offset + remark_end, "extFieldsLength", expected, fields_bytes)
+    return RemotingCommand(
+        code,
+        opaque,
+        flag,
+        language,
+        version,
+        decoded_text(remark, "remark", file=file, offset=offset + _FIXED.size) or None,
+        _decode_fields(raw, fields_at, file, offset),
+        body,
+        HeaderForm.ROCKETMQ,
+    )
+
+
+def _decode_fields(raw: bytes, at: int, file: str, offset: int) -> dict[str, str]:
+    """Decode the fields from position at to the end of the header."""
+    fields: dict[str, str] = {}
+    while at < len(raw):
+        key_at = at + _KEY_LENGTH.size
+        if key_at + _LENGTH.size > len(raw):
+            raise CorruptFileError(
+                file,
+                offset + at,
+                "keyLength",
+                f"a field, {_KEY_LENGTH.size + _LENGTH.size} bytes or more",
+                f"{len(raw) - at} bytes",
+            )
+        (key_bytes,) = _KEY_LENGTH.unpack_from(raw, at)
+        key_end = _end_of(raw, at, _LENGTH.size, key_bytes, "keyLength", file, offset, _KEY_LENGTH.size)
+        (value_bytes,) = _LENGTH.unpack_from(raw, key_end)
+        value_end = _end_of(raw, key_end, 0, value_bytes, "valueLength", file, offset)
+        key = decoded_text(raw[key_at:key_end], "key", file=file, offset=offset + key_at)
+        if key in fields:
+            raise CorruptFileError(file, offset + key_at, "key", "a name that is there once", repr(key[:80]))
+        value_at = key_end + _LENGTH.size
+        fields[key] = decoded_text(raw[value_at:value_end], "value", file=file, offset=offset + value_at)
+        at = value_end
+    return fields
+
+
+def _end_of(
+    raw: bytes, at: int, after: int, length: int, name: str, file: str, offset: int, length_bytes: int = 4
+) -> int:
+    """Return where the bytes end whose length, as read, is at position at, with at least so many after them."""
+    begin = at + length_bytes
+    most = len(raw) - begin - after
+    if not 0 <= length <= most:
+        raise CorruptFileError(file, offset + at, name, f"0 to {most}", length)
+    return begin + length
+
+
+def encode_json_header(command: RemotingCommand) -> bytes:
+    """Encode a header. ValueError names a number that does not fit its place."""
+    check_numbers(command, code=32, version=32, opaque=32, flag=32)
+    known = 0 <= command.language < len(LANGUAGES)
+    members: dict[str, Any] = {
+        "code": command.code,
+        "extFields": dict(command.ext_fields) or None,
+        "flag": command.flag,
+        "language": LANGUAGES[command.language if known else OTHER_LANGUAGE],
+        "opaque": command.opaque,
+        "remark": command.remark,
+        _FORM: HeaderForm.JSON.name,
+        "version": command.version,
+    }
+    present = {name: value for name, value in members.items() if value is not None}
+    return _encode(present).encode()
+
+
+def decode_json_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
+    """Decode a header that begins at offset of file. CorruptFileError names the byte or the member that is wrong."""
+    members = decode_side_json(raw, file=file, file_offset=offset)
+    language = _member(members, "language", (str,), LANGUAGES[0], file, offset)
+    return RemotingCommand(
+        _number(members, "code", None, file, offset),
+        _number(members, "opaque", None, file, offset),
+        _number(members, "flag", 0, file, offset),
+        LANGUAGES.index(language) if language in LANGUAGES else OTHER_LANGUAGE,
+        _number(members, "version", 0, file, offset),
+        _member(members, "remark", (str,), None, file, offset),
+        _ext_fields(members, file, offset),
+        body,
+        HeaderForm.JSON,
+    )
+
+
+def _member(
+    members: Mapping[str, Any], name: str, kinds: tuple[type, ...], default: Any, file: str, offset: int
+) -> Any:
+    """Return a member of one of these kinds, default where it is missing or null."""
+    value = members.get(name)
+    if value is None:
+        return default
+    if type(value) not in kinds:
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise CorruptFileError(file, offset, name, expected, type(value).__name__)
+    return value
+
+
+def _number(members: Mapping[str, Any], name: str, default: int | None, file: str, offset: int) -> int:
+    value = _member(members, name, (int,), default, file, offset)
+    if value is None or not _INT_MIN <= value <= _INT_MAX:
+        raise CorruptFileError(file, offset, name, "an integer of 32 bits", value)
+    return int(value)
+
+
+def _ext_fields(members: Mapping[str, Any], file: str, offset: int) -> dict[str, str]:
+    fields = {}
+    for name, value in _member(members, "extFields", (dict,), {}, file, offset).items():
+        if value is None:
+            continue
+        if type(value) is not str:
+            raise CorruptFileError(file, offset, f"extFields.{name[:80]}", "a text", type(value).__name__)
+        fields[name] = value
+    return fields

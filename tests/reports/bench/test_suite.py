@@ -19,8 +19,8 @@ from tornlog.reports.bench.suite import MEASUREMENTS, RATIOS, Measurement
 from tornlog.reports.bench.workplace import Workplace
 from tornlog.sim.digest import RollingDigest
 from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.message import PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageResult, PutMessageStatus
 from tornlog.store.real.world import overlay_world
 
 _TINY = {

@@ -13,9 +13,8 @@ from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.sim.policies.replay import Replay
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageResult
 
 
 def test_a_seed_that_holds_says_what_it_did(quiet_scenario: Scenario) -> None:

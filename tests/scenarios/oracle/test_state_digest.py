@@ -10,7 +10,7 @@ from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.side_versions import Versions
 from tornlog.scenarios.oracle.state_digest import state_digest_of
 from tornlog.scenarios.oracle.transactions import Behaviour
-from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.message import PutMessageStatus
 
 
 def entry(name: str) -> PutEntry:

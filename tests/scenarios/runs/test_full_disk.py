@@ -11,7 +11,7 @@ from tornlog.scenarios.oracle.invariants import status
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import operators
 from tornlog.store.log.allocate import AllocateMappedFileService
-from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.message import PutMessageStatus
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from tornlog.scenarios.workload import light_traffic
 from tornlog.scenarios.workload.delayed_traffic import redirect
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.properties import decode_properties, encode_properties
+from tornlog.store.message import PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 
 
 @pytest.fixture

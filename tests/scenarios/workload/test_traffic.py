@@ -18,8 +18,8 @@ from tornlog.scenarios.runs.policies import policy_of
 from tornlog.scenarios.workload.traffic import TAGS, Traffic
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
+from tornlog.store.message import PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageResult, PutMessageStatus
 
 
 def traffic_of(plan: Plan, seed: str = "1", messages_each: int = 20) -> tuple[Ledger, list[Violation]]:

@@ -15,7 +15,7 @@ from tornlog.sim.choices import Choices
 from tornlog.store.delivery.transaction_check import TransactionalMessageCheckService
 from tornlog.store.delivery.transaction_service import EndTransactionStatus, TransactionalMessageService
 from tornlog.store.errors import StoreNotReadableError
-from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.message import PutMessageStatus
 
 Execute = Callable[..., RunOutcome]
 

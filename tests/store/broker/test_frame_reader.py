@@ -5,10 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from tornlog.store.broker.frame_reader import LENGTH_FIELD, CommandReader
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.remoting.command import RemotingCommand
-from tornlog.store.formats.remoting.frame import encode_frame
+from tornlog.store.formats.remoting.frame import LENGTH_FIELD, CommandReader, encode_frame
 
 COMMANDS = [RemotingCommand(10, n, ext_fields={"n": str(n)}, body=bytes(n * 37)) for n in range(40)]
 STREAM = b"".join(map(encode_frame, COMMANDS))

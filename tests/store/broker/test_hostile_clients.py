@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.broker.frame_reader import CommandReader
 from tornlog.store.broker.limits import ServerLimits
 from tornlog.store.broker.server_counts import Ending, RequestRefusal
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, HeaderForm, RemotingCommand
-from tornlog.store.formats.remoting.frame import encode_frame
+from tornlog.store.formats.remoting.frame import CommandReader, encode_frame
 
 Serve = Callable[..., Any]
 

@@ -16,9 +16,8 @@ from tornlog.store.formats.message import (
     encode_record,
 )
 from tornlog.store.formats.properties import decode_properties
-from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message import Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

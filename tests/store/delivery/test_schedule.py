@@ -15,12 +15,10 @@ from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, 
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.message import MessageRecord
 from tornlog.store.formats.properties import decode_properties
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageResult, PutMessageStatus
 from tornlog.store.real.files import RealFiles
-from tornlog.store.real.tasks import ThreadTasks
-from tornlog.store.real.world import overlay_world
+from tornlog.store.real.world import ThreadTasks, overlay_world
 from tornlog.store.running_flags import Refusal
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.inspect import inspect_directory

@@ -12,9 +12,13 @@ from tornlog.store.delivery.transaction_service import EndTransactionStatus
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.message import encode_message_record
 from tornlog.store.formats.properties import decode_properties
-from tornlog.store.get_result import GetMessageResult, GetMessageStatus
-from tornlog.store.message import Message
-from tornlog.store.put_result import PutMessageResult, PutMessageStatus
+from tornlog.store.message import (
+    GetMessageResult,
+    GetMessageStatus,
+    Message,
+    PutMessageResult,
+    PutMessageStatus,
+)
 
 Live = Callable[..., Any]
 

@@ -13,8 +13,7 @@ from tornlog.store.config import FlushDiskType
 from tornlog.store.delivery.half_message import HALF_TOPIC, OP_TOPIC, EndTransaction, HalfMessage
 from tornlog.store.delivery.transaction_service import EndTransactionStatus
 from tornlog.store.formats.message import MessageRecord
-from tornlog.store.message import Message
-from tornlog.store.put_result import PutMessageResult
+from tornlog.store.message import Message, PutMessageResult
 
 Make = Callable[..., Any]
 Live = Callable[..., Any]

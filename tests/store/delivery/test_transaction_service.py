@@ -11,11 +11,10 @@ from tornlog.store.delivery.transaction_service import EndTransactionStatus, Tra
 from tornlog.store.errors import StoreNotReadableError
 from tornlog.store.formats.message import MessageRecord, decode_record
 from tornlog.store.formats.properties import decode_properties
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageResult, PutMessageStatus
 from tornlog.store.real.files import RealFiles
-from tornlog.store.real.tasks import ThreadTasks
+from tornlog.store.real.world import ThreadTasks
 from tornlog.store.world import World
 
 Live = Callable[..., Any]

@@ -1,7 +1,7 @@
 from tornlog.store.filters.bloom_filter import BloomFilter, set_bits
 from tornlog.store.filters.consumer_filter import ConsumerFilterData, SqlMessageFilter
 from tornlog.store.filters.sql_filter import SqlExpression
-from tornlog.store.formats.consume_queue_ext import ExtUnit
+from tornlog.store.formats.consume_queue import ExtUnit
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import encode_record
 

@@ -5,8 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tornlog.store.errors import CorruptFileError, InvalidMessageError
-from tornlog.store.formats.batch import BatchUnit, decode_batch, encode_batch, join_properties
-from tornlog.store.formats.batch_records import encode_batch_records
+from tornlog.store.formats.batch import (
+    BatchUnit,
+    decode_batch,
+    encode_batch,
+    encode_batch_records,
+    join_properties,
+)
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import decode_record, encode_record, place_records
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.store.formats.boundaries import chain, find_record, is_closed_at
 from tornlog.store.formats.message import encode_blank
+from tornlog.store.formats.scan import chain, find_record, is_closed_at
 
 MakeRecord = Callable[..., bytearray]
 BASE = 4096

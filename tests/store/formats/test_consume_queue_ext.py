@@ -1,7 +1,7 @@
 import pytest
 
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.formats.consume_queue_ext import (
+from tornlog.store.formats.consume_queue import (
     ADDRESS_MAX,
     ADDRESS_TOP,
     END_MARK,

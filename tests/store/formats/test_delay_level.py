@@ -1,7 +1,6 @@
 import pytest
 
-from tornlog.store.formats.consume_queue import tags_code
-from tornlog.store.formats.consume_queue_ext import is_ext_address
+from tornlog.store.formats.consume_queue import is_ext_address, tags_code
 from tornlog.store.formats.delay_level import (
     DEFAULT_DELAY_LEVELS,
     SCHEDULE_TOPIC,

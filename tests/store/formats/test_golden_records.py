@@ -12,8 +12,8 @@ import pytest
 from tornlog.store.formats.checkpoint import decode_checkpoint
 from tornlog.store.formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, encode_entry, is_valid
 from tornlog.store.formats.delay_level import parse_delay_levels, record_tags_code
+from tornlog.store.formats.host import decode_message_id, encode_message_id
 from tornlog.store.formats.message import MessageRecord, body_crc, decode_record, encode_message_record
-from tornlog.store.formats.message_id import decode_message_id, encode_message_id
 from tornlog.store.formats.scan import ScannedRecord, scan_records
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tornlog.store.formats.index_name import LOCAL_MS_MAX, index_file_name, parse_index_file_name
+from tornlog.store.formats.index import LOCAL_MS_MAX, index_file_name, parse_index_file_name
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

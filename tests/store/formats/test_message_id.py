@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tornlog.store.formats.host import Host
-from tornlog.store.formats.message_id import decode_message_id, encode_message_id
+from tornlog.store.formats.host import Host, decode_message_id, encode_message_id
 
 HOSTS = st.builds(
     Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535)

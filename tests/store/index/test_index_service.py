@@ -4,12 +4,11 @@ from typing import Any
 import pytest
 
 from tornlog.store.config import StoreConfig
-from tornlog.store.formats.index_name import index_file_name
+from tornlog.store.formats.index import index_file_name
 from tornlog.store.index.index_files import IndexFiles
 from tornlog.store.log.checkpoint import read_checkpoint
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.running_flags import Refusal
 from tornlog.store.world import World
 

@@ -5,9 +5,8 @@ import pytest
 
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

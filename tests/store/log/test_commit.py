@@ -10,9 +10,8 @@ from tornlog.faults.plan import FaultPlan
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
 from tornlog.store.log.transient_pool import BufferedSegment
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.running_flags import Refusal
 from tornlog.store.world import World
 

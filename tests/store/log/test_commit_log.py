@@ -5,9 +5,8 @@ import pytest
 
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.batch import BatchUnit, encode_batch
-from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message import Message, MessageBatch, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageResult, PutMessageStatus
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

@@ -12,9 +12,8 @@ from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import ConfigError, FlushDiskType, StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.log.directories import SegmentDirectories
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.inspect import inspect_directory

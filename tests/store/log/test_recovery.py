@@ -9,11 +9,9 @@ from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.message import MAGIC_AT, decode_record
-from tornlog.store.get_result import GetMessageStatus
 from tornlog.store.log.recovery import RecoveryReport
-from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message import AppendMessageResult, GetMessageStatus, Message, MessageBatch
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import AppendMessageResult
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

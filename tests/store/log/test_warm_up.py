@@ -8,9 +8,8 @@ from tornlog.faults.plan import FaultPlan
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.log.allocate import WarmUp
 from tornlog.store.log.segment import PAGE_BYTES
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.formats.consume_queue_ext import (
+from tornlog.store.formats.consume_queue import (
     END_MARK,
     NO_ADDRESS,
     OFFSET_MAX,

@@ -12,10 +12,8 @@ from tornlog.store.formats.message import (
     place_records,
 )
 from tornlog.store.formats.scan import ScannedRecord
-from tornlog.store.get_result import GetMessageStatus
-from tornlog.store.message import Message
+from tornlog.store.message import GetMessageStatus, Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.queues.dispatch import is_queued
 from tornlog.store.world import World
 

@@ -11,11 +11,9 @@ from tornlog.faults.disk.image import Image
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.filters.consumer_filter import SqlMessageFilter, use_bit_maps
-from tornlog.store.formats.consume_queue import tags_code
-from tornlog.store.formats.consume_queue_ext import ExtUnit, address_of, is_ext_address
-from tornlog.store.get_result import GetMessageStatus
+from tornlog.store.formats.consume_queue import ExtUnit, address_of, is_ext_address, tags_code
 from tornlog.store.log.recovery import RecoveryReport
-from tornlog.store.message import Message
+from tornlog.store.message import GetMessageStatus, Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 

@@ -15,10 +15,8 @@ from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.message import decode_record
 from tornlog.store.formats.properties import decode_properties, encode_properties, rebuild_properties
 from tornlog.store.formats.scan import ScannedRecord
-from tornlog.store.get_result import GetMessageStatus
-from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message import GetMessageStatus, Message, MessageBatch, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageResult, PutMessageStatus
 from tornlog.store.queues.light_queues import light_put, light_records, without_offsets
 from tornlog.store.world import World
 

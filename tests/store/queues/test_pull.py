@@ -5,8 +5,7 @@ import pytest
 
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry
-from tornlog.store.get_result import GetMessageResult, GetMessageStatus
-from tornlog.store.message import Message
+from tornlog.store.message import GetMessageResult, GetMessageStatus, Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 

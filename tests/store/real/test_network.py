@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from tornlog.store.network import Connection, Listener
-from tornlog.store.real.addresses import join_address, split_address
-from tornlog.store.real.network import RealNetwork
-from tornlog.store.real.socket_poller import SocketPoller
+from tornlog.store.real.network import RealNetwork, SocketPoller
+from tornlog.store.real.sockets import join_address, split_address
 from tornlog.store.real.tls import TlsSettings, TlsTrust
 
 PATIENCE_MS = 30_000  # for what comes at once on an idle machine

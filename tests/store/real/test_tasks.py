@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from tornlog.store.real.tasks import ThreadTasks
+from tornlog.store.real.world import ThreadTasks
 
 
 def test_a_task_is_a_daemon_thread_of_its_name() -> None:

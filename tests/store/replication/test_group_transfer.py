@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.store.config import StoreConfig
-from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.message import PutMessageStatus
 from tornlog.store.real.world import real_world
 from tornlog.store.replication.group_transfer import GroupTransfer
 

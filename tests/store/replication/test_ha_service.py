@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tornlog.store.config import BrokerRole, FlushDiskType
-from tornlog.store.get_result import GetMessageStatus
-from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.message import GetMessageStatus, PutMessageStatus
 
 from .conftest import Node, eventually, log_bytes, put
 

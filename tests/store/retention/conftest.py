@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.world import World
 
 HOUR_MS = 3_600_000

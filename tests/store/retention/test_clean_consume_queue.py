@@ -7,9 +7,7 @@ import pytest
 
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
-from tornlog.store.get_result import GetMessageStatus
-from tornlog.store.message import Message
-from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.message import GetMessageStatus, Message, PutMessageStatus
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

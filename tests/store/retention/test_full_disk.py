@@ -7,8 +7,7 @@ import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.store.config import FlushDiskType
-from tornlog.store.message import Message
-from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.running_flags import Refusal
 from tornlog.store.world import World
 

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message
-from tornlog.store.put_result import PutMessageStatus
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.real.world import real_world
 from tornlog.store.retention.disk_usage import DiskWatermark, is_disk_full
 from tornlog.store.running_flags import Refusal, RunningFlags

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.index import ENTRY, HEADER, SLOT, entries_at, index_file_bytes
 from tornlog.store.real.overlay import OverlayFiles
-from tornlog.store.tools.index_geometry import index_geometry
+from tornlog.store.tools.geometry import index_geometry
 
 NAME = "20261120101841759"
 

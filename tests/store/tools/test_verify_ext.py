@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.config import StoreConfig
-from tornlog.store.formats.consume_queue_ext import END_MARK, address_of
+from tornlog.store.formats.consume_queue import END_MARK, address_of
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world

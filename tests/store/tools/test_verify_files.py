@@ -9,7 +9,7 @@ import pytest
 from tornlog.store.config import StoreConfig
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
-from tornlog.store.real.overlay_file import OverlayMappedFile
+from tornlog.store.real.overlay import OverlayMappedFile
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools import verify_files
 from tornlog.store.tools.geometry import Geometry

@@ -17,10 +17,9 @@ from tornlog.reports.bench.broker_load.responses import (
     is_success,
     message_count,
 )
-from tornlog.store.broker.frame_reader import CommandReader
 from tornlog.store.formats.properties import decode_properties
 from tornlog.store.formats.remoting.command import RESPONSE_FLAG, HeaderForm, RemotingCommand
-from tornlog.store.formats.remoting.frame import decode_frame, encode_frame
+from tornlog.store.formats.remoting.frame import CommandReader, decode_frame, encode_frame
 
 SMALL = ("mapedFileSizeCommitLog=4194304", "maxHashSlotNum=1000", "maxIndexNum=4000")
 

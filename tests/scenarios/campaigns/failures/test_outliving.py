@@ -15,9 +15,8 @@ from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import RunReplay, replay
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.store.log.flush import GroupCommitService
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageResult
 from tornlog.store.queues.dispatch import DispatchService
 from tornlog.store.service import Service
 

@@ -11,9 +11,8 @@ from tornlog.scenarios.oracle.invariants import clean, dur, prefix, qoff, read, 
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, Pull
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.store.index.index_service import QueryMessageResult
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 from tornlog.store.retention.cleaning import SEGMENTS_PER_PASS
 
 HOUR_MS = 3_600_000

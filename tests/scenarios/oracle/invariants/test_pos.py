@@ -8,9 +8,8 @@ from tornlog.faults.disk.image import DamagedRange
 from tornlog.scenarios.oracle.invariants import pos
 from tornlog.store.formats.message import place_records
 from tornlog.store.log.transient_pool import BufferedSegment, TransientStorePool
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 
 OnAStore = Callable[..., Any]
 

@@ -9,8 +9,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.store.delivery.schedule import ScheduleMessageService
-from tornlog.store.message import Message
-from tornlog.store.put_result import PutMessageResult
+from tornlog.store.message import Message, PutMessageResult
 
 GROUP = ("G0", "T0", 0)
 

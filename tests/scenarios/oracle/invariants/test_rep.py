@@ -14,9 +14,8 @@ from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.oracle.replicas import Replicas, ReportedRange
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import encode_blank
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageResult
 from tornlog.store.real.world import real_world
 
 

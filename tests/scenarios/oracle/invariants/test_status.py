@@ -10,9 +10,8 @@ from tornlog.scenarios.oracle.invariants import status
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.room import Room
 from tornlog.sim.choices import Choices
-from tornlog.store.message import Message
+from tornlog.store.message import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageResult, PutMessageStatus
 from tornlog.store.running_flags import Refusal
 
 OnAStore = Callable[..., Any]

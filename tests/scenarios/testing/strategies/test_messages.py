@@ -21,9 +21,8 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.replay import Replay
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import MAX_TOPIC_BYTES
-from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message import Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.put_result import PutMessageStatus
 
 QUICK = settings(
     deadline=None,

@@ -7,8 +7,7 @@ import pytest
 
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.properties import decode_properties, encode_properties
-from tornlog.store.message import Message
-from tornlog.store.put_result import PutMessageResult, PutMessageStatus
+from tornlog.store.message import Message, PutMessageResult, PutMessageStatus
 
 Live = Callable[..., Any]
 TOPIC = "DefaultCluster_REPLY_TOPIC"
