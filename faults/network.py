@@ -137,6 +137,7 @@ class NetworkFaults:
             )
         begins_ns = max(now_ns, self._sent_until_ns.get(direction, 0))
         ends_ns = begins_ns + size_bytes * _S // plan.slow_link_bytes_per_s
+        assert now_ns <= begins_ns <= ends_ns, (now_ns, begins_ns, ends_ns)
         self._sent_until_ns[direction] = ends_ns
         return ends_ns - now_ns
 

@@ -68,6 +68,7 @@ class PowerCut:
 
     def entries_without(self, lost: Lost, fired: Counter[str]) -> MetadataState:
         """Return names and sizes after these changes are lost, and count them."""
+        assert lost.keys() <= {change.number for change in self._names.journal}, lost
         entries = self._names.durable.copy()
         for change in self._names.journal:
             kept_bytes = lost.get(change.number)

@@ -226,6 +226,7 @@ class PageOutcomes:
             yield sum(1 << sector for index, sector in enumerate(sectors) if chosen >> index & 1)
 
     def _lay(self, page_outcome: PageOutcome) -> bytes:
+        assert self.page.least <= page_outcome.version <= len(self.page.writes), page_outcome
         content = bytearray(self._durable)
         lay_outcome(
             content,

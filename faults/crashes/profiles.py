@@ -107,6 +107,10 @@ class CrashProfile:
     grows_in_steps: bool = False
     """A file that was to become longer by allocation may have any length on the way there."""
 
+    def __post_init__(self) -> None:
+        assert not (self.page_cache_survives and self.metadata is not Metadata.KEPT), self
+        assert not (self.whole_pages and (self.torn_bytes_chance or self.torn_page_chance)), self
+
     def partial(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
         """Return the growths that are lost and may leave a part of themselves, out of all that may be lost."""
         if not self.grows_in_steps:

@@ -92,6 +92,7 @@ class Change(ABC):
     lost: ClassVar[FaultKind]
 
     def __init__(self, number: int, path: str) -> None:
+        assert path.startswith("/"), path
         self.number = number
         self.path = path
         self.synced = False
@@ -159,6 +160,7 @@ class Extend(Change):
         by_write: bool,
         in_steps: bool = False,
     ) -> None:
+        assert before_bytes < size_bytes, (path, before_bytes, size_bytes)
         super().__init__(number, path)
         self.identity = identity
         self.before_bytes = before_bytes
@@ -185,6 +187,7 @@ class Extend(Change):
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
         """Leave the file as long as a part of the growth makes it."""
+        assert 0 <= kept_bytes < self.grown_bytes, (kept_bytes, self.grown_bytes)
         if kept_bytes:
             grown = self.before_bytes + kept_bytes
             entries.sizes[self.identity] = max(grown, entries.sizes.get(self.identity, 0))
@@ -239,6 +242,7 @@ class Truncate(Change):
 
     def apply(self, entries: MetadataState) -> None:
         """Give the file its rest, as far as it has grown in these entries."""
+        assert self.file in entries.files, self.file
         before, after = entries.files[self.file].identity, self.inode.identity
         entries.files[self.file] = self.inode
         entries.sizes[after] = min(self.size_bytes, entries.sizes.get(before, 0))

@@ -145,6 +145,7 @@ class FaultInjector:
         ):
             most_ns = max(_STALL_NS_MIN, faults.stall_ms_max * 1_000_000)
             lasts_ns = draw_tail(self.stream, _STALL_NS_MIN, most_ns, f"stall {label}")
+            assert lasts_ns > 0, lasts_ns
             self._stalled_until_ns = now_ns + lasts_ns
         return max(0, self._stalled_until_ns - now_ns)
 

@@ -148,6 +148,7 @@ def write_through(
         injector.kernel.note((_NOTE_WRITE | at, crc32(data)))
         grows = at + len(data) > inode.size_bytes
         inode.write(number, at, bytes(data), injector.wall_ns(machine))
+        assert inode.size_bytes >= at + len(data), (path, inode.size_bytes, at, len(data))
         if grows:
             names.extend(number, path, inode, inode.size_bytes, by_write=True)
     injector.end(machine, "write", number)

@@ -65,6 +65,7 @@ class Inode:
     def __init__(
         self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None
     ) -> None:
+        assert page_bytes > 0, page_bytes
         self.identity = identity
         self.page_bytes = page_bytes
         self.mtime_ns = mtime_ns
@@ -170,9 +171,11 @@ class Inode:
         else:
             self.cache = bytearray(size_bytes)
         self.readable = memoryview(self.cache).toreadonly()
+        assert len(self.cache) == len(self.readable) == size_bytes, (len(self.cache), size_bytes)
 
     def write(self, number: int, at: int, data: bytes, mtime_ns: int) -> None:
         """Put data in the page cache, inside the file. `SimMappedFile.store` has this inlined."""
+        assert not self.pending or self.pending[-1][0] < number, (self.pending[-1][0], number)
         cache = self.thaw(at + len(data))
         cache[at : at + len(data)] = data
         self.mtime_ns = mtime_ns
@@ -182,6 +185,7 @@ class Inode:
 
     def cut(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
         """Return a new Inode with the first size_bytes of this one, which stays as it is, and what is pending there."""
+        assert 0 <= size_bytes < self.size_bytes, (size_bytes, self.size_bytes)
         rest = Inode(identity, self.page_bytes, mtime_ns)
         rest.cache = bytearray(self.thaw(0)[:size_bytes])
         rest.readable = memoryview(rest.cache).toreadonly()
@@ -218,6 +222,7 @@ class Inode:
         durable = self._durable
         if self.loaded is not None or len(durable) < len(self.cache):
             durable = self._grown_durable()
+        assert len(durable) >= len(self.cache), (len(durable), len(self.cache))
         rest: list[Write] = []
         for write in pending:
             number, at, data = write
@@ -253,6 +258,8 @@ class Inode:
 
         If it was written since, it is still dirty, as a whole; else it becomes clean and stale.
         """
+        assert at % self.page_bytes == 0, (at, self.page_bytes)
+        assert len(data) <= self.page_bytes, (at, len(data))
         durable = self._grown_durable()
         end = at + len(data)
         now = bytes(durable[at:end])
@@ -287,10 +294,12 @@ class Inode:
             else:
                 rest += (piece for page, piece in _by_page(write, self.page_bytes) if page not in lost)
         self.pending = rest
+        assert not lost or lost.isdisjoint(self.covered_pages(upto, start, end)), lost
         return lost
 
     def revert(self, page: int) -> tuple[int, int]:
         """Show readers of a stale page what is durable; return where it begins and ends."""
+        assert page in self.stale, page
         durable_bytes = self.durable_bytes(self.size_bytes)
         start = page * self.page_bytes
         end = min(start + self.page_bytes, len(durable_bytes))
@@ -327,11 +336,15 @@ class Inode:
 
 
 class Flaws:
-    """The flaws of one file. bad_sectors: by number. holes: pages, by number."""
+    """The flaws of one file. bad_sectors: by number. holes: pages, by number.
+
+    Invariant: each hole begins within the file.
+    """
 
     __slots__ = ("_page_bytes", "_sector_bytes", "bad_sectors", "holes")
 
     def __init__(self, page_bytes: int, sector_bytes: int) -> None:
+        assert page_bytes % sector_bytes == 0, (page_bytes, sector_bytes)
         self._page_bytes = page_bytes
         self._sector_bytes = sector_bytes
         self.bad_sectors: set[int] = set()
@@ -340,10 +353,12 @@ class Flaws:
     def hole_bytes(self, size_bytes: int) -> int:
         """Return how many bytes of a file of that size are holes."""
         page_bytes = self._page_bytes
+        assert not self.holes or max(self.holes) * page_bytes < size_bytes, (self.holes, size_bytes)
         return sum(min(size_bytes - page * page_bytes, page_bytes) for page in self.holes)
 
     def grow(self, before_bytes: int, after_bytes: int) -> None:
         """Make holes of the pages that a file has got by being made longer."""
+        assert before_bytes < after_bytes, (before_bytes, after_bytes)
         self.holes.update(range(-(-before_bytes // self._page_bytes), -(-after_bytes // self._page_bytes)))
 
     def spoils(self, start: int, end: int) -> bool:

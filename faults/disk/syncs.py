@@ -141,9 +141,11 @@ class DriveCache:
 
     def flush(self) -> None:
         """Make everything in the cache durable."""
-        for secure in self._held:
-            secure()
-        self._held.clear()
+        if self._held:
+            held, self._held = self._held, []
+            for secure in held:
+                secure()
+            assert not self._held, "a flush put something into the drive's cache"
 
 
 class Syncs:
@@ -166,6 +168,7 @@ class Syncs:
 
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable, or raise OSError(EIO) and drop those pages' data."""
+        assert 0 <= start <= end, (start, end)
         injector = self._injector
         number = self._pass_time(machine, why, inode, start, end)
         faults = injector.faults
@@ -216,6 +219,7 @@ class Syncs:
         kernel = self._kernel
         number = injector.begin(machine, why.kind, why.path)
         latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
+        assert latency_ns >= 0, (why.label, latency_ns)
         dying = number == injector.armed and injector.moment == DURING
         if dying:
             latency_ns //= 2
@@ -264,6 +268,7 @@ class Syncs:
             (number, page * page_bytes, durable_bytes[page * page_bytes : (page + 1) * page_bytes])
             for page in inode.covered_pages(number, start, end)
         ]
+        assert all(saved_at % page_bytes == 0 for _, saved_at, _ in saved), saved
         if saved:
             self._journalled.setdefault(inode.identity, []).extend(saved)
 

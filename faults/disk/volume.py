@@ -36,7 +36,8 @@ _UNLIMITED_BYTES = 1 << 40
 class Namespace:
     """One file system's names. Every mutating method takes the number of the operation it is.
 
-    Invariant: durable with the journal applied in order is current.
+    Invariant: durable with the journal applied in order is current, and the journal is in the order of operations, its
+    first change one that is not synced. Each name and each directory is among the children of what is above it.
     """
 
     def __init__(self, page_bytes: int) -> None:
@@ -112,6 +113,7 @@ class Namespace:
 
     def create(self, number: int, path: str, mtime_ns: int) -> Inode:
         """Make an empty file."""
+        assert path not in self.current.names, path
         inode = self._new_inode(mtime_ns)
         self._record(Create(number, path, inode.identity, inode))
         self._add_child(path)
@@ -168,17 +170,20 @@ class Namespace:
 
     def link(self, number: int, path: str, target: str) -> None:
         """Give the file at path one more name, in a directory that exists."""
+        assert target not in self.current.names, target
         self._record(Link(number, target, self.current.names[path]))
         self._add_child(target)
 
     def make_directory(self, number: int, path: str) -> None:
         """Make a directory below an existing one."""
+        assert path not in self.current.directories, path
         self._record(MakeDirectory(number, path))
         self._children[path] = set()
         self._add_child(path)
 
     def remove_directory(self, number: int, path: str) -> None:
         """Remove an empty directory."""
+        assert not self._children[path], (path, self._children[path])
         self._record(RemoveDirectory(number, path))
         del self._children[path]
         self._remove_child(path)
@@ -283,8 +288,12 @@ class Namespace:
             change.apply(self.durable)
             done += 1
         del self.journal[:done]
+        if done and not self.journal:
+            assert self.durable.names == self.current.names, (self.durable.names, self.current.names)
+            assert self.durable.directories == self.current.directories
 
     def _record(self, change: Change) -> None:
+        assert not self.journal or self.journal[-1].number < change.number, change.label
         change.apply(self.current)
         self.journal.append(change)
         directory = change.directory
@@ -300,7 +309,7 @@ class Namespace:
         self._children[parent_of(path)].add(path.rpartition("/")[2])
 
     def _remove_child(self, path: str) -> None:
-        self._children[parent_of(path)].discard(path.rpartition("/")[2])
+        self._children[parent_of(path)].remove(path.rpartition("/")[2])
 
 
 class SimulatedDiskSpace(NamedTuple):
@@ -315,7 +324,7 @@ class Volume:
 
     limit_bytes: how much it holds; None: there is always room. A file takes its size, allocated ahead or not, but for
     its holes; one without a name takes nothing, mapped or not. Directories are free. Locks are as flock(2) has them: on
-    the file and not its name, and gone with their process.
+    the file and not its name, and gone with their process. Invariant: a file has at most one living holder of its lock.
     """
 
     __slots__ = ("_holders", "injector", "limit_bytes", "names", "sector_bytes")
@@ -333,6 +342,7 @@ class Volume:
     def space(self) -> SimulatedDiskSpace:
         """Return what the files take and what is left; a disk may hold more than it could take now."""
         used_bytes = self.names.current.used_bytes
+        assert used_bytes >= 0, used_bytes
         limit_bytes = _UNLIMITED_BYTES if self.limit_bytes is None else self.limit_bytes
         return SimulatedDiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
 
@@ -372,6 +382,7 @@ class Volume:
         holder = self._holders.get(file)
         if holder is not None and holder.alive:
             raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable", path)
+        assert machine.alive, machine.name
         self._holders[file] = machine
         return SimFileLock(self, file, machine)
 
