@@ -87,21 +87,18 @@ class Change(ABC):
     synced: a sync meant for it is complete. acknowledged: one was answered so, which may have been a lie.
     """
 
-    __slots__ = ("acknowledged", "number", "path", "synced")
+    __slots__ = ("acknowledged", "directory", "number", "path", "synced")
     kind: ClassVar[str]
     lost: ClassVar[FaultKind]
 
-    def __init__(self, number: int, path: str) -> None:
+    def __init__(self, number: int, path: str, directory: str | None) -> None:
         assert path.startswith("/"), path
         self.number = number
         self.path = path
+        self.directory = directory
+        """The directory whose sync makes the change durable; None if the file's own does."""
         self.synced = False
         self.acknowledged = False
-
-    @property
-    def directory(self) -> str | None:
-        """Return the directory whose sync makes the change durable; None if the file's own does."""
-        return parent_of(self.path)
 
     @property
     def label(self) -> str:
@@ -128,7 +125,7 @@ class Create(Change):
     lost = FaultKind.NAME_LOST
 
     def __init__(self, number: int, path: str, file: int, inode: Inode) -> None:
-        super().__init__(number, path)
+        super().__init__(number, path, parent_of(path))
         self.file = file
         self.inode = inode
 
@@ -161,7 +158,7 @@ class Extend(Change):
         in_steps: bool = False,
     ) -> None:
         assert before_bytes < size_bytes, (path, before_bytes, size_bytes)
-        super().__init__(number, path)
+        super().__init__(number, path, None)
         self.identity = identity
         self.before_bytes = before_bytes
         self.size_bytes = size_bytes
@@ -172,11 +169,6 @@ class Extend(Change):
     def grown_bytes(self) -> int:
         """Return how much longer the file has become."""
         return self.size_bytes - self.before_bytes
-
-    @property
-    def directory(self) -> None:
-        """Return None: the file's own sync makes it durable."""
-        return None
 
     def apply(self, entries: MetadataState) -> None:
         """Set the size; it only grows."""
@@ -205,14 +197,9 @@ class Empty(Change):
     lost = FaultKind.EMPTYING_UNDONE
 
     def __init__(self, number: int, path: str, file: int, inode: Inode) -> None:
-        super().__init__(number, path)
+        super().__init__(number, path, None)
         self.file = file
         self.inode = inode
-
-    @property
-    def directory(self) -> None:
-        """Return None: the file's own sync makes it durable."""
-        return None
 
     def apply(self, entries: MetadataState) -> None:
         """Give the file its new content."""
@@ -230,15 +217,10 @@ class Truncate(Change):
     lost = FaultKind.EMPTYING_UNDONE
 
     def __init__(self, number: int, path: str, file: int, inode: Inode, size_bytes: int) -> None:
-        super().__init__(number, path)
+        super().__init__(number, path, None)
         self.file = file
         self.inode = inode
         self.size_bytes = size_bytes
-
-    @property
-    def directory(self) -> None:
-        """Return None: the file's own sync makes it durable."""
-        return None
 
     def apply(self, entries: MetadataState) -> None:
         """Give the file its rest, as far as it has grown in these entries."""
@@ -258,7 +240,7 @@ class Unlink(Change):
     lost = FaultKind.UNLINK_UNDONE
 
     def __init__(self, number: int, path: str, file: int) -> None:
-        super().__init__(number, path)
+        super().__init__(number, path, parent_of(path))
         self.file = file
 
     def apply(self, entries: MetadataState) -> None:
@@ -275,14 +257,9 @@ class Rename(Change):
     lost = FaultKind.RENAME_UNDONE
 
     def __init__(self, number: int, path: str, target: str, file: int) -> None:
-        super().__init__(number, path)
+        super().__init__(number, path, parent_of(target))
         self.target = target
         self.file = file
-
-    @property
-    def directory(self) -> str:
-        """Return the directory of the new name."""
-        return parent_of(self.target)
 
     def apply(self, entries: MetadataState) -> None:
         """Move the name."""
@@ -299,7 +276,7 @@ class Link(Change):
     lost = FaultKind.NAME_LOST
 
     def __init__(self, number: int, path: str, file: int) -> None:
-        super().__init__(number, path)
+        super().__init__(number, path, parent_of(path))
         self.file = file
 
     def apply(self, entries: MetadataState) -> None:
@@ -314,6 +291,9 @@ class MakeDirectory(Change):
     kind = "make directory"
     lost = FaultKind.DIRECTORY_LOST
 
+    def __init__(self, number: int, path: str) -> None:
+        super().__init__(number, path, parent_of(path))
+
     def apply(self, entries: MetadataState) -> None:
         """Add the directory."""
         entries.directories.add(self.path)
@@ -325,6 +305,9 @@ class RemoveDirectory(Change):
     __slots__ = ()
     kind = "remove directory"
     lost = FaultKind.REMOVAL_UNDONE
+
+    def __init__(self, number: int, path: str) -> None:
+        super().__init__(number, path, parent_of(path))
 
     def apply(self, entries: MetadataState) -> None:
         """Remove the directory."""

@@ -385,4 +385,5 @@ class SimFiles:
         return self._injector.begin_atomic(self._machine, kind, path)
 
     def _end(self, kind: str, number: int) -> None:
-        self._injector.end(self._machine, kind, number)
+        if number == self._injector.armed:
+            self._injector.crash_now(self._machine, kind)

@@ -355,7 +355,8 @@ class Volume:
         if self.limit_bytes is not None and self.space().usable_bytes == 0:
             raise self.full(path)
         injector = self.injector
-        if injector.inject_if(injector.faults.failed_creation_chance, FaultKind.FAILED_CREATION, path):
+        chance = injector.faults.failed_creation_chance
+        if chance > 0.0 and injector.inject_if(chance, FaultKind.FAILED_CREATION, path):
             raise _no_space(path)
 
     def check_growth(self, path: str, more_bytes: int) -> None:
@@ -366,7 +367,8 @@ class Volume:
     def check_allocation(self, path: str, more_bytes: int) -> None:
         """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the chance given for it."""
         injector = self.injector
-        if injector.inject_if(injector.faults.failed_extend_chance, FaultKind.FAILED_EXTEND, path):
+        chance = injector.faults.failed_extend_chance
+        if chance > 0.0 and injector.inject_if(chance, FaultKind.FAILED_EXTEND, path):
             raise _no_space(path)
         if not injector.faults.sparse:
             self.check_growth(path, more_bytes)
