@@ -15,8 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from ...store.broker.operator_log import OperatorLog
-from ...store.broker.serve_settings import (
+from ...store.broker.serve import (
     Role,
+    ServedBroker,
     addresses_of,
     broker_config_of,
     conf_of,
@@ -27,7 +28,6 @@ from ...store.broker.serve_settings import (
     store_config_of,
     usage_errors,
 )
-from ...store.broker.served_broker import ServedBroker
 from ...store.real.stop_signals import StopSignals
 from ...store.real.world import real_world
 from ...store.settings.broker_conf import BrokerConf

@@ -15,11 +15,10 @@ from ..world import World
 from .broker_config import BrokerConfig
 from .housekeeping import ClientHousekeepingService
 from .name_server import NameServer
+from .outer_api import BrokerRegistration, SlaveSynchronize
 from .parts import BrokerParts
-from .registration import BrokerRegistration
 from .router import Router
 from .routes import router_of
-from .slave_synchronize import SlaveSynchronize
 
 
 class Broker(BrokerParts):

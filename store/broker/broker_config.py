@@ -12,7 +12,7 @@ from typing import Any
 from ..config import ConfigError, Key
 from ..formats.host import Host
 from ..settings.broker_conf import value_of
-from .permissions import PERM_READ_WRITE
+from .topic_names import PERM_READ_WRITE
 
 MASTER_ID = 0
 _INT_MAX = 0x7FFFFFFF

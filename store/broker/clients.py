@@ -1,13 +1,20 @@
-"""Clients by the connection they came over: what producers and consumers of a group have in common.
+"""Registry of connected clients: producers and consumers by group. RocketMQ's ProducerManager and ConsumerManager.
 
-Source: RocketMQ ClientChannelInfo, Connection.
+A client belongs to a group from its first heartbeat until it unregisters, its connection ends, or two minutes of
+silence. The other consumers of a group are notified of each change, for they have to divide the queues anew. A group of
+producers can be asked about its transactions.
+Source: RocketMQ ClientChannelInfo, Connection, ProducerManager, ConsumerManager, ConsumerGroupInfo,
+DefaultConsumerIdsChangeListener.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..formats.remoting.command import LANGUAGES, OTHER_LANGUAGE, RemotingCommand
-from .channel import Channel
+from ..world import World
+from .router import Channel
+from .subscriptions import ConsumerData, SubscriptionData
 
 CHANNEL_EXPIRED_MS = 120_000
 """After so long without a heartbeat a client counts as dead, and its connection is closed."""
@@ -46,3 +53,213 @@ class ClientChannelInfo:
             "language": LANGUAGES[self.language if known else OTHER_LANGUAGE],
             "version": self.version,
         }
+
+
+class ProducerManager:
+    """All groups. Any task may call it."""
+
+    def __init__(self, world: World) -> None:
+        self._clock = world.clock
+        self._lock = world.tasks.lock("producers")
+        self._groups: dict[str, dict[Channel, ClientChannelInfo]] = {}
+        self._turn = 0
+
+    def clients(self, group: str) -> list[ClientChannelInfo]:
+        """Return a group's members, in order of arrival."""
+        with self._lock:
+            return list(self._groups.get(group, {}).values())
+
+    @property
+    def groups(self) -> Mapping[str, list[ClientChannelInfo]]:
+        """Return all groups, in order of the alphabet, with their members."""
+        with self._lock:
+            return {group: list(clients.values()) for group, clients in sorted(self._groups.items())}
+
+    def available_channel(self, group: str) -> Channel | None:
+        """Return the connection of a member that can be asked something: each in its turn. None if there is none."""
+        with self._lock:
+            channels = [channel for channel in self._groups.get(group, {}) if channel.is_open]
+            if not channels:
+                return None
+            self._turn += 1
+            return channels[self._turn % len(channels)]
+
+    def find_channel(self, client_id: str) -> Channel | None:
+        """Return the connection of a client, the newest if there are several; None if it is not known."""
+        with self._lock:
+            found = [
+                client.channel
+                for clients in self._groups.values()
+                for client in clients.values()
+                if client.client_id == client_id and client.channel.is_open
+            ]
+        return found[-1] if found else None
+
+    def register(self, group: str, client: ClientChannelInfo) -> None:
+        """Note what a heartbeat says of one group."""
+        with self._lock:
+            clients = self._groups.setdefault(group, {})
+            known = clients.get(client.channel)
+            if known is None or known.client_id != client.client_id:
+                clients[client.channel] = client
+            else:
+                known.heartbeat_ns = client.heartbeat_ns
+
+    def unregister(self, group: str, channel: Channel) -> None:
+        """Forget a client in one group."""
+        with self._lock:
+            self._forget(group, channel)
+
+    def close(self, channel: Channel) -> None:
+        """Forget the client of a connection that has ended, in all groups."""
+        with self._lock:
+            for group in list(self._groups):
+                self._forget(group, channel)
+
+    def _forget(self, group: str, channel: Channel) -> None:
+        clients = self._groups.get(group, {})
+        if clients.pop(channel, None) is not None and not clients:
+            del self._groups[group]
+
+    def close_expired(self) -> int:
+        """Forget the clients that have been silent for too long, and end their connections; return how many."""
+        now_ns = self._clock.monotonic_ns()
+        with self._lock:
+            expired = {
+                channel: None
+                for clients in self._groups.values()
+                for channel, client in clients.items()
+                if client.is_expired(now_ns)
+            }
+        for channel in expired:
+            channel.close()
+            self.close(channel)
+        return len(expired)
+
+
+@dataclass(slots=True, eq=False)
+class ConsumerGroupInfo:
+    """One group that has members. Changed with the manager's lock held; others read what is replaced as a whole."""
+
+    group: str
+    consume_type: str = ""
+    message_model: str = ""
+    consume_from_where: str = ""
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    """By topic. Replaced as a whole."""
+    clients: dict[Channel, ClientChannelInfo] = field(default_factory=dict)
+    """In order of arrival. Replaced as a whole."""
+
+    @property
+    def client_ids(self) -> list[str]:
+        """Return its members, each once."""
+        return list(dict.fromkeys(client.client_id for client in self.clients.values()))
+
+
+GroupListener = Callable[[str, Iterable[Channel]], None]
+"""Told of a group whose members or topics changed, and of its members' connections."""
+
+
+class ConsumerManager:
+    """All groups. Any task may call it."""
+
+    def __init__(self, world: World) -> None:
+        self.on_changed: GroupListener = _nobody
+        self.on_registered: Callable[[str, tuple[SubscriptionData, ...]], None] = _nobody_subscribes
+        """Told of what a group wants, when that may be new."""
+        self.on_gone: Callable[[str], None] = _nobody_goes
+        """Told of a group that has lost its last member."""
+        self._clock = world.clock
+        self._lock = world.tasks.lock("consumers")
+        self._groups: dict[str, ConsumerGroupInfo] = {}
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def group(self, name: str) -> ConsumerGroupInfo | None:
+        """Return a group that has members, None if it has none."""
+        return self._groups.get(name)
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Return the groups that want a topic, in order of the alphabet."""
+        with self._lock:
+            return sorted(name for name, info in self._groups.items() if topic in info.subscriptions)
+
+    # -- telling -----------------------------------------------------------------------------------
+
+    def register(self, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool) -> None:
+        """Note what a heartbeat says of one group; notify: whether the group is told if that changes it."""
+        with self._lock:
+            info = self._groups.setdefault(consumer.group, ConsumerGroupInfo(consumer.group))
+            info.consume_type = consumer.consume_type
+            info.message_model = consumer.message_model
+            info.consume_from_where = consumer.consume_from_where
+            known = info.clients.get(client.channel)
+            changed = known is None or known.client_id != client.client_id
+            if known is None or changed:
+                info.clients = {**info.clients, client.channel: client}
+            else:
+                known.heartbeat_ns = client.heartbeat_ns
+            before = info.subscriptions
+            info.subscriptions = {each.topic: _newer(before, each) for each in consumer.subscriptions}
+            changed = changed or before.keys() != info.subscriptions.keys()
+            channels = list(info.clients)
+            wants = info.subscriptions != before
+        if wants:
+            self.on_registered(consumer.group, consumer.subscriptions)
+        if changed and notify:
+            self.on_changed(consumer.group, channels)
+
+    def unregister(self, group: str, channel: Channel, *, notify: bool) -> None:
+        """Forget a client in one group."""
+        with self._lock:
+            info = self._groups.get(group)
+            if info is None or channel not in info.clients:
+                return
+            info.clients = {each: client for each, client in info.clients.items() if each is not channel}
+            if not info.clients:
+                del self._groups[group]
+            channels = list(info.clients)
+        if not channels:
+            self.on_gone(group)
+        elif notify:
+            self.on_changed(group, channels)
+
+    def close(self, channel: Channel) -> None:
+        """Forget the client of a connection that has ended, in all groups; the others are told."""
+        with self._lock:
+            groups = [name for name, info in self._groups.items() if channel in info.clients]
+        for group in groups:
+            self.unregister(group, channel, notify=True)
+
+    def close_expired(self) -> int:
+        """Forget the clients that have been silent for too long, and end their connections; return how many."""
+        now_ns = self._clock.monotonic_ns()
+        with self._lock:
+            expired = {
+                channel: None
+                for info in self._groups.values()
+                for channel, client in info.clients.items()
+                if client.is_expired(now_ns)
+            }
+        for channel in expired:
+            channel.close()
+            self.close(channel)
+        return len(expired)
+
+
+def _newer(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
+    """Return what counts of a subscription: the one said last, unless the other is newer."""
+    before = known.get(said.topic)
+    return said if before is None or said.version > before.version else before
+
+
+def _nobody(group: str, channels: Iterable[Channel]) -> None:
+    """Do nothing."""
+
+
+def _nobody_subscribes(group: str, subscriptions: tuple[SubscriptionData, ...]) -> None:
+    """Do nothing."""
+
+
+def _nobody_goes(group: str) -> None:
+    """Do nothing."""

@@ -14,9 +14,9 @@ from ..formats.remoting.frame import LENGTH_FIELD
 from ..network import Connection, Listener, Network, Ready
 from ..service import Service
 from ..world import World
+from .deadlines import Patience
 from .fair_queue import HostFairQueue
 from .limits import ServerLimits
-from .patience import Patience
 from .server_counts import Ending, ServerCounts
 from .session import ClientHost, Session
 

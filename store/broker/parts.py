@@ -19,16 +19,13 @@ from ..queues.consumer_offsets import LIGHT_GROUP_PREFIX, ConsumerOffsetManager
 from ..replication.ha_service import HAService
 from ..world import World
 from .broker_config import MASTER_ID, BrokerConfig
-from .calls import ClientCalls
-from .channel import Channel
-from .consumers import ConsumerManager
-from .daily_totals import DailyTotals
+from .client_calls import ClientCalls, Pushes
+from .clients import ConsumerManager, ProducerManager
+from .housekeeping import DailyTotals, StoreWatch
 from .long_polling import PullRequestHoldService
-from .producers import ProducerManager
 from .pull_rates import PullRates
-from .pushes import Pushes
 from .rebalance_locks import RebalanceLockManager
-from .store_watch import StoreWatch
+from .router import Channel
 from .subscription_groups import SubscriptionGroupManager
 from .subscriptions import SubscriptionData
 from .topic_names import group_fault

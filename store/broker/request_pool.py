@@ -12,11 +12,10 @@ from itertools import chain
 
 from ..formats.remoting.command import RemotingCommand
 from ..world import Task, World
-from .channel import Processor
 from .deadlines import Deadlines
 from .fair_queue import HostFairQueue
 from .limits import PoolLimits
-from .router import Pool
+from .router import Pool, Processor
 from .server_counts import RequestRefusal
 from .session import Session
 

@@ -3,27 +3,18 @@
 Source: RocketMQ BrokerController.registerProcessor.
 """
 
-from .name_server import NameServer
+from .name_server import NameServer, NameServerProcessor
 from .parts import BrokerParts
-from .processors.answering import answering
-from .processors.broker_admin import BrokerAdminProcessor
-from .processors.client_manage import ClientManageProcessor
-from .processors.consumer_calls import ConsumerCallProcessor
-from .processors.consumer_manage import ConsumerManageProcessor
+from .processors.broker_admin import BrokerAdminProcessor, TopicAdminProcessor
+from .processors.client_manage import ClientManageProcessor, ConsumerManageProcessor, LockProcessor
 from .processors.end_transaction import EndTransactionProcessor
-from .processors.group_admin import GroupAdminProcessor
-from .processors.locks import LockProcessor
-from .processors.name_server import NameServerProcessor
-from .processors.offsets import OffsetProcessor
-from .processors.progress_admin import ProgressAdminProcessor
+from .processors.group_admin import ConsumerCallProcessor, GroupAdminProcessor, ProgressAdminProcessor
 from .processors.pull import PullMessageProcessor
-from .processors.query import QueryMessageProcessor
+from .processors.query import OffsetProcessor, QueryMessageProcessor
 from .processors.reply import ReplyMessageProcessor
-from .processors.send import SendMessageProcessor
-from .processors.send_back import SendBackProcessor
-from .processors.topic_admin import TopicAdminProcessor
+from .processors.send import SendBackProcessor, SendMessageProcessor
 from .requests import RequestCode as Code
-from .router import Pool, Route, Router
+from .router import Pool, Route, Router, answering
 
 
 def router_of(parts: BrokerParts, name_server: NameServer) -> Router:

@@ -1,9 +1,12 @@
-"""What may be sent where: the checks that every message from a client passes, and what a put's status is answered as.
+"""Sends: a send request's fields, the checks that every message from a client passes, and the answer to a put's status.
 
-Source: RocketMQ AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.handlePutMessageResult.
+Fields travel under their own names (SEND_MESSAGE) or one letter each (SEND_MESSAGE_V2, SEND_BATCH_MESSAGE).
+Source: RocketMQ SendMessageRequestHeader, SendMessageRequestHeaderV2, AbstractSendMessageProcessor.msgCheck,
+SendMessageProcessor.handlePutMessageResult.
 """
 
 from functools import lru_cache
+from typing import NamedTuple
 
 from ..formats.batch import decode_batch
 from ..formats.host import Host
@@ -14,13 +17,31 @@ from ..formats.properties import (
     PROPERTY_TIMER_DELIVER_MS,
     decode_properties,
 )
+from ..formats.remoting.command import RemotingCommand
 from ..message import PutMessageStatus
 from .parts import BrokerParts
-from .permissions import PERM_READ_WRITE, PERM_WRITE
-from .requests import RequestRefusedError, ResponseCode
-from .send_request import SendRequest
-from .topic_names import RETRY_GROUP_PREFIX, is_closed_topic, topic_fault
+from .requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode
+from .topic_names import PERM_READ_WRITE, PERM_WRITE, RETRY_GROUP_PREFIX, is_closed_topic, topic_fault
 from .topics import MULTI_TAG, TopicConfig, unit_flag
+
+_LETTERS = {
+    "producerGroup": "a",
+    "topic": "b",
+    "defaultTopic": "c",
+    "defaultTopicQueueNums": "d",
+    "queueId": "e",
+    "sysFlag": "f",
+    "bornTimestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsumeTimes": "j",
+    "unitMode": "k",
+    "maxReconsumeTimes": "l",
+    "batch": "m",
+}
+_NAMES = {name: name for name in _LETTERS}
+_LONG_NAMED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
+NO_LIMIT = -1
 
 MAX_RECONSUME_TIMES_VERSION = 121
 """Clients from V3_4_9 on say themselves how often a message may come back."""
@@ -49,8 +70,51 @@ _REMARKS = {
 }
 _TIMER_PROPERTIES = (PROPERTY_TIMER_DELAY_SEC, PROPERTY_TIMER_DELAY_MS, PROPERTY_TIMER_DELIVER_MS)
 _TIMER_MARK = "TIMER_DEL"
-assert all(name.startswith(_TIMER_MARK) for name in _TIMER_PROPERTIES)
 _UNKNOWN_HOST = b"\0\0\0\0"
+
+
+class SendRequest(NamedTuple):
+    """One send."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: int
+    queue_id: int
+    """Below 0: any."""
+    sys_flag: int
+    born_timestamp_ms: int
+    flag: int
+    properties: str
+    reconsume_times: int
+    unit_mode: bool
+    max_reconsume_times: int
+    """NO_LIMIT unless the consumer that sends a message back says how often it may come back."""
+    batch: bool
+
+    @classmethod
+    def of(cls, request: RemotingCommand) -> "SendRequest":
+        """Read a request's fields. Raises RequestRefusedError for one that is missing or wrong."""
+        fields = ExtFields(request.ext_fields)
+        names = _NAMES if request.code in _LONG_NAMED else _LETTERS
+        return cls(
+            fields.text(names["producerGroup"]),
+            fields.text(names["topic"]),
+            fields.text(names["defaultTopic"]),
+            fields.int32(names["defaultTopicQueueNums"]),
+            fields.int32(names["queueId"]),
+            fields.int32(names["sysFlag"]),
+            fields.int64(names["bornTimestamp"]),
+            fields.int32(names["flag"]),
+            fields.text(names["properties"], ""),
+            fields.int32(names["reconsumeTimes"], 0),
+            fields.boolean(names["unitMode"], False),
+            fields.int32(names["maxReconsumeTimes"], NO_LIMIT),
+            fields.boolean(names["batch"], False),
+        )
+
+
+assert all(name.startswith(_TIMER_MARK) for name in _TIMER_PROPERTIES)
 
 
 def put_remark(status: PutMessageStatus) -> str | None:

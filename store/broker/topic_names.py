@@ -1,6 +1,6 @@
-"""Which names of topics and groups there can be, and which of them are the system's own.
+"""Names of topics and groups: which are valid, which are the system's own; and the permission bits of a topic.
 
-Source: RocketMQ TopicValidator, MixAll, NamespaceUtil.
+Source: RocketMQ TopicValidator, MixAll, NamespaceUtil, PermName.
 """
 
 import re
@@ -38,6 +38,12 @@ _CLOSED_TOPICS = frozenset(
 )
 _SYSTEM_TOPICS = _CLOSED_TOPICS | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC}
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
+
+PERM_INHERIT = 1
+"""Topics may be made after its example."""
+PERM_WRITE = 2
+PERM_READ = 4
+PERM_READ_WRITE = PERM_READ | PERM_WRITE
 
 
 def topic_fault(topic: str) -> str | None:

@@ -14,11 +14,14 @@ from ..formats.delay_level import SCHEDULE_TOPIC
 from ..formats.remoting.json_body import Members
 from ..world import World
 from .broker_config import BrokerConfig
-from .permissions import PERM_INHERIT, PERM_READ, PERM_READ_WRITE, PERM_WRITE
 from .topic_names import (
     AUTO_CREATE_TOPIC,
     BENCHMARK_TOPIC,
     OFFSET_MOVED_EVENT,
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_READ_WRITE,
+    PERM_WRITE,
     REPLY_TOPIC_POSTFIX,
     SELF_TEST_TOPIC,
     is_system_topic,

@@ -1,4 +1,4 @@
-"""Reads a plain_acl.yml, strictly: what RocketMQ would pass over, or take for DENY, is an error that names the line.
+"""Reader of plain_acl.yml, and access control by one such file, read again when it changes.
 
     globalWhiteRemoteAddresses:
     - 10.10.103.*
@@ -15,18 +15,22 @@
       groupPerms:
       - groupA=DENY
 
-A dataVersion, which RocketMQ's tools leave there, does not count. PyYAML, loaded only for this, is asked for nodes
-rather than values: they know their lines.
-Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms.
+The reader is strict: what RocketMQ would ignore, or take for DENY, is an error that names the line. A dataVersion,
+which RocketMQ's tools leave there, does not count. PyYAML, loaded only for this, is asked for nodes rather than values:
+they know their lines.
+Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms, AclFileWatchService.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ...errors import brings
-from .addresses import NOBODY, AddressPattern, AddressPatternError, parse_address_pattern
+from ...formats.remoting.command import RemotingCommand
+from ...service import Service
+from ...world import World
+from ..router import Channel
 from .permissions import PERMISSIONS, Permission, group_resource
-from .rules import AccessRules, Account
+from .rules import NOBODY, AccessRules, Account, AddressPattern, AddressPatternError, parse_address_pattern
 
 KEY_CHARACTERS_MIN = 7
 """Of access and secret keys; RocketMQ's own bound."""
@@ -44,6 +48,8 @@ _ACCOUNT_KEYS = (
 _BOOLEANS = {"true": True, "false": False}
 _Node = Any  # PyYAML's: a tag, a value, and a mark of where it stands
 _Value = TypeVar("_Value")
+
+WATCH_INTERVAL_MS = 5_000
 
 
 class PlainAclError(ValueError):
@@ -183,3 +189,56 @@ def _one_of(node: _Node, name: str, values: Mapping[str, _Value], default: _Valu
     if text not in values:
         raise PlainAclError(_line(node), name, f"one of {', '.join(values)}", repr(text))
     return values[text]
+
+
+class AccessControl(Service):
+    """The rules of one plain_acl.yml. A file that becomes unreadable or wrong leaves the rules as they were.
+
+    Source: RocketMQ AclFileWatchService.
+    """
+
+    name = "access control"
+
+    def __init__(
+        self, world: World, path: str, tell: Callable[[str], None], interval_ms: int = WATCH_INTERVAL_MS
+    ) -> None:
+        """Read the file. Raises PlainAclError, or the OSError of reading it."""
+        super().__init__(world)
+        self._path = path
+        self._tell = tell
+        self._interval_ms = interval_ms
+        self._disk_fault = ""
+        """Why the file could not be read at the last look, empty if it could."""
+        self._seen = self._state()
+        self.rules = self._read()
+
+    def check(self, command: RemotingCommand, channel: Channel) -> None:
+        """Return if a request is allowed. Raises AccessDeniedError."""
+        self.rules.check(command, channel.remote_address.rpartition(":")[0])
+
+    def step(self) -> None:
+        """Wait for a while, then look whether the file has changed."""
+        self.signal.wait(self._interval_ms)
+        fault, seen = "", self._seen
+        try:
+            seen = self._state()
+            if seen != self._seen:
+                self.rules = self._read()
+                self._tell(f"{self._path}: read again, {len(self.rules.accounts)} accounts")
+        except PlainAclError as error:
+            self._tell(f"{self._path}: {error}; the rules stay as they were")
+        except OSError as error:  # which is told once, and the file tried again at each look
+            fault, seen = str(error), None
+            if fault != self._disk_fault:
+                self._tell(f"{self._path}: {error}; the rules stay as they were")
+        self._disk_fault, self._seen = fault, seen
+
+    def _state(self) -> tuple[int, int] | None:
+        status = self.world.files.status(self._path)
+        return None if status is None else (status.size_bytes, status.mtime_ms)
+
+    def _read(self) -> AccessRules:
+        try:
+            return read_plain_acl(self.world.files.read(self._path).decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise PlainAclError(1, "file", "UTF-8", str(error)) from error

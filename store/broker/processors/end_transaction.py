@@ -7,11 +7,9 @@ from ...delivery.half_message import EndTransaction
 from ...delivery.transaction_service import EndTransactionStatus
 from ...formats.message import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK
 from ...formats.remoting.command import RemotingCommand
-from ..channel import Channel
-from ..ext_fields import ExtFields
 from ..parts import BrokerParts
-from ..requests import RequestRefusedError, ResponseCode
-from ..responses import response_to
+from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to
+from ..router import Channel
 from ..sending import PUT_CODES, put_remark
 
 _DONE = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)

@@ -1,26 +1,34 @@
-"""What operators ask of groups: their settings, who is in them, how far they are, and where they are to go on.
+"""Processors of operators' requests about groups: settings, members, progress, and calls to one consumer.
 
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP  GET_ALL_SUBSCRIPTIONGROUP_CONFIG  DELETE_SUBSCRIPTIONGROUP
     GET_CONSUMER_CONNECTION_LIST  GET_PRODUCER_CONNECTION_LIST  GET_ALL_PRODUCER_INFO  QUERY_TOPIC_CONSUME_BY_WHO
+    GET_CONSUME_STATS  INVOKE_BROKER_TO_RESET_OFFSET  GET_ALL_CONSUMER_OFFSET  GET_ALL_DELAY_OFFSET
+    GET_CONSUMER_RUNNING_INFO  CONSUME_MESSAGE_DIRECTLY
 
-Source: RocketMQ AdminBrokerProcessor, ConsumerConnection, ProducerConnection, GroupList, ProducerTableInfo.
+What a called consumer answers is handed back as it is.
+Source: RocketMQ AdminBrokerProcessor, ConsumerConnection, ProducerConnection, GroupList, ProducerTableInfo,
+Broker2Client.resetOffset, ConsumeStats, ResetOffsetBody, GetConsumerRunningInfoRequestHeader.
 """
 
+from dataclasses import replace
 from typing import Any
 
+from ...formats.host import decode_message_id
+from ...formats.message import encode_message_record
 from ...formats.remoting.command import RemotingCommand
-from ...formats.remoting.json_body import decode_json_body, encode_json_body
-from ..channel import Channel
+from ...formats.remoting.json_body import MessageQueue, decode_json_body, encode_json_body
 from ..clients import ClientChannelInfo
-from ..ext_fields import ExtFields, refuse_field
 from ..parts import BrokerParts
-from ..requests import RequestRefusedError, ResponseCode
-from ..responses import response_to
+from ..requests import ExtFields, RequestRefusedError, ResponseCode, refuse_field, response_to
+from ..router import Channel
 from ..subscription_groups import SubscriptionGroupConfig
 from ..topic_names import group_fault
 from ..topics import QUEUES_MAX
 
 _NS_PER_MS = 1_000_000
+
+NOW = -1
+"""As a time: behind the last message."""
 
 
 class GroupAdminProcessor:
@@ -110,4 +118,109 @@ class GroupAdminProcessor:
         groups = {*self._parts.consumers.groups_of(topic), *self._parts.offsets.groups_of(topic)}
         return response_to(
             request, ResponseCode.SUCCESS, body=encode_json_body({"groupList": sorted(groups)})
+        )
+
+
+class ProgressAdminProcessor:
+    """Answers operators, and slaves that copy the progress of delivery."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+
+    def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return how far a group is in the queues of one topic, or of every topic that it has an offset in."""
+        parts, fields = self._parts, ExtFields(request.ext_fields)
+        group, topic = fields.text("consumerGroup"), fields.text("topic", "")
+        info = parts.consumers.group(group)
+        table = {}
+        for name in [topic] if topic.strip() else parts.offsets.topics_of(group):
+            config = parts.topics.get(name)
+            if config is None or (info is not None and info.subscriptions and name not in info.subscriptions):
+                continue
+            for queue_id in range(config.read_queue_nums):
+                offset = max(0, parts.offsets.query_offset(group, name, queue_id))
+                table[MessageQueue(name, parts.config.broker_name, queue_id)] = {
+                    "brokerOffset": parts.max_offset(name, queue_id),
+                    "consumerOffset": offset,
+                    "lastTimestamp": max(0, parts.store_time(name, queue_id, offset - 1)),
+                }
+        body = {"consumeTps": parts.pull_rates.messages_per_second(group), "offsetTable": table}
+        return response_to(request, ResponseCode.SUCCESS, body=encode_json_body(body))
+
+    def reset_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Have a group go on in a topic with what was stored at a time; only back, unless that is forced."""
+        parts, fields = self._parts, ExtFields(request.ext_fields)
+        topic, group = fields.text("topic"), fields.text("group")
+        timestamp_ms, is_forced = fields.int64("timestamp"), fields.boolean("isForce", False)
+        config, info = parts.topics.get(topic), parts.consumers.group(group)
+        if config is None:
+            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"topic {topic[:255]!r}: there is none")
+        offsets = {}
+        for queue_id in range(config.write_queue_nums):
+            own = parts.offsets.query_offset(group, topic, queue_id)
+            if timestamp_ms == NOW:
+                wanted = parts.max_offset(topic, queue_id)
+            else:
+                wanted = max(0, parts.offset_by_time(topic, queue_id, timestamp_ms))
+            queue = MessageQueue(topic, parts.config.broker_name, queue_id)
+            offsets[queue] = wanted if is_forced or wanted < own or own < 0 else own
+        if info is None:
+            raise RequestRefusedError(
+                ResponseCode.CONSUMER_NOT_ONLINE, f"group {group[:255]!r}: nobody consumes for it"
+            )
+        told = {"topic": topic, "group": group, "timestamp": str(timestamp_ms), "isForce": "false"}
+        for each in info.clients:
+            parts.pushes.reset_offsets(each, told, offsets)
+        body = encode_json_body({"offsetTable": offsets})
+        return response_to(request, ResponseCode.SUCCESS, body=body)
+
+    def all_consumer_offsets(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return how far every group is."""
+        body = encode_json_body(self._parts.offsets.members)
+        return response_to(request, ResponseCode.SUCCESS, body=body)
+
+    def all_delay_offsets(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return how far delivery of delayed messages is."""
+        offsets = dict(sorted(self._parts.own_store.schedule.offsets.items()))
+        body = encode_json_body({"offsetTable": offsets})
+        return response_to(request, ResponseCode.SUCCESS, body=body)
+
+
+class ConsumerCallProcessor:
+    """Asks consumers."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+
+    def running_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return what a consumer tells of itself."""
+        return self._asked(request)
+
+    def consume_directly(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Have a consumer deal with one message now, and return how it went."""
+        message_id = ExtFields(request.ext_fields).text("msgId")
+        try:
+            _, offset = decode_message_id(message_id)
+        except ValueError:
+            refuse_field("msgId", "an offset message id", message_id)
+        record = self._parts.store.look_message_by_offset(offset)
+        if record is None:
+            refuse_field("msgId", "that of a message", message_id)
+        return self._asked(replace(request, body=encode_message_record(record)))
+
+    def _asked(self, request: RemotingCommand) -> RemotingCommand:
+        fields = ExtFields(request.ext_fields)
+        group, client_id = fields.text("consumerGroup"), fields.text("clientId")
+        info = self._parts.consumers.group(group)
+        clients = [] if info is None else list(info.clients.values())
+        found = next((client for client in clients if client.client_id == client_id), None)
+        if found is None:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                f"client {client_id[:255]!r}: it does not consume for {group[:255]!r}",
+            )
+        answer = self._parts.calls.call(found.channel, request.code, request.ext_fields, request.body)
+        return replace(
+            response_to(request, ResponseCode.SUCCESS, answer.remark, answer.ext_fields, answer.body),
+            code=answer.code,
         )

@@ -13,17 +13,13 @@ from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import encode_json_body
 from ...message import GetMessageResult, GetMessageStatus, Message
 from ..broker_config import MASTER_ID
-from ..channel import Channel
-from ..ext_fields import ExtFields
-from ..held_pulls import HeldPull
+from ..long_polling import HeldPull
 from ..parts import BrokerParts
-from ..permissions import PERM_READ
-from ..requests import RequestRefusedError, ResponseCode
-from ..responses import response_to
+from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to
+from ..router import Channel, answering
 from ..subscription_groups import SubscriptionGroupConfig
 from ..subscriptions import TAG, SubscriptionData
-from ..topic_names import OFFSET_MOVED_EVENT
-from .answering import answering
+from ..topic_names import OFFSET_MOVED_EVENT, PERM_READ
 
 COMMIT_OFFSET_FLAG = 1
 SUSPEND_FLAG = 2

@@ -10,12 +10,10 @@ from ...errors import StoreError
 from ...formats.properties import PROPERTY_CLUSTER, PROPERTY_WAIT, decode_properties, rebuild_properties
 from ...formats.remoting.command import RemotingCommand
 from ...message import AppendMessageResult, Message
-from ..channel import Channel
 from ..parts import BrokerParts
-from ..requests import RequestCode, ResponseCode
-from ..responses import response_to
-from ..send_request import SendRequest
-from ..sending import SendChecks, born_host, record_flag
+from ..requests import RequestCode, ResponseCode, response_to
+from ..router import Channel
+from ..sending import SendChecks, SendRequest, born_host, record_flag
 from ..topics import TopicConfig
 
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"

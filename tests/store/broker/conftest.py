@@ -9,12 +9,10 @@ from typing import ClassVar
 
 import pytest
 
-from tornlog.store.broker.channel import Channel
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
-from tornlog.store.broker.request_handler import AccessCheck
-from tornlog.store.broker.responses import response_to
-from tornlog.store.broker.router import Pool, Route, Router
-from tornlog.store.broker.server import RemotingServer
+from tornlog.store.broker.requests import response_to
+from tornlog.store.broker.router import Channel, Pool, Route, Router
+from tornlog.store.broker.server import AccessCheck, RemotingServer
 from tornlog.store.broker.server_counts import Ending, RequestRefusal
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.formats.remoting.frame import CommandReader, encode_frame

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tornlog.store.broker.ext_fields import INT_MAX, LONG_MAX, ExtFields
-from tornlog.store.broker.requests import RequestRefusedError, ResponseCode
+from tornlog.store.broker.requests import INT_MAX, LONG_MAX, ExtFields, RequestRefusedError, ResponseCode
 
 FIELDS = ExtFields({"text": "abc", "one": "+1", "least": str(-LONG_MAX - 1), "yes": "TRUE", "no": "false"})
 

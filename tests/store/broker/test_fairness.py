@@ -9,12 +9,11 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.network.hosts import SimNetwork
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.sim.processor import Processor
-from tornlog.store.broker.channel import Channel
 from tornlog.store.broker.fair_queue import HostFairQueue
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.remoting_client import RemotingClient
-from tornlog.store.broker.responses import response_to
-from tornlog.store.broker.router import Pool, Route, Router
+from tornlog.store.broker.requests import response_to
+from tornlog.store.broker.router import Channel, Pool, Route, Router
 from tornlog.store.broker.server import RemotingServer
 from tornlog.store.broker.session import Session
 from tornlog.store.formats.remoting.command import RemotingCommand

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tornlog.store.broker.held_pulls import HeldPull, HeldPulls
+from tornlog.store.broker.long_polling import HeldPull, HeldPulls
 from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.remoting.command import RemotingCommand
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.broker.acl.signature import signer
+from tornlog.store.broker.acl.rules import signer
 from tornlog.store.broker.limits import PoolLimits
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.server_counts import Ending

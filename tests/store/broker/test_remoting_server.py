@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.broker.channel import Channel
 from tornlog.store.broker.limits import PoolLimits
+from tornlog.store.broker.router import Channel
 from tornlog.store.broker.server_counts import Ending, RequestRefusal
 from tornlog.store.errors import AccessDeniedError
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RESPONSE_FLAG, HeaderForm, RemotingCommand

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tornlog.__main__ import application
-from tornlog.store.broker.acl.signature import signer
+from tornlog.store.broker.acl.rules import signer
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.real.network import RealNetwork

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.store.broker import slave_synchronize
+from tornlog.store.broker import outer_api as slave_synchronize
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.limits import ServerLimits
-from tornlog.store.broker.registration import APART_MS
+from tornlog.store.broker.outer_api import APART_MS
 from tornlog.store.broker.router import Router
 from tornlog.store.broker.server import RemotingServer
 from tornlog.store.broker.topics import TopicConfig

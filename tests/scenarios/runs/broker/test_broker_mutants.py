@@ -12,14 +12,13 @@ from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.mutant import Mutant, Patch
 from tornlog.store.broker.broker import Broker
+from tornlog.store.broker.client_calls import Pushes
 from tornlog.store.broker.long_polling import PullRequestHoldService
-from tornlog.store.broker.processors.consumer_manage import ConsumerManageProcessor
+from tornlog.store.broker.processors.client_manage import ConsumerManageProcessor
 from tornlog.store.broker.processors.pull import PullMessageProcessor
 from tornlog.store.broker.processors.send import SendMessageProcessor
-from tornlog.store.broker.pushes import Pushes
-from tornlog.store.broker.request_handler import RequestHandler
-from tornlog.store.broker.requests import ResponseCode
-from tornlog.store.broker.responses import response_to
+from tornlog.store.broker.requests import ResponseCode, response_to
+from tornlog.store.broker.server import RequestHandler
 from tornlog.store.broker.session import Session
 from tornlog.store.delivery.transaction_service import TransactionalMessageService
 from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager

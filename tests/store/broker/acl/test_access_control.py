@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.store.broker.acl.access_control import AccessControl
-from tornlog.store.broker.acl.plain_acl import PlainAclError
+from tornlog.store.broker.acl.plain_acl import AccessControl, PlainAclError
 from tornlog.store.real.world import real_world
 
 ONE = "accounts:\n- accessKey: RocketMQ\n  secretKey: 12345678\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.store.broker.acl.addresses import AddressPatternError, address_parts, parse_address_pattern
+from tornlog.store.broker.acl.rules import AddressPatternError, address_parts, parse_address_pattern
 
 
 @pytest.mark.parametrize(

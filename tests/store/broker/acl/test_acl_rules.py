@@ -5,8 +5,7 @@ import json
 import pytest
 
 from tornlog.store.broker.acl.plain_acl import read_plain_acl
-from tornlog.store.broker.acl.rules import AccessRules
-from tornlog.store.broker.acl.signature import signer
+from tornlog.store.broker.acl.rules import AccessRules, signer
 from tornlog.store.errors import AccessDeniedError, CorruptFileError
 from tornlog.store.formats.remoting.command import RemotingCommand
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.store.broker.acl.signature import is_signed, signature_of, signer
+from tornlog.store.broker.acl.rules import is_signed, signature_of, signer
 from tornlog.store.formats.remoting.command import RemotingCommand
 
 COMMAND = RemotingCommand(310, 1, ext_fields={"b": "TopicB", "a": "groupA", "e": "0"}, body=b"\xffbody")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.broker.daily_totals import DailyTotals
+from tornlog.store.broker.housekeeping import DailyTotals
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.side_json import decode_side_json
 from tornlog.store.running_flags import Refusal

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tornlog.store.broker.requests import RequestCode, ResponseCode
-from tornlog.store.broker.responses import response_to
+from tornlog.store.broker.requests import RequestCode, ResponseCode, response_to
 
 from .conftest import GROUP, records_of
 

@@ -1,5 +1,6 @@
-"""What a broker tells its clients unasked: RocketMQ's Broker2Client. Nobody waits for an answer.
+"""Calls to clients: requests of a broker that a client answers, and one-way notices. RocketMQ's Broker2Client.
 
+Few calls are under way at a time: a client that never answers must hold up only the operator who asked.
 Source: RocketMQ Broker2Client, DefaultConsumerIdsChangeListener, AbstractTransactionalMessageCheckListener.
 """
 
@@ -13,13 +14,71 @@ from ..formats.message import MessageRecord, encode_message_record
 from ..formats.properties import PROPERTY_UNIQ_KEY
 from ..formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
 from ..formats.remoting.json_body import MessageQueue, encode_json_body
-from ..world import World
-from .channel import Channel
-from .producers import ProducerManager
-from .requests import RequestCode
-from .responses import BROKER_VERSION
+from ..world import Signal, World
+from .clients import ProducerManager
+from .requests import BROKER_VERSION, RequestCode, RequestRefusedError, ResponseCode
+from .router import Channel
 
-_OPAQUE_MASK = 0x7FFFFFFF
+TIMEOUT_MS = 5_000
+CALLS_MAX = 2
+_OPAQUE_BASE = 1 << 30
+"""Apart from those of pushes, which nobody answers."""
+_OPAQUE_MASK = _OPAQUE_BASE - 1
+_PUSH_OPAQUE_MASK = 0x7FFFFFFF
+
+
+class _Call:
+    __slots__ = ("answered", "response")
+
+    def __init__(self, answered: Signal) -> None:
+        self.answered = answered
+        self.response: RemotingCommand | None = None
+
+
+class ClientCalls:
+    """Sends requests to clients, and takes their responses. Any task may call it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._lock = world.tasks.lock("calls of clients")
+        self._opaques = world.tasks.cell("opaques of calls")
+        self._calls: dict[tuple[Channel, int], _Call] = {}
+
+    def call(
+        self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes = b""
+    ) -> RemotingCommand:
+        """Return a client's response. Refuses the request that this is for if none comes, or too much is asked."""
+        opaque = _OPAQUE_BASE | self._opaques.add(1) & _OPAQUE_MASK
+        call = _Call(self._world.tasks.signal("answer of a client"))
+        key = channel, opaque
+        with self._lock:
+            if len(self._calls) >= CALLS_MAX:
+                raise RequestRefusedError(
+                    ResponseCode.SYSTEM_BUSY, "other clients are being asked: try again"
+                )
+            self._calls[key] = call
+        try:
+            request = RemotingCommand(code, opaque, version=BROKER_VERSION, ext_fields=fields, body=body)
+            if not channel.send(request) or not call.answered.wait(TIMEOUT_MS):
+                raise RequestRefusedError(
+                    ResponseCode.CONSUME_MSG_TIMEOUT,
+                    f"{channel.remote_address}: no answer in {TIMEOUT_MS} ms",
+                )
+        finally:
+            with self._lock:
+                del self._calls[key]
+        assert call.response is not None, "set before it is notified"
+        return call.response
+
+    def answered(self, channel: Channel, response: RemotingCommand) -> bool:
+        """Hand a response to whoever waits for it; False if nobody does."""
+        with self._lock:
+            call = self._calls.get((channel, response.opaque))
+        if call is None:
+            return False
+        call.response = response
+        call.answered.notify()
+        return True
 
 
 class Pushes:
@@ -62,7 +121,7 @@ class Pushes:
 
     def send(self, channel: Channel, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> bool:
         """Send a request that is not answered; False if it never will be."""
-        opaque = self._opaques.add(1) & _OPAQUE_MASK
+        opaque = self._opaques.add(1) & _PUSH_OPAQUE_MASK
         command = RemotingCommand(
             code, opaque, ONE_WAY_FLAG, version=BROKER_VERSION, ext_fields=fields, body=body
         )

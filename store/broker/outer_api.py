@@ -1,0 +1,171 @@
+"""Calls of a broker to other servers: registration with name servers, and a slave's copy of its master's settings.
+
+A broker registers every so often, when its topics change, and when it goes, if settings name name servers. The answer
+to a slave says who its master is. From its master a slave learns what is beside the log: topics, groups, progress of
+consumers and of delayed delivery. All of it is asked for 3 s after the start and then every 10 s. What cannot be had,
+or is malformed, leaves what is known as it is.
+Source: RocketMQ BrokerOuterAPI.registerBrokerAll, BrokerController.handleSlaveSynchronize, SlaveSynchronize.
+"""
+
+import zlib
+from collections.abc import Callable
+
+from ..delivery.schedule import decoded_offsets
+from ..errors import StoreError
+from ..formats.remoting.command import RemotingCommand
+from ..formats.remoting.json_body import decode_json_body, encode_json_body
+from ..service import Service
+from .parts import BrokerParts
+from .remoting_client import RemotingClient
+from .requests import BROKER_VERSION, RequestCode, ResponseCode
+
+REGISTER_TIMEOUT_MS = 6_000
+APART_MS = 100
+"""Between two times at least: topics that are made meanwhile are told of together."""
+
+FIRST_MS = 3_000
+INTERVAL_MS = 10_000
+SYNCHRONIZE_TIMEOUT_MS = 3_000
+
+
+class BrokerRegistration(Service):
+    """One task. on_master: told of the master's address for clients, and for its slaves' copies of the log."""
+
+    name = "broker registration"
+
+    def __init__(
+        self, parts: BrokerParts, ha_address: Callable[[], str], on_master: Callable[[str, str], None]
+    ) -> None:
+        super().__init__(parts.world)
+        self.registered = 0
+        """How often a name server has taken note."""
+        self.last_error: Exception | None = None
+        """Why one has not, the last time; None if all have."""
+        self._parts = parts
+        self._ha_address = ha_address
+        self._on_master = on_master
+        self._clients = [RemotingClient(parts.world, address) for address in parts.config.name_servers]
+        parts.topics.on_changed = self.wake
+
+    def step(self) -> None:
+        """Register everywhere, then wait until topics change or it is time again."""
+        self.last_error = None
+        version = self._parts.topics.version
+        for client in self._clients:
+            try:
+                self._register(client)
+            except (
+                OSError,
+                StoreError,
+                ValueError,
+            ) as error:  # ValueError: more topics than a frame can hold, or an address that is none
+                self.last_error = error
+        self.pause(APART_MS)
+        if not self.is_stopping and self._parts.topics.version == version:
+            self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
+
+    def finish(self) -> None:
+        """Take leave of those that answer."""
+        fields = self._fields()
+        for client in self._clients:
+            try:
+                self._ask(client, RequestCode.UNREGISTER_BROKER, fields, b"")
+            except (OSError, StoreError, ValueError) as error:
+                self.last_error = error
+            client.close()
+
+    def _register(self, client: RemotingClient) -> None:
+        body = encode_json_body(
+            {"filterServerList": [], "topicConfigSerializeWrapper": self._parts.topics.members}
+        )
+        fields = {
+            **self._fields(),
+            "haServerAddr": self._ha_address(),
+            "compressed": "false",
+            "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
+        }
+        answer = self._ask(client, RequestCode.REGISTER_BROKER, fields, body)
+        self.registered += 1
+        master = answer.ext_fields.get("masterAddr", "")
+        if self._parts.is_slave and master:
+            self._on_master(master, answer.ext_fields.get("haServerAddr", ""))
+
+    def _fields(self) -> dict[str, str]:
+        config = self._parts.config
+        return {
+            "brokerAddr": config.address,
+            "brokerId": str(config.broker_id),
+            "brokerName": config.broker_name,
+            "clusterName": config.broker_cluster_name,
+        }
+
+    def _ask(
+        self, client: RemotingClient, code: RequestCode, fields: dict[str, str], body: bytes
+    ) -> RemotingCommand:
+        request = RemotingCommand(code, 0, version=BROKER_VERSION, ext_fields=fields, body=body)
+        answer = client.invoke(request, REGISTER_TIMEOUT_MS)
+        if answer.code != ResponseCode.SUCCESS:
+            raise StoreError(f"{client.address}: {code.name}: {answer.code} {answer.remark}")
+        return answer
+
+
+class SlaveSynchronize(Service):
+    """One task of a slave."""
+
+    name = "slave synchronize"
+
+    def __init__(self, parts: BrokerParts) -> None:
+        super().__init__(parts.world)
+        self.master_address = parts.config.master_addr
+        """Where the master's clients reach it, as `host:port`; empty: nobody is asked."""
+        self.synchronized = 0
+        """How often all of it was had."""
+        self.last_error: Exception | None = None
+        """Why that failed the last time, None if it did not."""
+        self._parts = parts
+        self._wait_ms = FIRST_MS
+        self._client: RemotingClient | None = None
+
+    def update_master_address(self, address: str) -> None:
+        """Ask another master from now on."""
+        self.master_address = address
+
+    def step(self) -> None:
+        """Wait, then ask for everything."""
+        self.pause(self._wait_ms)
+        self._wait_ms = INTERVAL_MS
+        if not self.is_stopping and self.master_address:
+            try:
+                self.synchronize()
+                self.last_error = None
+            except (OSError, StoreError, ValueError) as error:  # ValueError: an address that is none
+                self.last_error = error
+
+    def finish(self) -> None:
+        """Hang up."""
+        if self._client is not None:
+            self._client.close()
+
+    def synchronize(self) -> None:
+        """Take over what the master has. OSError if it does not answer, StoreError if it says something else."""
+        parts = self._parts
+        parts.topics.replace(decode_json_body(self._asked(RequestCode.GET_ALL_TOPIC_CONFIG)))
+        parts.offsets.replace(self._asked(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
+        parts.offsets.persist()
+        delays = decoded_offsets(self._asked(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
+        parts.own_store.schedule.take_over(delays)
+        groups = decode_json_body(self._asked(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+        parts.groups.replace(groups)
+        self.synchronized += 1
+
+    def _asked(self, code: RequestCode) -> bytes:
+        """Return the body of the master's answer."""
+        client = self._client
+        if client is None or client.address != self.master_address:
+            if client is not None:
+                client.close()
+            client = self._client = RemotingClient(self.world, self.master_address)
+        response = client.invoke(RemotingCommand(code, 0, version=BROKER_VERSION), SYNCHRONIZE_TIMEOUT_MS)
+        if response.code != ResponseCode.SUCCESS:
+            raise StoreError(f"{self.master_address}: {code.name}: {response.code} {response.remark}")
+        return response.body
