@@ -4,6 +4,7 @@ Nothing here is for stores, nor for judges: it is read by traces that want it, a
 """
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 from ..crashes.page_outcomes import DirtyPage, PageOutcome, lay_version
@@ -11,7 +12,15 @@ from .changes import Change, Create, MakeDirectory, MetadataState, Rename
 from .image import Image
 from .volume import Namespace
 
-KEPT, MIDDLE, LOST, TORN = "kept", "middle", "lost", "torn"
+
+class PageEnding(StrEnum):
+    """What became of a dirty page at a power cut."""
+
+    KEPT = "kept"
+    MIDDLE = "middle"
+    """It is as it was after some of its writes."""
+    LOST = "lost"
+    TORN = "torn"
 
 
 class FileState(NamedTuple):
@@ -39,11 +48,11 @@ class DiskState(NamedTuple):
 
 
 class CrashedPage(NamedTuple):
-    """What became of a dirty page at a power cut: KEPT, LOST, at a MIDDLE version after some of its writes, or TORN."""
+    """A page that was dirty at a power cut, and what became of it."""
 
     path: str
     page: int
-    ending: str
+    ending: PageEnding
 
 
 class Aftermath(NamedTuple):
@@ -105,7 +114,7 @@ def _unsure_names(journal: Sequence[Change]) -> list[str]:
 
 def _ending(
     page: DirtyPage, page_outcome: PageOutcome, entries: MetadataState, image: Image, page_bytes: int
-) -> str:
+) -> PageEnding:
     """Return what became of one page, by the bytes that are there now."""
     inode, content = entries.inode(page.path), image.files[page.path].content
     assert inode is not None, page.path
@@ -115,5 +124,7 @@ def _ending(
         laid = bytearray(inode.durable_bytes(len(content)))
         lay_version(laid, start, end, page.writes[:version])
         if laid[start:end] == content[start:end]:
-            return KEPT if version == len(page.writes) else MIDDLE if version else LOST
-    return TORN
+            if version == len(page.writes):
+                return PageEnding.KEPT
+            return PageEnding.MIDDLE if version else PageEnding.LOST
+    return PageEnding.TORN

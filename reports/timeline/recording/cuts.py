@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ....faults.disk.aftermath import TORN, Aftermath, DiskState, FileState
+from ....faults.disk.aftermath import Aftermath, DiskState, FileState, PageEnding
 from ....faults.disk.disk import Disk
 from ....sim.machine import Machine
 from .record import (
@@ -112,7 +112,7 @@ class Cuts:
         torn = (
             set()
             if self._aftermath is None
-            else {(one.path, one.page) for one in self._aftermath.pages if one.ending == TORN}
+            else {(one.path, one.page) for one in self._aftermath.pages if one.ending is PageEnding.TORN}
         )
         for path in sorted(before.files.keys() | after.keys()):
             at_once = after.get(path)

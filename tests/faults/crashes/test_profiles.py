@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tornlog.faults.crashes.crash import PowerCut, cache_image
 from tornlog.faults.crashes.page_outcomes import DirtyPage, PageOutcome
-from tornlog.faults.crashes.profiles import PROFILES, CrashProfile, crash_kinds
+from tornlog.faults.crashes.profiles import PROFILES, CrashProfile, Metadata, crash_kinds
 from tornlog.faults.disk.changes import Lost
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
@@ -309,3 +309,8 @@ def test_what_crashes_may_do_follows_from_what_was_done_and_from_their_kinds(
 
     assert found == expected
     assert set(found) <= FAULTS.keys()
+
+
+def test_a_profile_that_keeps_the_page_cache_and_loses_names_is_a_mistake() -> None:
+    with pytest.raises(AssertionError):
+        CrashProfile("odd", page_cache_survives=True, metadata=Metadata.ANY)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.disk.aftermath import KEPT, LOST, MIDDLE, TORN, Aftermath
+from tornlog.faults.disk.aftermath import Aftermath, PageEnding
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.choices import Choices
@@ -109,11 +109,21 @@ def test_each_page_is_told_by_what_is_there_of_it() -> None:
         assert [(page.path, page.page) for page in aftermath.pages] == [("/log", 0), ("/log", 1)]
         one, two = (page.ending for page in aftermath.pages)
         first, second = content[0:1] == b"1", content[512:513] == b"2"
-        assert one == {(0, 0): LOST, (1, 0): MIDDLE, (1, 1): KEPT, (0, 1): TORN}[first, second]
+        assert (
+            one
+            == {
+                (0, 0): PageEnding.LOST,
+                (1, 0): PageEnding.MIDDLE,
+                (1, 1): PageEnding.KEPT,
+                (0, 1): PageEnding.TORN,
+            }[first, second]
+        )
         third = {content[4096:4097], content[4608:4609]}
-        assert two == (KEPT if third == {b"3"} else LOST if third == {b"\0"} else TORN)
+        assert two == (
+            PageEnding.KEPT if third == {b"3"} else PageEnding.LOST if third == {b"\0"} else PageEnding.TORN
+        )
         seen |= {one, two}
-    assert seen == {KEPT, LOST, MIDDLE, TORN}
+    assert seen == {PageEnding.KEPT, PageEnding.LOST, PageEnding.MIDDLE, PageEnding.TORN}
 
 
 def test_names_that_are_lost_are_told(make_rig: Callable[..., Any]) -> None:

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -268,3 +269,19 @@ def test_two_files_never_share_their_emptiness() -> None:
 
     assert other.content() == b""
     assert other.thaw(3) == b"\0\0\0"
+
+
+def test_writes_that_are_not_in_the_order_of_operations_are_a_mistake() -> None:
+    inode = make_inode()
+    inode.write(2, 0, b"late", 0)
+
+    with pytest.raises(AssertionError):
+        inode.write(1, 8, b"early", 0)
+
+
+def test_only_a_stale_page_can_be_given_back() -> None:
+    inode = make_inode()
+    inode.write(1, 0, b"dirty", 0)
+
+    with pytest.raises(AssertionError):
+        inode.revert(0)

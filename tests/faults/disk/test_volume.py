@@ -228,3 +228,20 @@ def test_whoever_removes_a_lock_file_lets_the_next_one_in(make_rig: Callable[...
 
     with pytest.raises(BlockingIOError):
         rig.files.lock("/lock")
+
+
+def test_changes_that_are_not_in_the_order_of_operations_are_a_mistake() -> None:
+    names = make_names("/d/a")
+    names.unlink(2, "/d/a")
+
+    with pytest.raises(AssertionError):
+        names.create(1, "/d/b", 0)
+
+
+def test_names_that_became_durable_otherwise_than_through_the_journal_are_noticed() -> None:
+    names = make_names("/d/a")
+    names.create(1, "/d/b", 0)
+    names.durable.names["/d/c"] = 7
+
+    with pytest.raises(AssertionError):
+        names.sync_directory("/d", 1)
