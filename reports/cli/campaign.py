@@ -33,6 +33,7 @@ from .common import (
     findings_console,
     options_text,
     print_error,
+    print_paths,
     progress_bar,
     results_written,
     scenarios_named,
@@ -282,8 +283,7 @@ class _Left:
         if is_shown:
             OUT.print(runs_table(results.tallies, results.seconds, results.reach))
             print_fired(OUT, results.tallies)
-            for path in self._drawn:
-                OUT.print(str(path), soft_wrap=True, markup=False)
+            print_paths(self._drawn)
             if results.version is not None:
                 print_version(OUT, results.version, list(results.broken), self._again_of_row)
         console = findings_console(self._asked.json_file)
@@ -298,7 +298,7 @@ class _Left:
                 text = f"{what} that never did: {', '.join(missing)}"
                 console.print(text, style="red", soft_wrap=True)
         if self._report is not None and is_shown:
-            OUT.print(str(self._report), soft_wrap=True, markup=False)
+            print_paths([self._report])
 
     def _again(self, failure: Failure) -> str:
         """Return the command that shows a failure again."""

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from shlex import join
 from time import monotonic
+from types import ModuleType
 from typing import TypeVar
 
 import typer
@@ -25,6 +27,7 @@ from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import POLICIES, Scenario
 from ...scenarios.mutants.known import find_mutant
+from ...store.errors import brings
 from .options import unknown, was_given
 
 OUT = Console(highlight=False)
@@ -92,6 +95,20 @@ def followed(
                 ERR.print(
                     f"{what}: {done:,}{of}{f', {which}' if which else ''}", soft_wrap=True, markup=False
                 )
+
+
+def pictures_of(package: str) -> ModuleType:
+    """Return a package's module `pictures`, which draws. BadParameter: matplotlib is not there."""
+    try:
+        return import_module(f"{package}.pictures")
+    except ImportError as error:
+        raise typer.BadParameter(f"{error}, which {brings('plot')} has") from error
+
+
+def print_paths(paths: Iterable[Path]) -> None:
+    """Print where results were left, one path a line."""
+    for path in paths:
+        OUT.print(str(path), soft_wrap=True, markup=False)
 
 
 def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:

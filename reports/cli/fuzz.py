@@ -41,7 +41,7 @@ from ...store.errors import brings
 from .common import OUT, findings_console, plain_table, print_error, progress_bar, results_written
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_INTERRUPTED, JsonFile, unknown, write_json
 
-ENGINES = ("tornlog", "atheris")
+_ENGINES = ("tornlog", "atheris")
 _SECONDS = 10.0
 _SHOWN_CHARACTERS = 300
 
@@ -56,7 +56,7 @@ def fuzz(
     ] = None,
     inputs: Annotated[int | None, typer.Option(min=1, help="How many inputs of each at most.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same inputs.")] = 0,
-    engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = ENGINES[0],
+    engine: Annotated[str, typer.Option(help=f"One of {', '.join(_ENGINES)}.")] = _ENGINES[0],
     mutant: Annotated[
         str | None, typer.Option(help=f"With a bug put in: {', '.join(FUZZED)}, or one that `list` names.")
     ] = None,
@@ -77,9 +77,9 @@ def fuzz(
         raise unknown("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
     if replay is not None:
         _replay(replay, formats, mutant, json_file)
-    if engine not in ENGINES:
+    if engine not in _ENGINES:
         raise typer.BadParameter(
-            f"expected one of {', '.join(ENGINES)}, found {engine}", param_hint="--engine"
+            f"expected one of {', '.join(_ENGINES)}, found {engine}", param_hint="--engine"
         )
     if engine == "atheris" and not is_installed():
         raise typer.BadParameter(f"needs atheris, which {brings('fuzz')} has", param_hint="--engine")
@@ -126,7 +126,7 @@ def _results(
 
     Our own engine hands in what it has of a format when it is interrupted; what atheris is at is lost.
     """
-    is_ours = engine == ENGINES[0]
+    is_ours = engine == _ENGINES[0]
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

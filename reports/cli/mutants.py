@@ -19,7 +19,15 @@ from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant, mutants_in, survivors_in
 from ..html.results import MutationResults
 from .ci_documents import mutants_document, write_junit
-from .common import OUT, command_line, findings_console, progress_bar, results_written, write_failures
+from .common import (
+    OUT,
+    command_line,
+    findings_console,
+    print_paths,
+    progress_bar,
+    results_written,
+    write_failures,
+)
 from .options import EXIT_BROKEN, EXIT_HELD, EXIT_INTERRUPTED, JsonFile, JunitFile, unknown, write_json
 from .present import mutants_table, print_survivors
 from .reporting import leave_mutation_report
@@ -105,7 +113,7 @@ def mutants(
             text = f"{mutant_result.id}: without it, too: {mutant_result.clean_violation}"
             findings_console(json_file).print(text, style="red", markup=False, soft_wrap=True)
     if report is not None and json_file != "-":
-        OUT.print(str(report), soft_wrap=True, markup=False)
+        print_paths([report])
     if reach.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     as_expected = all(

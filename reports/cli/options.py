@@ -26,6 +26,9 @@ JunitFile = Annotated[
     Path | None,
     typer.Option("--junit", metavar="FILE", dir_okay=False, help="Write the result as JUnit XML to FILE."),
 ]
+PicturesDir = Annotated[
+    Path, typer.Option("--out", "-o", file_okay=False, help="Leave pictures and their data in DIR.")
+]
 TimelineFile = Annotated[
     Path | None,
     typer.Option(

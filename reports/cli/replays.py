@@ -27,7 +27,7 @@ from ...sim.errors import ReplayDivergedError
 from ...sim.process import CPU_SECONDS_MAX
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
-from .common import OUT, plain_table, print_error, progress_bar, read_failure, results_written
+from .common import OUT, plain_table, print_error, print_paths, progress_bar, read_failure, results_written
 from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
@@ -85,8 +85,7 @@ def replay_(
     if json_file != "-":
         print_failure(OUT, failure, original=original)
         _print_replay(OUT, replayed, breach)
-        for path in drawn:
-            OUT.print(str(path), soft_wrap=True, markup=False)
+        print_paths(drawn)
     if outcome.digest != again.outcome.digest:
         raise typer.Exit(EXIT_NONDETERMINISTIC)
     raise typer.Exit(EXIT_BROKEN if outcome.violations else EXIT_HELD)

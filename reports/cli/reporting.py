@@ -14,7 +14,7 @@ from ..timeline.recording.recorder import replay_recorded
 
 PAGE = "report.html"
 TIMELINES_MAX = 12
-TIMELINE_STEPS_MAX = 20_000
+_TIMELINE_STEPS_MAX = 20_000
 """Scheduling points of a run that is drawn unasked: longer ones make pages of many megabytes."""
 
 Again = Callable[[Failure], str]
@@ -84,7 +84,7 @@ def leave_timelines(
         if failure.signature in left:
             continue
         timeline = ""
-        is_drawn = failure.smallest.steps <= TIMELINE_STEPS_MAX and failure.smallest.record.plan.is_alone
+        is_drawn = failure.smallest.steps <= _TIMELINE_STEPS_MAX and failure.smallest.record.plan.is_alone
         if draws and drawn < TIMELINES_MAX and is_drawn:
             timeline = _draw(failure, out)
             drawn += 1

@@ -14,8 +14,7 @@ def detection_picture(seeds: Sequence[int], mutants: int) -> Picture:
     """Draw how many of some mutants were found within how many seeds; seeds: what each that was found took."""
 
     def draw() -> str:
-        from ..plotting.detection import detection_figure
-        from ..plotting.inline import inline_svg
+        from ..plotting import detection_figure, inline_svg
 
         return inline_svg(lambda: detection_figure(seeds, mutants), "detection")
 
@@ -26,8 +25,7 @@ def latency_picture(rows: Sequence[Row]) -> Picture:
     """Draw latencies of puts; rows: as `reports.analysis.put_latency` has them."""
 
     def draw() -> str:
-        from ..plotting.inline import inline_svg
-        from ..plotting.put_latency import put_latency_figure
+        from ..plotting import inline_svg, put_latency_figure
 
         return inline_svg(lambda: put_latency_figure(rows), "latency")
 

@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 from ...scenarios.campaigns.coverage import faults_of
 from ...scenarios.claims.catalogue import SCENARIOS
-from ..durations import duration
-from ..percentiles import PER_MILLE
-from ..shares import rate
+from ..quantities import PER_MILLE, duration, rate
 from .coverage import coverage_groups
 from .failures import FailureText, told
 from .figures import latency_picture

@@ -58,7 +58,7 @@ SCRIPTS = (
     "main",
 )
 """The parts of the page's script, in their order; each is a file beside this one."""
-PALETTE = files(html) / "palette.css"
+_PALETTE = files(html) / "palette.css"
 """The colours that all pages share."""
 _STATES = {RUNNING: 0, READY: 1, WAITING: 2}
 _CHANGES_SHOWN_MAX = 8
@@ -78,7 +78,7 @@ def timeline_page(run_recording: RunRecording) -> str:
         subject=run_recording.subject,
         facts=_facts(run_recording),
         broken=[path_words(str(broken.violation)) for broken in run_recording.broken],
-        style=PALETTE.read_text("utf-8") + here.joinpath("page.css").read_text("utf-8"),
+        style=_PALETTE.read_text("utf-8") + here.joinpath("page.css").read_text("utf-8"),
         script="\n".join(here.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS),
         record=_embedded_json(run_recording),
     )

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from ...shares import bounds
+from ...quantities import bounds
 
 _BY = ("mutant", "scenario", "disk", "policy")
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from ....scenarios.campaigns.failures.print_failure import prose
 from ...cli.common import plain_table
-from ...shares import rate
+from ...quantities import rate
 from .coverage import never
 
 _BROKEN_TOLD = 20

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from ...percentiles import PER_MILLE
+from ...quantities import PER_MILLE
 
 _BY = ("sync_flush", "disk", "producers")
 

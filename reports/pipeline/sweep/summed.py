@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...percentiles import nearest_ranks
-from ...shares import bounds
+from ...quantities import bounds, nearest_ranks
 from .table import Table
 
 Row = dict[str, Any]

@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...cli.common import OUT, followed
-from ...cli.options import JsonFile, write_json
-from ...plotting.drawing import pictures_of
-from .comparison import COLUMNS, LatencyComparison, compared
-from .effects import group_commit, rollover, slow_syncs
-from .grid import DISKS, PRODUCERS, LatencySeries, cells, measure_grid
-from .here import measure_here
-from .present import print_here, print_rows
-from .tables import HEADER, grid_rows, here_rows
+from ...cli.common import OUT, followed, pictures_of, print_paths
+from ...cli.options import JsonFile, PicturesDir, write_json
+from ...quantities import LATENCY_COLUMNS
+from .here import LatencyComparison, compared, measure_here
+from .simulated import (
+    DISKS,
+    PRODUCERS,
+    LatencySeries,
+    cells,
+    group_commit,
+    measure_grid,
+    rollover,
+    slow_syncs,
+)
+from .tables import HEADER, grid_rows, here_rows, print_here, print_rows
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -45,9 +51,7 @@ def latency(
         Path | None,
         typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure below DIR."),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", file_okay=False, help="Leave pictures and their data in DIR.")
-    ] = Path("out"),
+    out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
     """Draw how long puts take: sync flush, async flush, transient pool; on several disks; from 1 to 64 producers.
@@ -76,8 +80,7 @@ def latency(
     if json_file != "-":
         print_rows(OUT, grid_rows(measured))
         print_here(OUT, comparisons)
-        for path in files:
-            OUT.print(str(path), soft_wrap=True, markup=False)
+        print_paths(files)
 
 
 def _measure(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> list[LatencySeries]:
@@ -126,7 +129,7 @@ def _document(
             {
                 "flush": one.flush,
                 "producers": one.producers,
-                **{name: round(ratio, 3) for name, ratio in zip(COLUMNS, one.ratios(), strict=True)},
+                **{name: round(ratio, 3) for name, ratio in zip(LATENCY_COLUMNS, one.ratios(), strict=True)},
             }
             for one in comparisons
         ],

@@ -1,4 +1,4 @@
-"""This machine, measured: what its syncs and its computing cost, and what puts really take, turn by turn.
+"""Measurements of this machine: what its syncs, its computing and its puts take, turn by turn, beside the simulation.
 
 The whole is measured: real stores, which note how long the disk keeps them waiting, in syncs and in stores to maps.
 Beside it are measured the parts that are no disk: a store whose syncs sleep for a time that is known and taken off.
@@ -10,25 +10,23 @@ the measured store met.
 
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import NamedTuple, cast
 
 from ....faults.devices.measured import MeasuredStorage
 from ....faults.devices.spread import Spread
 from ....store.message_store import MessageStore
 from ....store.real.world import real_world
 from ....store.world import Files
-from .clocked_files import ClockedFiles
-from .host import HostCosts
-from .putting import checked_put, message_of
-from .real import measure, running_store
-from .setup import FLUSHES, Setup
+from ...quantities import percentiles_us
+from .host import FileStalls, HostCosts
+from .real import ClockedFiles, measure, running_store
 from .simulated import simulate
-from .stalls import FileStalls
+from .traffic import FLUSHES, Setup, checked_put, message_of
 
-SYNC_RATE, ASYNC_RATE = 400.0, 2_000.0
+_SYNC_RATE, _ASYNC_RATE = 400.0, 2_000.0
 """Puts per second: what a single producer can put on most disks, and little enough computing to leave out queues."""
 SYNC_PUTS, ASYNC_PUTS = 100, 300
 """Of a turn."""
@@ -75,19 +73,19 @@ class Turn:
     def simulated(self, flush: str) -> "array[int]":
         """Return the latencies that the parts make of the same puts, in the simulation."""
         storage, stalls = MeasuredStorage(self.syncs), self.stalls.get(flush)
-        setup = replace(setup_of(flush, self.producers, self.number), segment_bytes=_SIMULATED_SEGMENT_BYTES)
+        setup = replace(_setup_of(flush, self.producers, self.number), segment_bytes=_SIMULATED_SEGMENT_BYTES)
         return simulate(
             setup, self.host(), lambda _: storage, on_traffic=storage.begin, stalls=stalls
         ).latencies_ns
 
 
-def setup_of(flush: str, producers: int, turn: int) -> Setup:
+def _setup_of(flush: str, producers: int, turn: int) -> Setup:
     """Return what is put in one turn."""
     is_sync = flush == "sync"
     return Setup(
         flush,
         producers,
-        SYNC_RATE if is_sync else ASYNC_RATE,
+        _SYNC_RATE if is_sync else _ASYNC_RATE,
         SYNC_PUTS if is_sync else ASYNC_PUTS,
         segment_bytes=_SEGMENT_BYTES,
         seed=turn,
@@ -116,12 +114,12 @@ class _Places:
         enter, directory = self._stack.enter_context, self._directory
         for flush in FLUSHES:
             world = replace(real_world(), files=cast(Files, self._clocked[flush]))
-            self.stores[flush] = enter(running_store(world, setup_of(flush, 1, 0), f"{directory}/{flush}"))
+            self.stores[flush] = enter(running_store(world, _setup_of(flush, 1, 0), f"{directory}/{flush}"))
         world = replace(real_world(), files=cast(Files, self._sleeping))
-        self._synced = enter(running_store(world, setup_of("sync", 1, 0), f"{directory}/sync-without-disk"))
+        self._synced = enter(running_store(world, _setup_of("sync", 1, 0), f"{directory}/sync-without-disk"))
         world = replace(real_world(), files=cast(Files, ClockedFiles(_STAND_IN_SECONDS)))
         self._unsynced = enter(
-            running_store(world, setup_of("async", 1, 0), f"{directory}/async-without-disk")
+            running_store(world, _setup_of("async", 1, 0), f"{directory}/async-without-disk")
         )
         return self
 
@@ -133,16 +131,16 @@ class _Places:
         alone, together, synced = array("q"), array("q"), array("q")
 
         def measure_half_of_the_parts(seed: int) -> None:
-            setup = setup_of("async", 1, seed)
+            setup = _setup_of("async", 1, seed)
             half = replace(setup, puts=setup.puts // 2)
             alone.extend(self._unsynced_puts(half))
             if producers > 1:
                 together.extend(self._unsynced_puts(replace(half, producers=producers)))
-            setup = setup_of("sync", 1, seed)
+            setup = _setup_of("sync", 1, seed)
             synced.extend(self._synced_puts(replace(setup, puts=setup.puts // 2)))
 
         measure_half_of_the_parts(2 * number)
-        real = {flush: self._puts(setup_of(flush, producers, number)) for flush in FLUSHES}
+        real = {flush: self._puts(_setup_of(flush, producers, number)) for flush in FLUSHES}
         measure_half_of_the_parts(2 * number + 1)
         syncs = self._clocked["sync"].log_syncs_ns[:]
         stalls = {flush: files.stalls for flush, files in self._clocked.items()}
@@ -173,3 +171,31 @@ def _timed(call: Callable[[], None], took_ns: "array[int]") -> Callable[[], None
         took_ns.append(time.perf_counter_ns() - begun_ns)
 
     return timed
+
+
+class LatencyComparison(NamedTuple):
+    """One way to flush, from so many producers; latencies in ns, of the same arrivals."""
+
+    flush: str
+    producers: int
+    rate: float
+    real_ns: "array[int]"
+    simulated_ns: "array[int]"
+
+    def ratios(self) -> list[float]:
+        """Return, for each of LATENCY_SHARES, the simulated percentile over the real one."""
+        assert len(self.simulated_ns) == len(self.real_ns), "the same arrivals"
+        simulated, real = percentiles_us(self.simulated_ns), percentiles_us(self.real_ns)
+        return [one / other for one, other in zip(simulated, real, strict=True)]
+
+
+def compared(turns: Sequence[Turn]) -> Iterable[LatencyComparison]:
+    """Yield a comparison for each number of producers and way to flush, of all turns together."""
+    for producers in sorted({turn.producers for turn in turns}):
+        mine = [turn for turn in turns if turn.producers == producers]
+        for flush in FLUSHES:
+            real, simulated = array("q"), array("q")
+            for turn in mine:
+                real += turn.real[flush]
+                simulated += turn.simulated(flush)
+            yield LatencyComparison(flush, producers, _setup_of(flush, producers, 0).rate, real, simulated)

@@ -1,11 +1,16 @@
-"""Puts into the store on a simulated machine, whose disk and whose computing take the time that models say."""
+"""Simulated puts: one series, on models of disk and host; the grid of series; and what single measures do.
+
+The grid has each way to flush, on each disk, from so many producers. Load is set by what one producer alone can put,
+waiting for each answer: each of several offers a fifth of that, up to a limit that the processor can carry. So on a
+slow disk 64 producers offer 64 times what one can offer, and it is for group commit to carry them.
+"""
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from ....faults.devices.models import StorageModel
+from ....faults.devices.models import MODELS, StorageModel
 from ....faults.devices.timing import StorageTiming
 from ....faults.disk.disk import Disk
 from ....sim.choices import Choices
@@ -17,19 +22,23 @@ from ....sim.task import Waiting
 from ....store.message import Message
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
-from .host import HostCosts
-from .host_tasks import HostTasks
-from .open_loop import arrivals, produce
-from .putting import checked_put, message_of
-from .setup import Setup
-from .stalls import FileStalls
-from .touched_files import TouchedFiles
+from .host import REFERENCE, FileStalls, HostCosts, HostTasks, TouchedFiles
+from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
 
 _ROOT = "/store"
 _UNTIL_IT_BLOCKS = 1 << 40
 _ARRIVAL = Waiting("the next arrival")
 _DELAYED = Waiting("what delays a put")
 _TIME_LIMIT_NS = 3_600 * 1_000_000_000
+DISKS = {name: model.meaning for name, model in MODELS.items()}
+"""The disks there are models of, and what each stands for."""
+PRODUCERS = (1, 4, 16, 64)
+RATE_MAX = 4_000.0
+"""Puts per second, of all producers together."""
+_SHARE = 0.2
+_PILOT_PUTS = 200
+ALL_AT_ONCE = 1e9
+"""A rate, per second, at which every put is there before the one before it is answered: a closed loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +161,85 @@ class _Run:
             series[number] = produce(gaps_ns, lambda: kernel.now_ns, sleep_ns, put)
 
         return body
+
+
+class LatencySeries(NamedTuple):
+    """One series of the grid."""
+
+    disk: str
+    setup: Setup
+    series: Series
+
+
+def cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str, str, int]]:
+    """Return disk, flush and producers of each series, in the order in which they are measured."""
+    return [(disk, flush, number) for disk in disks for flush in FLUSHES for number in producers]
+
+
+def measure_grid(
+    disks: Sequence[str], producers: Sequence[int], puts: int, seed: int
+) -> Iterator[LatencySeries]:
+    """Yield each series as it is done. The same arguments give the same series."""
+    alone: dict[tuple[str, str], float] = {}
+    for disk, flush, number in cells(disks, producers):
+        model = MODELS[disk].make
+        if (disk, flush) not in alone:
+            alone[disk, flush] = simulate(Setup(flush, 1, ALL_AT_ONCE, _PILOT_PUTS), REFERENCE, model).rate
+        rate = min(_SHARE * alone[disk, flush] * number, RATE_MAX)
+        setup = Setup(flush, number, rate, puts, seed=seed)
+        yield LatencySeries(disk, setup, simulate(setup, REFERENCE, model))
+
+
+class GroupCommit(NamedTuple):
+    """What so many producers get from one disk under sync flush, each asking again as soon as it is answered."""
+
+    disk: str
+    producers: int
+    puts_per_second: float
+    puts_per_sync: float
+
+
+class EffectSeries(NamedTuple):
+    """One series beside others that differ from it in one thing."""
+
+    name: str
+    series: Series
+
+
+def group_commit(disks: Sequence[str], producers: Sequence[int], puts: int) -> Iterator[GroupCommit]:
+    """Yield what producers get, disk by disk."""
+    for disk in disks:
+        for number in producers:
+            setup = Setup("sync", number, ALL_AT_ONCE, puts)
+            series = simulate(setup, REFERENCE, MODELS[disk].make)
+            yield GroupCommit(disk, number, series.rate, puts / max(series.syncs, 1))
+
+
+def rollover(disk: str, puts: int) -> Iterator[EffectSeries]:
+    """Yield the puts of one producer under async flush, over many segments that are small.
+
+    Segments are made and warmed ahead of use; made ahead; or made by the put that needs one.
+    """
+    model = MODELS[disk].make
+    for name, warm, prepare in (
+        ("made and warmed ahead", True, None),
+        ("made ahead", False, None),
+        ("made when needed", False, _make_none_ahead),
+    ):
+        setup = Setup("async", 1, RATE_MAX / 8, puts, segment_bytes=256 << 10, warm=warm)
+        yield EffectSeries(name, simulate(setup, REFERENCE, model, prepare=prepare))
+
+
+def slow_syncs(disk: str, puts: int) -> Iterator[EffectSeries]:
+    """Yield puts of four producers: every sync as usual, then one in a hundred taking up to half a second."""
+    model = MODELS[disk].make
+    for flush in ("sync", "async"):
+        setup = Setup(flush, 4, 100.0, puts)
+        yield EffectSeries(f"{flush}, all as usual", simulate(setup, REFERENCE, model))
+        slow = simulate(setup, REFERENCE, model, slow_sync_chance=0.01, slow_sync_ms_max=500)
+        yield EffectSeries(f"{flush}, 1 % of syncs slow", slow)
+
+
+def _make_none_ahead(store: MessageStore) -> None:
+    """Have a store order a segment only when it is needed, as no setting does: to see what ordering is worth."""
+    store.allocate._budget = lambda: 1  # type: ignore[method-assign]

@@ -1,13 +1,14 @@
-"""Latencies as rows: what CSV files and terminals get."""
+"""Tables of latencies: rows for CSV files, points of curves, lines on a terminal."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from .comparison import COLUMNS, LatencyComparison
-from .curve import curve_of
-from .effects import EffectSeries
-from .grid import LatencySeries
-from .quantiles import percentiles_us
+from rich.console import Console
+
+from ...cli.common import plain_table
+from ...quantities import LATENCY_COLUMNS, duration, percentiles_us
+from .here import LatencyComparison
+from .simulated import EffectSeries, LatencySeries
 
 HEADER = (
     "source",
@@ -16,17 +17,20 @@ HEADER = (
     "producers",
     "rate_per_s",
     "puts",
-    *(f"{one}_us" for one in COLUMNS),
+    *(f"{one}_us" for one in LATENCY_COLUMNS),
     "max_us",
 )
 """One row a series. source: simulated, or real for the store on this machine."""
 CURVE_HEADER = ("source", "disk", "flush", "producers", "latency_us", "share_slower")
 """One row for each point of each curve."""
 
-VARIANT_HEADER = ("effect", "variant", *(f"{one}_us" for one in COLUMNS), "max_us")
+VARIANT_HEADER = ("effect", "variant", *(f"{one}_us" for one in LATENCY_COLUMNS), "max_us")
 """One row for each series that shows what a single measure does."""
 
 Row = Sequence[Any]
+_POINTS = 400
+_AGREES = 0.25
+"""How far from 1 a ratio may be before it is shown in red."""
 
 
 def grid_rows(measured: Iterable[LatencySeries]) -> list[Row]:
@@ -86,3 +90,51 @@ def _points(source: str, disk: str, flush: str, producers: int, latencies_ns: Se
     curve = curve_of(latencies_ns)
     for us, share in zip(curve.us, curve.share, strict=True):
         yield source, disk, flush, producers, us, round(share, 6)
+
+
+class Curve(NamedTuple):
+    """Points of one distribution, ascending: latencies in µs, and the share of puts that took longer."""
+
+    us: Sequence[float]
+    share: Sequence[float]
+
+
+def curve_of(latencies_ns: Iterable[int]) -> Curve:
+    """Return the curve of latencies, at least one: a point of few, more of the slow than of the many others."""
+    ordered = sorted(latencies_ns)
+    count = len(ordered)
+    ranks = sorted({round(count - count ** (1 - step / _POINTS)) for step in range(_POINTS + 1)})
+    picked = [rank for rank in ranks if rank < count]
+    return Curve([ordered[rank] / 1_000 for rank in picked], [1 - rank / count for rank in picked])
+
+
+def print_rows(console: Console, rows: Sequence[Row]) -> None:
+    """Print one line a series: its percentiles."""
+    if not rows:
+        return
+    table = plain_table(
+        "simulated puts", ("disk", "flush"), ("producers", "puts/s", *LATENCY_COLUMNS, "most")
+    )
+    for _, disk, flush, producers, rate, _, *found in rows:
+        table.add_row(disk, flush, str(producers), f"{rate:,.0f}", *(duration(us) for us in found))
+    console.print(table)
+
+
+def print_here(console: Console, comparisons: Sequence[LatencyComparison]) -> None:
+    """Print what this machine did, and the simulation of it as a multiple of that."""
+    if not comparisons:
+        return
+    figures = [text for name in LATENCY_COLUMNS for text in (name, "sim.")]
+    table = plain_table(
+        "this machine, and the simulation as a multiple of it", ("flush",), ("producers", *figures)
+    )
+    for one in comparisons:
+        found = zip(percentiles_us(one.real_ns), one.ratios(), strict=True)
+        cells = [text for us, ratio in found for text in (duration(us), _ratio(ratio))]
+        table.add_row(one.flush, str(one.producers), *cells)
+    console.print(table)
+
+
+def _ratio(ratio: float) -> str:
+    text = f"{ratio:.2f}"
+    return text if abs(ratio - 1) <= _AGREES else f"[red]{text}[/red]"

@@ -1,25 +1,20 @@
 """The command that draws how long recovery takes.
 
 JSON, version 1: `{"format": "tornlog-recovery/1", "rows": [{the columns of recovery.csv}], "files": [paths]}`. The
-columns are told in `reports/studies/recovery/tables.py`: sizes in bytes, times in seconds.
+columns are described in `reports/studies/recovery/timed.py`: sizes in bytes, times in seconds.
 """
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from ...cli.common import OUT, followed, plain_table
-from ...cli.options import JsonFile, write_json
-from ...durations import duration
-from ...plotting.drawing import pictures_of
-from .tables import HEADER, recovery_rows
-from .timed import RecoveryTime, cases_by_distance, cases_by_size, measure_recovery
-
-if TYPE_CHECKING:
-    pass
+from ...cli.common import OUT, followed, pictures_of, plain_table, print_paths
+from ...cli.options import JsonFile, PicturesDir, write_json
+from ...quantities import duration
+from .timed import HEADER, RecoveryTime, cases_by_distance, cases_by_size, measure_recovery, recovery_rows
 
 _MIB = 1 << 20
 _SIZES = (16 * _MIB, 64 * _MIB, 256 * _MIB, 512 * _MIB)
@@ -34,9 +29,7 @@ def recovery(
     directory: Annotated[
         Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Measure below DIR.")
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", file_okay=False, help="Leave pictures and their data in DIR.")
-    ] = Path("out"),
+    out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
     """Draw how long recovery takes on this machine: by the log's size, and by what the checkpoint does not vouch for.
@@ -53,8 +46,7 @@ def recovery(
         write_json(json_file, document)
     if json_file != "-":
         _print_result(OUT, found)
-        for path in files:
-            OUT.print(str(path), soft_wrap=True, markup=False)
+        print_paths(files)
 
 
 def _measure(sizes: list[int], turns: int, directory: Path | None) -> list[RecoveryTime]:

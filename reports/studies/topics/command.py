@@ -2,29 +2,46 @@
 
 JSON, version 1: `{"format": "tornlog-topics/1", "rows": [{the columns of topics.csv; null where nothing was measured}],
 "assumptions": [{"assumption", "layout", "topics", "puts_per_s", "few_lag_records_per_s"}], "files": [paths]}`. The
-columns are told in `reports/studies/topics/tables.py`; source is "simulated", or "real" for `--disk here`.
+columns are described in `reports/studies/topics/tables.py`; source is "simulated", or "real" for `--disk here`.
 """
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ...cli.common import OUT, followed
-from ...cli.options import JsonFile, write_json
-from ...plotting.drawing import pictures_of
-from .assumptions import AssumptionResult, check_reading, check_writing, reading_in_grid, writing_in_grid
-from .grid import DEVICES, LayoutResult, cells, measure_grid, memory_of
+from ....faults.devices.memory import Memory
+from ...cli.common import OUT, followed, pictures_of, print_paths
+from ...cli.options import JsonFile, PicturesDir, write_json
+from .grid import (
+    DEVICES,
+    AssumptionCase,
+    AssumptionResult,
+    GridCell,
+    LayoutResult,
+    grid_cells,
+    measure_each,
+    memory_of,
+    reading_cases,
+    reading_in_grid,
+    writing_cases,
+    writing_in_grid,
+)
 from .here import TOPICS_HERE, MeasuredHere, measure_here
-from .present import print_checked, print_rows
-from .setup import FLUSHES, LAYOUTS, TOPICS
-from .tables import CHECKED_HEADER, HEADER, TableRow, checked_rows, grid_rows, here_rows
-
-if TYPE_CHECKING:
-    pass
+from .layouts import FLUSHES, LAYOUTS, TOPICS
+from .tables import (
+    CHECKED_HEADER,
+    HEADER,
+    TableRow,
+    checked_rows,
+    grid_rows,
+    here_rows,
+    print_checked,
+    print_rows,
+)
 
 HERE = "here"
 _CHECKED_DISK = "hdd"
@@ -50,9 +67,7 @@ def topics(
         Path | None,
         typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure below DIR."),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", file_okay=False, help="Leave pictures and their data in DIR.")
-    ] = Path("out"),
+    out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
     """Draw what many topics cost: one log for all of them, as RocketMQ has it, or one for each, as Kafka has it.
@@ -73,24 +88,8 @@ def topics(
     checked_disk = _CHECKED_DISK if _CHECKED_DISK in models else next(iter(models), "")
     if models:
         numbers = sorted(set(topics or TOPICS))
-        memory = memory_of(dirty_mib)
-        total = len(cells(models, numbers))
-        rows = list(
-            followed(
-                "simulating",
-                measure_grid(models, numbers, puts, memory, seed, jobs or os.cpu_count() or 1),
-                total,
-            )
-        )
+        rows, checked = _simulate(models, numbers, checked_disk, puts, memory_of(dirty_mib), seed, jobs)
         files += pictures.leave_grid(rows, out)
-        readable = max((each for each in numbers if each <= _READ_TOPICS_MOST), default=numbers[0])
-        for known, check, number in (
-            (writing_in_grid, check_writing, numbers[-1]),
-            (reading_in_grid, check_reading, readable),
-        ):
-            others = check(checked_disk, number, puts, memory, seed)
-            checked += known(rows, checked_disk, number)
-            checked += followed("changing assumptions", others, None)
         files += pictures.leave_assumptions(checked, checked_disk, out)
     if HERE in disks:
         real = _measure_here(sorted(set(topics or TOPICS_HERE)), directory)
@@ -101,8 +100,33 @@ def topics(
         print_rows(OUT, grid_rows(rows))
         print_checked(OUT, checked_disk, checked_rows(checked))
         print_rows(OUT, here_rows(real))
-        for path in files:
-            OUT.print(str(path), soft_wrap=True, markup=False)
+        print_paths(files)
+
+
+def _simulate(
+    disks: Sequence[str],
+    numbers: Sequence[int],
+    checked_disk: str,
+    puts: int,
+    memory: Memory,
+    seed: int,
+    jobs: int,
+) -> tuple[list[LayoutResult], list[AssumptionResult]]:
+    """Simulate the grid, and single assumptions changed on one disk, all of it side by side; return both as rows."""
+    most = numbers[-1]
+    readable = max((each for each in numbers if each <= _READ_TOPICS_MOST), default=numbers[0])
+    changed = [
+        *writing_cases(checked_disk, most, puts, memory, seed),
+        *reading_cases(checked_disk, readable, puts, memory, seed),
+    ]
+    # the longest first: no process is left with one of them when the others are done
+    cases: list[GridCell | AssumptionCase] = [*changed, *grid_cells(disks, numbers, puts, memory, seed)]
+    found = list(followed("simulating", measure_each(cases, jobs or os.cpu_count() or 1), len(cases)))
+    rows = [one for one in found if isinstance(one, LayoutResult)]
+    others = [one for one in found if isinstance(one, AssumptionResult)]
+    checked = [*writing_in_grid(rows, checked_disk, most), *(one for one in others if one.sustained)]
+    checked += [*reading_in_grid(rows, checked_disk, readable), *(one for one in others if one.few_lag)]
+    return rows, checked
 
 
 def _measure_here(numbers: Sequence[int], directory: Path | None) -> list[MeasuredHere]:

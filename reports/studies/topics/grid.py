@@ -1,30 +1,41 @@
-"""The series that the layouts are compared by: on each disk, by each way to flush, with more and more topics."""
+"""Cases that layouts of topics are compared in, measured side by side: the grid, and single assumptions changed.
 
-from collections.abc import Iterator, Sequence
+The grid has each disk, each way to flush, and more and more topics. An assumption of the model is changed alone, in a
+series that is otherwise one of the grid.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ....faults.devices.flash import nvme_ssd, sata_ssd
 from ....faults.devices.hdd import HardDisk
 from ....faults.devices.memory import Memory
 from ....scenarios.campaigns.interruption import in_processes, interruptible
+from ...quantities import percentiles_us
 from ..latency.host import REFERENCE
-from ..latency.quantiles import percentiles_us
-from .closed_loop import SustainedRate, closed_loop
-from .consuming import CaughtUp, catch_up, few_of
-from .layouts import TopicLayout
-from .open_loop import open_loop
-from .setup import FLUSHES, PARTITIONED, SHARED, TopicsSetup
+from .layouts import FLUSHES, LAYOUTS, PARTITIONED, SHARED, TopicLayout, TopicsSetup
 from .timed_machine import DeviceModel, TimedMachine, run_timed
+from .workload import CaughtUp, SustainedRate, catch_up, closed_loop, few_of, open_loop
 
+T = TypeVar("T")
 DEVICES: dict[str, DeviceModel] = {
     "hdd": lambda stream: HardDisk(),
     "sata-ssd": lambda stream: sata_ssd(stream, depth=32),
     "nvme-ssd": lambda stream: nvme_ssd(stream, depth=64),
 }
 """The devices there are models of. Flash works on as many commands side by side as its queue has room for."""
+RATES = {"sync": 100.0, "async": 50.0}
+"""Puts per second of the latencies: what one log takes on every disk."""
+_SYNC_PUTS = 1_000
+_MINUTE_NS = 60_000_000_000
+_PUTS_AT_RATE = {"sync": _SYNC_PUTS, "async": int(125 * RATES["async"])}
+"""Under async flush over two minutes of them: the longest interval is a minute, between flushes of all queues."""
+AS_ASSUMED = "as in the grid"
+PACKED = "partitions packed together"
+_TIMES = 2
+_READ_AHEAD_PAGES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +52,6 @@ SHARED_LOG = LayoutVariant("shared", SHARED)
 PARTITIONED_LOG = LayoutVariant("partitioned", PARTITIONED)
 PACKED_LOG = LayoutVariant("packed", PARTITIONED, packed=True)
 """Where a hard disk would find the partitions' pages if the file system packed what it writes back together."""
-
-RATES = {"sync": 100.0, "async": 50.0}
-"""Puts per second of the latencies: what one log takes on every disk."""
-_SYNC_PUTS = 1_000
-_MINUTE_NS = 60_000_000_000
-_PUTS_AT_RATE = {"sync": _SYNC_PUTS, "async": int(125 * RATES["async"])}
-"""Under async flush over two minutes of them: the longest interval is a minute, between flushes of all queues."""
 
 
 class AtRate(NamedTuple):
@@ -92,32 +96,126 @@ def memory_of(dirty_mib: int) -> Memory:
     return Memory(dirty_bytes_max=dirty_mib << 20)
 
 
-def variants_on(disk: str) -> tuple[LayoutVariant, ...]:
+def _variants_on(disk: str) -> tuple[LayoutVariant, ...]:
     """Return what is compared on a disk: placement is a matter of seeks."""
     return (SHARED_LOG, PARTITIONED_LOG, PACKED_LOG) if disk == "hdd" else (SHARED_LOG, PARTITIONED_LOG)
 
 
-def cells(disks: Sequence[str], topics: Sequence[int]) -> list[tuple[str, str, LayoutVariant, int]]:
-    """Return disk, flush, variant and topics of each row, in the order in which they are measured."""
+class AssumptionResult(NamedTuple):
+    """What one layout did under one assumption: what was sustained, or what consumers of a few topics got."""
+
+    assumption: str
+    layout: str
+    topics: int
+    sustained: SustainedRate | None
+    few_lag: CaughtUp | None
+
+
+@dataclass(frozen=True, slots=True)
+class GridCell:
+    """One row of the grid, to be measured."""
+
+    disk: str
+    variant: LayoutVariant
+    setup: TopicsSetup
+
+    def measure(self) -> LayoutResult:
+        """Measure on two machines: one for what is sustained, one for latencies and what consumers get afterwards."""
+        setup = self.setup
+        arriving = replace(setup, puts=_PUTS_AT_RATE[setup.flush])
+        return LayoutResult(
+            self.disk,
+            self.variant.name,
+            setup.flush,
+            setup.topics,
+            _run(self.disk, setup, _at_full),
+            _run(self.disk, arriving, _at_rate),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AssumptionCase:
+    """One layout under one other assumption, to be measured."""
+
+    disk: str
+    assumption: str
+    setup: TopicsSetup
+    is_about_reading: bool
+
+    def measure(self) -> AssumptionResult:
+        """Measure what is sustained, or what late consumers of a few topics get."""
+        setup = self.setup
+        sustained, few_lag = None, None
+        if self.is_about_reading:
+            few_lag = _run(self.disk, setup, _few_lag)
+        else:
+            sustained = _run(self.disk, setup, closed_loop)
+        return AssumptionResult(self.assumption, setup.layout, setup.topics, sustained, few_lag)
+
+
+def grid_cells(
+    disks: Sequence[str], topics: Sequence[int], puts: int, memory: Memory, seed: int
+) -> list[GridCell]:
+    """Return the cells of the grid, in the order of its rows."""
     return [
-        (disk, flush, variant, number)
+        GridCell(
+            disk,
+            variant,
+            TopicsSetup(
+                variant.layout,
+                flush,
+                number,
+                puts if flush == "async" else _SYNC_PUTS,
+                seed=seed,
+                memory=memory,
+                packed=variant.packed,
+                queues_ahead=variant.queues_ahead,
+            ),
+        )
         for disk in disks
         for flush in FLUSHES
-        for variant in variants_on(disk)
+        for variant in _variants_on(disk)
         for number in topics
     ]
 
 
-def measure_grid(
-    disks: Sequence[str], topics: Sequence[int], puts: int, memory: Memory, seed: int, jobs: int = 1
-) -> Iterator[LayoutResult]:
-    """Yield each row as it is done, in the order of `cells`. The same arguments give the same rows, with any jobs."""
-    measure = partial(_measure_cell, puts=puts, memory=memory, seed=seed)
+def writing_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> list[AssumptionCase]:
+    """Return async flush under each other assumption on how pages get to the disk."""
+    more = replace(memory, dirty_bytes_max=memory.dirty_bytes_max * _TIMES)
+    cases = []
+    for layout in LAYOUTS:
+        base = TopicsSetup(layout, "async", topics, puts, seed=seed, memory=memory)
+        changed = {
+            "twice the memory": replace(base, memory=more, puts=puts * _TIMES),
+            "nothing flushed but by the system": replace(base, flushes=False),
+        }
+        if layout == SHARED:
+            changed["queues placed as written"] = replace(base, queues_ahead=False)
+        cases += [AssumptionCase(disk, name, setup, False) for name, setup in changed.items()]
+    return cases
+
+
+def reading_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> list[AssumptionCase]:
+    """Return late consumers of a few topics under each other assumption on reading ahead."""
+    cases = []
+    for layout in LAYOUTS:
+        base = TopicsSetup(layout, "async", topics, puts, seed=seed, memory=memory)
+        changed = {"1 MiB read ahead at most": replace(base, read_ahead_pages=_READ_AHEAD_PAGES)}
+        if layout == SHARED:
+            changed["maps not read around faults"] = replace(base, around_faults=False)
+        cases += [AssumptionCase(disk, name, setup, True) for name, setup in changed.items()]
+    return cases
+
+
+def measure_each(
+    cases: Iterable[GridCell | AssumptionCase], jobs: int = 1
+) -> Iterator[LayoutResult | AssumptionResult]:
+    """Yield what each case comes to, in their order. The same cases give the same results, in any number of jobs."""
     if jobs == 1:
-        yield from map(measure, cells(disks, topics))
+        yield from map(_measure, cases)
         return
     with interruptible() as interruption:
-        for _, found in in_processes(measure, cells(disks, topics), jobs, interruption):
+        for _, found in in_processes(_measure, cases, jobs, interruption):
             if isinstance(found, BrokenProcessPool):
                 raise found
             yield found
@@ -125,45 +223,13 @@ def measure_grid(
         raise KeyboardInterrupt
 
 
-def _measure_cell(
-    cell: tuple[str, str, LayoutVariant, int], puts: int, memory: Memory, seed: int
-) -> LayoutResult:
-    """Return one row: a machine for what is sustained, one for latencies and what consumers get afterwards."""
-    disk, flush, variant, topics = cell
-    setup = TopicsSetup(
-        variant.layout,
-        flush,
-        topics,
-        puts if flush == "async" else _SYNC_PUTS,
-        seed=seed,
-        memory=memory,
-        packed=variant.packed,
-        queues_ahead=variant.queues_ahead,
-    )
-    arriving = replace(setup, puts=_PUTS_AT_RATE[flush])
-    return LayoutResult(
-        disk, variant.name, flush, topics, measure_at_full(disk, setup), measure_at_rate(disk, arriving)
-    )
+def _measure(case: GridCell | AssumptionCase) -> LayoutResult | AssumptionResult:
+    return case.measure()
 
 
-def measure_at_full(disk: str, setup: TopicsSetup) -> AtFull:
-    """Let producers ask again as soon as they are answered, then, under async flush, consumers catch up."""
-    return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: _at_full(machine, machine.start()))
-
-
-def measure_at_rate(disk: str, setup: TopicsSetup) -> AtRate:
-    """Let puts arrive; return what came of it."""
-    return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: _at_rate(machine, machine.start()))
-
-
-def measure_sustained(disk: str, setup: TopicsSetup) -> SustainedRate:
-    """Let producers ask again as soon as they are answered; return what they get."""
-    return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: closed_loop(machine, machine.start()))
-
-
-def measure_few_lag(disk: str, setup: TopicsSetup) -> CaughtUp:
-    """Let producers put as fast as they can; return what late consumers of a few topics get."""
-    return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: _few_lag(machine, machine.start()))
+def _run(disk: str, setup: TopicsSetup, body: Callable[[TimedMachine, TopicLayout], T]) -> T:
+    """Return what comes of a layout on a machine of its own."""
+    return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: body(machine, machine.start()))
 
 
 def _few_lag(machine: TimedMachine, layout: TopicLayout) -> CaughtUp:
@@ -197,3 +263,19 @@ def _at_rate(machine: TimedMachine, layout: TopicLayout) -> AtRate:
     (begun_ns, busy_begun_ns), (ended_ns, busy_ns) = looked[-2:]
     p50, p99, most = percentiles_us(latencies_ns, (0.5, 0.99, 1.0))
     return AtRate(p50, p99, most, min((busy_ns - busy_begun_ns) / (ended_ns - begun_ns), 1.0))
+
+
+def writing_in_grid(rows: Sequence[LayoutResult], disk: str, topics: int) -> Iterator[AssumptionResult]:
+    """Yield what the grid has to say of what is sustained under async flush."""
+    for row in rows:
+        if (row.disk, row.flush, row.topics) == (disk, "async", topics):
+            packed = row.variant == PACKED_LOG.name
+            name, layout = (PACKED, PACKED_LOG.layout) if packed else (AS_ASSUMED, row.variant)
+            yield AssumptionResult(name, layout, topics, row.at_full.sustained, None)
+
+
+def reading_in_grid(rows: Sequence[LayoutResult], disk: str, topics: int) -> Iterator[AssumptionResult]:
+    """Yield what the grid has to say of consumers of a few topics."""
+    for row in rows:
+        if (row.disk, row.topics) == (disk, topics) and row.at_full.late and row.variant in LAYOUTS:
+            yield AssumptionResult(AS_ASSUMED, row.variant, topics, None, row.at_full.late.few_lag)

@@ -17,14 +17,12 @@ from statistics import median
 from ....store.message_store import MessageStore
 from ....store.real.world import real_world
 from ...bench.closed_loop import ClosedLoop
-from ..latency.quantiles import percentiles_us
+from ...quantities import percentiles_us
 from ..latency.real import measure
-from ..latency.setup import Setup
-from .consuming import few_of
-from .layouts import Partitions, SharedLog, TopicLayout
+from ..latency.traffic import Setup
+from .layouts import FLUSHES, LAYOUTS, SHARED, Partitions, SharedLog, TopicLayout, TopicsSetup
 from .partitioned_log import PartitionedLog
-from .real_growing_files import RealGrowingFiles
-from .setup import FLUSHES, LAYOUTS, SHARED, TopicsSetup
+from .workload import few_of
 
 TOPICS_HERE = (1, 16, 256, 1024)
 RATES_HERE = {"sync": 200.0, "async": 2_000.0}
@@ -35,6 +33,7 @@ _TURN_SECONDS = 0.3
 _RATE_SECONDS = 0.6
 _PULL_SECONDS = 0.5
 _LOG_BYTES = 64 << 20
+_CREATED_MODE = 0o666  # less what the umask takes away
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +211,36 @@ def _read_bytes() -> int:
         if name == "read_bytes":
             return int(figure)
     return 0
+
+
+class RealGrowingFiles:
+    """Opens files by their paths."""
+
+    def open(self, path: str) -> "RealGrowingFile":
+        """Open a file, created if there is none."""
+        return RealGrowingFile(os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE))
+
+
+class RealGrowingFile:
+    """One opened file."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def write(self, at: int, data: bytes) -> int:
+        """Write at a position; return how much."""
+        return os.pwrite(self.descriptor, data, at)
+
+    def read(self, at: int, size_bytes: int) -> bytes:
+        """Return up to size_bytes."""
+        return os.pread(self.descriptor, size_bytes, at)
+
+    def sync(self) -> None:
+        """Make everything written so far, and the size, durable. Other threads run meanwhile."""
+        os.fdatasync(self.descriptor)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self.descriptor)

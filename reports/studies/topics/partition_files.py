@@ -1,4 +1,4 @@
-"""The files of one partition: its records one behind the other, and where some of them begin.
+"""Segment files of a partition: records one behind the other, and an index of where some of them begin.
 
     <base offset, 20 digits>.log     records, as RocketMQ's log has them; physicalOffset is the position in this file
     <base offset, 20 digits>.index   8-byte big-endian entries, one for each 4 KiB of records at least
@@ -13,14 +13,37 @@ Source of the layout: Kafka, LogSegment.scala and OffsetIndex.scala (index.inter
 
 from bisect import bisect_right
 from struct import Struct
+from typing import Protocol
 
 from ....store.formats.message import RECORD_BYTES_MIN
-from .growing_files import GrowingFile, GrowingFiles
 
 INDEX_EVERY_BYTES = 4096
 _ENTRY = Struct(">ii")
 _LENGTH = Struct(">i")
 _CHUNK_BYTES = 32 * 1024
+
+
+class GrowingFile(Protocol):
+    """One opened file. Positions count from its first byte."""
+
+    def write(self, at: int, data: bytes) -> int:
+        """Write at a position, growing the file if need be; return how much was written; it may be short."""
+
+    def read(self, at: int, size_bytes: int) -> bytes:
+        """Return up to size_bytes; shorter only when the file ends first."""
+
+    def sync(self) -> None:
+        """Make everything written so far, and the size, durable. After an OSError none may be assumed to be."""
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+
+
+class GrowingFiles(Protocol):
+    """Opens them."""
+
+    def open(self, path: str) -> GrowingFile:
+        """Open a file to read and write, created if there is none."""
 
 
 class PartitionSegment:
@@ -61,6 +84,8 @@ class PartitionSegment:
         self.next_offset += 1
 
     def _add_entry(self) -> None:
+        assert len(self._offsets) == len(self._positions), "columns of one index"
+        assert not self._positions or self._positions[-1] < self.size_bytes, "entries are ascending"
         entry = _ENTRY.pack(self.next_offset - self.base_offset, self.size_bytes)
         _write_all(self._index, len(self._offsets) * _ENTRY.size, entry)
         self._offsets.append(self.next_offset)

@@ -13,8 +13,7 @@ from ....store.formats.message import encode_record, place_records
 from ....store.message import Message
 from ....store.service import Service
 from ....store.world import Signal, World
-from .growing_files import GrowingFiles
-from .partition_files import PartitionSegment
+from .partition_files import GrowingFiles, PartitionSegment
 
 _PAGE_BYTES = 4096
 _WAITING = "group commit done"
@@ -124,6 +123,7 @@ class Partition:
                 self._is_syncing = False
                 self._has_failed = self._has_failed or failed
                 if not failed:
+                    assert self.durable_bytes <= covered_bytes <= self.end_bytes, "the earliest bytes survive"
                     self.durable_bytes = covered_bytes
                 waiters, self._waiters = self._waiters, []
             for waiter in waiters:

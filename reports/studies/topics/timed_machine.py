@@ -1,4 +1,4 @@
-"""A simulated machine with either layout on it, whose storage and processor take the time that models say."""
+"""A simulated machine with either layout on it, whose storage and processor take the time that models give them."""
 
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -18,13 +18,9 @@ from ....sim.processor import Processor
 from ....sim.task import Waiting
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
-from ..latency.host import HostCosts
-from ..latency.host_tasks import HostTasks
-from ..latency.touched_files import TouchedFiles
-from .growing_files import SimGrowingFiles
-from .layouts import Partitions, SharedLog, TopicLayout
+from ..latency.host import HostCosts, HostTasks, TouchedFiles
+from .layouts import SHARED, Partitions, SharedLog, TopicLayout, TopicsSetup
 from .partitioned_log import PartitionedLog
-from .setup import SHARED, TopicsSetup
 
 T = TypeVar("T")
 DeviceModel = Callable[[Stream], BlockDevice]
@@ -35,6 +31,7 @@ _UNTIL_IT_BLOCKS = 1 << 40
 _TIME_LIMIT_NS = 100_000 * 1_000_000_000
 _QUEUE_ROOM_BYTES = 6_000_000
 """What a file of a consume queue takes with RocketMQ's settings: simulated ones are shorter, and lie as far apart."""
+_ASLEEP = Waiting("sleep")
 
 
 class TimedMachine:
@@ -122,9 +119,6 @@ class TimedMachine:
             self.system.read(self.kernel.current.name, path, start, end)
 
 
-_ASLEEP = Waiting("sleep")
-
-
 def run_timed(
     setup: TopicsSetup, host: HostCosts, model: DeviceModel, body: Callable[[TimedMachine], T]
 ) -> T:
@@ -132,3 +126,46 @@ def run_timed(
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         machine = TimedMachine(setup, host, model, kernel)
         return kernel.run(machine.machine, lambda: body(machine), time_limit_ns=_TIME_LIMIT_NS)
+
+
+class SimGrowingFiles:
+    """Growing files of a simulated machine whose storage takes its time."""
+
+    def __init__(self, files: SimFiles, timed: TimedFiles, touched: Callable[[str, int, int], None]) -> None:
+        """touched: waits until bytes [start, end) of a file, named by its path, are in the page cache."""
+        self.files = files
+        self.timed = timed
+        self.touched = touched
+
+    def open(self, path: str) -> "SimGrowingFile":
+        """Open a file."""
+        return SimGrowingFile(path, self)
+
+
+class SimGrowingFile:
+    """One of them."""
+
+    def __init__(self, path: str, owner: SimGrowingFiles) -> None:
+        self._path = path
+        self._owner = owner
+        self._descriptor = owner.timed.open(path)
+
+    def write(self, at: int, data: bytes) -> int:
+        """Write at a position."""
+        return self._descriptor.write(at, data)
+
+    def read(self, at: int, size_bytes: int) -> bytes:
+        """Return bytes, once the storage has brought them."""
+        owner = self._owner
+        end = min(at + size_bytes, self._descriptor.size_bytes)
+        if end <= at:
+            return b""
+        owner.touched(self._path, at, end)
+        return bytes(owner.files.map(self._path, end).view(at, end))
+
+    def sync(self) -> None:
+        """Make everything written so far durable."""
+        self._descriptor.sync()
+
+    def close(self) -> None:
+        """Do nothing: a simulated descriptor costs nothing."""

@@ -24,7 +24,7 @@ from .record import (
 from .task_activity import Moments, Operations
 
 PROCESS_KILL = "process-kill"
-WHILE_OFF = "changed while off"
+_WHILE_OFF = "changed while off"
 DISTURBANCES = ("paused task", "paused machine", "clock step")
 """Kinds of fault that a trace receives as they are injected."""
 _OF_CUTS = ("crash", "page ", "torn ", "garbage ", "name ", "size ", "directory ", "lie exposed")
@@ -94,7 +94,7 @@ class Cuts:
         assert self._disk is not None, "a machine has been there"
         before = self._disk.state()
         if {path: file.cache for path, file in before.files.items()} != _contents(disk.state()):
-            self._open = Cut(at, self._machine, WHILE_OFF)
+            self._open = Cut(at, self._machine, _WHILE_OFF)
             self._before, self._aftermath = before, None
             self.all.append(self._open)
 

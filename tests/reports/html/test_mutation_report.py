@@ -97,7 +97,7 @@ def test_without_matplotlib_the_page_says_how_to_get_the_picture(
 ) -> None:
     results = results_of(*(replace(FOUND, seeds=seeds) for seeds in (1, 20, 300)))
     assert "svg" in outline(mutation_page(results)).tags
-    monkeypatch.setitem(sys.modules, "tornlog.reports.plotting.detection", None)
+    monkeypatch.setitem(sys.modules, "tornlog.reports.plotting", None)
     page = outline(mutation_page(results))
     assert "svg" not in page.tags
     assert "pip install '.[plot]'" in page.text

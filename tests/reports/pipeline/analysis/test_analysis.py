@@ -16,7 +16,7 @@ from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import sweep
 from tornlog.reports.pipeline.sweep.table import Table
-from tornlog.reports.shares import bounds
+from tornlog.reports.quantities import bounds
 from tornlog.scenarios.campaigns.coverage import FAULTS, MARKS
 
 pytestmark = pytest.mark.slow

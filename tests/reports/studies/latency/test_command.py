@@ -92,9 +92,8 @@ def test_an_unknown_disk_is_a_wrong_command_line(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("pictures", "grid_figure", "effects_figure", "here_figure"):
-        monkeypatch.delitem(sys.modules, f"{latency.__name__}.{name}", raising=False)
-        monkeypatch.delattr(latency, name, raising=False)
+    monkeypatch.delitem(sys.modules, f"{latency.__name__}.pictures", raising=False)
+    monkeypatch.delattr(latency, "pictures", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = invoke("--disk", "hdd", "--out", tmp_path)
 

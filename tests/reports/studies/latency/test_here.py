@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from tornlog.reports.quantities import percentiles_us
 from tornlog.reports.studies.latency.here import ASYNC_PUTS, SYNC_PUTS, Turn, measure_here
-from tornlog.reports.studies.latency.quantiles import percentiles_us
-from tornlog.reports.studies.latency.setup import FLUSHES
+from tornlog.reports.studies.latency.traffic import FLUSHES
 
 US = 1_000
 

@@ -6,11 +6,19 @@ import pytest
 from tornlog.faults.devices.models import MODELS
 from tornlog.faults.devices.spread import Spread
 from tornlog.faults.devices.storage import Run
-from tornlog.reports.studies.latency.grid import ALL_AT_ONCE
+from tornlog.reports.quantities import percentiles_us
 from tornlog.reports.studies.latency.host import REFERENCE, HostCosts
-from tornlog.reports.studies.latency.quantiles import percentiles_us
-from tornlog.reports.studies.latency.setup import Setup
-from tornlog.reports.studies.latency.simulated import simulate
+from tornlog.reports.studies.latency.simulated import (
+    ALL_AT_ONCE,
+    RATE_MAX,
+    cells,
+    group_commit,
+    measure_grid,
+    rollover,
+    simulate,
+    slow_syncs,
+)
+from tornlog.reports.studies.latency.traffic import Setup
 from tornlog.sim.choices import Stream
 
 US = 1_000
@@ -90,3 +98,49 @@ def test_slow_syncs_are_felt_under_sync_flush_and_not_under_async_flush() -> Non
     assert slowest_us("sync", 0.0) < 5_000
     assert slowest_us("sync", 0.05) > 20_000
     assert slowest_us("async", 0.05) == 0
+
+
+def test_group_commit_carries_more_the_more_ask() -> None:
+    alone, many = group_commit(["sata-ssd"], [1, 16], 200)
+
+    assert (alone.producers, many.producers) == (1, 16)
+    assert 0.95 < alone.puts_per_sync <= 1.0
+    assert many.puts_per_sync > 4
+    assert many.puts_per_second > 4 * alone.puts_per_second
+
+
+def test_a_segment_made_when_it_is_needed_stalls_the_put_that_needs_it() -> None:
+    slowest_us = {one.name: max(one.series.latencies_ns) / 1_000 for one in rollover("hdd", 800)}
+
+    assert slowest_us["made when needed"] > 10_000
+    assert slowest_us["made ahead"] < 2_000
+    assert slowest_us["made and warmed ahead"] < 2_000
+
+
+def test_a_slow_sync_stalls_those_who_wait_for_it() -> None:
+    p99_us = {
+        one.name: percentiles_us(one.series.latencies_ns, [0.99])[0] for one in slow_syncs("sata-ssd", 800)
+    }
+
+    assert p99_us["sync, 1 % of syncs slow"] > 3 * p99_us["sync, all as usual"]
+    assert p99_us["async, 1 % of syncs slow"] == p99_us["async, all as usual"]
+
+
+def test_every_disk_flush_and_number_of_producers_has_its_series() -> None:
+    found = list(measure_grid(["hdd", "nvme-ssd"], [1, 4], 100, seed=1))
+
+    assert [(one.disk, one.setup.flush, one.setup.producers) for one in found] == cells(
+        ["hdd", "nvme-ssd"], [1, 4]
+    )
+    assert len(found) == 12
+    assert all(len(one.series.latencies_ns) == 100 for one in found)
+
+
+def test_load_grows_with_the_producers_up_to_what_can_be_carried() -> None:
+    rates = {
+        (one.disk, one.setup.flush, one.setup.producers): one.setup.rate
+        for one in measure_grid(["hdd", "nvme-ssd"], [1, 4, 64], 100, seed=1)
+    }
+
+    assert rates["hdd", "sync", 4] == pytest.approx(4 * rates["hdd", "sync", 1])
+    assert rates["nvme-ssd", "sync", 64] == rates["hdd", "async", 64] == RATE_MAX

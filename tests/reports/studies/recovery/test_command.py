@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.reports.studies import recovery as recovery_time
-from tornlog.reports.studies.recovery.tables import HEADER
+from tornlog.reports.studies.recovery.timed import HEADER
 
 MIB = 1 << 20
 
@@ -54,9 +54,8 @@ def test_pictures_are_left_beside_their_data(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("pictures", "figure"):
-        monkeypatch.delitem(sys.modules, f"{recovery_time.__name__}.{name}", raising=False)
-        monkeypatch.delattr(recovery_time, name, raising=False)
+    monkeypatch.delitem(sys.modules, f"{recovery_time.__name__}.pictures", raising=False)
+    monkeypatch.delattr(recovery_time, "pictures", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = invoke("--log-bytes", 16 * MIB, "--out", tmp_path)
 

@@ -2,14 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.reports.studies.recovery.cold_reads import cold_read_s
-from tornlog.reports.studies.recovery.filled import SEGMENT_BYTES, fill
 from tornlog.reports.studies.recovery.timed import (
     ALL,
+    SEGMENT_BYTES,
     RecoveryCase,
     _measure,
     cases_by_distance,
     cases_by_size,
+    cold_read_s,
+    fill,
     measure_recovery,
 )
 from tornlog.store.message_store import MessageStore

@@ -124,16 +124,8 @@ def test_an_unknown_disk_is_a_wrong_command_line(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in (
-        "pictures",
-        "axes",
-        "grid_figure",
-        "consumers_figure",
-        "assumptions_figure",
-        "here_figure",
-    ):
-        monkeypatch.delitem(sys.modules, f"{topics.__name__}.{name}", raising=False)
-        monkeypatch.delattr(topics, name, raising=False)
+    monkeypatch.delitem(sys.modules, f"{topics.__name__}.pictures", raising=False)
+    monkeypatch.delattr(topics, "pictures", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = invoke("--disk", "hdd", "--out", tmp_path)
 

@@ -1,25 +1,44 @@
 import pytest
 
-from tornlog.reports.studies.topics.assumptions import (
+from tornlog.reports.studies.topics.grid import (
     AS_ASSUMED,
     PACKED,
-    check_reading,
-    check_writing,
+    LayoutResult,
+    grid_cells,
+    measure_each,
+    memory_of,
+    reading_cases,
     reading_in_grid,
+    writing_cases,
     writing_in_grid,
 )
-from tornlog.reports.studies.topics.grid import cells, measure_grid, memory_of
 
 TINY = memory_of(1)
 
 
+def grid_of(topics: int) -> list[LayoutResult]:
+    return [cell.measure() for cell in grid_cells(["hdd"], [topics], 1_000, TINY, seed=2)]
+
+
+@pytest.mark.slow
+def test_cases_that_are_measured_in_processes_come_to_the_same_in_the_same_order() -> None:
+    cases = [
+        *reading_cases("hdd", 4, 1_000, TINY, seed=2),
+        *writing_cases("hdd", 4, 1_000, TINY, seed=2),
+        *grid_cells(["hdd"], [4], 1_000, TINY, seed=2),
+    ]
+
+    assert list(measure_each(cases, jobs=2)) == list(measure_each(cases))
+
+
 @pytest.mark.slow
 def test_a_grid_has_a_row_for_each_cell_and_is_the_same_each_time() -> None:
-    one, other = (list(measure_grid(["hdd"], [4], 1_000, TINY, seed=2)) for _ in range(2))
+    one, other = (grid_of(4) for _ in range(2))
 
     assert one == other
     assert [(row.disk, row.flush, row.variant, row.topics) for row in one] == [
-        (disk, flush, variant.name, topics) for disk, flush, variant, topics in cells(["hdd"], [4])
+        (cell.disk, cell.setup.flush, cell.variant.name, cell.setup.topics)
+        for cell in grid_cells(["hdd"], [4], 1_000, TINY, seed=2)
     ]
     assert [row.at_full.late is None for row in one] == [row.flush == "sync" for row in one]
     assert all(row.at_full.sustained.puts_per_second > 0 for row in one)
@@ -28,10 +47,10 @@ def test_a_grid_has_a_row_for_each_cell_and_is_the_same_each_time() -> None:
 
 
 def test_assumptions_stand_beside_what_the_grid_has() -> None:
-    rows = list(measure_grid(["hdd"], [8], 1_000, TINY, seed=2))
+    rows = grid_of(8)
     known = [*writing_in_grid(rows, "hdd", 8), *reading_in_grid(rows, "hdd", 8)]
-    writing = list(check_writing("hdd", 8, 1_000, TINY, seed=2))
-    reading = list(check_reading("hdd", 8, 1_000, TINY, seed=2))
+    writing = [one.measure() for one in writing_cases("hdd", 8, 1_000, TINY, seed=2)]
+    reading = [one.measure() for one in reading_cases("hdd", 8, 1_000, TINY, seed=2)]
 
     assert [(one.assumption, one.layout, one.sustained is None) for one in known] == [
         (AS_ASSUMED, "shared", False),

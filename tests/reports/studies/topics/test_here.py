@@ -5,7 +5,7 @@ import pytest
 
 from tornlog.reports.studies.topics import here
 from tornlog.reports.studies.topics.here import measure_here
-from tornlog.reports.studies.topics.setup import FLUSHES, LAYOUTS
+from tornlog.reports.studies.topics.layouts import FLUSHES, LAYOUTS
 
 
 def test_both_layouts_are_measured_side_by_side_and_leave_no_descriptor_open(

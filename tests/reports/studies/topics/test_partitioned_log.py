@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from tornlog.reports.studies.latency.setup import config_of
-from tornlog.reports.studies.topics.growing_files import GrowingFile, GrowingFiles
-from tornlog.reports.studies.topics.partition_files import INDEX_EVERY_BYTES
+from tornlog.reports.studies.latency.traffic import config_of
+from tornlog.reports.studies.topics.here import RealGrowingFiles
+from tornlog.reports.studies.topics.partition_files import INDEX_EVERY_BYTES, GrowingFile, GrowingFiles
 from tornlog.reports.studies.topics.partitioned_log import PartitionedLog
-from tornlog.reports.studies.topics.real_growing_files import RealGrowingFiles
 from tornlog.store.formats.message import decode_record
 from tornlog.store.formats.scan import scan_records
 from tornlog.store.message import Message

@@ -4,16 +4,21 @@ from typing import Any
 import pytest
 
 from tornlog.faults.devices.memory import Memory
+from tornlog.reports.quantities import percentiles_us
 from tornlog.reports.studies.latency.host import REFERENCE
-from tornlog.reports.studies.latency.quantiles import percentiles_us
-from tornlog.reports.studies.topics.closed_loop import closed_loop
-from tornlog.reports.studies.topics.consuming import catch_up, few_of
-from tornlog.reports.studies.topics.costs import pulled_ns, put_factor
 from tornlog.reports.studies.topics.grid import DEVICES
-from tornlog.reports.studies.topics.layouts import PULLED_MOST, TopicLayout
-from tornlog.reports.studies.topics.open_loop import open_loop
-from tornlog.reports.studies.topics.setup import LAYOUTS, PARTITIONED, SHARED, TopicsSetup
+from tornlog.reports.studies.topics.layouts import (
+    LAYOUTS,
+    PARTITIONED,
+    PULLED_MOST,
+    SHARED,
+    TopicLayout,
+    TopicsSetup,
+    pulled_ns,
+    put_factor,
+)
 from tornlog.reports.studies.topics.timed_machine import TimedMachine, run_timed
+from tornlog.reports.studies.topics.workload import catch_up, closed_loop, few_of, open_loop
 from tornlog.store.formats.message import decode_record
 
 SMALL = Memory(dirty_bytes_max=1 << 20)

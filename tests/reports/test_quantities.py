@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.reports.shares import bounds, percent, rate
+from tornlog.reports.quantities import bounds, duration, nearest_ranks, percent, percentiles_us, rate
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,33 @@ def test_of_all_and_of_none_one_bound_says_nothing() -> None:
     for held in range(6):
         low, high = bounds(held, 5)
         assert 0 <= low <= held / 5 <= high <= 1
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [(0.25, "250 ns"), (1, "1 µs"), (250, "250 µs"), (1_500, "1.5 ms"), (12_345, "12.3 ms"), (2e6, "2 s")],
+)
+def test_durations_read_as_people_say_them(us: float, text: str) -> None:
+    assert duration(us) == text
+
+
+def test_a_percentile_is_the_least_that_so_many_do_not_exceed() -> None:
+    assert nearest_ranks({10: 500, 20: 400, 30: 90, 40: 9, 50: 1}) == {
+        "p50_us": 10,
+        "p90_us": 20,
+        "p99_us": 30,
+        "p99_9_us": 40,
+    }
+
+
+def test_of_one_put_all_percentiles_are_that() -> None:
+    assert set(nearest_ranks({7: 1}).values()) == {7}
+
+
+def test_the_order_of_a_histogram_does_not_matter() -> None:
+    assert nearest_ranks({3: 1, 1: 5, 2: 4}) == nearest_ranks({1: 5, 2: 4, 3: 1})
+
+
+def test_percentiles_are_latencies_that_occurred() -> None:
+    assert percentiles_us(range(1_000, 1_001_000, 1_000)) == [501.0, 901.0, 991.0, 1_000.0]
+    assert percentiles_us([7_000]) == [7.0] * 4

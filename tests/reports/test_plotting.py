@@ -1,11 +1,55 @@
-"""Pictures inside of pages: they are part of the page, in its colours and without its names."""
+"""Figures: the same bytes each time, tables beside them, and pictures that are part of a page."""
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
-from tornlog.reports.plotting.detection import detection_figure
-from tornlog.reports.plotting.inline import inline_svg
-from tornlog.reports.plotting.put_latency import put_latency_figure
+from matplotlib.figure import Figure
+
+from tornlog.reports.plotting import (
+    KINDS,
+    detection_figure,
+    inline_svg,
+    put_latency_figure,
+    save_figure,
+    save_table,
+    steps,
+)
+
+
+def draw(directory: Path) -> list[Path]:
+    def figure() -> Figure:
+        drawn = Figure(figsize=(2, 2))
+        drawn.subplots().plot([1, 2], [3, 4], color=KINDS[0])
+        return drawn
+
+    return save_figure(figure, directory, "line")
+
+
+def test_the_same_picture_has_the_same_bytes(tmp_path: Path) -> None:
+    one, other = draw(tmp_path / "one"), draw(tmp_path / "other")
+
+    assert [path.name for path in one] == ["line.png", "line.svg"]
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
+    assert one[0].read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in one[1].read_bytes()
+
+
+def test_a_table_is_a_header_and_rows(tmp_path: Path) -> None:
+    path = save_table(("a", "b"), [(1, "x,y"), (2.5, "")], tmp_path / "new", "table")
+
+    assert path.read_text() == 'a,b\n1,"x,y"\n2.5,\n'
+
+
+def test_colours_of_growing_numbers_grow_darker() -> None:
+    def light(colour: str) -> int:
+        return sum(bytes.fromhex(colour[1:]))
+
+    assert len(steps(1)) == 1
+    for count in (2, 3, 4):
+        assert sorted(steps(count), key=light, reverse=True) == list(steps(count))
+        assert len(set(steps(count))) == count
+
 
 ROW = {"sync_flush": True, "disk": "xfs", "producers": 1, "p50_us": 0, "p99_us": 900}
 
@@ -42,7 +86,7 @@ def test_two_pictures_of_a_page_share_no_name() -> None:
     assert set(re.findall(r"url\(#([^)]*)\)", one)) <= names(one)
 
 
-def test_the_same_picture_has_the_same_bytes() -> None:
+def test_the_same_picture_inside_a_page_has_the_same_bytes() -> None:
     assert drawn() == drawn()
 
 

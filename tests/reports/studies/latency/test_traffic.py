@@ -2,8 +2,7 @@ from statistics import mean, pstdev
 
 import pytest
 
-from tornlog.reports.studies.latency.open_loop import arrivals, produce
-from tornlog.reports.studies.latency.setup import Setup
+from tornlog.reports.studies.latency.traffic import Setup, arrivals, produce
 
 
 class World:

@@ -2,10 +2,9 @@ from dataclasses import replace
 
 from tornlog.faults.devices.measured import MeasuredStorage
 from tornlog.faults.devices.spread import Spread
-from tornlog.reports.studies.latency.host import REFERENCE
-from tornlog.reports.studies.latency.setup import Setup
+from tornlog.reports.studies.latency.host import REFERENCE, STALL_NS_MIN, FileStalls, Stalls
 from tornlog.reports.studies.latency.simulated import simulate
-from tornlog.reports.studies.latency.stalls import STALL_NS_MIN, FileStalls, Stalls
+from tornlog.reports.studies.latency.traffic import Setup
 
 US = 1_000
 HOST = replace(REFERENCE, put=Spread([20 * US]), put_work_ns=20 * US, dispatch_ns=0, touch_ns=0)

@@ -1,8 +1,8 @@
 import pytest
 from matplotlib.figure import Figure
 
-from tornlog.reports.studies.latency.curve import curve_of
-from tornlog.reports.studies.latency.distribution import distribution_axes
+from tornlog.reports.studies.latency.pictures import distribution_axes
+from tornlog.reports.studies.latency.tables import curve_of
 
 
 def test_a_curve_says_which_share_took_longer() -> None:

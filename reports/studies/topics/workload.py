@@ -1,0 +1,227 @@
+"""Producers and consumers on a timed machine: closed loops, open loops, and consumers who have fallen behind."""
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from ....faults.devices.storage import BLOCK_BYTES
+from ....sim.task import Waiting
+from ..latency.host import REFERENCE
+from ..latency.traffic import Setup, arrivals, produce
+from .layouts import SharedLog, TopicLayout, pulled_ns, put_factor
+from .timed_machine import TimedMachine
+
+_LOOKS = 4
+_MOST = 2
+_BUSY = 0.9
+"""Of the time; a device that is busy for longer may not keep up."""
+_SYNC_FROM = 0.2
+"""Of the puts under sync flush, after which the rate counts."""
+_DELAYED = Waiting("what delays a put")
+CONSUMERS = 8
+"""How many there are at once, if there are as many topics."""
+
+
+class Mark(NamedTuple):
+    """How far everything was when a put ended."""
+
+    now_ns: int
+    busy_ns: int
+    commands: int
+    throttled_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SustainedRate:
+    """What producers get in the long run."""
+
+    puts_per_second: float
+    busy_share: float
+    """For how much of the time the device was busy."""
+    commands_per_put: float
+    """How many the device was given."""
+
+
+def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
+    """Let all producers put, one put after the other, each to a topic that is drawn.
+
+    Under sync flush they put as many as the setup says. Under async flush it is looked at each quarter of these, from
+    the second on and for up to twice as many, whether the last quarter has shown it: either write-back keeps up, with
+    time to spare, or writers have had to wait before it, so that what they get is what the device takes. The processor
+    is charged with each put's dispatch, too, so that the rate is one that consumers can follow.
+    """
+    setup = machine.setup
+    factor = put_factor(setup.layout, setup.topics)
+    work_ns = round((REFERENCE.put_work_ns + REFERENCE.dispatch_ns) * factor)
+    watch = _Watch(machine)
+    is_sync = setup.flush == "sync"
+
+    def produce_all(number: int) -> None:
+        draw = topics_of(machine, number)
+        most = setup.puts if is_sync else _MOST * setup.puts
+        for _ in range(share_of(most, setup.producers, number)):
+            if watch.is_over:
+                return
+            machine.processor.work(work_ns)
+            layout.put(draw())
+            watch.put_has_ended(ends_early=not is_sync)
+
+    _let_produce(machine, produce_all)
+    return watch.sustained(int(setup.puts * _SYNC_FROM) if is_sync else None)
+
+
+class _Watch:
+    """Watches puts end."""
+
+    def __init__(self, machine: TimedMachine) -> None:
+        self._kernel = machine.kernel
+        self._system = machine.system
+        self._marks: list[Mark] = []
+        self._quarter = machine.setup.puts // _LOOKS
+        self.is_over = False
+
+    def put_has_ended(self, *, ends_early: bool) -> None:
+        """Note that a put has ended; look, now and then, whether it is over."""
+        marks, elevator = self._marks, self._system.elevator
+        throttled_ns = self._system.write_back.throttled_ns
+        marks.append(Mark(self._kernel.now_ns, elevator.busy_ns, elevator.commands, throttled_ns))
+        if ends_early and len(marks) % self._quarter == 0 and len(marks) > self._quarter:
+            before = marks[-self._quarter]
+            self.is_over = self.is_over or self._keeps_up(before) or before.throttled_ns > 0
+
+    def _keeps_up(self, before: Mark) -> bool:
+        """Return whether the device had time to spare since, and write-back lets no more stand than it does then."""
+        now, write_back = self._marks[-1], self._system.write_back
+        is_idle_at_times = now.busy_ns - before.busy_ns < _BUSY * (now.now_ns - before.now_ns)
+        return is_idle_at_times and write_back.dirty_bytes <= write_back.background_bytes
+
+    def sustained(self, first: int | None) -> SustainedRate:
+        """Return what was got from put number first on; None: of the last quarter before it was over."""
+        marks = self._marks
+        if first is None:
+            last = len(marks) // self._quarter * self._quarter - 1
+            first = last - self._quarter + 1
+        else:
+            last = len(marks) - 1
+        assert 0 <= first < last, f"puts {first} to {last} of {len(marks)}"
+        begin, end = marks[first], marks[last]
+        assert begin.busy_ns <= end.busy_ns, "a device is never busy for less"
+        took_ns = max(end.now_ns - begin.now_ns, 1)
+        return SustainedRate(
+            (last - first) / took_ns * 1e9,
+            min((end.busy_ns - begin.busy_ns) / took_ns, 1.0),
+            (end.commands - begin.commands) / (last - first),
+        )
+
+
+def _let_produce(machine: TimedMachine, body: Callable[[int], None]) -> None:
+    """Run body for each producer, by its number, and wait for all of them."""
+    tasks = [
+        machine.tasks.spawn(f"producer-{number}", partial(body, number))
+        for number in range(machine.setup.producers)
+    ]
+    for task in tasks:
+        task.join(None)
+
+
+def topics_of(machine: TimedMachine, number: int) -> Callable[[], int]:
+    """Return what draws the topics of one producer, each as likely as any other."""
+    draw, topics = machine.choices.stream(f"topics-{number}").raw_random, machine.setup.topics
+    return lambda: int(draw() * topics)
+
+
+def share_of(whole: int, parts: int, number: int) -> int:
+    """Return how many of a whole the part of that number has."""
+    return whole // parts + (number < whole % parts)
+
+
+def open_loop(machine: TimedMachine, layout: TopicLayout, rate: float) -> "array[int]":
+    """Let puts arrive at a rate per second, whatever becomes of them; return their latencies in ns."""
+    setup, kernel, processor = machine.setup, machine.kernel, machine.processor
+    factor = put_factor(setup.layout, setup.topics)
+    most_ns, dispatch_ns = round(REFERENCE.put_work_ns * factor), round(REFERENCE.dispatch_ns * factor)
+    if isinstance(layout, SharedLog):
+        layout.store.on_arriving.append(lambda _: processor.work(dispatch_ns))
+    else:
+        most_ns += dispatch_ns  # in this layout all that a put costs is part of it
+    spread = REFERENCE.put.scaled(most_ns / REFERENCE.put_work_ns)
+    series: list[array[int]] = [array("q") for _ in range(setup.producers)]
+    gaps_ns = arrivals(Setup(setup.flush, setup.producers, rate, setup.puts, seed=setup.seed))
+
+    def produce_all(number: int) -> None:
+        draw, stream = topics_of(machine, number), machine.choices.stream(f"puts-{number}")
+
+        def put() -> None:
+            took_ns = spread.draw(stream, "put")
+            work_ns = min(most_ns, took_ns)
+            processor.work(work_ns)
+            if took_ns > work_ns:
+                kernel.park(_DELAYED, kernel.now_ns + took_ns - work_ns)
+            layout.put(draw())
+
+        series[number] = produce(gaps_ns[number], lambda: kernel.now_ns, machine.sleep_ns, put)
+
+    _let_produce(machine, produce_all)
+    return sum(series, array("q"))
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """What consumers got who read some topics from their beginnings, from a cache that was empty."""
+
+    topics_read: int
+    records: int
+    records_per_second: float
+    waits_per_record: float
+    """How often one had to wait for the device."""
+    read_bytes_per_record: float
+    """What the device read."""
+
+
+def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) -> CaughtUp:
+    """Let consumers, each with its share of the topics, read all of them, pull by pull in turn.
+
+    So a consumer goes through all its topics at once, as one that is subscribed to them does, and all move from old to
+    new together.
+    """
+    kernel, elevator, reads = machine.kernel, machine.system.elevator, machine.system.reads
+    cost_ns = pulled_ns(machine.setup.layout)
+    machine.readers_find_nothing_cached()
+    begun = kernel.now_ns, elevator.blocks_read, reads.misses
+    records = 0
+
+    def consume(mine: Sequence[int]) -> None:
+        nonlocal records
+        offsets = dict.fromkeys(mine, 0)
+        while offsets:
+            for topic, offset in list(offsets.items()):
+                found = layout.pull(topic, offset)
+                records += len(found)
+                machine.processor.work(cost_ns * len(found))
+                if found:
+                    offsets[topic] = offset + len(found)
+                else:
+                    del offsets[topic]
+
+    tasks = [
+        machine.tasks.spawn(f"consumer-{number}", partial(consume, topics[number::CONSUMERS]))
+        for number in range(min(CONSUMERS, len(topics)))
+    ]
+    for task in tasks:
+        task.join(None)
+    took_ns = max(kernel.now_ns - begun[0], 1)
+    return CaughtUp(
+        len(topics),
+        records,
+        records / took_ns * 1e9,
+        (reads.misses - begun[2]) / records,
+        (elevator.blocks_read - begun[1]) * BLOCK_BYTES / records,
+    )
+
+
+def few_of(topics: int) -> list[int]:
+    """Return as many topics as there are consumers, or all, spread evenly."""
+    count = min(CONSUMERS, topics)
+    return [number * topics // count for number in range(count)]
