@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from ...faults.disk.fault_injector import MOMENTS
 from ...faults.kinds import FAULTS as FAULTS
-from ..claims.plan import MOMENTS
 from ..runs.marks import MARKS as MARKS
 from .runner import Tally
 

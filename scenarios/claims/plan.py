@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -30,33 +31,46 @@ from .features import (
     knobs_of,
 )
 
-STOPS = (
-    "stop",
-    "stop and damage",
-    "stop and damaged progress",
-    "stop and damaged record",
-    "stop and flipped number",
-    "stop and odd file",
-    "stop and returned file",
-    "stop and strays",
-    "stop in traffic",
-)
-MOMENTS = ("before", "during", "after")
+
+class Ending(StrEnum):
+    """How a life of a store ends."""
+
+    CRASH_IN_LOAD = "crash in load"
+    CRASH_IN_TRAFFIC = "crash in traffic"
+    CRASH_IN_PERSIST = "crash in persist"
+    """From when progress is first persisted."""
+    CRASH_AT_REST = "crash at rest"
+    CRASH_ON_OLD_BLOCKS = "crash on old blocks"
+    """At rest, behind whose log an older segment's bytes appear."""
+    STOP = "stop"
+    STOP_IN_TRAFFIC = "stop in traffic"
+    """While users are at it."""
+    STOP_AND_DAMAGE = "stop and damage"
+    """Then a sector of the log is lost."""
+    STOP_AND_DAMAGED_PROGRESS = "stop and damaged progress"
+    """Then a sector of what consumers committed is lost."""
+    STOP_AND_DAMAGED_RECORD = "stop and damaged record"
+    """Then a bit of a record rots that the next start takes for durable, and the queues may be lost."""
+    STOP_AND_FLIPPED_NUMBER = "stop and flipped number"
+    """Then a bit of a record's queueOffset rots."""
+    STOP_AND_ODD_FILE = "stop and odd file"
+    """Then somebody tries to start beside a segment of a wrong size."""
+    STOP_AND_RETURNED_FILE = "stop and returned file"
+    """Then the first segment that retention removed is back."""
+    STOP_AND_STRAYS = "stop and strays"
+    """Then foreign names are among the queues, a queue's file is cut or the checkpoint is damaged."""
+
+    @property
+    def is_stop(self) -> bool:
+        """Return whether the store is told to stop."""
+        return self.value.startswith("stop")
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
     """One life of a store, from power-on to its end."""
 
-    ending: str
-    """`crash in load`, `crash in traffic`, `crash in persist`: from when progress is first persisted, `crash at rest`,
-    `crash on old blocks`: at rest, behind whose log an older segment's bytes appear, `stop`, `stop and damage`: then a
-    sector of the log is lost, `stop and damaged progress`: then one of what consumers committed is, `stop and
-    damaged record`: then a bit of a record rots that the next start takes for durable, and the queues may be lost,
-    `stop and flipped number`: then a bit of a record's queueOffset does, `stop and odd
-    file`: then somebody tries to start beside a segment of a wrong size, `stop and returned file`: then the first
-    segment that retention removed is back, `stop and strays`: then foreign names are among the queues, a queue's file
-    is cut or the checkpoint is damaged, or `stop in traffic`: while users are at it."""
+    ending: Ending
     profile: str
     """What the crash leaves: a name in `PROFILES`. Unused by stops."""
     operation: int
@@ -72,11 +86,13 @@ class Life:
     def __post_init__(self) -> None:
         if self.crash_point:
             CrashPoint.parse(self.crash_point)
+            if self.operation >= 0:
+                raise ValueError(f"operation: expected -1 beside a crash point, found {self.operation}")
 
     @property
     def is_stop(self) -> bool:
         """Return whether the store is told to stop."""
-        return self.ending in STOPS
+        return self.ending.is_stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

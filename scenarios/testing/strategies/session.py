@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 from ....faults.crashes.profiles import PROFILES
 from ....faults.disk.disk import Disk
+from ....faults.disk.fault_injector import MOMENTS
 from ....faults.disk.image import Image
 from ....faults.disk.syncs import SyncTiming
 from ....faults.plan import FaultPlan
@@ -21,7 +22,7 @@ from ....sim.policies import Policy
 from ....store.message_store import MessageStore
 from ...claims.disk_models import DISK_MODELS
 from ...claims.machine import config_of, world_of
-from ...claims.plan import KNOBS, MOMENTS, Plan
+from ...claims.plan import KNOBS, Plan
 from ...oracle import guarantees
 from ...oracle.end_of_run import note_crash
 from ...oracle.error_text import place_of

@@ -18,8 +18,8 @@ from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from ....faults.disk.fault_injector import MOMENTS
 from ....sim.policies import Policy
-from ...claims.plan import MOMENTS
 from ...claims.ranges import Ranges, draw_plan
 from ...mutants.known import applied_mutant
 from .choices import NONE, DrawnChoices, Surprise, Surprises, schedules, surprises

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from tornlog.faults.disk.fault_injector import MOMENTS
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
-from tornlog.scenarios.claims.plan import KNOBS, MOMENTS, Plan
+from tornlog.scenarios.claims.plan import KNOBS, Plan
 from tornlog.scenarios.claims.ranges import POLICY_PARAMETERS, Ranges, draw_plan
 from tornlog.sim.choices import Choices
 

@@ -81,7 +81,7 @@ def test_a_version_lies_apart_from_what_it_does_not_have() -> None:
 
 
 def test_a_version_has_no_setting_that_only_this_store_has() -> None:
-    assert VERSION.narrow(Ranges()).recover_whole_log == (False,)
+    assert VERSION.narrow(Ranges())["recover_whole_log"] == (False,)
     assert mutant_named(VERSION.id).narrow is VERSION.narrow
 
 
