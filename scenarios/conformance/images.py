@@ -88,7 +88,9 @@ def _ending_in(kind: str, plan: Plan) -> Plan:
 
 def _narrowed(ranges: Ranges, kind: str) -> Ranges:
     """Return ranges whose runs end in this way, on disks that do what file systems do."""
-    endings = (Ending.STOP,) if kind == CLEAN_STOP else tuple(one for one in ranges["endings"] if one in _CRASHES)
+    endings = (
+        (Ending.STOP,) if kind == CLEAN_STOP else tuple(one for one in ranges["endings"] if one in _CRASHES)
+    )
     disks = tuple(disk for disk in ranges["disk"] if disk in _DISKS[kind])
     return ranges.replace(
         endings=endings or (Ending.CRASH_IN_TRAFFIC,),
