@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from tornlog.__main__ import application
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.seeds import run_seed
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
@@ -63,13 +63,13 @@ def quiet_plan() -> Plan:
 @pytest.fixture(scope="session")
 def crash_plan(quiet_plan: Plan) -> Plan:
     """The same with a power cut at rest in place of the stop."""
-    return replace(quiet_plan, lives=(Life(Ending.CRASH_AT_REST, "strict-posix", -1, "after", 6),))
+    return replace(quiet_plan, lives=(Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 6),))
 
 
 @pytest.fixture(scope="session")
 def delayed_plan(quiet_plan: Plan) -> Plan:
     """The same with every message delayed, and a second life after the stop."""
-    life = Life(Ending.STOP, "nothing-lost", -1, "after", 6)
+    life = Life(LifeEnding.STOP, "nothing-lost", -1, "after", 6)
     return quiet_plan.replace(delay={"chance": 1.0}, flush={"thorough_interval_ms": 2000}, lives=(life, life))
 
 
@@ -203,7 +203,7 @@ def history() -> History:
 @pytest.fixture(scope="session")
 def transaction_plan(quiet_plan: Plan) -> Plan:
     """Transactions only, and three lives that end in stops."""
-    life = Life(Ending.STOP, "nothing-lost", -1, "after", 6)
+    life = Life(LifeEnding.STOP, "nothing-lost", -1, "after", 6)
     return quiet_plan.replace(transactions={"chance": 1.0}, lives=(life, life, life))
 
 

@@ -9,7 +9,7 @@ from time import perf_counter, process_time
 from ...faults.disk import fault_injector, files, mapped_file
 from ...scenarios.campaigns.explore import ExplorationCounts, Explorer, record
 from ...scenarios.campaigns.explore import ExploreSettings as ExploreSettings
-from ...scenarios.claims.plan import Ending, Life, Plan
+from ...scenarios.claims.plan import Life, LifeEnding, Plan
 from ...scenarios.claims.ranges import Ranges, draw_plan
 from ...scenarios.runs.store_run import Run
 from ...sim.choices import Choices
@@ -46,7 +46,7 @@ def kernel_steps() -> float:
         return kernel.steps / (perf_counter() - began)
 
 
-def _plan(producers: int, messages_each: int, ending: Ending, *, sync_flush: bool = True) -> Plan:
+def _plan(producers: int, messages_each: int, ending: LifeEnding, *, sync_flush: bool = True) -> Plan:
     """Return producers of messages of some 200 bytes, in segments of 16 KiB."""
     plan = draw_plan(Choices("bench").stream("plan"), Ranges())
     return plan.replace(
@@ -81,7 +81,7 @@ def simulated_messages(*, sync_flush: bool, keyed: bool = False) -> float:
 
     Eight producers, who share syncs as producers do. keyed: whether there is an index, in which each has a key.
     """
-    plan = _plan(8, 200, Ending.STOP, sync_flush=sync_flush)
+    plan = _plan(8, 200, LifeEnding.STOP, sync_flush=sync_flush)
     if not keyed:
         plan = plan.replace(index={"slots": 0})
     began = perf_counter()
@@ -93,7 +93,7 @@ def simulated_messages(*, sync_flush: bool, keyed: bool = False) -> float:
 
 def digest_overhead() -> float:
     """Return by how many percent the digest makes complete crash runs longer: a median of pairs, with and without."""
-    plan = _plan(3, 17, Ending.CRASH_AT_REST)
+    plan = _plan(3, 17, LifeEnding.CRASH_AT_REST)
     overheads = []
     for number in range(_PAIRS):
         seconds: dict[bool, float] = {}
@@ -135,7 +135,7 @@ def _note_nothing(digest: RollingDigest) -> None:
 def crash_runs(*, sync_flush: bool) -> float:
     """Return complete runs per second: open, 3 producers of 17 messages, crash, recover, judge, recover again."""
     runs = 20
-    plan = _plan(3, 17, Ending.CRASH_AT_REST, sync_flush=sync_flush)
+    plan = _plan(3, 17, LifeEnding.CRASH_AT_REST, sync_flush=sync_flush)
     began = perf_counter()
     for number in range(runs):
         with garbage_kept():
@@ -151,7 +151,7 @@ def crash_states() -> float:
     Three producers of 2 messages on any file system POSIX allows; the index is on. What it takes to reach a moment and
     to enumerate its states, most of which have been judged before, is included.
     """
-    plan = replace(_plan(3, 2, Ending.STOP), disk="strict-posix")
+    plan = replace(_plan(3, 2, LifeEnding.STOP), disk="strict-posix")
     situation = record(plan, Choices("bench/explore"))
     assert situation is not None
     found = ExplorationCounts()

@@ -27,7 +27,7 @@ from ...sim.policies.replay import Labelling, Replay
 from ...sim.process import garbage_kept
 from ...sim.schedule import Switch
 from ..claims.disk_models import DISK_MODELS
-from ..claims.plan import Ending, Life, Plan
+from ..claims.plan import Life, LifeEnding, Plan
 from ..claims.scenario import Scenario
 from ..oracle.evidence import Violation
 from .explore_runs import CrashedRun, DyingRun, OperationRecorder, RecoveringRun
@@ -165,7 +165,7 @@ def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) 
     """Return a seed's plan with its first life only, which ends in a stop."""
     plan = draw(scenario, seed)[1]
     each = plan.lives[0].messages_each if messages_each is None else messages_each
-    return replace(plan, lives=(Life(Ending.STOP, "process-kill", -1, BEFORE, each),))
+    return replace(plan, lives=(Life(LifeEnding.STOP, "process-kill", -1, BEFORE, each),))
 
 
 def record(plan: Plan, choices: Choices) -> Situation | None:
@@ -186,7 +186,7 @@ def record(plan: Plan, choices: Choices) -> Situation | None:
 
 def nested(sample: StateSample) -> Situation:
     """Return the situation of a machine that recovers a state: the operations of its load."""
-    life = Life(Ending.CRASH_IN_LOAD, "process-kill", -1, BEFORE, 0)
+    life = Life(LifeEnding.CRASH_IN_LOAD, "process-kill", -1, BEFORE, 0)
     plan = replace(sample.plan, lives=(*sample.plan.lives, life))
     recorder = OperationRecorder(plan)
     run = DyingRun(plan, Choices.replaying(sample.decisions), Replay(sample.schedule), crash_points=recorder)

@@ -14,7 +14,7 @@ from ...sim.choices import Choices, Decision
 from ...sim.policies import Policy
 from ...sim.policies.replay import Replay
 from ..claims.crash_points import CrashPoints
-from ..claims.plan import Ending, Life, Plan
+from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle.end_of_run import note_crash
 from ..oracle.evidence import Violation
 from ..oracle.judge import StopOnViolation
@@ -44,7 +44,7 @@ class OperationRecorder(CrashPoints):
 
     def meets(self, number: int, kind: str, path: str) -> bool:
         """Take note of an operation."""
-        if self._last.ending == Ending.CRASH_IN_LOAD and self.run is not None and self.run.is_loaded:
+        if self._last.ending == LifeEnding.CRASH_IN_LOAD and self.run is not None and self.run.is_loaded:
             return True
         nth = self._times[kind, path] = self._times.get((kind, path), 0) + 1
         self.points.append(CrashPoint(kind, path, nth))

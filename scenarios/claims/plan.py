@@ -32,7 +32,7 @@ from .features import (
 )
 
 
-class Ending(StrEnum):
+class LifeEnding(StrEnum):
     """How a life of a store ends."""
 
     CRASH_IN_LOAD = "crash in load"
@@ -70,7 +70,7 @@ class Ending(StrEnum):
 class Life:
     """One life of a store, from power-on to its end."""
 
-    ending: Ending
+    ending: LifeEnding
     profile: str
     """What the crash leaves: a name in `PROFILES`. Unused by stops."""
     operation: int

@@ -9,7 +9,7 @@ from typing import Any
 from ...faults.disk.fault_injector import MOMENTS
 from ...sim.choices import Stream
 from .disk_models import DISK_MODELS, DiskModel
-from .plan import FEATURES, KNOBS, Ending, Life, Plan
+from .plan import FEATURES, KNOBS, Life, LifeEnding, Plan
 
 Options = Sequence[Any]
 
@@ -52,7 +52,7 @@ class Ranges:
             if path not in KNOBS and path not in _OF_LIVES:
                 raise ValueError(f"{path}: no knob of a plan")
         for ending in self._chosen.get("endings", ()):
-            Ending(ending)
+            LifeEnding(ending)
 
     def __getitem__(self, path: str) -> Options:
         """Return the options of a knob, by its path in `KNOBS`, or of lives."""
@@ -138,23 +138,23 @@ def _planned(drawn: Mapping[str, Any], **beside: Any) -> Plan:
 def _draw_life(
     stream: Stream, ranges: Ranges, drawn: dict[str, Any], crashes: Sequence[str], *, first: bool
 ) -> Life:
-    endings = [ending for ending in ranges["endings"] if not first or ending != Ending.CRASH_IN_LOAD]
-    ending = stream.pick(endings or [Ending.CRASH_IN_TRAFFIC], "ending")
+    endings = [ending for ending in ranges["endings"] if not first or ending != LifeEnding.CRASH_IN_LOAD]
+    ending = stream.pick(endings or [LifeEnding.CRASH_IN_TRAFFIC], "ending")
     messages_each = stream.pick(ranges["messages_each"], "messages each")
     operation = -1
-    if ending == Ending.CRASH_IN_LOAD:
+    if ending == LifeEnding.CRASH_IN_LOAD:
         operation = stream.below(_OPERATIONS_IN_LOAD, "crash operation")
-    elif ending == Ending.CRASH_IN_TRAFFIC:
+    elif ending == LifeEnding.CRASH_IN_TRAFFIC:
         per_message = 4 if drawn["sync_flush"] else 2
         if drawn["delay.chance"]:
             per_message *= 2  # a delayed one is put twice
         if drawn["transactions.chance"]:
             per_message *= 4  # a committed one too, and ends with an op; open ones are put back
         operation = stream.below(30 + messages_each * drawn["producers"] * per_message, "crash operation")
-    elif ending == Ending.CRASH_IN_PERSIST:
+    elif ending == LifeEnding.CRASH_IN_PERSIST:
         operation = stream.below(_OPERATIONS_IN_PERSIST, "crash operation")
     return Life(
-        Ending(ending),
+        LifeEnding(ending),
         stream.pick(crashes, "profile"),
         operation,
         stream.pick(MOMENTS, "moment"),

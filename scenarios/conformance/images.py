@@ -11,7 +11,7 @@ from ...store.config import StoreConfig
 from ..claims.catalogue import SCENARIOS
 from ..claims.disk_models import DISK_MODELS
 from ..claims.machine import ROOT, config_of
-from ..claims.plan import Ending, Plan
+from ..claims.plan import LifeEnding, Plan
 from ..claims.ranges import Ranges, draw_plan
 from ..mutants.known import applied_mutant
 from ..runs.store_run import Run
@@ -23,7 +23,7 @@ _DISKS = {
     PROCESS_KILL: ("process-kill",),
     CLEAN_STOP: ("nothing-lost", "process-kill"),
 }
-_CRASHES = (Ending.CRASH_IN_TRAFFIC, Ending.CRASH_AT_REST, Ending.CRASH_IN_LOAD)
+_CRASHES = (LifeEnding.CRASH_IN_TRAFFIC, LifeEnding.CRASH_AT_REST, LifeEnding.CRASH_IN_LOAD)
 _SCENARIOS = (
     *("sync-flush-survives-power-loss", "async-flush-keeps-a-prefix", "process-kill-loses-nothing"),
     *("rollover-at-a-crash", "crash-during-allocation", "crash-in-recovery", "clean-stop-loses-nothing"),
@@ -89,11 +89,13 @@ def _ending_in(kind: str, plan: Plan) -> Plan:
 def _narrowed(ranges: Ranges, kind: str) -> Ranges:
     """Return ranges whose runs end in this way, on disks that do what file systems do."""
     endings = (
-        (Ending.STOP,) if kind == CLEAN_STOP else tuple(one for one in ranges["endings"] if one in _CRASHES)
+        (LifeEnding.STOP,)
+        if kind == CLEAN_STOP
+        else tuple(one for one in ranges["endings"] if one in _CRASHES)
     )
     disks = tuple(disk for disk in ranges["disk"] if disk in _DISKS[kind])
     return ranges.replace(
-        endings=endings or (Ending.CRASH_IN_TRAFFIC,),
+        endings=endings or (LifeEnding.CRASH_IN_TRAFFIC,),
         disk=disks or _DISKS[kind],
         heals=(False,),
         faults=None,

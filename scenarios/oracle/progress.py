@@ -15,7 +15,7 @@ from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ..claims.crash_points import CrashPoints
 from ..claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, DELAY_OFFSET_INTERVAL_MS, DELAYS_MS
-from ..claims.plan import Ending, Life, Plan
+from ..claims.plan import Life, LifeEnding, Plan
 from .error_text import error_text, services_text
 from .evidence import Violation
 from .invariants import live, meta, redel
@@ -60,7 +60,7 @@ class GroupProgress:
     def _on_begin(self) -> None:
         """Let the machine die during one of the next operations, if that is how this life ends."""
         life, disk = self._life, self._disk
-        if life is not None and disk is not None and life.ending == Ending.CRASH_IN_PERSIST:
+        if life is not None and disk is not None and life.ending == LifeEnding.CRASH_IN_PERSIST:
             self._life = None
             self._crash_points.arm(disk, life)
 

@@ -15,7 +15,7 @@ from ...store.marks import collected
 from ...store.message import PutMessageStatus
 from ...store.message_store import MessageStore
 from ..claims.crash_points import CrashPoints
-from ..claims.plan import Ending, Life, Plan
+from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle.evidence import tries_collected
 from ..oracle.judge import Judge, StopOnViolation
 from ..oracle.ledger import Ledger
@@ -27,7 +27,7 @@ from .settling import Settling
 
 STEP_LIMIT = 400_000
 HEAL_MESSAGES_EACH = 2
-HEAL = Life(Ending.STOP, "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
+HEAL = Life(LifeEnding.STOP, "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
 """The life after the last one of the plan, in which everything has to work."""
 
 

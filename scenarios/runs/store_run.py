@@ -21,7 +21,7 @@ from ...sim.machine import Machine
 from ...store.message_store import MessageStore
 from ...store.world import Files
 from ..claims.machine import config_of, world_of
-from ..claims.plan import Ending, Life
+from ..claims.plan import Life, LifeEnding
 from ..oracle import allowances, guarantees, opening
 from ..oracle.content import content_digest
 from ..oracle.end_of_run import note_crash
@@ -75,7 +75,7 @@ class Run(Execution):
         disk = self.lasting.find(f"disk-{number}", faulty=True)
         disk.capacity_bytes = None
         self.crash_points.begin_life(number)
-        if life.ending != Ending.CRASH_IN_PERSIST:
+        if life.ending != LifeEnding.CRASH_IN_PERSIST:
             self.crash_points.arm(disk, life)
         crashed = self._run_life(f"life-{number}", disk, life, number)
         self._end(disk, life, crashed=crashed)
@@ -121,7 +121,7 @@ class Run(Execution):
                 transactions.start()
                 traffic.transactions = transactions
             traffic.room = room
-            if life.ending == Ending.STOP_IN_TRAFFIC:
+            if life.ending == LifeEnding.STOP_IN_TRAFFIC:
                 clean = traffic.run_into_a_stop(
                     life.messages_each, partial(self._shut_down_in_traffic, store)
                 )

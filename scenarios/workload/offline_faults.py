@@ -14,7 +14,7 @@ from ...store.formats.scan import SECTOR_BYTES
 from ...store.log.directories import name_of
 from ...store.message_store import MessageStore
 from ..claims.machine import world_of
-from ..claims.plan import Ending, Life, Plan
+from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle import guarantees
 from ..oracle.judge import Judge
 from ..oracle.ledger import Ledger
@@ -72,25 +72,25 @@ class OfflineFaults:
         removed: the first segment that retention removed in this life.
         """
         self._check_strays(image)
-        if life.ending == Ending.STOP_AND_DAMAGE:
+        if life.ending == LifeEnding.STOP_AND_DAMAGE:
             return self._lose_tail(image, store)
-        if life.ending == Ending.STOP_AND_DAMAGED_RECORD:
+        if life.ending == LifeEnding.STOP_AND_DAMAGED_RECORD:
             return self._damage_record(image, store)
-        if life.ending == Ending.STOP_AND_FLIPPED_NUMBER:
+        if life.ending == LifeEnding.STOP_AND_FLIPPED_NUMBER:
             return self._flip_number(image, store)
-        if life.ending == Ending.STOP_AND_DAMAGED_PROGRESS:
+        if life.ending == LifeEnding.STOP_AND_DAMAGED_PROGRESS:
             return self._damage_progress(image)
-        if life.ending == Ending.STOP_AND_RETURNED_FILE and removed is not None:
+        if life.ending == LifeEnding.STOP_AND_RETURNED_FILE and removed is not None:
             return self._return_file(image, store, *removed)
-        if life.ending == Ending.STOP_AND_ODD_FILE:
+        if life.ending == LifeEnding.STOP_AND_ODD_FILE:
             self._try_odd_file(image, store)
-        if life.ending == Ending.STOP_AND_STRAYS:
+        if life.ending == LifeEnding.STOP_AND_STRAYS:
             return self._leave_strays(image, store)
         return image
 
     def after_crash(self, life: Life, image: Image, store: MessageStore | None) -> Image:
         """Return what is on the disk when the next life begins; store is None if it died before it was loaded."""
-        if life.ending == Ending.CRASH_ON_OLD_BLOCKS and store is not None:
+        if life.ending == LifeEnding.CRASH_ON_OLD_BLOCKS and store is not None:
             return self._expose_old_blocks(image, store)
         return image
 

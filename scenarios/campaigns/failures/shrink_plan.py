@@ -12,7 +12,7 @@ from ....faults.disk.crash_trigger import CrashPoint
 from ....faults.plan import FaultPlan, NetworkPlan
 from ....sim.shrink import Search
 from ...claims.features import ClusterPlan
-from ...claims.plan import KNOBS, Ending, Life, Plan
+from ...claims.plan import KNOBS, Life, LifeEnding, Plan
 from ...runs.execution import HEAL_MESSAGES_EACH
 from ...workload.traffic import message_names
 from .failing_run import RunRecord
@@ -120,12 +120,12 @@ def shrink_crashes(search: Search[RunRecord]) -> None:
 
 def _endings(life: Life) -> Iterator[dict[str, object]]:
     """Yield kinder ends, the kindest first."""
-    if life.ending != Ending.STOP:
-        yield {"ending": Ending.STOP, "crash_point": "", "operation": -1}
-    if life.ending not in (Ending.STOP, Ending.CRASH_AT_REST):
-        yield {"ending": Ending.CRASH_AT_REST, "crash_point": "", "operation": -1}
-    if life.crash_point and life.ending != Ending.CRASH_IN_TRAFFIC:
-        yield {"ending": Ending.CRASH_IN_TRAFFIC}
+    if life.ending != LifeEnding.STOP:
+        yield {"ending": LifeEnding.STOP, "crash_point": "", "operation": -1}
+    if life.ending not in (LifeEnding.STOP, LifeEnding.CRASH_AT_REST):
+        yield {"ending": LifeEnding.CRASH_AT_REST, "crash_point": "", "operation": -1}
+    if life.crash_point and life.ending != LifeEnding.CRASH_IN_TRAFFIC:
+        yield {"ending": LifeEnding.CRASH_IN_TRAFFIC}
 
 
 def _profiles(life: Life) -> Iterator[dict[str, object]]:

@@ -18,7 +18,7 @@ from ....sim.disturbances import Disturbances
 from ....sim.machine import Machine
 from ....sim.network.hosts import SimNetwork
 from ....store.world import World
-from ...claims.plan import Ending, Life
+from ...claims.plan import Life, LifeEnding
 from ...workload.traffic import message_names
 from ..disk_lifecycle import DiskLifecycle
 from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution
@@ -133,10 +133,10 @@ class BrokerRun(Execution):
         endpoint = self._network.join(machine, self._broker.host)
         if life is not None:
             endpoint.dies_silently = life.profile != "process-kill"
-            if life.ending == Ending.CRASH_IN_LOAD:
+            if life.ending == LifeEnding.CRASH_IN_LOAD:
                 self.crash_points.arm(disk, life)
         self._run_on(machine, "boot", partial(self._broker.boot, machine, disk, endpoint))
-        if life is not None and life.ending != Ending.CRASH_IN_LOAD:
+        if life is not None and life.ending != LifeEnding.CRASH_IN_LOAD:
             self.crash_points.arm(disk, life)
 
     def _run_on(self, machine: Machine, name: str, body: Callable[[], None]) -> None:

@@ -22,7 +22,7 @@ from ....store.message_store import MessageStore
 from ....store.network import Network
 from ....store.replication.ha_service import HAService
 from ....store.world import World
-from ...claims.plan import Ending, Life
+from ...claims.plan import Life, LifeEnding
 from ...oracle import guarantees, opening
 from ...oracle.end_of_run import note_crash
 from ...oracle.invariants import rep
@@ -39,7 +39,7 @@ lost is found out in 20 s, another is made within 5, and two heartbeats tell tha
 _GATHER_MS_MAX = 8_000
 _LOOK_MS = 200
 """How often the referee looks whether a slave has died."""
-_OFF = Life(Ending.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
+_OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
 
 
 class ClusterRun(Execution):

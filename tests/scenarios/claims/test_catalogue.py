@@ -13,7 +13,7 @@ from tornlog.scenarios.campaigns.runner import Tally, batches_of, run_batches
 from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
-from tornlog.scenarios.claims.plan import Ending
+from tornlog.scenarios.claims.plan import LifeEnding
 from tornlog.scenarios.claims.scenario import POLICIES
 
 SEEDS = 30
@@ -108,7 +108,7 @@ def test_a_scenario_stays_within_its_ranges(name: str) -> None:
 
 def test_scenarios_that_can_crash_do(tallies: dict[str, Tally]) -> None:
     for name, scenario in SCENARIOS.items():
-        can_crash = not all(Ending(ending).is_stop for ending in scenario.ranges["endings"])
+        can_crash = not all(LifeEnding(ending).is_stop for ending in scenario.ranges["endings"])
         assert (tallies[name].crash_points > 0) == can_crash, name
 
 

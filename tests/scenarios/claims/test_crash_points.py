@@ -3,12 +3,12 @@ from dataclasses import replace
 from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.crash_points import CrashPoints
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 
-TRAFFIC = Life(Ending.CRASH_IN_TRAFFIC, "process-kill", 25, "before", 6)
+TRAFFIC = Life(LifeEnding.CRASH_IN_TRAFFIC, "process-kill", 25, "before", 6)
 
 
 def run(plan: Plan, crash_points: CrashPoints | None = None) -> RunOutcome:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tornlog.faults.plan import FaultPlan
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.traffic import Traffic
@@ -18,7 +18,7 @@ from tornlog.store.side_file import SideFile
 
 Execute = Callable[..., RunOutcome]
 
-STOP = Life(Ending.STOP, "nothing-lost", -1, "after", 6)
+STOP = Life(LifeEnding.STOP, "nothing-lost", -1, "after", 6)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_crash_at_any_operation_of_persisting_holds(
 ) -> None:
     died: set[str] = set()
     for operation in range(12):
-        lives = tuple(Life(Ending.CRASH_IN_PERSIST, profile, operation, "during", 6) for _ in range(2))
+        lives = tuple(Life(LifeEnding.CRASH_IN_PERSIST, profile, operation, "during", 6) for _ in range(2))
         outcome = execute(plan.replace(delay={"chance": delay_chance}, lives=lives))
         assert outcome.violations == []
         died |= {kind for kind in outcome.fired if kind.startswith("crash during")}
@@ -80,7 +80,7 @@ def test_a_disk_whose_syncs_fail_costs_progress_but_no_start(plan: Plan, execute
     for seed in range(20):
         lives = (
             replace(STOP, messages_each=3),
-            Life(Ending.CRASH_AT_REST, "strict-posix", -1, "after", 3),
+            Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 3),
             STOP,
         )
         outcome = execute(
@@ -105,7 +105,7 @@ def test_a_correction_that_the_disk_refuses_ends_the_start_and_is_no_violation(
         start(self)
 
     monkeypatch.setattr(MessageStore, "start", refuse)
-    killed = Life(Ending.CRASH_AT_REST, "process-kill", -1, "after", 3)
+    killed = Life(LifeEnding.CRASH_AT_REST, "process-kill", -1, "after", 3)
     for seed in range(20):
         plan = replace(delayed_plan, faults=FaultPlan(failed_sync_chance=0.3), lives=(killed, killed))
         run = Run(plan, Choices(str(seed)))
@@ -142,7 +142,7 @@ def test_a_manager_that_does_not_clamp_breaks_meta(
     monkeypatch.setattr(ConsumerOffsetManager, "clamp", lambda self, store: 0)
     plan = plan.replace(
         messages={"body_bytes_max": 0},
-        lives=(replace(STOP, ending=Ending.STOP_AND_DAMAGE),),
+        lives=(replace(STOP, ending=LifeEnding.STOP_AND_DAMAGE),),
     )
     invariant, summary = first_violation(execute(plan))
 
@@ -226,7 +226,7 @@ def test_a_manager_that_never_persists_breaks_live_where_no_stop_shows_it(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "persist", lambda self: False)
-    crash = Life(Ending.CRASH_AT_REST, "strict-posix", -1, "after", 3)
+    crash = Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 3)
     (violation,) = execute(replace(plan, lives=(crash,))).violations
 
     assert (violation.invariant, violation.summary) == ("LIVE", "progress is not persisted")

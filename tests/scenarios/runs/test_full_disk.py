@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.invariants import status
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import operators
@@ -24,8 +24,8 @@ def full(quiet_plan: Plan) -> Plan:
         capacity_bytes=12_000,
         index={"slots": 0},
         lives=(
-            Life(Ending.CRASH_AT_REST, "process-kill", -1, "after", 16),
-            Life(Ending.STOP, "nothing-lost", -1, "after", 16),
+            Life(LifeEnding.CRASH_AT_REST, "process-kill", -1, "after", 16),
+            Life(LifeEnding.STOP, "nothing-lost", -1, "after", 16),
         ),
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.fault_injector import CrashSite
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.runs.marks import MARKS, RunMarks
 from tornlog.sim.choices import Choices
@@ -14,9 +14,9 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.marks import MARKS as STORE_MARKS
 
-POWER = Life(Ending.CRASH_IN_TRAFFIC, "strict-posix", 3, "before", 1)
-KILL = Life(Ending.CRASH_IN_TRAFFIC, "process-kill", 3, "before", 1)
-STOP = Life(Ending.STOP, "strict-posix", -1, "before", 1)
+POWER = Life(LifeEnding.CRASH_IN_TRAFFIC, "strict-posix", 3, "before", 1)
+KILL = Life(LifeEnding.CRASH_IN_TRAFFIC, "process-kill", 3, "before", 1)
+STOP = Life(LifeEnding.STOP, "strict-posix", -1, "before", 1)
 
 
 def plan() -> Plan:

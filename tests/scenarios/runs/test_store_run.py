@@ -10,7 +10,7 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.faults.plan import FaultPlan
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.store_run import Run
@@ -53,8 +53,8 @@ def test_a_crash_of_any_kind_holds_and_is_counted(
     quiet_plan: Plan, execute: Execute, profile: str, sync_flush: bool
 ) -> None:
     lives = (
-        Life(Ending.CRASH_AT_REST, profile, -1, "after", 4),
-        Life(Ending.CRASH_IN_TRAFFIC, profile, 30, "during", 4),
+        Life(LifeEnding.CRASH_AT_REST, profile, -1, "after", 4),
+        Life(LifeEnding.CRASH_IN_TRAFFIC, profile, 30, "during", 4),
     )
     outcome = execute(replace(quiet_plan, sync_flush=sync_flush, lives=lives))
     assert outcome.violations == []
@@ -90,7 +90,7 @@ def test_whoever_asks_is_given_every_image_that_a_machine_finds(crash_plan: Plan
 def test_a_crash_that_comes_too_late_for_its_operation_comes_at_rest(
     quiet_plan: Plan, execute: Execute
 ) -> None:
-    late = Life(Ending.CRASH_IN_TRAFFIC, "ext4-ordered", 10**6, "before", 3)
+    late = Life(LifeEnding.CRASH_IN_TRAFFIC, "ext4-ordered", 10**6, "before", 3)
     outcome = execute(replace(quiet_plan, lives=(late,)))
     assert outcome.violations == []
     assert outcome.crashes == 1
@@ -285,7 +285,7 @@ def test_a_store_that_raises_anything_anywhere_breaks_a_promise_and_not_the_run(
 @pytest.fixture
 def busy(quiet_plan: Plan) -> Plan:
     """A stop in the midst of traffic of everybody, with a buffer in front of the log."""
-    stop = Life(Ending.STOP_IN_TRAFFIC, "nothing-lost", -1, "after", 12)
+    stop = Life(LifeEnding.STOP_IN_TRAFFIC, "nothing-lost", -1, "after", 12)
     return quiet_plan.replace(
         sync_flush=False,
         memory={"transient_pool": True},
@@ -317,7 +317,7 @@ def test_a_store_that_stops_serving_on_its_own_is_seen(put: Put, busy: Plan, exe
         raise StoreNotReadableError("just so")
 
     put(MessageStore, "get_message", not_now)
-    plan = replace(busy, lives=(Life(Ending.STOP, "nothing-lost", -1, "after", 3),))
+    plan = replace(busy, lives=(Life(LifeEnding.STOP, "nothing-lost", -1, "after", 3),))
     invariant, summary = only_violation(execute(plan))
     assert invariant == "LIVE"
     assert summary.endswith("died: StoreNotReadableError: just so")
@@ -326,7 +326,7 @@ def test_a_store_that_stops_serving_on_its_own_is_seen(put: Put, busy: Plan, exe
 def test_a_commit_that_failed_excuses_an_unclean_stop_and_nothing_committed_is_lost(
     busy: Plan, execute: Execute
 ) -> None:
-    stop = Life(Ending.STOP, "process-kill", -1, "after", 8)
+    stop = Life(LifeEnding.STOP, "process-kill", -1, "after", 8)
     plan = replace(busy, faults=FaultPlan(failed_write_chance=0.9), lives=(stop, stop))
     failed = 0
     for seed in range(5):
@@ -339,7 +339,7 @@ def test_a_commit_that_failed_excuses_an_unclean_stop_and_nothing_committed_is_l
 
 def test_a_buffer_that_is_never_committed_is_seen(put: Put, busy: Plan, execute: Execute) -> None:
     put(CommitRealTimeService, "commit", lambda self, least_pages: False)
-    plan = replace(busy, lives=(Life(Ending.STOP, "nothing-lost", -1, "after", 3),))
+    plan = replace(busy, lives=(Life(LifeEnding.STOP, "nothing-lost", -1, "after", 3),))
     assert only_violation(execute(plan)) == ("LIVE", "puts are not committed")
 
 

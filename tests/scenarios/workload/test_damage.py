@@ -6,7 +6,7 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle import guarantees
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
@@ -192,7 +192,7 @@ def test_a_segment_in_front_of_others_loses_its_last_sector() -> None:
 def test_a_start_that_opens_beside_an_odd_segment_or_changes_the_log_is_found(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
-    life = Life(Ending.STOP_AND_ODD_FILE, "nothing-lost", -1, "after", 6)
+    life = Life(LifeEnding.STOP_AND_ODD_FILE, "nothing-lost", -1, "after", 6)
     plan = quiet_plan.replace(lives=(life,), commit_log_bytes=1024, messages={"body_bytes_max": 300})
     outcome = execute(plan)
     assert outcome.violations == []

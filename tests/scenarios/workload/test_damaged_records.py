@@ -8,7 +8,7 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.known_damage import Flaw, KnownDamage
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
@@ -195,13 +195,15 @@ def test_what_happens_to_records_and_numbers_is_counted(
         messages={"body_bytes_max": 300, "equal_sizes": True},
         starts={"skipped_numbers_max": 2},
         lives=tuple(
-            Life(Ending(ending), "nothing-lost", -1, "after", 12)
+            Life(LifeEnding(ending), "nothing-lost", -1, "after", 12)
             for ending in ("stop", "stop and flipped number")
         ),
     )
     outcomes = [execute(plan, str(seed)) for seed in range(6)]
     plan = replace(
-        plan, recover_whole_log=True, lives=(replace(plan.lives[0], ending=Ending.STOP_AND_DAMAGED_RECORD),)
+        plan,
+        recover_whole_log=True,
+        lives=(replace(plan.lives[0], ending=LifeEnding.STOP_AND_DAMAGED_RECORD),),
     )
     outcomes += [execute(plan, str(seed)) for seed in range(4)]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
@@ -122,7 +122,7 @@ def test_a_put_is_delivered_once_in_a_run_without_crashes(
 
     close = MessageStore.close
     monkeypatch.setattr(MessageStore, "close", lambda self: (count_copies(self), close(self))[1])
-    outcome = execute(replace(delayed_plan, lives=(Life(Ending.STOP, "nothing-lost", -1, "after", 5),)))
+    outcome = execute(replace(delayed_plan, lives=(Life(LifeEnding.STOP, "nothing-lost", -1, "after", 5),)))
 
     assert outcome.violations == []
     assert len(found) == 2 * outcome.messages

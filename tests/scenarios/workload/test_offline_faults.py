@@ -9,7 +9,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image, RotPlan
 from tornlog.faults.kinds import FaultKind
 from tornlog.scenarios.claims.machine import CONFIG, config_of, world_of
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.damaged_log import damaged_log_offset
 from tornlog.scenarios.oracle.judge import Judge
 from tornlog.scenarios.oracle.ledger import Ledger
@@ -33,7 +33,7 @@ MESSAGE_BYTES = 500  # of which a segment holds three
 
 
 def life(ending: str, messages_each: int = 6) -> Life:
-    return Life(Ending(ending), "nothing-lost", -1, "after", messages_each)
+    return Life(LifeEnding(ending), "nothing-lost", -1, "after", messages_each)
 
 
 class Bench:

@@ -15,7 +15,7 @@ from tornlog.reports.timeline.recording.record import (
     Subject,
 )
 from tornlog.reports.timeline.recording.recorder import RunRecorder
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
@@ -142,7 +142,7 @@ def test_a_put_lies_where_its_record_was_written(quiet_plan: Plan) -> None:
 def test_a_put_without_an_answer_is_cut_off_and_may_still_have_a_place(quiet_plan: Plan) -> None:
     cut_off = placed = 0
     for operation in range(20, 60, 3):
-        life = Life(Ending.CRASH_IN_TRAFFIC, "strict-posix", operation, "after", 6)
+        life = Life(LifeEnding.CRASH_IN_TRAFFIC, "strict-posix", operation, "after", 6)
         run, _ = recorded(replace(quiet_plan, lives=(life,)))
         for put in run.puts:
             if put.status == CUT_OFF:

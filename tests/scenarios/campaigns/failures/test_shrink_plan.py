@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from tornlog.scenarios.campaigns.failures.failing_run import RunRecord
 from tornlog.scenarios.campaigns.failures.shrink_plan import shrink_crashes, shrink_workload, without_life
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.sim.choices import Decision
 from tornlog.sim.schedule import Switch
 from tornlog.sim.shrink import Search
 
-LIVES = tuple(Life(Ending.CRASH_AT_REST, "strict-posix", -1, "after", count) for count in (1, 2, 3))
+LIVES = tuple(Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", count) for count in (1, 2, 3))
 
 
 def smallest(
@@ -132,7 +132,7 @@ def test_files_are_filled_by_fewer_larger_messages(quiet_plan: Plan) -> None:
 
 
 def test_a_life_ends_as_kindly_as_it_can(quiet_plan: Plan) -> None:
-    life = Life(Ending.CRASH_IN_LOAD, "strict-posix", -1, "during", 3, "store /store/a #40")
+    life = Life(LifeEnding.CRASH_IN_LOAD, "strict-posix", -1, "during", 3, "store /store/a #40")
     plan = replace(quiet_plan, lives=(life,))
 
     assert smallest(plan, lambda plan: True, shrink_crashes).lives[0].ending == "stop"
@@ -142,7 +142,7 @@ def test_a_life_ends_as_kindly_as_it_can(quiet_plan: Plan) -> None:
         return life.crash_point.startswith("store /store/a") and int(life.crash_point.split("#")[1]) >= 7
 
     (found,) = smallest(plan, dies_in_an_operation, shrink_crashes).lives
-    assert found == Life(Ending.CRASH_IN_TRAFFIC, "nothing-lost", -1, "before", 3, "store /store/a #7")
+    assert found == Life(LifeEnding.CRASH_IN_TRAFFIC, "nothing-lost", -1, "before", 3, "store /store/a #7")
 
     def loses_pages(plan: Plan) -> bool:
         return plan.lives[0].ending != "stop" and plan.lives[0].profile in ("ext4-ordered", "strict-posix")

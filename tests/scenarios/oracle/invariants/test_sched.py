@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.claims.plan import Ending, Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import sched
 from tornlog.scenarios.runs.outcome import RunOutcome
@@ -95,7 +95,7 @@ def test_a_store_that_never_delivers_breaks_live(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(ScheduleMessageService, "deliver_due", lambda self: None)
-    plan = replace(delayed_plan, lives=(Life(Ending.STOP, "nothing-lost", -1, "after", 2),))
+    plan = replace(delayed_plan, lives=(Life(LifeEnding.STOP, "nothing-lost", -1, "after", 2),))
     violation = execute(plan).violations[0]
 
     assert (violation.invariant, violation.summary) == ("LIVE", "delayed messages are not delivered")
