@@ -1,12 +1,12 @@
-"""What happens to machines and tasks from outside: tasks paused, everything paused, clocks stepped.
+"""Disturbances: faults of the machine itself: tasks paused, everything paused, clocks stepped.
 
     paused task      the task at a scheduling point stands still for a while; the others run on
     paused machine   nobody runs for a while, on any machine, and time goes on: timers are late afterwards
     clock step       the wall clock of the machine that runs jumps, ahead or back
 
-All of it strikes at scheduling points, in windows of WINDOW_POINTS: for each window it is drawn whether each kind comes
-in it, and at which point. So a record names the window, and neither how often a policy is asked nor what happens in
-other windows shifts it.
+All of it is injected at scheduling points, in windows of WINDOW_POINTS: for each window it is drawn whether each kind
+comes in it, and at which point. So a record names the window, and neither how often a policy is asked nor what happens
+in other windows shifts it.
 
 Sources: Gunawi et al., "Why Does the Cloud Stop Computing?", SoCC 2016, and Lion et al., "Don't Get Caught in the Cold,
 Warm-up Your JVM", OSDI 2016, for pauses of runtimes and virtual machines; settimeofday(2) and RFC 5905 for clock steps.
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from .choices import Stream, draw_tail
 from .kernel import Kernel
-from .task import Waiting
+from .machine import Waiting
 
 WINDOW_POINTS = 128
-_CLOCK_STEP = 1 << 59  # tag of digest words, beside those of the scheduler and the kernel
+_CLOCK_STEP = 1 << 59  # tag of digest words, beside those of the kernel
 _WORD = (1 << 64) - 1
 _FOR_GOOD = 1 << 60
 _PAUSED = Waiting("paused")
@@ -56,6 +56,7 @@ class Disturbances:
         self._kernel = kernel
         self._stream = stream
         self._plan = plan
+        self._is_on = False
         self._window = 0
         self._window_end = 0
         self._coming: list[tuple[int, str]] = []
@@ -64,20 +65,22 @@ class Disturbances:
         """Begin; nothing happens if the plan has nothing. A kernel has one such source at a time."""
         if self._plan.is_quiet:
             return
-        assert self._kernel.disturbances is None, "the kernel is being disturbed already"
-        self._kernel.disturbances = self
+        assert self._kernel.disturb is None, "the kernel is being disturbed already"
+        self._kernel.disturb = self._inject_due
+        self._is_on = True
         self._window_end = self._kernel.steps
         self._open_window()
 
     def stop(self) -> None:
         """Let everything be quiet from here on; tasks that are paused go on when their time is up."""
-        if self._kernel.disturbances is self:
-            self._kernel.disturbances = None
+        if self._is_on:
+            self._is_on = False
+            self._kernel.disturb = None
             self._coming.clear()
             self._kernel.disturb_at(_FOR_GOOD)
 
-    def strike(self, step: int) -> bool:
-        """Do what is due; return whether the current task was paused for it. The scheduler calls it."""
+    def _inject_due(self, step: int) -> bool:
+        """Inject what is due; return whether the current task was paused for it. The kernel calls it."""
         due = []
         while self._coming and self._coming[-1][0] <= step:
             due.append(self._coming.pop()[1])
@@ -89,9 +92,9 @@ class Disturbances:
             self._step_clock()
         if _PAUSED_MACHINE in due:
             self._kernel.pass_time(self._draw_ns(_PAUSED_MACHINE, self._plan.paused_machine_ms_max))
-            self._tell(_PAUSED_MACHINE)
+            self._count(_PAUSED_MACHINE)
         if _PAUSED_TASK in due:
-            self._tell(_PAUSED_TASK)
+            self._count(_PAUSED_TASK)
             due_ns = self._kernel.now_ns + self._draw_ns(_PAUSED_TASK, self._plan.paused_task_ms_max)
             self._kernel.park(_PAUSED, due_ns)
         return _PAUSED_TASK in due
@@ -121,12 +124,12 @@ class Disturbances:
         step_ms = draw_tail(stream, 1, max(1, self._plan.clock_step_ms_max), "ms of a clock step")
         machine.wall_offset_ms += -step_ms if stream.chance(0.5, "a clock step back") else step_ms
         self._kernel.note((_CLOCK_STEP, machine.wall_offset_ms & _WORD))
-        self._tell(_CLOCK)
+        self._count(_CLOCK)
 
     def _draw_ns(self, kind: str, most_ms: int) -> int:
         return draw_tail(self._stream, 1_000_000, max(1, most_ms) * 1_000_000, f"ns of a {kind}")
 
-    def _tell(self, kind: str) -> None:
+    def _count(self, kind: str) -> None:
         self.fired[kind] += 1
         if self._kernel.trace is not None:
             self._kernel.trace.add(kind, self._kernel.current.name)

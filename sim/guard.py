@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 from greenlet import getcurrent
 
 from .errors import LeakError
-from .task import SimTask
+from .machine import SimTask
 
 _AUDITED = (
     *("_thread", "ctypes", "fcntl", "mmap", "open", "os", "pty", "shutil", "socket", "sqlite3", "subprocess"),

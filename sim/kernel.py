@@ -1,4 +1,10 @@
-"""The kernel: machines, the runs of their tasks, and what becomes of both.
+"""Kernel: runs the tasks of simulated machines one at a time, keeps virtual time, and ends what dies.
+
+A scheduling point is a place where another task may be put first: before every operation that other tasks can
+see. The policy grants a task a quantum of points; passing one of them costs a decrement and a test of `fuel`.
+Only when fuel runs out, or the task blocks, is the policy asked again, and greenlets switch directly from task to
+task: half the price of a detour through the hub. Time stands still while anything can run and jumps to the next
+timer when nothing can.
 
 The hub is the greenlet that called `run`. Control comes back to it when a task ends, a machine was killed, or
 nothing can go on; only the hub unwinds tasks, and only the hub raises what a run reports. Tasks are unwound by
@@ -15,31 +21,34 @@ from .errors import (
     DeadlockError,
     InjectedError,
     LivenessError,
+    MachineDied,
     NoProgressError,
     TaskFailedError,
     UnstoppableTaskError,
 )
-from .errors import MachineDied as MachineDied
-from .liveness import describe_waits
-from .machine import Machine
-from .policies import Policy
-from .scheduler import Scheduler
-from .task import SimTask
-from .task import Waiting as Waiting
-from .trace import Trace
+from .machine import Machine, SimTask, Waiting
+from .policies import Policy, WatchingPolicy
+from .timers import Timers
+from .trace import RollingDigest, Trace
 
 T = TypeVar("T")
 
-_KILL = 1 << 61  # tags of digest words, beside those of the scheduler
+_DECISION = 1 << 63  # tags of digest words, apart from the codes of file operations
+_TIME_JUMP = 1 << 62
+_KILL = 1 << 61
 _TASK_END = 1 << 60
+
+REFUSALS_MAX = 1000
+"""How often a task of a dead machine may swallow MachineDied and try another world call."""
 
 _unstoppable: list[SimTask] = []  # kept for good, out of the garbage collector's reach
 
 
-class Kernel(Scheduler):
-    """One world: its machines, its time, its schedule and its digest. It outlives the machines in it."""
+class Kernel:
+    """One world: its machines, its time, its schedule and its digest. It outlives the machines in it.
 
-    __slots__ = ("_failed", "_machines", "_task_count", "wall_start_ms")
+    Invariant: `_horizon - fuel` scheduling points have been passed so far.
+    """
 
     def __init__(
         self,
@@ -49,15 +58,50 @@ class Kernel(Scheduler):
         step_limit: int = 5_000_000,
         trace: Trace | None = None,
     ) -> None:
-        nowhere = Machine(self, "outside")
-        nowhere.alive = False  # so that a point outside of any task takes the slow path, and passes there
-        super().__init__(policy, step_limit, trace, SimTask(nowhere, "outside", 0, lambda: None))
+        self.now_ns = 0
         self.wall_start_ms = wall_start_ms
+        self.fuel = 0
+        self._horizon = 0
+        self._digest = RollingDigest()
+        self._fold = self._digest.fold
+        self.note: Callable[[tuple[int, int]], None] = self._digest.note
+        """Takes two integers, 0 <= x < 2**64, into the digest. Bound once: disks call it at every operation."""
+        self._policy = policy
+        # Asked for by name: to hold a policy against a protocol takes longer than to make a kernel.
+        self._on_uncontested_point: Callable[[SimTask, str], None] | None = getattr(
+            policy, WatchingPolicy.on_uncontested_point.__name__, None
+        )
+        self._policy_failure: Exception | None = None
+        self._step_limit = step_limit
+        self._disturb_step = step_limit  # no quantum reaches it
+        self.disturb: Callable[[int], bool] | None = None
+        """Called at the step that `disturb_at` names; returns whether it parked the current task."""
+        self._ready: list[SimTask] = []  # in the order of becoming runnable, the current task included
+        self._timers = Timers()
+        self._deadline_ns = 0
         self._machines: dict[str, Machine] = {}
+        self._dying: list[Machine] = []  # killed, for the hub to unwind before anything else runs
         self._failed: SimTask | None = None
         self._task_count = 0
+        self._switches: list[Any] = []  # points, label, task name; points, label, task name; …
+        self._last_decision_step = 0
+        self._hub: greenlet | None = None  # None between runs
+        nowhere = Machine(self, "outside")
+        nowhere.alive = False  # so that a point outside of any task takes the slow path, and passes there
+        # Stands for whoever calls from no task at all.
+        self._outside = SimTask(nowhere, "outside", 0, lambda: None, self._run_current)
+        self.current = self._outside
+        self.trace = trace
         if trace is not None:
-            trace.attach(self)
+            trace.attach(self, self._digest)
+
+    def __enter__(self) -> "Kernel":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- what whoever drives it calls ------------------------------------------------------------
 
     def machine(self, name: str) -> Machine:
         """Make a machine and switch it on. A name is used once: after a crash, the next life has another."""
@@ -126,14 +170,98 @@ class Kernel(Scheduler):
             self._unwind(machine)
         self._dying.clear()
         self._timers.clear()
+        assert not self._ready, "every task has ended"
+
+    def digest(self) -> str:
+        """Return the digest of everything noted so far, in hex."""
+        return self._digest.hexdigest()
+
+    @property
+    def steps(self) -> int:
+        """Scheduling points passed so far."""
+        return self._horizon - self.fuel
+
+    @property
+    def schedule(self) -> list[list[Any]]:
+        """Every decision between several tasks, for JSON: [points since the last one, label, task chosen].
+
+        A label that begins with ~ marks a forced switch: the task before it blocked (`~lock put`) or ended
+        (`~end`), or a machine was unwound (`~kill`). To let a task go on that could is no decision, so that
+        record and digest do not depend on how often a policy is asked.
+        """
+        flat = self._switches
+        return [flat[at : at + 3] for at in range(0, len(flat), 3)]
+
+    def disturb_at(self, step: int) -> None:
+        """Call `disturb` at that step, or the next one that is not forced."""
+        self._disturb_step = min(step, self._step_limit)
+        self._end_quantum()
+
+    def pass_time(self, ns: int) -> None:
+        """Let time pass while nobody runs, however many could."""
+        assert ns >= 0, ns
+        self.now_ns += ns
+        self.note((_TIME_JUMP, self.now_ns))
+
+    # -- what tasks call -------------------------------------------------------------------------
+
+    def point(self, label: str) -> None:
+        """Pass a scheduling point, before the operation that label names."""
+        self.fuel -= 1
+        if self.fuel < 0:
+            self.reschedule(label)
+
+    def reschedule(self, label: str) -> None:
+        """Pass a scheduling point the slow way: fuel has run out, or the machine is dead."""
+        current = self.current
+        if not current.machine.alive:
+            self.refuse(current.machine)
+            return
+        if (
+            self.disturb is not None
+            and self._horizon - self.fuel >= self._disturb_step
+            and not self._dying
+            and self.disturb(self.steps)
+        ):
+            return  # it was paused, and elected to go on
+        chosen = None if self._dying else self._elect(label)
+        if chosen is not current:
+            self._switch_to(chosen)
+
+    def park(self, why: Waiting, due_ns: int | None) -> bool:
+        """Block the current task until it is woken (True) or until due_ns (False). None: no time-out."""
+        current = self.current
+        if not current.machine.alive:
+            self.refuse(current.machine)
+            raise RuntimeError(f"{why.label}: would block, outside of any task")
+        assert current.waiting is None, f"{current.name} runs"
+        current.waiting = why
+        current.due_ns = due_ns
+        current.park_number += 1
+        if due_ns is not None:
+            self._timers.push(due_ns, current)
+        if self.trace is not None:
+            self.trace.parked(why)
+        self._ready.remove(current)
+        chosen = None if self._dying else self._elect(f"~{why.label}")  # ~: forced, not chosen
+        if chosen is not current:
+            self._switch_to(chosen)
+        return current.woken
+
+    def wake(self, task: SimTask) -> None:
+        """Make a parked task runnable; nothing happens if it is not parked, or dead."""
+        if task.waiting is None or not task.machine.alive:
+            return
+        self._make_ready(task, woken=True)
 
     def spawn(self, machine: Machine, name: str, body: Callable[[], Any]) -> SimTask:
         """Make a task, runnable at once. It is named `machine/name`, then `machine/name#2`, …"""
+        assert machine.kernel is self, f"{machine.name} is another kernel's"
         if not machine.alive:
             self.refuse(machine)
             raise MachineDied(machine.name)
         self._task_count += 1
-        task = SimTask(machine, machine.name_task(name), self._task_count, body)
+        task = SimTask(machine, machine.name_task(name), self._task_count, body, self._run_current)
         if self._hub is not None:
             task.parent = self._hub
         machine.live_tasks[task.number] = task
@@ -142,8 +270,83 @@ class Kernel(Scheduler):
             self._end_quantum()
         return task
 
-    def task_ended(self, task: SimTask) -> None:
+    def refuse(self, machine: Machine) -> None:
+        """Raise MachineDied for a call to a dead machine. Outside of any task nothing is refused: return."""
+        task = self.current
+        if self.fuel < 0:
+            self.fuel = 0  # a refused point is not a step, and the next one comes here again
+        if task is self._outside:
+            return
+        task.refusals += 1
+        if task.refusals > REFUSALS_MAX and self._hub is not None:
+            self._hub.switch()
+        raise MachineDied(machine.name)
+
+    # -- who runs next -----------------------------------------------------------------------------
+
+    def _elect(self, label: str) -> SimTask | None:
+        """Decide who runs next and grant it a quantum; None if the hub has to look into it."""
+        ready = self._ready
+        while not ready:
+            if not self._jump_to_next_timer():
+                return None
+        step = self._horizon - self.fuel
+        if step >= self._step_limit:
+            return None
+        policy = self._policy
+        try:
+            if len(ready) == 1:
+                chosen = ready[0]
+                if self._on_uncontested_point is not None:
+                    self._on_uncontested_point(self.current, label)
+            else:
+                ran = None if self.current is self._outside else self.current
+                chosen = ready[policy.choose(ready, ran, label, step)]
+                if chosen is not ran or label[0] == "~":
+                    points = step - self._last_decision_step
+                    self._last_decision_step = step
+                    self._switches += (points, label, chosen.name)
+                    self.note((_DECISION | points, chosen.number))
+                    self._fold()
+            quantum = policy.quantum(chosen, step)
+            assert quantum >= 0, f"{policy.name} grants {quantum} points"
+        except Exception as failure:  # for the hub: simulated code must not get to swallow it
+            self._policy_failure = failure
+            return None
+        if quantum >= self._disturb_step - step:
+            quantum = max(0, self._disturb_step - step - 1)
+        self.fuel = quantum
+        self._horizon = step + quantum
+        return chosen
+
+    def _switch_to(self, chosen: SimTask | None) -> None:
+        """Go on in another task, or in the hub. Returns when the current task is chosen again."""
+        if chosen is None:
+            assert self._hub is not None, "a task runs only under a hub"
+            self._hub.switch()
+            return
+        if self.trace is not None:
+            self.trace.add("switch", chosen.name)
+        self.current = chosen
+        chosen.switch()
+
+    def _run_current(self) -> None:
+        """Run the body of the task that was just switched to for the first time; its greenlet's entry."""
+        task = self.current
+        if self.trace is not None:
+            self.trace.add("start", task.name)
+        try:
+            task.value = task.body()
+        except MachineDied as death:
+            if task.machine.alive:
+                task.failure = RuntimeError(f"called a dead machine: {death}")
+        except Exception as failure:
+            task.failure = failure
+        self._task_ended(task)
+
+    def _task_ended(self, task: SimTask) -> None:
         """Take a task off the books: its body has ended, or will never start."""
+        assert not task.ended, task.name
         task.ended = True
         machine = task.machine
         del machine.live_tasks[task.number]
@@ -154,9 +357,38 @@ class Kernel(Scheduler):
             self._failed = None if isinstance(failure, InjectedError) else task
         self.note((_TASK_END | task.number, self.steps))
         if self.trace is not None:
-            self.trace.add("end", task.name if task.failure is None else f"{task.name}: {task.failure!r}")
+            self.trace.add("end", task.name if failure is None else f"{task.name}: {failure!r}")
         for joiner in task.joiners:
             self.wake(joiner)
+
+    def _jump_to_next_timer(self) -> bool:
+        """Move time to the next timer and make all tasks due then runnable. False: there is none in time."""
+        due_ns = self._timers.next_due_ns()
+        if due_ns is None or due_ns > self._deadline_ns:
+            return False
+        self.now_ns = max(self.now_ns, due_ns)
+        self.note((_TIME_JUMP, self.now_ns))
+        self._fold()
+        for task in self._timers.pop_due(self.now_ns):
+            self._make_ready(task, woken=False)
+        return True
+
+    def _make_ready(self, task: SimTask, *, woken: bool) -> None:
+        assert task.waiting is not None, f"{task.name} can run already"
+        task.waiting = None
+        task.woken = woken
+        if self.trace is not None:
+            self.trace.made_ready(task)
+        self._ready.append(task)
+        if self._policy.interrupts_on_wake:
+            self._end_quantum()
+
+    def _end_quantum(self) -> None:
+        """Take back what is left of the grant, so that the next point takes the slow path."""
+        self._horizon -= self.fuel
+        self.fuel = 0
+
+    # -- the hub -------------------------------------------------------------------------------------
 
     def _drive(self, main: SimTask) -> None:
         """Run tasks until main has ended."""
@@ -177,8 +409,8 @@ class Kernel(Scheduler):
 
     def _raise_failure(self) -> None:
         if self._policy_failure is not None:
-            failure, self._policy_failure = self._policy_failure, None
-            raise failure
+            policy_failure, self._policy_failure = self._policy_failure, None
+            raise policy_failure
         if self._failed is not None:
             task, self._failed = self._failed, None
             assert task.failure is not None, task.name
@@ -186,7 +418,7 @@ class Kernel(Scheduler):
 
     def _stalled(self) -> LivenessError:
         tasks = [task for machine in self._machines.values() for task in machine.live_tasks.values()]
-        waits = describe_waits(tasks, self.now_ns)
+        waits = [f"{task.name}: {task.describe_wait(self.now_ns)}" for task in tasks]
         when = f"at {self.now_ns / 1e6:g} ms, step {self.steps}"
         if self.steps >= self._step_limit:
             return NoProgressError(f"no end in sight {when}: the step limit is reached", waits)
@@ -198,8 +430,8 @@ class Kernel(Scheduler):
     def _switch_off(self, machine: Machine) -> None:
         if machine.alive:
             machine.alive = False
-            for tell in machine.at_death:
-                tell()
+            for on_death in machine.at_death:
+                on_death()
 
     def _unwind_dying(self) -> None:
         while self._dying:
@@ -225,7 +457,7 @@ class Kernel(Scheduler):
             self._end_quantum()
             task.throw(MachineDied(task.machine.name))
         if not task.ended:
-            self.task_ended(task)
+            self._task_ended(task)
         if task:
             _unstoppable.append(task)
             raise UnstoppableTaskError(task.name, task.refusals)
@@ -235,9 +467,3 @@ class Kernel(Scheduler):
         for machine in self._machines.values():
             for task in machine.live_tasks.values():
                 task.parent = parent
-
-    def __enter__(self) -> "Kernel":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

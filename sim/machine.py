@@ -1,15 +1,291 @@
-"""Machines: what dies at once. A machine owns tasks, their memory and a wall clock; disks outlive it."""
+"""Machines as their tasks see them: tasks, clocks, locks, signals, cells and processors.
+
+A machine is what dies at once: it owns tasks, their memory and a wall clock; disks outlive it. A task is a greenlet,
+plain code that is switched away at world calls only. Every call by which tasks can notice each other is a scheduling
+point before it takes effect. The hottest lines of a simulation are here: where a point is written out in place
+(decrement, test), that is for speed, and its label is built only when the point is one where something happens.
+"""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from .sync import SimCell, SimLock, SimSignal
-from .task import SimTask, Waiting
+from greenlet import greenlet
 
-if TYPE_CHECKING:
-    from .kernel import Kernel
+
+class Scheduler(Protocol):
+    """The kernel, as far as machines need it. It knows them in turn, so its module imports this one."""
+
+    fuel: int
+    """Points that the current task may still pass before `reschedule` is due: passing one takes 1 away."""
+    now_ns: int
+    wall_start_ms: int
+
+    @property
+    def current(self) -> "SimTask":
+        """Return who runs; outside of any task, one that stands for the caller."""
+
+    @property
+    def steps(self) -> int:
+        """Return how many scheduling points have been passed so far."""
+
+    def point(self, label: str) -> None:
+        """Pass a scheduling point, before the operation that label names."""
+
+    def reschedule(self, label: str) -> None:
+        """Pass a scheduling point at which fuel has fallen below 0."""
+
+    def park(self, why: "Waiting", due_ns: int | None) -> bool:
+        """Block the current task until it is woken (True) or until due_ns (False)."""
+
+    def wake(self, task: "SimTask") -> None:
+        """Make a parked task runnable."""
+
+    def refuse(self, machine: "Machine") -> None:
+        """Raise MachineDied for a call of a dead machine's task."""
+
+    def spawn(self, machine: "Machine", name: str, body: Callable[[], Any]) -> "SimTask":
+        """Make a task, runnable at once."""
+
+
+class Waiting:
+    """What a parked task waits for. Locks and signals are their own."""
+
+    __slots__ = ("label",)
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def describe(self) -> str:
+        """Say what the task waits for, for a message to a reader."""
+        return self.label
+
 
 _SLEEP = Waiting("sleep")
+_COMPUTING = Waiting("processor")
+
+
+class SimTask(greenlet):
+    """One task of one machine. Compare by identity, order by `number`: the kernel counts spawns, and runs the body."""
+
+    __slots__ = (
+        "body",
+        "due_ns",
+        "ended",
+        "failure",
+        "joiners",
+        "machine",
+        "name",
+        "number",
+        "park_number",
+        "refusals",
+        "value",
+        "waiting",
+        "woken",
+    )
+
+    def __init__(
+        self, machine: "Machine", name: str, number: int, body: Callable[[], Any], run: Callable[[], None]
+    ) -> None:
+        """Make a task that begins with run, in its own greenlet; run is to call body."""
+        super().__init__(run)
+        self.machine = machine
+        self.name = name
+        self.number = number
+        self.body = body
+        self.ended = False  # also true of a task that was never started and never will be
+        self.value: Any = None
+        self.failure: Exception | None = None
+        self.waiting: Waiting | None = None  # None while it runs or could
+        self.due_ns: int | None = None  # when the present park times out
+        self.park_number = 0  # a timer of an earlier park is stale
+        self.woken = False
+        self.refusals = 0
+        self.joiners: list[SimTask] = []
+
+    def join(self, timeout_ms: int | None) -> bool:
+        """Wait for the task to end; False if it still runs after timeout_ms. None: wait for ever."""
+        kernel = self.machine.kernel
+        why = Waiting(f"join {self.name}")
+        kernel.point(why.label)
+        due_ns = None if timeout_ms is None else kernel.now_ns + timeout_ms * 1_000_000
+        if not self.ended:
+            joiner = kernel.current
+            self.joiners.append(joiner)
+            if not kernel.park(why, due_ns):
+                self.joiners.remove(joiner)
+        return self.ended
+
+    def describe_wait(self, now_ns: int) -> str:
+        """Say what the task waits for, who holds that, and until when it would wait."""
+        if self.waiting is None:
+            return "runnable"
+        wait = self.waiting.describe()
+        return wait if self.due_ns is None else f"{wait} until +{(self.due_ns - now_ns) / 1e6:g} ms"
+
+
+class SimLock(Waiting):
+    """A mutex. Not re-entrant, not fair: whoever comes by while it is free may take it; waiters contend anew.
+
+    Invariant: while waiters queue and nobody holds it, one that has been woken is on its way.
+    """
+
+    __slots__ = ("_holder", "_kernel", "_waiters")
+
+    def __init__(self, kernel: Scheduler, name: str) -> None:
+        self.label = f"lock {name}"
+        self._kernel = kernel
+        self._holder: SimTask | None = None
+        self._waiters: list[SimTask] = []  # a few at most
+
+    def __enter__(self) -> None:
+        kernel = self._kernel
+        kernel.fuel -= 1
+        if kernel.fuel < 0:
+            kernel.reschedule(self.label)
+        current = kernel.current
+        while self._holder is not None:
+            if self._holder is current:
+                raise RuntimeError(f"{self.label}: {current.name} holds it already, and it is not re-entrant")
+            self._waiters.append(current)
+            kernel.park(self, None)
+        self._holder = current
+
+    def __exit__(self, *_: object) -> None:
+        kernel = self._kernel
+        kernel.fuel -= 1
+        if kernel.fuel < 0:
+            kernel.reschedule(f"un{self.label}")
+        assert self._holder is kernel.current, self.label
+        self._holder = None
+        if self._waiters:
+            kernel.wake(self._waiters.pop(0))
+
+    def describe(self) -> str:
+        """Name the lock and its holder."""
+        return self.label if self._holder is None else f"{self.label} held by {self._holder.name}"
+
+
+class SimSignal(Waiting):
+    """One wake-up call, remembered once.
+
+    Invariant: tasks join the waiters only while the signal is not set; setting it wakes one of them.
+    """
+
+    __slots__ = ("_is_set", "_kernel", "_waiters")
+
+    def __init__(self, kernel: Scheduler, name: str) -> None:
+        self.label = f"signal {name}"
+        self._kernel = kernel
+        self._is_set = False
+        self._waiters: list[SimTask] = []
+
+    def notify(self) -> None:
+        """Wake one waiter, or let the next wait return at once."""
+        kernel = self._kernel
+        kernel.fuel -= 1
+        if kernel.fuel < 0:
+            kernel.reschedule(f"notify {self.label}")
+        if self._is_set:
+            return
+        self._is_set = True
+        if self._waiters:
+            kernel.wake(self._waiters.pop(0))
+
+    def wait(self, timeout_ms: int | None) -> bool:
+        """Wait until notified (True, and the notice is used up) or for timeout_ms (False). None: for ever."""
+        kernel = self._kernel
+        kernel.fuel -= 1
+        if kernel.fuel < 0:
+            kernel.reschedule(self.label)
+        due_ns = None if timeout_ms is None else kernel.now_ns + timeout_ms * 1_000_000
+        while not self._is_set:
+            if due_ns is not None and due_ns <= kernel.now_ns:
+                return False
+            self._park(due_ns)
+        self._is_set = False
+        return True
+
+    def _park(self, due_ns: int | None) -> None:
+        current = self._kernel.current
+        assert current not in self._waiters, f"{self.label}: {current.name} waits twice"
+        self._waiters.append(current)
+        self._kernel.park(self, due_ns)
+        if current in self._waiters:
+            self._waiters.remove(current)  # timed out, and no notice since
+
+
+class SimCell:
+    """An integer several tasks share."""
+
+    __slots__ = ("_kernel", "_name", "_value")
+
+    def __init__(self, kernel: Scheduler, name: str, value: int) -> None:
+        self._kernel = kernel
+        self._name = name
+        self._value = value
+
+    def get(self) -> int:
+        """Return the value."""
+        kernel = self._kernel
+        kernel.fuel -= 1
+        if kernel.fuel < 0:
+            kernel.reschedule(f"cell {self._name}.get")
+        return self._value
+
+    def set(self, value: int) -> None:
+        """Replace the value."""
+        kernel = self._kernel
+        kernel.fuel -= 1
+        if kernel.fuel < 0:
+            kernel.reschedule(f"cell {self._name}.set")
+        self._value = value
+
+    def add(self, delta: int) -> int:
+        """Add delta in one step and return the new value."""
+        kernel = self._kernel
+        kernel.fuel -= 1
+        if kernel.fuel < 0:
+            kernel.reschedule(f"cell {self._name}.add")
+        self._value += delta
+        return self._value
+
+    def compare_and_set(self, expected: int, value: int) -> bool:
+        """Replace expected by value in one step; False, and no change, if something else is there."""
+        kernel = self._kernel
+        kernel.fuel -= 1
+        if kernel.fuel < 0:
+            kernel.reschedule(f"cell {self._name}.compare_and_set")
+        if self._value != expected:
+            return False
+        self._value = value
+        return True
+
+
+class Processor:
+    """One processor, first come, first served: computing takes time there, and only one task computes at a time.
+
+    Simulated code takes no virtual time by itself; whoever wants to know how long things take says here what they cost.
+
+    Invariant: it is taken until `_free_at_ns`, if that is to come.
+    """
+
+    __slots__ = ("_free_at_ns", "_kernel", "busy_ns")
+
+    def __init__(self, kernel: Scheduler) -> None:
+        self._kernel = kernel
+        self._free_at_ns = 0
+        self.busy_ns = 0
+        """How long it has been taken, in all."""
+
+    def work(self, cost_ns: int) -> None:
+        """Let the current task compute for so long, after those who came before it."""
+        if cost_ns <= 0:
+            return
+        kernel = self._kernel
+        self._free_at_ns = max(kernel.now_ns, self._free_at_ns) + cost_ns
+        self.busy_ns += cost_ns
+        assert self.busy_ns <= self._free_at_ns, "one processor is never taken twice"
+        kernel.park(_COMPUTING, self._free_at_ns)
 
 
 class SimClock:
@@ -91,7 +367,7 @@ class Machine:
         "wall_offset_ms",
     )
 
-    def __init__(self, kernel: "Kernel", name: str) -> None:
+    def __init__(self, kernel: Scheduler, name: str) -> None:
         self.kernel = kernel
         self.name = name
         self.alive = True

@@ -2,7 +2,7 @@
 
 from heapq import heapify, heappop, heappush
 
-from .task import SimTask
+from .machine import SimTask
 
 _COMPACT_AT = 64
 

@@ -1,12 +1,62 @@
-"""The trace: what happened, event by event, for those who ask. Costs nothing when nobody does."""
+"""Digest and trace: what a run was, as one hash that is always taken, and as a list of events for those who ask.
 
+Two runs with the same digest made the same decisions and the same file operations. A trace costs nothing when nobody
+asks for one, and changes no digest. A trace made to compare also keeps the words that the digest was made of.
+"""
+
+import hashlib
+import sys
 from array import array
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from .kernel import Kernel
-    from .task import SimTask, Waiting
+from .machine import Scheduler, SimTask, Waiting
+
+_FOLDED_AT_WORDS = 8192
+
+
+class RollingDigest:
+    """Invariant: hash(folded words) continued with the pending words is the digest so far."""
+
+    __slots__ = ("_hash", "_kept", "_words", "note")
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._words: list[int] = []
+        self._kept: array[int] | None = None
+        self.note: Callable[[tuple[int, int]], None] = self._words.extend
+        """Takes two integers, 0 <= x < 2**64. Others are an OverflowError, a little later."""
+
+    def fold(self) -> None:
+        """Fold what was noted into the hash, if it has become much; to be called now and then."""
+        words = self._words
+        if len(words) >= _FOLDED_AT_WORDS:
+            assert len(words) % 2 == 0, "notes are pairs"
+            self._hash.update(_little_endian(words))
+            if self._kept is not None:
+                self._kept.extend(words)
+            words.clear()
+
+    def hexdigest(self) -> str:
+        """Return the digest of everything noted so far."""
+        so_far = self._hash.copy()
+        so_far.update(_little_endian(self._words))
+        return so_far.hexdigest()
+
+    def keep_words(self) -> None:
+        """Keep every word from the first on, to compare runs whose digests differ; nothing may be noted yet."""
+        assert not self._words, "the first words are gone"
+        self._kept = array("Q")
+
+    def kept_words(self) -> "array[int]":
+        """Return every word noted so far; `keep_words` was called."""
+        assert self._kept is not None, "words were not kept"
+        return self._kept + array("Q", self._words)
+
+    def count_words(self) -> int:
+        """Return how many words were noted so far; `keep_words` was called."""
+        assert self._kept is not None, "words were not kept"
+        return len(self._kept) + len(self._words)
 
 
 class TraceEvent(NamedTuple):
@@ -36,20 +86,21 @@ class Trace:
     """The events of one kernel, oldest first.
 
     The kernel adds `start`, `end`, `switch` and `kill`. Others ask `if kernel.trace is not None` first.
-    What `parked`, `made_ready` and `tell` are told is no event: it is for kinds of traces that draw pictures.
+    What `parked`, `made_ready` and `emit` are told is no event: it is for kinds of traces that draw pictures.
     """
 
     def __init__(self, *, to_compare: bool = False) -> None:
         """Make an empty trace. to_compare: for `recording`, which holds what the digest was made of, too."""
         self._events: list[TraceEvent] = []
         self._words_before: array[int] | None = array("Q") if to_compare else None
-        self._kernel: Kernel | None = None
+        self._kernel: Scheduler | None = None
+        self._digest: RollingDigest | None = None
 
-    def attach(self, kernel: "Kernel") -> None:
-        """Take time, step and task from this kernel; the kernel calls it."""
-        self._kernel = kernel
+    def attach(self, kernel: Scheduler, digest: RollingDigest) -> None:
+        """Take time, step and task from this kernel, and words from its digest; the kernel calls it."""
+        self._kernel, self._digest = kernel, digest
         if self._words_before is not None:
-            kernel.keep_words()
+            digest.keep_words()
 
     def add(self, kind: str, text: str) -> None:
         """Record one event, here and now."""
@@ -57,23 +108,23 @@ class Trace:
         assert kernel is not None, "a trace belongs to a kernel"
         self._events.append(TraceEvent(kernel.now_ns, kernel.steps, kernel.current.name, kind, text))
         if self._words_before is not None:
-            self._words_before.append(kernel.count_words())
+            assert self._digest is not None, "a trace belongs to a kernel"
+            self._words_before.append(self._digest.count_words())
 
-    def parked(self, why: "Waiting") -> None:
+    def parked(self, why: Waiting) -> None:
         """Take note that the current task blocks, and of what it waits for."""
 
-    def made_ready(self, task: "SimTask") -> None:
+    def made_ready(self, task: SimTask) -> None:
         """Take note that a task that was blocked can run again."""
 
-    def tell(self, fact: object) -> None:
+    def emit(self, fact: object) -> None:
         """Take note of something that whoever drives the kernel has found out, whatever it is."""
 
-    def recording(self) -> "TraceRecording":
+    def recording(self) -> TraceRecording:
         """Return all of it for a comparison; the trace was made for one, and its kernel has come to an end."""
-        kernel, words_before = self._kernel, self._words_before
-        assert kernel is not None, "a trace belongs to a kernel"
-        assert words_before is not None, "the trace was not made to compare"
-        return TraceRecording(self._events, words_before, kernel.kept_words())
+        assert self._digest is not None, "a trace belongs to a kernel"
+        assert self._words_before is not None, "the trace was not made to compare"
+        return TraceRecording(self._events, self._words_before, self._digest.kept_words())
 
     def last(self, count: int) -> list[TraceEvent]:
         """Return the newest count events, oldest first."""
@@ -84,3 +135,10 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self._events)
+
+
+def _little_endian(words: list[int]) -> bytes:
+    packed = array("Q", words)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()

@@ -10,8 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from itertools import count
 
-from ...sim.machine import Machine
-from ...sim.task import SimTask, Waiting
+from ...sim.machine import Machine, SimTask, Waiting
 from .storage import BlockDevice, Run
 from .waiters import Waiters
 

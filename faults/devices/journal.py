@@ -5,7 +5,7 @@ A commit writes a description of what changed, flushes, writes a commit block an
 and files that are synced by several tasks at once share them.
 """
 
-from ...sim.kernel import Kernel
+from ...sim.machine import Scheduler
 from .elevator import Elevator
 from .storage import Run
 from .waiters import Waiters
@@ -17,7 +17,7 @@ _COMMIT_BLOCKS = 1
 class Journal:
     """A ring of blocks. Invariant: changes are taken by the commit numbered `open_number`, which has not begun."""
 
-    def __init__(self, kernel: Kernel, elevator: Elevator, place: Run) -> None:
+    def __init__(self, kernel: Scheduler, elevator: Elevator, place: Run) -> None:
         self._elevator = elevator
         self._first, self._blocks = place
         self._at = 0

@@ -1,7 +1,6 @@
 """Tasks that wait for one thing, all of whom go on when it is there."""
 
-from ...sim.kernel import Kernel
-from ...sim.task import SimTask, Waiting
+from ...sim.machine import Scheduler, SimTask, Waiting
 
 
 class Waiters(Waiting):
@@ -9,7 +8,7 @@ class Waiters(Waiting):
 
     __slots__ = ("_kernel", "_tasks")
 
-    def __init__(self, kernel: Kernel, label: str) -> None:
+    def __init__(self, kernel: Scheduler, label: str) -> None:
         super().__init__(label)
         self._kernel = kernel
         self._tasks: list[SimTask] = []

@@ -48,7 +48,7 @@ class Disk:
         assert page_bytes % sector_bytes == 0, (page_bytes, sector_bytes)
         self._sector_bytes = sector_bytes
         self._page_bytes = page_bytes
-        self._kernel = kernel
+        self.kernel = kernel
         self._stream = stream
         self._injector = FaultInjector(kernel, stream, faults or FaultPlan())
         if image is None:
@@ -186,11 +186,11 @@ class Disk:
         self._finish()
         self.fired["crash"] += 1
         self.fired[f"crash {profile.name}"] += 1
-        wall_start_ms, trace = self._kernel.wall_start_ms, self._kernel.trace
+        wall_start_ms, trace = self.kernel.wall_start_ms, self.kernel.trace
         if profile.page_cache_survives:
             image = cache_image(self._names.current, wall_start_ms)
             if trace is not None:
-                trace.tell(Aftermath(profile.name, (), (), image))
+                trace.emit(Aftermath(profile.name, (), (), image))
             return image
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         lost = draw_lost_changes(self._stream, profile, cut.unsure_changes())
@@ -204,7 +204,7 @@ class Disk:
         if trace is not None:
             taken = [(change, lost[change.number]) for change in self._names.journal if change.number in lost]
             outcomes = list(zip(dirty, page_outcomes, strict=True))
-            trace.tell(aftermath_of(profile.name, entries, taken, outcomes, image, self._page_bytes))
+            trace.emit(aftermath_of(profile.name, entries, taken, outcomes, image, self._page_bytes))
         return image
 
     def fingerprint(self) -> str:
@@ -217,7 +217,7 @@ class Disk:
         stream draws some of them if they are more.
         """
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
-        wall_ms = self._kernel.wall_start_ms
+        wall_ms = self.kernel.wall_start_ms
         whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
         return CrashStates(
             cut, profile, self._page_bytes, self._sector_faults(profile), whole, wall_ms, limit, stream
@@ -226,7 +226,7 @@ class Disk:
     def settle(self) -> Image:
         """Return what a clean power-off leaves: all that is in the page cache, but for what failed syncs dropped."""
         self._finish()
-        return durable_image(self._names.current, self.operations, self._kernel.wall_start_ms)
+        return durable_image(self._names.current, self.operations, self.kernel.wall_start_ms)
 
     def _sector_faults(self, profile: CrashProfile) -> SectorFaults:
         """Return what a power cut does to single sectors, by the disk's plan and by the kind of crash."""

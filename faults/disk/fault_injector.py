@@ -17,8 +17,7 @@ from isal.isal_zlib import crc32
 from ...sim.choices import Stream, draw_tail
 from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
-from ...sim.machine import Machine
-from ...sim.task import Waiting
+from ...sim.machine import Machine, Waiting
 from ..kinds import FaultKind
 from ..plan import FaultPlan
 from .crash_trigger import CrashTrigger

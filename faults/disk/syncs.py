@@ -35,8 +35,7 @@ from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
 from ...sim.choices import draw_tail
-from ...sim.machine import Machine
-from ...sim.task import Waiting
+from ...sim.machine import Machine, Waiting
 from ..kinds import FaultKind
 from .fault_injector import DURING, FaultInjector
 from .image import DamagedRange

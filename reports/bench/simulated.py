@@ -13,11 +13,11 @@ from ...scenarios.claims.plan import Life, LifeEnding, Plan
 from ...scenarios.claims.ranges import Ranges, draw_plan
 from ...scenarios.runs.store_run import Run
 from ...sim.choices import Choices
-from ...sim.digest import RollingDigest
 from ...sim.guard import guard
 from ...sim.kernel import Kernel
 from ...sim.policies.random_walk import RandomWalk
 from ...sim.process import garbage_kept
+from ...sim.trace import RollingDigest
 
 _HOUR_NS = 3600 * 1_000_000_000
 _PAIRS = 25

@@ -36,7 +36,7 @@ class WorldTrace(Trace, ABC):
 def world_of(machine: Machine, disk: Disk) -> World:
     """Return the world of one machine with one disk; watched, if the run is recorded."""
     world = World(machine.clock, machine.tasks, disk.mount(machine))
-    trace = machine.kernel.trace
+    trace = disk.kernel.trace
     return trace.watch(world, machine, disk) if isinstance(trace, WorldTrace) else world
 
 

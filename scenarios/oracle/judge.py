@@ -82,7 +82,7 @@ class Judge:
             tried(violation.invariant)
         if self._kernel.trace is not None:
             for violation in violations:
-                self._kernel.trace.tell(violation)
+                self._kernel.trace.emit(violation)
 
     @contextmanager
     def judged_errors(self) -> Iterator[None]:
@@ -109,7 +109,7 @@ class Judge:
         found = read_store(store, self._ledger.by_properties, self._ledger.known_damage, known=self._known)
         evidence = Evidence(self._ledger, found)
         if self._kernel.trace is not None:
-            self._kernel.trace.tell(evidence)
+            self._kernel.trace.emit(evidence)
         self.note_damage(store.config, ())
         for check in CHECKERS.values():
             self.report(check(evidence))

@@ -28,7 +28,7 @@ def load(
     MachineDied if the disk has excused it, BrokenPromise if nothing has.
     """
     if kernel.trace is not None:
-        kernel.trace.tell(store)
+        kernel.trace.emit(store)
     try:
         store.load()
         progress = list(load_progress())

@@ -11,8 +11,7 @@ import errno
 from dataclasses import dataclass
 
 from ..kernel import Kernel
-from ..machine import Machine
-from ..task import Waiting
+from ..machine import Machine, Waiting
 from .connection import SimConnection
 from .listener import SimListener, SimPoller
 from .medium import FairConditions, LinkConditions, Medium

@@ -6,8 +6,7 @@ from zlib import crc32
 
 from ..errors import MachineDied
 from ..kernel import Kernel
-from ..machine import Machine
-from ..task import SimTask, Waiting
+from ..machine import Machine, SimTask, Waiting
 
 _NOTE = 12 << 56  # tag of digest words, beside those of the kernel, of disturbances and of disks
 

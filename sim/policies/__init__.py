@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from ..task import SimTask
+from ..machine import SimTask
 
 
 class Policy(Protocol):

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..errors import ReplayDivergedError
+from ..machine import SimTask
 from ..schedule import FORCED
-from ..task import SimTask
 from .replay import default_choice
 
 _FOR_GOOD = 1 << 60
@@ -89,7 +89,7 @@ class Bounded:
     def decisions(self) -> list[SwitchPoint]:
         """Return every decision of a run that is over."""
         if self._granted is not None:
-            self._close(self._granted, self._granted.kernel.steps)
+            self._close(self._granted, self._granted.machine.kernel.steps)
         return self._decisions
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:

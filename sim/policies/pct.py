@@ -11,7 +11,7 @@ Source: Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees 
 from collections.abc import Sequence
 
 from ..choices import Stream
-from ..task import SimTask
+from ..machine import SimTask
 
 _FOR_GOOD = 1 << 60
 

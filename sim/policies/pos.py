@@ -27,7 +27,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..choices import Stream
-from ..task import SimTask
+from ..machine import SimTask
 
 _FOR_GOOD = 1 << 60
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from math import log
 
 from ..choices import Stream
-from ..task import SimTask
+from ..machine import SimTask
 from . import Policy
 from .pct import PCT
 from .pos import POS

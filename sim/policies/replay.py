@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ReplayDivergedError
+from ..machine import SimTask
 from ..schedule import FORCED, Switch
-from ..task import SimTask
 
 ENDLESS = 1 << 40
 """More points than any run passes."""

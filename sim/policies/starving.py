@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..choices import Stream
-from ..task import SimTask
+from ..machine import SimTask
 from . import Policy
 
 STARVED_TASK = "starved task"

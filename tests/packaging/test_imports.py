@@ -135,6 +135,55 @@ def test_no_room_of_scenarios_knows_one_above_it(packages: list[str], source: Pa
     assert found == set()
 
 
+def imports_of(modules: list[Path], source: Path) -> dict[str, set[str]]:
+    """Return which modules each of them imports, at any depth, also for type checkers alone."""
+    known = {module_name(path, source): path for path in modules}
+    found: dict[str, set[str]] = {}
+    for module, path in known.items():
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        names = {name for _, name in imported_names(path.read_text(), package)}
+        found[module] = {name if name in known else name.rpartition(".")[0] for name in names} & known.keys()
+    return found
+
+
+def circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Return the modules that import themselves through others, those of one circle together."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        ahead = list(imports[start])
+        while ahead:
+            if (module := ahead.pop()) not in seen:
+                seen.add(module)
+                ahead += imports[module]
+        return seen
+
+    below = {module: reached(module) for module in imports}
+    ways_back = {frozenset(one for one in below[module] if module in below[one]) for module in imports}
+    return sorted(sorted(circle) for circle in ways_back if circle)
+
+
+def test_no_module_imports_itself_through_others(packages: list[str], source: Path) -> None:
+    imports = imports_of(modules_of(packages, source), source)
+
+    assert sum(map(len, imports.values())) > 1000
+    assert circles(imports) == []
+
+
+def test_a_circle_is_found_also_if_a_type_checker_alone_walks_it(tmp_path: Path) -> None:
+    written = {
+        "kernel.py": "from .task import Task",
+        "task.py": "if TYPE_CHECKING:\n    from . import trace",
+        "trace.py": "def late() -> None:\n    from .kernel import Kernel",
+        "digest.py": "from .trace import Trace",
+    }
+    for name, text in written.items():
+        (tmp_path / name).write_text(text)
+
+    found = circles(imports_of([tmp_path / name for name in written], tmp_path))
+    assert found == [["tornlog.kernel", "tornlog.task", "tornlog.trace"]]
+
+
 def test_every_package_has_its_arrows(packages: list[str]) -> None:
     for package in packages[1:]:
         assert any(is_within(package, name) for name in ALLOWED), package

@@ -4,9 +4,9 @@ from contextlib import suppress
 import pytest
 
 from tornlog.sim.choices import Choices
-from tornlog.sim.errors import TaskFailedError, UnstoppableTaskError
-from tornlog.sim.kernel import Kernel, MachineDied, Waiting
-from tornlog.sim.machine import Machine
+from tornlog.sim.errors import MachineDied, TaskFailedError, UnstoppableTaskError
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.machine import Machine, Waiting
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.random_walk import RandomWalk
 

@@ -8,8 +8,8 @@ import pytest
 
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import TaskFailedError
-from tornlog.sim.kernel import Kernel, Waiting
-from tornlog.sim.machine import Machine
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.machine import Machine, Waiting
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.random_walk import RandomWalk
 

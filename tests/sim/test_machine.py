@@ -1,6 +1,7 @@
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.machine import Processor
+from tornlog.sim.policies.random_walk import RandomWalk, RoundRobin
 
 LIMIT_NS = 10_000_000_000
 
@@ -92,3 +93,38 @@ def test_a_sleep_of_no_time_lets_others_run_but_not_time() -> None:
         return kernel.now_ns
 
     assert kernel.run(machine, main, time_limit_ns=LIMIT_NS) == 0
+
+
+def test_who_computes_at_the_same_time_computes_one_after_the_other() -> None:
+    with Kernel(RoundRobin(1 << 30)) as kernel:
+        machine, processor, ends = kernel.machine("host"), Processor(kernel), {}
+
+        def work(name: str, cost_ns: int) -> None:
+            processor.work(cost_ns)
+            ends[name] = kernel.now_ns
+
+        def body() -> None:
+            tasks = [
+                machine.tasks.spawn(name, lambda name=name, cost=cost: work(name, cost))
+                for name, cost in (("a", 30), ("b", 5), ("free", 0))
+            ]
+            for task in tasks:
+                task.join(None)
+
+        kernel.run(machine, body, time_limit_ns=10**9)
+
+    assert ends == {"free": 0, "a": 30, "b": 35}
+    assert processor.busy_ns == 35
+
+
+def test_a_processor_that_stood_idle_is_free_at_once() -> None:
+    with Kernel(RoundRobin(1 << 30)) as kernel:
+        machine, processor = kernel.machine("host"), Processor(kernel)
+
+        def body() -> int:
+            processor.work(10)
+            machine.tasks.sleep(1)
+            processor.work(10)
+            return kernel.now_ns
+
+        assert kernel.run(machine, body, time_limit_ns=10**9) == 10 + 1_000_000 + 10

@@ -1,10 +1,11 @@
 import pytest
 
 from tornlog.sim.choices import Choices
-from tornlog.sim.kernel import Kernel, MachineDied
+from tornlog.sim.errors import MachineDied
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.machine import SimTask, Waiting
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.task import SimTask, Waiting
-from tornlog.sim.trace import Trace
+from tornlog.sim.trace import RollingDigest, Trace
 
 
 def make_traced() -> tuple[Kernel, Trace]:
@@ -109,3 +110,43 @@ def test_a_trace_is_told_of_every_wait_and_of_its_end() -> None:
         (2_000_000, "m/main can run"),
     ]
     assert len(trace) > 0
+
+
+def digest_of(*notes: tuple[int, int]) -> str:
+    digest = RollingDigest()
+    for word, detail in notes:
+        digest.note((word, detail))
+        digest.fold()
+    return digest.hexdigest()
+
+
+def test_the_digest_depends_on_every_note_and_their_order() -> None:
+    digests = {
+        digest_of(),
+        digest_of((1, 2)),
+        digest_of((2, 1)),
+        digest_of((1, 2), (3, 4)),
+        digest_of((3, 4), (1, 2)),
+    }
+
+    assert len(digests) == 5
+    assert digest_of((1, 2)) == "f59df9f51bfcb52f7ae49756810ec78b"
+
+
+def test_asking_for_the_digest_does_not_change_it() -> None:
+    digest = RollingDigest()
+    for number in range(10_000):
+        digest.note((number, 0))
+        digest.fold()
+        if number % 1000 == 0:
+            digest.hexdigest()
+
+    assert digest.hexdigest() == digest.hexdigest() == digest_of(*((number, 0) for number in range(10_000)))
+
+
+def test_a_note_that_does_not_fit_in_64_bits_is_an_error() -> None:
+    digest = RollingDigest()
+    digest.note((1 << 64, 0))
+
+    with pytest.raises(OverflowError):
+        digest.hexdigest()

@@ -15,10 +15,8 @@ from ....faults.devices.timing import StorageTiming
 from ....faults.disk.disk import Disk
 from ....sim.choices import Choices
 from ....sim.kernel import Kernel
-from ....sim.machine import Machine
+from ....sim.machine import Machine, Processor, Waiting
 from ....sim.policies.random_walk import RoundRobin
-from ....sim.processor import Processor
-from ....sim.task import Waiting
 from ....store.message import Message
 from ....store.message_store import MessageStore
 from ....store.world import Files, World

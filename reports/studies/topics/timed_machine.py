@@ -13,9 +13,8 @@ from ....faults.disk.files import SimFiles
 from ....faults.disk.syncs import SyncTiming
 from ....sim.choices import Choices, Stream
 from ....sim.kernel import Kernel
+from ....sim.machine import Processor, Waiting
 from ....sim.policies.random_walk import RoundRobin
-from ....sim.processor import Processor
-from ....sim.task import Waiting
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
 from ..latency.host import HostCosts, HostTasks, TouchedFiles

@@ -19,9 +19,10 @@ from ....scenarios.mutants.known import applied_mutant
 from ....scenarios.oracle.evidence import Evidence, Violation
 from ....scenarios.runs.run_of import run_of
 from ....sim.machine import Machine as SimMachine
+from ....sim.machine import Scheduler, SimTask, Waiting
 from ....sim.policies import Policy
 from ....sim.process import garbage_kept
-from ....sim.task import SimTask, Waiting
+from ....sim.trace import RollingDigest
 from ....store.message_store import MessageStore
 from ....store.world import World
 from .cuts import DISTURBANCES, Cuts, Faults
@@ -32,7 +33,6 @@ from .watched_world import WatchedCell, WatchedLock, watched
 
 if TYPE_CHECKING:
     from ....scenarios.runs.outcome import RunOutcome
-    from ....sim.kernel import Kernel
 
 
 class RunRecorder(WorldTrace):
@@ -55,9 +55,9 @@ class RunRecorder(WorldTrace):
 
     # -- what the kernel reports ------------------------------------------------------------------
 
-    def attach(self, kernel: "Kernel") -> None:
+    def attach(self, kernel: Scheduler, digest: RollingDigest) -> None:
         """Take time, step and task from this kernel; the kernel calls it."""
-        super().attach(kernel)
+        super().attach(kernel, digest)
         self._moments.attach(kernel)
 
     def add(self, kind: str, text: str) -> None:
@@ -88,7 +88,7 @@ class RunRecorder(WorldTrace):
         if self._goes_on():
             self._tasks.made_ready(task)
 
-    def tell(self, fact: object) -> None:
+    def emit(self, fact: object) -> None:
         """Note what the run says of itself."""
         if isinstance(fact, Violation):
             self._break(fact)

@@ -3,14 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ....sim.errors import MachineDied
-from ....sim.task import SimTask, Waiting
+from ....sim.machine import Scheduler, SimTask, Waiting
 from .record import CUT_OFF, READY, RUNNING, WAITING, Hold, OperationRecord, RecordedMoment, Span, TaskRecord
-
-if TYPE_CHECKING:
-    from ....sim.kernel import Kernel
 
 
 class Moments:
@@ -18,15 +14,15 @@ class Moments:
 
     def __init__(self) -> None:
         self.all: list[RecordedMoment] = []
-        self._kernel: Kernel | None = None
+        self._kernel: Scheduler | None = None
         self._stopped = False
 
-    def attach(self, kernel: "Kernel") -> None:
+    def attach(self, kernel: Scheduler) -> None:
         """Take time and step from this kernel."""
         self._kernel = kernel
 
     @property
-    def kernel(self) -> "Kernel":
+    def kernel(self) -> Scheduler:
         """Return the kernel that the moments are of."""
         assert self._kernel is not None, "a recording belongs to a kernel"
         return self._kernel

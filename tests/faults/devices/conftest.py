@@ -10,8 +10,8 @@ from tornlog.faults.devices.read_ahead import ReadAhead
 from tornlog.faults.devices.storage import BlockDevice, Run
 from tornlog.faults.devices.system import StorageSystem
 from tornlog.sim.kernel import Kernel
+from tornlog.sim.machine import Waiting
 from tornlog.sim.policies.random_walk import RoundRobin
-from tornlog.sim.task import Waiting
 
 US = 1_000
 

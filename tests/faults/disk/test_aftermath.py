@@ -20,7 +20,7 @@ class Listening(Trace):
         super().__init__()
         self.told: list[object] = []
 
-    def tell(self, fact: object) -> None:
+    def emit(self, fact: object) -> None:
         self.told.append(fact)
 
 

@@ -7,7 +7,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.crash_trigger import CrashPoint
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.sim.errors import MachineDied
-from tornlog.sim.trace import Trace
+from tornlog.sim.trace import RollingDigest, Trace
 
 KINDS = [
     "make directory",
@@ -56,7 +56,7 @@ def test_every_mutating_operation_is_numbered_in_order_and_the_rest_is_not(
 ) -> None:
     rig = make_rig()
     trace = rig.kernel.trace = Trace()
-    trace.attach(rig.kernel)
+    trace.attach(rig.kernel, RollingDigest())
     rig.run(every_operation(rig))
 
     events = [event.kind for event in trace if event.kind in set(KINDS)]

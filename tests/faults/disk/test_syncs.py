@@ -7,7 +7,7 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
-from tornlog.sim.task import Waiting
+from tornlog.sim.machine import Waiting
 
 MS = 1_000_000
 WAIT = Waiting("half a sync")

@@ -17,7 +17,7 @@ from tornlog.reports.bench.reads import pulls, queries
 from tornlog.reports.bench.simulated import crash_runs, digest_overhead, kernel_steps, simulated_messages
 from tornlog.reports.bench.suite import MEASUREMENTS, RATIOS, Measurement
 from tornlog.reports.bench.workplace import Workplace
-from tornlog.sim.digest import RollingDigest
+from tornlog.sim.trace import RollingDigest
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.message import PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore

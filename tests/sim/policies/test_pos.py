@@ -9,11 +9,10 @@ import pytest
 
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.machine import Machine
+from tornlog.sim.machine import Machine, SimTask
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.pos import POS, operation_of
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.task import SimTask
 
 
 def pos(seed: int) -> Policy:

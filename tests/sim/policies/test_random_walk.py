@@ -5,8 +5,8 @@ import pytest
 
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
+from tornlog.sim.machine import SimTask
 from tornlog.sim.policies.random_walk import RandomWalk, RoundRobin, draw_policy
-from tornlog.sim.task import SimTask
 
 
 @pytest.mark.parametrize("mean", [1, 2, 8, 100])

@@ -6,9 +6,9 @@ import pytest
 
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
+from tornlog.sim.machine import Processor
 from tornlog.sim.network.hosts import SimNetwork
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.processor import Processor
 from tornlog.store.broker.fair_queue import HostFairQueue
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.remoting_client import RemotingClient

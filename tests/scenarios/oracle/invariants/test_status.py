@@ -144,12 +144,12 @@ def test_want_of_room_is_a_reason_for_as_long_as_a_store_may_take_to_see_that_th
             found = status.check(plan, store, disk, put, result, legal=True, room=room)
             return [violation.summary for violation in found]
 
-        room = Room(disk._kernel, disk)
+        room = Room(disk.kernel, disk)
         assert judged(10**6) == ["m0: refused without a reason"]
         room.limit(1000)
         assert judged(10**6) == []
         room.give_back()
-        returned_ms = disk._kernel.now_ns // MS
+        returned_ms = disk.kernel.now_ns // MS
         assert judged(returned_ms + excused_ms) == []
         assert judged(returned_ms + excused_ms + 1) == ["m0: refused without a reason"]
 
