@@ -29,7 +29,7 @@ from .errors import (
 from .machine import Machine, SimTask, Waiting
 from .policies import Policy, WatchingPolicy
 from .timers import Timers
-from .trace import RollingDigest, Trace
+from .trace import FOLDED_AT_WORDS, RollingDigest, Trace
 
 T = TypeVar("T")
 
@@ -50,6 +50,20 @@ class Kernel:
     Invariant: `_horizon - fuel` scheduling points have been passed so far.
     """
 
+    __slots__ = (
+        *("current", "disturb", "fuel", "note", "now_ns", "trace", "wall_start_ms"),
+        *("_deadline_ns", "_digest", "_disturb_step", "_dying", "_failed", "_horizon", "_hub", "_machines"),
+        *(
+            "_last_decision_step",
+            "_on_uncontested_point",
+            "_outside",
+            "_pending",
+            "_policy",
+            "_policy_failure",
+        ),
+        *("_ready", "_step_limit", "_switches", "_task_count", "_timers"),
+    )
+
     def __init__(
         self,
         policy: Policy,
@@ -63,9 +77,9 @@ class Kernel:
         self.fuel = 0
         self._horizon = 0
         self._digest = RollingDigest()
-        self._fold = self._digest.fold
-        self.note: Callable[[tuple[int, int]], None] = self._digest.note
-        """Takes two integers, 0 <= x < 2**64, into the digest. Bound once: disks call it at every operation."""
+        self._pending = self._digest.pending
+        self.note = self._digest.note
+        """Takes two integers, 0 <= x < 2**64, into the digest. Held here, for disks call it at every operation."""
         self._policy = policy
         # Asked for by name: to hold a policy against a protocol takes longer than to make a kernel.
         self._on_uncontested_point: Callable[[SimTask, str], None] | None = getattr(
@@ -307,7 +321,8 @@ class Kernel:
                     self._last_decision_step = step
                     self._switches += (points, label, chosen.name)
                     self.note((_DECISION | points, chosen.number))
-                    self._fold()
+                    if len(self._pending) >= FOLDED_AT_WORDS:  # asked here, for calls are dear
+                        self._digest.fold()
             quantum = policy.quantum(chosen, step)
             assert quantum >= 0, f"{policy.name} grants {quantum} points"
         except Exception as failure:  # for the hub: simulated code must not get to swallow it
@@ -368,7 +383,8 @@ class Kernel:
             return False
         self.now_ns = max(self.now_ns, due_ns)
         self.note((_TIME_JUMP, self.now_ns))
-        self._fold()
+        if len(self._pending) >= FOLDED_AT_WORDS:
+            self._digest.fold()
         for task in self._timers.pop_due(self.now_ns):
             self._make_ready(task, woken=False)
         return True

@@ -12,51 +12,51 @@ from typing import NamedTuple
 
 from .machine import Scheduler, SimTask, Waiting
 
-_FOLDED_AT_WORDS = 8192
+FOLDED_AT_WORDS = 8192
+"""From how many pending words on a digest is to be folded: enough that the hash costs little more than its bytes."""
 
 
 class RollingDigest:
     """Invariant: hash(folded words) continued with the pending words is the digest so far."""
 
-    __slots__ = ("_hash", "_kept", "_words", "note")
+    __slots__ = ("_hash", "_kept", "note", "pending")
 
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=16)
-        self._words: list[int] = []
+        self.pending: list[int] = []
         self._kept: array[int] | None = None
-        self.note: Callable[[tuple[int, int]], None] = self._words.extend
+        self.note: Callable[[tuple[int, int]], None] = self.pending.extend
         """Takes two integers, 0 <= x < 2**64. Others are an OverflowError, a little later."""
 
     def fold(self) -> None:
-        """Fold what was noted into the hash, if it has become much; to be called now and then."""
-        words = self._words
-        if len(words) >= _FOLDED_AT_WORDS:
-            assert len(words) % 2 == 0, "notes are pairs"
-            self._hash.update(_little_endian(words))
-            if self._kept is not None:
-                self._kept.extend(words)
-            words.clear()
+        """Fold what was noted into the hash; to be called now and then, once FOLDED_AT_WORDS are pending."""
+        words = self.pending
+        assert len(words) % 2 == 0, "notes are pairs"
+        self._hash.update(_little_endian(words))
+        if self._kept is not None:
+            self._kept.extend(words)
+        words.clear()
 
     def hexdigest(self) -> str:
         """Return the digest of everything noted so far."""
         so_far = self._hash.copy()
-        so_far.update(_little_endian(self._words))
+        so_far.update(_little_endian(self.pending))
         return so_far.hexdigest()
 
     def keep_words(self) -> None:
         """Keep every word from the first on, to compare runs whose digests differ; nothing may be noted yet."""
-        assert not self._words, "the first words are gone"
+        assert not self.pending, "the first words are gone"
         self._kept = array("Q")
 
     def kept_words(self) -> "array[int]":
         """Return every word noted so far; `keep_words` was called."""
         assert self._kept is not None, "words were not kept"
-        return self._kept + array("Q", self._words)
+        return self._kept + array("Q", self.pending)
 
     def count_words(self) -> int:
         """Return how many words were noted so far; `keep_words` was called."""
         assert self._kept is not None, "words were not kept"
-        return len(self._kept) + len(self._words)
+        return len(self._kept) + len(self.pending)
 
 
 class TraceEvent(NamedTuple):

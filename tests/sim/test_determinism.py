@@ -182,7 +182,7 @@ def test_a_recording_has_every_word_however_many_there_are() -> None:
         kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
         for number in range(10_000):
             kernel.note((number, 0))
-            kernel._fold()
+            kernel._digest.fold()
         return kernel.digest()
 
     found = record(run)

@@ -137,7 +137,8 @@ def test_asking_for_the_digest_does_not_change_it() -> None:
     digest = RollingDigest()
     for number in range(10_000):
         digest.note((number, 0))
-        digest.fold()
+        if number % 7 == 0:
+            digest.fold()
         if number % 1000 == 0:
             digest.hexdigest()
 
