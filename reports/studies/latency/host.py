@@ -14,11 +14,7 @@ from ....faults.devices.spread import Spread
 from ....faults.disk.files import SimFiles
 from ....faults.disk.mapped_file import Buffer, SimMappedFile
 from ....sim.choices import Stream
-from ....sim.kernel import Kernel
-from ....sim.machine import Machine, SimTasks
-from ....sim.processor import Processor
-from ....sim.sync import SimSignal
-from ....sim.task import Waiting
+from ....sim.machine import Machine, Processor, Scheduler, SimSignal, SimTasks, Waiting
 from ....store.log.flush import GroupCommitService
 
 _US = 1_000
@@ -148,7 +144,7 @@ class _Handover(SimSignal):
 
     __slots__ = ("_name", "_tasks")
 
-    def __init__(self, tasks: HostTasks, kernel: Kernel, name: str) -> None:
+    def __init__(self, tasks: HostTasks, kernel: Scheduler, name: str) -> None:
         super().__init__(kernel, name)
         self._tasks = tasks
         self._name = name

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ....faults.devices.storage import BLOCK_BYTES
-from ....sim.task import Waiting
+from ....sim.machine import Waiting
 from ..latency.host import REFERENCE
 from ..latency.traffic import Setup, arrivals, produce
 from .layouts import SharedLog, TopicLayout, pulled_ns, put_factor
