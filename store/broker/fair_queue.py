@@ -13,7 +13,10 @@ _Item = TypeVar("_Item")
 
 
 class FairQueue(Generic[_Owner, _Item]):
-    """Items by owner, those of one in the order in which they came. For one task at a time."""
+    """Items by owner, those of one in the order in which they came. For one task at a time.
+
+    Invariant: an owner is known while it has items, so there are at least as many items as owners.
+    """
 
     __slots__ = ("_count", "_of")
 
@@ -45,6 +48,7 @@ class FairQueue(Generic[_Owner, _Item]):
         if items:
             self._of[owner] = items
         self._count -= 1
+        assert self._count >= len(self._of), (self._count, len(self._of))
         return item
 
     def drop_first(self, owner: _Owner) -> None:
@@ -54,6 +58,7 @@ class FairQueue(Generic[_Owner, _Item]):
         if not items:
             del self._of[owner]
         self._count -= 1
+        assert self._count >= len(self._of), (self._count, len(self._of))
 
 
 class HostFairQueue(Generic[_Owner, _Item]):
@@ -91,6 +96,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         if queue:
             self._of[host] = queue
         self._count -= 1
+        assert self._count >= len(self._of), (self._count, len(self._of))
         return item
 
     def drop_first(self, host: str, owner: _Owner) -> None:
@@ -100,3 +106,4 @@ class HostFairQueue(Generic[_Owner, _Item]):
         if not queue:
             del self._of[host]
         self._count -= 1
+        assert self._count >= len(self._of), (self._count, len(self._of))

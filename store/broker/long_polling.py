@@ -54,7 +54,10 @@ class HeldPull:
 
 
 class HeldPulls:
-    """All of them, in order of arrival wherever several are returned. Belongs to whoever holds the service's lock."""
+    """All of them, in order of arrival wherever several are returned. Belongs to whoever holds the service's lock.
+
+    Invariant: each is once in the table by queue and once in that by connection; count is how many there are.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -70,6 +73,7 @@ class HeldPulls:
 
     def add(self, pull: HeldPull) -> None:
         """Let a pull wait."""
+        assert pull not in self._of_queue.get(pull.queue, ()), pull
         self._of_queue.setdefault(pull.queue, {})[pull] = None
         self._of_channel.setdefault(pull.channel, {})[pull] = None
         heappush(self._due, (pull.due_ns, next(self._numbers), pull))
@@ -79,8 +83,10 @@ class HeldPulls:
         """Let pulls wait no more, and return those of them that did."""
         taken = [pull for pull in pulls if _removed(self._of_queue, pull.queue, pull)]
         for pull in taken:
-            _removed(self._of_channel, pull.channel, pull)
+            was_held = _removed(self._of_channel, pull.channel, pull)
+            assert was_held, pull
         self.count -= len(taken)
+        assert self.count >= len(self._of_queue), (self.count, len(self._of_queue))
         if len(self._due) > 2 * self.count + _LEFTOVERS_MAX:
             self._due = [each for each in self._due if each[2] in self._of_queue.get(each[2].queue, ())]
             heapify(self._due)

@@ -48,7 +48,10 @@ Refuse = Callable[[PooledRequest, RequestRefusal, str], None]
 
 
 class RequestPool:
-    """One kind of request. Only one task offers; each request that was taken is either handled or refused, once."""
+    """One kind of request. Only one task offers; each request that was taken is either handled or refused, once.
+
+    Invariant: as many requests wait as the queue may hold or fewer, and 0 <= pipelined tasks <= their limit.
+    """
 
     def __init__(
         self,
@@ -98,6 +101,7 @@ class RequestPool:
             is_full = self.count >= self.limits.queue_capacity
             if not is_full:
                 self._queue_of(request).put(request.session.host.name, request.session, request)
+                assert 0 < self.count <= self.limits.queue_capacity, self.count
                 if self._ages is not None:
                     self._ages.set(request, request.arrived_ns)
         if is_full:
@@ -168,6 +172,7 @@ class RequestPool:
         """Wait for a request; None once the pool is to end and none is left for this task, which has done another."""
         with self._lock:
             self._pipelined_tasks -= done is not None and done.is_pipelined
+            assert self._pipelined_tasks >= 0, self._pipelined_tasks
         while True:
             with self._lock:
                 request = self._next()
@@ -195,6 +200,7 @@ class RequestPool:
         if may_be_pipelined and (not self._awaited or self._passed >= _PASSED_MAX):
             request = self._pipelined.take()
             self._pipelined_tasks += 1
+            assert self._pipelined_tasks <= self.limits.tasks, self._pipelined_tasks
             self._passed = 0
         elif self._awaited:
             request = self._awaited.take()

@@ -53,7 +53,8 @@ class ClientHost:
 
     def done(self) -> None:
         """Count it no more."""
-        self._busy.add(-1)
+        busy = self._busy.add(-1)
+        assert busy >= 0, busy
 
     def share(self, limits: ServerLimits) -> int:
         """Return how many bytes of requests one of its connections may have under way."""
@@ -154,6 +155,7 @@ class Session:
                 piece = output[0]
                 left, ending = self._hand_over(piece)
                 taken = len(piece) - len(left)
+                assert 0 <= taken <= self.output_bytes, (taken, self.output_bytes)
                 self.output_bytes -= taken
                 self._keeper.hold(-taken)
                 if left:
@@ -189,6 +191,7 @@ class Session:
     def _keep(self, data: memoryview) -> None:
         if not self.output_bytes:
             self.taken_ns = self._now_ns()
+        assert data, "nothing to keep"
         if self._output is None:
             self._output = deque()  # which few sessions ever need, and which is not small
         self._output.append(data)
@@ -208,6 +211,7 @@ class Session:
         """Count it no more."""
         limits = self._keeper.limits
         left_bytes = self._requests_bytes.add(-max(size_bytes, limits.request_bytes_least))
+        assert left_bytes >= 0, left_bytes
         self._keeper.hold(-size_bytes)
         if left_bytes == 0:
             self.host.done()

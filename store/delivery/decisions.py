@@ -70,12 +70,14 @@ class Decisions:
         """Note that a half message is decided. ops: half offset -> queue offset of its op, None if it is not stored."""
         with self.lock:
             for half_offset, op_offset in ops.items():
+                assert op_offset is None or op_offset >= 0, (half_offset, op_offset)
                 self._ops[half_offset] = _OWED if op_offset is None else op_offset
             self._decided.add(half.first_offset)
             self._given_up.discard(half.first_offset)
 
     def op_stored(self, half_offset: int, op_offset: int) -> None:
         """Note that an op that was owed is in the log."""
+        assert op_offset >= 0, op_offset
         with self.lock:
             self._ops[half_offset] = op_offset
 

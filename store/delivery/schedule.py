@@ -40,7 +40,11 @@ _SLEEP_MS_MAX = 1_000
 
 
 class ScheduleMessageService(Service):
-    """The task that delivers, and its progress."""
+    """The task that delivers, and its progress.
+
+    Invariant: while it delivers, no level's progress moves back, nor does what of it is durable. What waits for the
+    disk is in the order of the log.
+    """
 
     name = "schedule"
 
@@ -108,6 +112,7 @@ class ScheduleMessageService(Service):
         flushed_where = self._commit_log.queue.flushed_where.get()
         while self._undurable and self._undurable[0][0] <= flushed_where:
             _, level, offset = self._undurable.popleft()
+            assert offset >= self._durable.get(level, 0), (level, offset, self._durable)
             self._durable[level] = offset
         return self.file.store(encoded_offsets(self._durable))
 
@@ -179,6 +184,8 @@ class ScheduleMessageService(Service):
         return None
 
     def _move_to(self, level: int, offset: int) -> None:
+        assert offset > self.offsets.get(level, 0), (level, offset, self.offsets)
+        assert not self._undurable or self._undurable[-1][0] <= self._delivered_end, self._delivered_end
         self.offsets[level] = offset
         self._undurable.append((self._delivered_end, level, offset))
 
@@ -207,7 +214,9 @@ class ScheduleMessageService(Service):
         if stored is None:
             hit("delivery fails")
             return _RETRY_MS
-        self._delivered_end = stored.wrote_offset + stored.wrote_bytes
+        end_offset = stored.wrote_offset + stored.wrote_bytes
+        assert end_offset > self._delivered_end, (end_offset, self._delivered_end)
+        self._delivered_end = end_offset
         return 0
 
     def _may_have_reverted(self, entry: QueueEntry) -> bool:

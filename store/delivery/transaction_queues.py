@@ -39,6 +39,7 @@ def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator
         for at, physical_offset, raw in zip(
             pulled.queue_offsets, pulled.physical_offsets, pulled.records, strict=True
         ):
+            assert at >= offset, (at, offset)
             yield PulledPlace(at, _decoded(raw, physical_offset))
             offset = at + 1
         if offset < following:
@@ -79,6 +80,7 @@ class OpQueue:
         if self._read_to > end:  # the queue lost its end, or began anew: to read an op twice does no harm
             self._read_to = max(self._store.get_min_offset_in_queue(OP_TOPIC, QUEUE_ID), 0)
         for at, record in pull_from(self._store, OP_TOPIC, self._read_to, end):
+            assert at >= self._read_to, (at, self._read_to)
             self._read_to = at + 1
             if record is None or decode_properties(record.properties).get(PROPERTY_TAGS) != DECIDED_TAG:
                 continue

@@ -43,7 +43,11 @@ _PREVIOUS_AT = 16
 
 
 class IndexFile:
-    """A mapped index file of a name and geometry."""
+    """A mapped index file of a name and geometry.
+
+    Invariant: while it is built, `_unwritten` has whole entries, the last ones below `_next`, and `_newest` only leads
+    to these; otherwise both are empty.
+    """
 
     __slots__ = (
         "_begin_offset",
@@ -164,6 +168,10 @@ class IndexFile:
         """Write the entries that are not written yet, then the slots that lead to them."""
         if not self._unwritten:
             return
+        unwritten, odd_bytes = divmod(len(self._unwritten), ENTRY_BYTES)
+        assert not odd_bytes, len(self._unwritten)
+        assert unwritten < self._next <= self._entries_max, (unwritten, self._next, self._entries_max)
+        assert 0 < len(self._newest) <= unwritten, (len(self._newest), unwritten)
         store = self.file.store
         store(self._entries_at + ENTRY_BYTES * self._next - len(self._unwritten), self._unwritten)
         for slot_at, number in self._newest.items():
@@ -173,6 +181,7 @@ class IndexFile:
 
     def _publish(self) -> None:
         """Let the header, and readers, know of every entry."""
+        assert not self._unwritten, len(self._unwritten)
         self._store_header(self._next)
         self.count.set(self._next)
 

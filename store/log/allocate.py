@@ -161,7 +161,9 @@ class AllocateMappedFileService(Service):
             return None
         with self._lock:
             del self._requests[base_offset]
-        return request.segment
+        segment = request.segment
+        assert segment is None or segment.base_offset == base_offset, (segment, base_offset)
+        return segment
 
     def _budget(self) -> int:
         """Return how many segments may be ordered now. The caller holds the lock."""

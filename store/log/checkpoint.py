@@ -18,7 +18,10 @@ from ..world import Files, MappedFile, World
 
 
 class StoreCheckpoint:
-    """The checkpoint file and the values it will hold after the next `flush`."""
+    """The checkpoint file and the values it will hold after the next `flush`.
+
+    Invariant: the times of log and queues never fall, but when queues begin again; vouched_timestamp_ms is of a load.
+    """
 
     def __init__(self, world: World, path: str) -> None:
         self._world = world
@@ -39,6 +42,7 @@ class StoreCheckpoint:
 
         What it says can be had without it, at the price of a longer scan: a damaged one is written anew, with zeros.
         """
+        assert self._file is None, "load once"
         damage = None
         try:
             values = read_checkpoint(self._world.files, self._path)

@@ -55,7 +55,10 @@ class EncodedPut:
 
 
 class CommitLog:
-    """The log's write side and its look-up by physical offset."""
+    """The log's write side and its look-up by physical offset.
+
+    Invariant: in the order of the log, store times never fall and each queue's offsets rise by one for each record.
+    """
 
     def __init__(
         self,
@@ -235,6 +238,8 @@ class CommitLog:
     def _append_locked(
         self, encoded: EncodedPut, store_timestamp_ms: int
     ) -> AppendMessageResult | PutMessageStatus:
+        last_ms = self.last_store_timestamp_ms
+        assert store_timestamp_ms >= last_ms, (store_timestamp_ms, last_ms)
         light = encoded.light
         if light is not None:
             if self._config.enable_lmq and light.exceeds(
@@ -290,7 +295,10 @@ class CommitLog:
             if room:
                 segment.close_with(position, encode_blank(room))
         made = self.allocate.take(0 if segment is None else segment.end_offset)
-        return None if made is None else (self.queue.add(made), 0)
+        if made is None:
+            return None
+        assert size_bytes + record_format.BLANK_BYTES <= made.size_bytes, (size_bytes, made.size_bytes)
+        return self.queue.add(made), 0
 
     def append_replicated(self, offset: int, records: bytes | memoryview, store_timestamp_ms: int) -> bool:
         """Place whole records that a master has at offset, all of one segment, in the page cache.
@@ -307,6 +315,7 @@ class CommitLog:
                 if made is None:
                     return False
                 segment = self.queue.add(made)
+            assert segment.base_offset <= offset < segment.end_offset, (offset, segment.base_offset)
             segment.append(offset - segment.base_offset, records)
             segment.store_timestamp_ms = self.last_store_timestamp_ms = store_timestamp_ms
         self.on_appended()

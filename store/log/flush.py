@@ -107,19 +107,20 @@ class FlushRealTimeService(FlushCommitLogService):
 
 
 class GroupCommitRequest:
-    """A put that waits for the disk, or for its deadline."""
+    """A put that waits for the disk, or for its deadline. Invariant: it is answered once."""
 
     __slots__ = ("_done", "_durable", "_gave_up", "end_offset")
 
     def __init__(self, world: World, end_offset: int) -> None:
         self.end_offset = end_offset
         self._done = world.tasks.signal("group commit done")
-        self._durable = False
+        self._durable: bool | None = None
         """The answer: set before the signal, read behind it."""
         self._gave_up = False
 
     def complete(self, durable: bool) -> None:
         """Answer. Nobody listens any more to what comes after the deadline."""
+        assert self._durable is None, "a put is answered once"
         self._durable = durable
         self._done.notify()
         if self._gave_up and durable:
@@ -162,6 +163,7 @@ class GroupCommitService(FlushCommitLogService):
 
     def submit(self, request: GroupCommitRequest) -> None:
         """Queue a request for the next sync."""
+        assert request.end_offset > 0, request.end_offset
         with self._lock:
             closed = self._closed
             if not closed:

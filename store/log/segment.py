@@ -22,11 +22,15 @@ def is_segment_name(name: str) -> bool:
 
 
 class Segment:
-    """A mapped file whose first byte has the offset base_offset."""
+    """A mapped file whose first byte has the offset base_offset.
+
+    Invariant: 0 <= flushed <= readable <= wrote <= size_bytes; while the store runs, none of them moves back.
+    """
 
     __slots__ = ("base_offset", "file", "flushed", "readable", "size_bytes", "store_timestamp_ms", "wrote")
 
     def __init__(self, tasks: Tasks, file: MappedFile, base_offset: int, label: str) -> None:
+        assert base_offset >= 0, base_offset
         self.file = file
         self.base_offset = base_offset
         self.size_bytes = file.size_bytes
@@ -48,11 +52,14 @@ class Segment:
 
     def append(self, position: int, data: bytes | bytearray | memoryview) -> None:
         """Put data behind what is there. The caller is the only writer, has read `wrote` and seen that data fits."""
+        end = position + len(data)
+        assert 0 <= position <= end <= self.size_bytes, (position, end, self.size_bytes)
         self.file.store(position, data)
-        self.wrote.set(position + len(data))
+        self.wrote.set(end)
 
     def close_with(self, position: int, blank: bytes) -> None:
         """Put the blank record behind what is there, as `append` does, and declare the file full."""
+        assert 0 <= position <= self.size_bytes - len(blank), (position, len(blank), self.size_bytes)
         self.file.store(position, blank)
         self.wrote.set(self.size_bytes)
 
@@ -67,6 +74,7 @@ class Segment:
         """
         readable = self.readable.get()
         flushed = self.flushed.get()
+        assert 0 <= flushed <= readable <= self.size_bytes, (flushed, readable, self.size_bytes)
         if readable == flushed:
             return flushed
         if (
@@ -85,11 +93,14 @@ class Segment:
 
     def set_positions(self, wrote: int, flushed: int) -> None:
         """Say what recovery found: bytes up to wrote count, those up to flushed are durable."""
+        assert 0 <= flushed <= wrote <= self.size_bytes, (flushed, wrote, self.size_bytes)
         self.wrote.set(wrote)
         self.flushed.set(flushed)
 
     def write_again(self, start: int, end: int) -> None:
-        """Write the bytes [start, end) over themselves: their pages are dirty again."""
+        """Write the bytes [start, end) over themselves, if there are any: their pages are dirty again."""
+        assert start >= 0, start
+        assert end <= self.size_bytes, (end, self.size_bytes)
         for at in range(start, end, _CHUNK_BYTES):
             self.file.store(at, bytes(self.file.view(at, min(at + _CHUNK_BYTES, end))))
 
@@ -98,6 +109,7 @@ class Segment:
 
         Bytes behind a cut would come back to life if a later record ended exactly where an old one begins.
         """
+        assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         start = self._first_nonzero_from(position)
         if start is None:
             return False

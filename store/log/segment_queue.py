@@ -13,7 +13,11 @@ from .segment import Segment, first_nonzero, is_segment_name, segment_name
 
 
 class SegmentQueue:
-    """The segments of one row. One task appends, another removes from the front; any may read or flush."""
+    """The segments of one row. One task appends, another removes from the front; any may read or flush.
+
+    Invariant: each segment has segment_bytes and begins at a multiple of that, where the one in front of it ends.
+    Everything below flushed_where is durable; flushed_where moves back only when the row is cut.
+    """
 
     def __init__(
         self,
@@ -96,9 +100,14 @@ class SegmentQueue:
 
     def add(self, segment: Segment) -> Segment:
         """Add a segment behind the last."""
+        assert segment.size_bytes == self.segment_bytes, (segment.size_bytes, self.segment_bytes)
+        assert segment.base_offset % self.segment_bytes == 0, (segment.base_offset, self.segment_bytes)
         with self._row_lock:
             if not self.segments:
                 self.flushed_where.set(segment.base_offset)
+            else:
+                end_offset = self.segments[-1].end_offset
+                assert segment.base_offset == end_offset, (segment.base_offset, end_offset)
             self.segments = (*self.segments, segment)
         return segment
 
@@ -123,6 +132,7 @@ class SegmentQueue:
 
     def make_second_durable(self) -> None:
         """Make name and size of the segment behind the first durable, whatever there is in it."""
+        assert len(self.segments) > 1, "there is no second segment"
         path = self.segments[1].file.path
         self._world.files.sync(path)
         self._world.files.sync_directory(directory_of(path))
@@ -138,6 +148,7 @@ class SegmentQueue:
             self._world.files.unlink(path)
         self._world.files.sync_directory(directory_of(path))
         with self._row_lock:
+            assert self.segments[0].file.path == path, (self.segments[0].file.path, path)
             self.segments = self.segments[1:]
 
     # -- flushing ----------------------------------------------------------------------------------
@@ -155,6 +166,7 @@ class SegmentQueue:
         flushed = segment.base_offset + segment.flush(least_pages)
         if flushed == where:
             return False
+        assert where < flushed <= segment.end_offset, (where, flushed, segment.end_offset)
         self.flushed_store_timestamp_ms = store_timestamp_ms
         self.flushed_where.set(flushed)
         return True
@@ -304,6 +316,7 @@ class SegmentQueue:
 
         Segments behind it are removed, the newest first; the rest of the one that holds it is zeroed.
         """
+        assert offset >= 0, offset
         dirty = False
         while self.segments and self.segments[-1].base_offset > offset:
             dirty |= self._remove_last()

@@ -23,7 +23,10 @@ _NOTHING = memoryview(b"")
 
 
 class TransientStorePool:
-    """Buffers of one size, lent to segments. They come back uncleared: a commit moves only what was put."""
+    """Buffers of one size, lent to segments. They come back uncleared: a commit moves only what was put.
+
+    Invariant: no more buffers are here than were made, for each is lent to one segment and comes back once.
+    """
 
     def __init__(self, world: World, buffer_bytes: int, count: int) -> None:
         self._world = world
@@ -51,7 +54,9 @@ class TransientStorePool:
 
     def give_back(self, buffer: memoryview) -> None:
         """Return a buffer that nobody writes to any more."""
+        assert len(buffer) == self._buffer_bytes, (len(buffer), self._buffer_bytes)
         with self._lock:
+            assert len(self._buffers) < self._count, "a buffer came back twice"
             self._buffers.append(buffer)
 
     def drain(self) -> None:
@@ -61,7 +66,10 @@ class TransientStorePool:
 
 
 class BufferedSegment(Segment):
-    """A new segment with a buffer of the pool, which it gives back once it is full and all of it is in the file."""
+    """A new segment with a buffer of the pool, which it gives back once it is full and all of it is in the file.
+
+    Invariant: 0 <= flushed <= committed <= wrote <= size_bytes, and the file has the buffer's bytes up to committed.
+    """
 
     __slots__ = ("_buffer", "_pool", "_readable_store_timestamp_ms", "_used_bytes", "committed")
 
@@ -91,12 +99,15 @@ class BufferedSegment(Segment):
 
     def append(self, position: int, data: bytes | bytearray | memoryview) -> None:
         """Put data behind what is there, in memory. The caller is the only writer and has seen that data fits."""
-        self._buffer[position : position + len(data)] = data
-        self.wrote.set(position + len(data))
+        end = position + len(data)
+        assert 0 <= position <= end <= len(self._buffer), (position, end, len(self._buffer))
+        self._buffer[position:end] = data
+        self.wrote.set(end)
 
     def close_with(self, position: int, blank: bytes) -> None:
         """Put the blank record behind what is there, in memory, and declare the segment full."""
         self._used_bytes = position + len(blank)
+        assert 0 <= position <= self._used_bytes <= len(self._buffer), (position, self._used_bytes)
         self._buffer[position : self._used_bytes] = blank
         self.wrote.set(self.size_bytes)
 
@@ -109,6 +120,7 @@ class BufferedSegment(Segment):
         store_timestamp_ms = self.store_timestamp_ms
         wrote = self.wrote.get()
         committed = self.committed.get()
+        assert 0 <= committed <= wrote <= self.size_bytes, (committed, wrote, self.size_bytes)
         full = wrote == self.size_bytes
         if wrote == committed:
             self._readable_store_timestamp_ms = store_timestamp_ms
@@ -125,6 +137,7 @@ class BufferedSegment(Segment):
 
     def _write(self, at: int, end: int) -> None:
         """Write the buffer's bytes [at, end) to the file, however short each write falls."""
+        assert 0 <= at <= end <= len(self._buffer), (at, end, len(self._buffer))
         while at < end:
             written = self.file.pwrite(at, self._buffer[at:end])
             if written <= 0:
@@ -174,6 +187,7 @@ class BufferedSegmentQueue(SegmentQueue):
             committed = segment.base_offset + segment.commit(least_pages)
             if committed == where:
                 break
+            assert committed > where, (committed, where)
             where = committed
         return where
 
@@ -229,6 +243,7 @@ class CommitRealTimeService(Service):
         where = self._queue.committed_where
         if where == self._committed_where:
             return False
+        assert where > self._committed_where, (where, self._committed_where)
         self._committed_where = where
         self.on_committed()
         return True

@@ -44,7 +44,10 @@ class QueueSegments(SegmentQueue):
 
 
 class ConsumeQueue:
-    """One queue of one topic."""
+    """One queue of one topic.
+
+    Invariant: entry n lies at logic offset 20 n; the log offsets of real entries rise, up to max_physical_offset.
+    """
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class ConsumeQueue:
         queue_id: int,
         ext: ConsumeQueueExt | None = None,
     ) -> None:
+        assert segment_bytes % ENTRY_BYTES == 0, segment_bytes
         self.ext = ext
         self.topic = topic
         self.queue_id = queue_id
@@ -82,6 +86,7 @@ class ConsumeQueue:
         Raises MisplacedRecordError, and nothing changes, if its place is taken or too far ahead to be its own.
         """
         end = physical_offset + size_bytes
+        assert 0 <= physical_offset < end, (physical_offset, size_bytes)
         if end <= self.max_physical_offset:
             return
         entry = encode_entry(physical_offset, size_bytes, tags_code)
@@ -122,6 +127,7 @@ class ConsumeQueue:
 
     def append_entries(self, raw: bytes | bytearray) -> None:
         """Put whole entries behind the last one, in as many segments as it takes."""
+        assert len(raw) % ENTRY_BYTES == 0, len(raw)
         while raw:
             segment, position = self._writable_segment()
             room = segment.size_bytes - position
@@ -150,7 +156,9 @@ class ConsumeQueue:
             logic_offset = queue_offset * ENTRY_BYTES
             self._create(logic_offset - logic_offset % self.queue.segment_bytes)
             self.min_logic_offset = logic_offset
-        self.append_entries(BLANK_ENTRY_BYTES * (queue_offset - self.max_offset))
+        following = self.max_offset
+        assert following <= queue_offset, (following, queue_offset)
+        self.append_entries(BLANK_ENTRY_BYTES * (queue_offset - following))
 
     def place(self, queue_offset: int, raw: bytes | bytearray, *, write_again: bool = False) -> int:
         """Make the entries from queue_offset on be raw, for recovery; return how many were not already.
@@ -159,6 +167,8 @@ class ConsumeQueue:
 
         Positions are not looked at: `recovered` sets them. queue_offset follows what is there or lies in it.
         """
+        assert queue_offset >= 0, queue_offset
+        assert len(raw) % ENTRY_BYTES == 0, len(raw)
         changed = 0
         while raw:
             logic_offset = queue_offset * ENTRY_BYTES
@@ -186,6 +196,7 @@ class ConsumeQueue:
 
     def recovered(self, end: int, durable: int) -> None:
         """Set every position: entries up to index end count, those up to index durable are durable."""
+        assert end >= 0, end
         for segment in self.queue.segments:
             wrote, flushed = (
                 min(max(index * ENTRY_BYTES - segment.base_offset, 0), segment.size_bytes)

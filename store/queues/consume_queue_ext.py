@@ -41,7 +41,7 @@ class ExtSegments(SegmentQueue):
 
 
 class ConsumeQueueExt:
-    """The extension of one queue of one topic."""
+    """The extension of one queue of one topic. Invariant: no address is given twice, and units fill files in order."""
 
     def __init__(self, world: World, directory: str, segment_bytes: int, topic: str, queue_id: int) -> None:
         self.queue = ExtSegments(world, directory, segment_bytes, f"consumequeue_ext {topic}/{queue_id}")
@@ -66,7 +66,9 @@ class ConsumeQueueExt:
         if offset > OFFSET_MAX:
             return NO_ADDRESS
         segment.append(position, encode_unit(unit))
-        return address_of(offset)
+        address = address_of(offset)
+        assert is_ext_address(address), (offset, address)
+        return address
 
     def _place_for(self, size_bytes: int) -> tuple[Segment, int]:
         """Return a file and the position in it that has room for a unit and an end mark."""
@@ -150,6 +152,7 @@ class ConsumeQueueExt:
             )
             return
         end = offset_of(last_address) + UNIT_BYTES_MIN + len(unit.bit_map)
+        assert self.queue.min_offset <= end, (self.queue.min_offset, end)
         self.queue.truncate(end)
         flushed = end if self._unvouched_offset is None else self._unvouched_offset
         for segment in self.queue.segments:

@@ -53,7 +53,10 @@ ArrivingListener = Callable[[ScannedRecord], None]
 
 
 class DispatchService(Service):
-    """One task that follows the log and hands each record to every dispatcher, then to whoever waits for it."""
+    """One task that follows the log and hands each record to every dispatcher, then to whoever waits for it.
+
+    Invariant: every record is dispatched once in a life, in the order of the log, each where the last one ended.
+    """
 
     name = "dispatch"
 
@@ -142,6 +145,11 @@ class DispatchService(Service):
 
     def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
         """Dispatch from log offset start to position end of its segment."""
+        assert 0 <= start - segment.base_offset <= end <= segment.size_bytes, (
+            start,
+            segment.base_offset,
+            end,
+        )
         at = start
         dispatchers, on_arriving = self.dispatchers, self.on_arriving
         records = scan_records(
@@ -154,6 +162,7 @@ class DispatchService(Service):
         )
         try:
             for record in records:
+                assert record.physical_offset == at, (record.physical_offset, at)
                 for dispatch in dispatchers:
                     try:
                         dispatch(record)

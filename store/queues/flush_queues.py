@@ -64,6 +64,7 @@ class FlushConsumeQueueService(Service):
     def flush_thoroughly(self) -> None:
         """Make every queue durable, then say so in the checkpoint, in this order."""
         dispatched_to = self._dispatch.reput_from.get()
+        assert dispatched_to >= 0, dispatched_to
         dispatched_ms = self._dispatch.dispatched_store_timestamp_ms
         self._queues.make_durable()
         if self.last_error is None:

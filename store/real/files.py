@@ -140,6 +140,7 @@ class RealMappedFile:
 
     def msync(self, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable. Other threads run meanwhile."""
+        assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         sync_pages(self._pages, start, end, self.path)
 
     def fdatasync(self) -> None:

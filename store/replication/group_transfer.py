@@ -26,11 +26,13 @@ class Replica(Protocol):
 
 
 class GroupTransferRequest:
-    """A put that waits for a slave, or for its deadline."""
+    """A put that waits for a slave, or for its deadline. Invariant: it is answered at most once."""
 
-    __slots__ = ("_clock", "_done", "_due_ns", "_status", "end_offset", "start_offset")
+    __slots__ = ("_clock", "_done", "_due_ns", "_is_answered", "_status", "end_offset", "start_offset")
 
     def __init__(self, world: World, start_offset: int, end_offset: int, timeout_ms: int) -> None:
+        assert 0 <= start_offset < end_offset, (start_offset, end_offset)
+        self._is_answered = False
         self.start_offset = start_offset
         self.end_offset = end_offset
         self._clock = world.clock
@@ -41,6 +43,8 @@ class GroupTransferRequest:
 
     def complete(self, status: PutMessageStatus) -> None:
         """Answer. Nobody listens any more to what comes after the deadline."""
+        assert not self._is_answered, "a put is answered once"
+        self._is_answered = True
         self._status = status
         self._done.notify()
 
@@ -106,6 +110,7 @@ class GroupTransfer:
 
     def connected(self, replica: Replica) -> None:
         """Count on a slave from now on."""
+        assert replica not in self.replicas, "a slave connects once"
         with self._lock:
             self.replicas = (*self.replicas, replica)
 

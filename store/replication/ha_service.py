@@ -35,7 +35,10 @@ _ACCEPT_RETRY_MS = 1_000
 
 
 class HAConnection:
-    """One slave, from when it connects until either side has enough."""
+    """One slave, from when it connects until either side has enough.
+
+    Invariant: reported <= sent, and neither moves back; sent ends at or before what readers of the log may see.
+    """
 
     def __init__(
         self,
@@ -161,6 +164,7 @@ class HAConnection:
             self._send(encode_frame_header(end if report > end else first, 0))
             self.close(f"reported {report}, and the log has {first} to {end}")
             return False
+        assert 0 <= begin <= end, (begin, end)
         self._sent.set(begin)
         self._began.set(begin)
         self._reported.set(report)
@@ -199,6 +203,7 @@ class HAConnection:
         end = min(
             position + self._config.ha_transfer_batch_size, limit - segment.base_offset, segment.size_bytes
         )
+        assert 0 <= position < end <= segment.size_bytes, (position, end, segment.size_bytes)
         data = bytes(segment.file.view(position, end))
         self._sent.set(at + len(data))  # before the slave can have it, and say so
         self._send(encode_frame_header(at, len(data)) + data)

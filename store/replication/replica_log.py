@@ -138,6 +138,7 @@ class ReplicaLog:
         begin, end = self._padding, self._whole_records_end(base, room)
         if end == begin:
             return False
+        assert begin < end <= min(len(self._pending), begin + room), (begin, end, len(self._pending), room)
         whole = memoryview(self._pending)[:end].toreadonly()
         last = self._checked(whole, base)
         store_timestamp_ms = self._commit_log.last_store_timestamp_ms
@@ -148,6 +149,7 @@ class ReplicaLog:
         if last is not None:
             self._last_record = last.physical_offset
         rest = bytes(self._pending[end:])
+        assert base + end - begin <= self._expected, (base, begin, end, self._expected)
         self._forget_pending(base + end - begin)
         self._pending += rest
         return True

@@ -99,7 +99,8 @@ class CleanCommitLog:
 
     def _remove_first(self) -> bool:
         """Remove the first segment unless it is still needed; a later pass then finds that it is not."""
-        first = self._log.segments[0]
+        first, *others = self._log.segments
+        assert others, "the last segment stays"
         if self._flush_queues.durable_to.get() < first.end_offset:
             self._flush_queues.hurry()
             return False

@@ -122,6 +122,7 @@ class CommandReader:
 
     def add(self, data: bytes) -> None:
         """Add what came."""
+        assert self._part is None or not self._data, "bytes are in one place only"
         if self._part is not None:
             self._part += data
             if self._is_whole(self._part):
@@ -147,6 +148,7 @@ class CommandReader:
                     self._data, self._at = b"", 0
                 return command, size_bytes
         if at < end:
+            assert self._part is None, "a part is taken for whole, or waits"
             self._part = bytearray(data[at:])
             self._data, self._at = b"", 0
         return None
