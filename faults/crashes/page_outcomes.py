@@ -21,15 +21,10 @@ from typing import NamedTuple
 
 from ..disk.page_cache import Write
 
-_FILLINGS = (1, 2, 3, 4)
-"""Garbage to try, as `garbage` has it: zeros, ones, another sector's bytes, bytes of chance."""
-
-
 FILLINGS = 1 << 16
 """How many numbers there are, 0 included, which stands for none."""
-
-
 _ZEROS, _ONES = 1, 2
+_TRIED_FILLINGS = (1, 2, 3, 4)  # zeros, ones, another sector's bytes, bytes of chance
 
 
 class PageOutcome(NamedTuple):
@@ -191,7 +186,7 @@ class PageOutcomes:
                 for torn_at in self._cuts(older, latest, sector):
                     yield self.number(PageOutcome(older, latest, before, torn_at))
             if self._sector_faults.garbage_chance > 0.0:
-                for filling in _FILLINGS:
+                for filling in _TRIED_FILLINGS:
                     yield self.number(PageOutcome(older, latest, before, 0, 1 << sector, filling))
 
     def _flying(self, older: int, newer: int) -> list[int]:

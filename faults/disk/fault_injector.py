@@ -10,6 +10,7 @@ et al., "Fail-Slow at Scale", FAST 2018, for devices and firmware that stop for 
 
 import errno
 from collections import Counter
+from enum import StrEnum
 from typing import NamedTuple, NoReturn
 
 from isal.isal_zlib import crc32
@@ -23,22 +24,23 @@ from ..plan import FaultPlan
 from .crash_trigger import CrashTrigger
 from .image import DamagedRange
 
-BEFORE, DURING, AFTER = "before", "during", "after"
-
-
-MOMENTS = (BEFORE, DURING, AFTER)
-
-
 _NOTE_OPERATION = 3 << 56
-
-
 _STOPPED_TEXTS = {errno.EROFS: "Read-only file system", errno.EIO: "Input/output error"}
-
-
 _SLOW_NS_MIN = 1_000_000
-
-
 _STALL_NS_MIN = 100_000_000
+
+
+class CrashPhase(StrEnum):
+    """The moment of an operation at which a machine dies: before, during or after its effect."""
+
+    BEFORE = "before"
+    DURING = "during"
+    AFTER = "after"
+
+    __repr__ = str.__repr__  # it stands in plans as the text that it is
+
+
+MOMENTS = tuple(CrashPhase)
 
 
 class CrashSite(NamedTuple):
@@ -84,7 +86,7 @@ class FaultInjector:
         self.armed = -1
         self.aim: CrashTrigger | None = None
         self.faults = faults
-        self.moment = BEFORE
+        self.moment: str = CrashPhase.BEFORE
         self.met: CrashSite | None = None
         """The last operation that a machine died at, or is about to."""
 
@@ -165,7 +167,7 @@ class FaultInjector:
             kernel.trace.add(kind, path)
         number = self.operations
         self.operations = number + 1
-        if number == self.armed and self.is_met(number, kind, path) and self.moment == BEFORE:
+        if number == self.armed and self.is_met(number, kind, path) and self.moment == CrashPhase.BEFORE:
             self.crash_now(machine, kind)
         return number
 
@@ -190,7 +192,7 @@ class FaultInjector:
     def begin_atomic(self, machine: Machine, kind: str, path: str) -> int:
         """Begin an operation that has no middle: a crash during it is drawn to be before or after its effect."""
         number = self.begin(machine, kind, path)
-        dying = number == self.armed and self.moment == DURING
+        dying = number == self.armed and self.moment == CrashPhase.DURING
         if dying and self.stream.chance(0.5, f"{kind} {path} had no effect"):
             self.crash_now(machine, kind)
         return number
@@ -203,7 +205,7 @@ class FaultInjector:
         A crash during it may leave any length in between, as the C library does where the file system cannot allocate.
         """
         number = self.begin_atomic(machine, "extend", path)
-        dying = number == self.armed and self.moment == DURING
+        dying = number == self.armed and self.moment == CrashPhase.DURING
         if dying and after_bytes - before_bytes > 1 and self.inject_if(0.5, FaultKind.PARTIAL_EXTEND, path):
             missing_bytes = self.stream.between(
                 1, after_bytes - before_bytes - 1, f"bytes not allocated {path}"

@@ -12,7 +12,7 @@ from isal.isal_zlib import crc32
 from ...sim.machine import Machine
 from ..kinds import FaultKind
 from .changes import parent_of
-from .fault_injector import DURING, FaultInjector, io_error
+from .fault_injector import CrashPhase, FaultInjector, io_error
 from .mapped_file import FlawedMappedFile, SimMappedFile
 from .page_cache import Inode
 from .syncs import Syncs, SyncWait
@@ -142,7 +142,7 @@ def write_through(
     A crash during it leaves a drawn number of the first bytes. The caller has passed a scheduling point.
     """
     number = injector.begin(machine, "write", path)
-    if number == injector.armed and injector.moment == DURING:
+    if number == injector.armed and injector.moment == CrashPhase.DURING:
         data = data[: len(data) - injector.stream.below(len(data) + 1, f"bytes not written {path}")]
     if data:
         injector.kernel.note((_NOTE_WRITE | at, crc32(data)))

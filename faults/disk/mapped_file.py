@@ -10,7 +10,7 @@ from isal.isal_zlib import crc32
 
 from ...sim.machine import Machine
 from ..kinds import FaultKind
-from .fault_injector import AFTER, DURING, FaultInjector, io_error
+from .fault_injector import CrashPhase, FaultInjector, io_error
 from .page_cache import Flaws, Inode
 from .syncs import Syncs, SyncWait
 from .volume import Volume
@@ -19,8 +19,6 @@ Buffer = bytes | bytearray | memoryview
 
 
 _NOTE_STORE, _NOTE_PWRITE = 1 << 56, 2 << 56
-
-
 _IDENTITY_MAX = 0xFFFF
 
 
@@ -178,9 +176,9 @@ class SimMappedFile:
         """Die before, during or after a write. During: a drawn number of its last bytes miss the page cache."""
         injector = self._injector
         reached = 0
-        if injector.moment == AFTER:
+        if injector.moment == CrashPhase.AFTER:
             reached = len(data)
-        elif injector.moment == DURING:
+        elif injector.moment == CrashPhase.DURING:
             reached = len(data) - injector.stream.below(len(data) + 1, f"bytes not written {self.path}")
         if reached:
             self._inode.write(number, at, data[:reached], injector.wall_ns(self._machine))

@@ -31,11 +31,7 @@ Range = tuple[int, int, int]
 
 
 _NOTHING = bytearray()  # shared by all inodes and never changed: growing makes a new buffer
-
-
 _NOTHING_READABLE = memoryview(b"")
-
-
 _NO_PAGES: frozenset[int] = frozenset()
 
 

@@ -37,7 +37,7 @@ from typing import NoReturn, Protocol
 from ...sim.choices import draw_tail
 from ...sim.machine import Machine, Waiting
 from ..kinds import FaultKind
-from .fault_injector import DURING, FaultInjector
+from .fault_injector import CrashPhase, FaultInjector
 from .image import DamagedRange
 from .page_cache import Inode
 from .volume import Namespace
@@ -219,7 +219,7 @@ class Syncs:
         number = injector.begin(machine, why.kind, why.path)
         latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
         assert latency_ns >= 0, (why.label, latency_ns)
-        dying = number == injector.armed and injector.moment == DURING
+        dying = number == injector.armed and injector.moment == CrashPhase.DURING
         if dying:
             latency_ns //= 2
         if latency_ns:

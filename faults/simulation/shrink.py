@@ -10,7 +10,7 @@ from ...sim.guard import guard
 from ...sim.policies.random_walk import draw_policy
 from ...sim.shrink import Search, shrink_decisions, shrink_schedule
 from ..disk.crash_trigger import CrashPoint
-from ..disk.fault_injector import AFTER, BEFORE
+from ..disk.fault_injector import CrashPhase
 from .finding import Finding, TrialRecord
 from .renumber import renumbered
 from .simulation import NOTHING_LOST, PROCESS_KILL, STEP_LIMIT, TORN_SECTORS, Crash, Scenario
@@ -112,8 +112,8 @@ def _shrink_crashes(search: Search[TrialRecord], passed: Operations) -> None:
 
 
 def _endings(crash: Crash) -> Iterator[Crash]:
-    yield Crash(crash.life, NOTHING_LOST, AFTER, "")
-    yield crash._replace(point="", moment=AFTER)
+    yield Crash(crash.life, NOTHING_LOST, CrashPhase.AFTER, "")
+    yield crash._replace(point="", moment=CrashPhase.AFTER)
 
 
 def _profiles(crash: Crash) -> Iterator[Crash]:
@@ -126,7 +126,7 @@ def _profiles(crash: Crash) -> Iterator[Crash]:
 
 
 def _moments(crash: Crash) -> Iterator[Crash]:
-    for moment in (BEFORE, AFTER):
+    for moment in (CrashPhase.BEFORE, CrashPhase.AFTER):
         if moment == crash.moment or not crash.point:
             return
         yield crash._replace(moment=moment)

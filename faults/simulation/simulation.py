@@ -23,7 +23,7 @@ from ...sim.trace import Trace
 from ..crashes.profiles import PROFILES, crash_kinds
 from ..disk.crash_trigger import CrashPoint
 from ..disk.disk import Disk
-from ..disk.fault_injector import AFTER, MOMENTS
+from ..disk.fault_injector import MOMENTS, CrashPhase
 from ..disk.files import SimFiles
 from ..disk.image import Image
 from ..disk.syncs import SyncTiming
@@ -217,7 +217,7 @@ class Simulation:
             crash = Crash(life, profile, moment, "")
         else:
             operation = -1
-            crash = self._planned.get(life, Crash(life, NOTHING_LOST, AFTER, ""))
+            crash = self._planned.get(life, Crash(life, NOTHING_LOST, CrashPhase.AFTER, ""))
         self._aim = _Aim(operation, crash.point)
         self.operations[life] = self._aim.times
         disk.crash_where(self._aim, crash.moment)

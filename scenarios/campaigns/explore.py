@@ -20,7 +20,7 @@ from ...faults.crashes.enumeration import CrashStates
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.crash_trigger import CrashPoint
 from ...faults.disk.disk import Disk
-from ...faults.disk.fault_injector import AFTER, BEFORE, DURING
+from ...faults.disk.fault_injector import CrashPhase
 from ...sim.choices import Choices, Decision
 from ...sim.errors import ReplayDivergedError
 from ...sim.policies.replay import Labelling, Replay
@@ -165,7 +165,7 @@ def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) 
     """Return a seed's plan with its first life only, which ends in a stop."""
     plan = draw(scenario, seed)[1]
     each = plan.lives[0].messages_each if messages_each is None else messages_each
-    return replace(plan, lives=(Life(LifeEnding.STOP, "process-kill", -1, BEFORE, each),))
+    return replace(plan, lives=(Life(LifeEnding.STOP, "process-kill", -1, CrashPhase.BEFORE, each),))
 
 
 def record(plan: Plan, choices: Choices) -> Situation | None:
@@ -186,7 +186,7 @@ def record(plan: Plan, choices: Choices) -> Situation | None:
 
 def nested(sample: StateSample) -> Situation:
     """Return the situation of a machine that recovers a state: the operations of its load."""
-    life = Life(LifeEnding.CRASH_IN_LOAD, "process-kill", -1, BEFORE, 0)
+    life = Life(LifeEnding.CRASH_IN_LOAD, "process-kill", -1, CrashPhase.BEFORE, 0)
     plan = replace(sample.plan, lives=(*sample.plan.lives, life))
     recorder = OperationRecorder(plan)
     run = DyingRun(plan, Choices.replaying(sample.decisions), Replay(sample.schedule), crash_points=recorder)
@@ -211,14 +211,14 @@ class Explorer:
     def explore(self, number: int) -> None:
         """Try every crash before, after and inside the operation of that number."""
         point = self._situation.points[number]
-        self._explore_moment(CrashMoment(point, BEFORE))
+        self._explore_moment(CrashMoment(point, CrashPhase.BEFORE))
         if point.kind in _SYNCS:
-            self._explore_moment(CrashMoment(point, DURING))
+            self._explore_moment(CrashMoment(point, CrashPhase.DURING))
         elif point.kind in _WRITES:
-            left = self._explore_moment(CrashMoment(point, DURING, 1))
+            left = self._explore_moment(CrashMoment(point, CrashPhase.DURING, 1))
             for missing in () if left is None else _beginnings(left, point):
-                self._explore_moment(CrashMoment(point, DURING, missing))
-        self._explore_moment(CrashMoment(point, AFTER))
+                self._explore_moment(CrashMoment(point, CrashPhase.DURING, missing))
+        self._explore_moment(CrashMoment(point, CrashPhase.AFTER))
 
     def _explore_moment(self, moment: CrashMoment) -> CrashedRun | None:
         count = self._found.counts.setdefault((self._situation.depth, moment.point.kind), OperationCount())

@@ -8,7 +8,7 @@ from typing import Any
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.crash_trigger import CrashPoint
 from ...faults.disk.disk import Disk
-from ...faults.disk.fault_injector import BEFORE
+from ...faults.disk.fault_injector import CrashPhase
 from ...faults.disk.image import DamagedRange, Image
 from ...sim.choices import Choices, Decision
 from ...sim.policies import Policy
@@ -38,7 +38,7 @@ class OperationRecorder(CrashPoints):
     def arm(self, disk: Disk, life: Life) -> None:
         """Arm as ever, but for the last life: listen to all of its operations."""
         if life is self._last:
-            disk.crash_where(self, BEFORE)
+            disk.crash_where(self, CrashPhase.BEFORE)
         else:
             super().arm(disk, life)
 

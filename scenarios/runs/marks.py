@@ -3,7 +3,7 @@
 from collections import Counter
 
 from ...faults.disk.disk import Disk
-from ...faults.disk.fault_injector import AFTER
+from ...faults.disk.fault_injector import CrashPhase
 from ...store.formats.index import HEADER_BYTES, SLOT_BYTES
 from ...store.marks import MARKS as STORE_MARKS
 from ..claims.machine import ROOT
@@ -62,7 +62,7 @@ class RunMarks:
         if met is None or not met.path.startswith(ROOT):
             return
         folder = met.path.removeprefix(f"{ROOT}/").partition("/")[0]
-        if folder == "index" and met.kind == "store" and life.moment != AFTER:
+        if folder == "index" and met.kind == "store" and life.moment != CrashPhase.AFTER:
             if HEADER_BYTES <= met.at < self._slots_end:
                 self._hits["index torn before slot"] += 1
             elif met.at < HEADER_BYTES:
