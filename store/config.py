@@ -1,4 +1,4 @@
-"""Every setting of a store, under RocketMQ's names in Python's spelling, with RocketMQ's defaults and units.
+"""Store settings, under RocketMQ's names in Python's spelling, with RocketMQ's defaults and units.
 
 Each field knows its RocketMQ key and its range; `broker_conf` reads and names them by key, `config_meanings` says what
 each means. Sizes are bytes, `_ms` are milliseconds, pages are 4096 bytes. Defaults are those of 4.9.8.

@@ -1,4 +1,4 @@
-"""What can go wrong in the store.
+"""Errors of the store.
 
 StoreError                 anything that keeps the store from its promises
   CorruptFileError         bytes on disk break their format: file @ offset, field, expected, found

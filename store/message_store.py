@@ -1,4 +1,4 @@
-"""The store: RocketMQ's DefaultMessageStore. Open a directory, put, get, look up, shut down.
+"""Message store: RocketMQ's DefaultMessageStore. Open a directory, put, get, look up, shut down.
 
 store = MessageStore(real_world(), StoreConfig("/var/lib/mq"))
 store.load()

@@ -1,4 +1,4 @@
-"""What everyone outside of the store may ask of one: RocketMQ's MessageStore interface.
+"""Protocol of a message store for code outside of it: RocketMQ's MessageStore interface.
 
 `MessageStore` is one, and so is every plug-in around it. What an operation means stands with `MessageStore`.
 """

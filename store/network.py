@@ -1,4 +1,4 @@
-"""What the store asks of a network: streams of bytes between `host:port`s, and one task that waits for many of them.
+"""Network protocol of the store: streams of bytes between `host:port`s, and a poller that waits for many of them.
 
 Nothing here blocks longer than it is told to, and nothing is lost but by an error: what `send` took arrives in order,
 or the connection breaks. It says nothing about when, nor whether the other side has seen what was taken.
@@ -97,3 +97,10 @@ class Network(Protocol):
 
     def poller(self) -> Poller:
         """Make a poller."""
+
+
+def send_all(connection: Connection, data: bytes | memoryview, timeout_ms: int) -> None:
+    """Hand all of data to the network. TimeoutError if it takes nothing for timeout_ms, ConnectionError if broken."""
+    left = memoryview(data)
+    while left:
+        left = left[connection.send(left, timeout_ms) :]

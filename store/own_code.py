@@ -1,4 +1,4 @@
-"""What code of your own may use, so that it runs on this computer and in a simulation without knowing which.
+"""Protocol of a world for your own code, which runs on this computer and in a simulation alike.
 
 Hand it a `PortableWorld`, and let it reach nothing else. `tornlog.store.real.world.this_computer` has one of the
 operating system's clocks, threads and files, `Simulation.live` one that fails on purpose (`tornlog.faults.simulation`).

@@ -1,4 +1,4 @@
-"""Plug-ins: stores around a store, each of which may do more, less or otherwise: RocketMQ's messageStorePlugIn.
+"""Plug-ins: stores around a store that change what it does. RocketMQ's messageStorePlugIn.
 
 class Counting(AbstractPluginMessageStore):
     puts = 0

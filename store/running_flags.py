@@ -1,4 +1,4 @@
-"""Why a store refuses work. Bits are RocketMQ's; none of them outlives the process."""
+"""Running flags: why a store refuses work. Bits are RocketMQ's; none of them outlives the process."""
 
 from collections.abc import Callable
 from enum import IntFlag

@@ -1,4 +1,4 @@
-"""What a broker tells of its store when asked (GET_BROKER_RUNTIME_INFO): names and spelling are RocketMQ's.
+"""Runtime information of a store (GET_BROKER_RUNTIME_INFO): names and spelling are RocketMQ's.
 
 Numbers are text. A rate is three of them, over the last 10, 60 and 600 s, each empty until the store is as old.
 Source: RocketMQ StoreStatsService.getRuntimeInfo, DefaultMessageStore.getRuntimeInfo,

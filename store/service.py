@@ -1,4 +1,4 @@
-"""A background service: one task that repeats a step until it is stopped.
+"""Background service: one task that repeats a step until it is stopped.
 
 What a step may meet it deals with itself. Anything else that it raises ends the service, and never silently:
 `on_failure` is told before the task ends, and the task ends with what was raised.

@@ -1,4 +1,4 @@
-"""A small file beside the log that is replaced as a whole: RocketMQ's ConfigManager with its `.tmp` and `.bak`.
+"""Side file: a small file beside the log that is replaced as a whole. RocketMQ's ConfigManager, `.tmp` and `.bak`.
 
 A new version is written aside, made durable, and only then given the name, in whose place the old one is kept as
 `.bak`. No rename takes away a complete version without leaving another, whichever of them a power cut undoes; a version

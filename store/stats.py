@@ -1,4 +1,4 @@
-"""What a store has done since it was made: RocketMQ's StoreStatsService, under its names in `runtime_info`.
+"""Store statistics since the store was made: RocketMQ's StoreStatsService, under its names in `runtime_info`.
 
 Messages and bytes per topic are counted inside the put lock and exact. The other counts are single increments outside
 of any lock, which CPython does not divide between threads; on an interpreter without its lock they may come out short.

@@ -1,4 +1,4 @@
-"""What a store is made of, and who tells whom: the one place where its services are made and joined.
+"""Parts of a store: the one place where its services are made and joined.
 
     puts -> log -> flush (and commit, if there is a pool) -> dispatch -> queues, index, light queues -> whoever waits
 

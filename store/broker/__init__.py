@@ -1,1 +1,1 @@
-"""The broker: what clients say to a store over the network, and what stands beside the store for them."""
+"""Broker: answers clients' requests over the network, and keeps what stands beside a store for them."""

@@ -1,4 +1,4 @@
-"""The broker: RocketMQ's BrokerController. A store, what stands beside it, and answers to whatever clients ask.
+"""Broker: RocketMQ's BrokerController. A store, the services beside it, and a router for clients' requests.
 
 broker = Broker(world, StoreConfig("/var/lib/mq"), BrokerConfig(listen_port=10911))
 broker.load()

@@ -1,4 +1,4 @@
-"""Every setting of a broker that is none of its store's: RocketMQ's names in Python's spelling, with its defaults.
+"""Broker settings beside the store's: RocketMQ's names in Python's spelling, with its defaults.
 
 `read_broker_conf` hands on the keys that the store has no use for; `BrokerConfig.of` takes those that mean something
 here, and passes over the others, which RocketMQ knows and this broker has no use for either.

@@ -1,4 +1,4 @@
-"""Who is connected, and the one task that moves frames for all of them.
+"""Connections of a server, and the poller task that moves frames for all of them.
 
 It accepts, receives, cuts what it receives into commands, sends what could not be sent at once, and ends connections
 that are idle, slow or broken. It never waits for one of them, and an idle one costs it nothing.

@@ -1,4 +1,4 @@
-"""What several owners have in one queue: one item of each in turn, so that nobody waits behind all that another has.
+"""Fair queue: one item of each owner in turn, so that no owner waits behind all the items of another.
 
 Owners belong to hosts, and hosts have turns first: who has many connections has no more turns than who has one.
 Source: Nagle, "On Packet Switches with Infinite Storage", RFC 970.

@@ -1,4 +1,4 @@
-"""What a server lets its clients have, so that none of them can take what belongs to the others.
+"""Server limits: how much of each resource a client may have, so that none can take what belongs to the others.
 
 Defaults of queues, ages and the idle time are RocketMQ's; the others are this server's own. Numbers of tasks are
 smaller than RocketMQ's: what does not wait gains nothing from company.

@@ -1,4 +1,4 @@
-"""Name server, built in: tells clients which broker has which topic.
+"""Name server, built in: answers clients which broker has which topic.
 
 It knows its own broker at first hand, and others of the cluster, slaves above all, by what they register. One that has
 not said anything for two minutes is gone.

@@ -1,4 +1,4 @@
-"""Lines for whoever runs a broker: never more than can be read, whatever provokes them, and never waited for.
+"""Operator log: few lines for a person to read, whatever provokes them, written without holding up a caller.
 
 Whoever tells goes on at once; a task of its own writes. So a terminal that is stopped, or a pipe that nobody reads,
 holds up no client.

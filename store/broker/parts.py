@@ -1,4 +1,4 @@
-"""What a broker is made of, and who tells whom: the one place where a broker's parts are made and joined.
+"""Parts of a broker: the one place where its services are made and joined.
 
     the store, its consumer offsets and transactions; topics and groups; who is connected; what waits
 

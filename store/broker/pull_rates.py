@@ -1,4 +1,4 @@
-"""How many messages each group is given per second, by windows of 10 s: what RocketMQ's tools call consumeTps.
+"""Pull rates: messages per second that each group is given, by windows of 10 s; consumeTps in RocketMQ's tools.
 
 Source: RocketMQ BrokerStatsManager, whose statistics are many more.
 """

@@ -1,4 +1,4 @@
-"""Which client of a group has which queue for itself, to consume it in order: RocketMQ's RebalanceLockManager.
+"""Rebalance locks: which client of a group consumes a queue in order. RocketMQ's RebalanceLockManager.
 
 A lock lasts as long as it is asked for again within 60 s, or until it is given back. Locks are not persisted: after a
 restart clients ask anew.

@@ -1,4 +1,4 @@
-"""The client's side of remoting: one address, one connection at a time, any number of requests under way over it.
+"""Remoting client: one address, one connection at a time, any number of requests under way over it.
 
 client = RemotingClient(world, "127.0.0.1:10911")
 response = client.invoke(RemotingCommand(code, 0, ext_fields={...}), timeout_ms=3_000)

@@ -1,4 +1,4 @@
-"""Requests of one kind: two bounded queues, and the tasks that work them off, a request of each session in turn.
+"""Request pool: two bounded queues of one kind of request, and tasks that take a request of each session in turn.
 
 Who waits for an answer before asking for more goes before who pipelines requests, four to one, and the latter have a
 few tasks at a time: so however much is pipelined, whoever asks for little finds a free task and few that compute.

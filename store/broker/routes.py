@@ -1,4 +1,4 @@
-"""Which request goes to which processor, and which kind of request it is.
+"""Routes: the processor and the pool of each request code.
 
 Source: RocketMQ BrokerController.registerProcessor.
 """

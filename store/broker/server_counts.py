@@ -1,4 +1,4 @@
-"""What a server counts: what it did, and each refusal by its reason."""
+"""Counters of a server: connections, requests, and each refusal by its reason."""
 
 from collections.abc import Mapping
 from enum import Enum

@@ -1,4 +1,4 @@
-"""One client's connection on the server's side: what waits to be taken by the client, and what of its is under way.
+"""Session: one client's connection on the server's side, with its unsent output and its requests under way.
 
 Any task may send. It hands over what the network takes at once; what the network does not take waits here for the
 server's poller task, which alone receives, and alone decides for what the connection is watched.

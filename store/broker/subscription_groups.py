@@ -1,4 +1,4 @@
-"""Which consumer groups there are, and what they may do: RocketMQ's SubscriptionGroupManager, `subscriptionGroup.json`.
+"""Subscription groups: settings of each consumer group. RocketMQ's SubscriptionGroupManager, `subscriptionGroup.json`.
 
 Source: RocketMQ SubscriptionGroupManager, SubscriptionGroupConfig.
 """

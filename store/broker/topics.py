@@ -1,4 +1,4 @@
-"""Which topics there are, and what they are like: RocketMQ's TopicConfigManager and its `topics.json`.
+"""Topics: settings of each topic. RocketMQ's TopicConfigManager and its `topics.json`.
 
 A topic is made by an operator, by the first message to it after the example of another that allows that (TBW102), or by
 the broker: for a group's messages to be given again or never again, and for its own purposes.

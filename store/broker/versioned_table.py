@@ -1,4 +1,4 @@
-"""A table of settings by name, in a side file of its own, with a version that counts its changes.
+"""Versioned table: settings by name, in a side file of its own, with a version that counts its changes.
 
     {"dataVersion": {"counter": 3, "timestamp": 1795309986689}, "<table>": {"<name>": {...}, ...}}
 

@@ -1,1 +1,1 @@
-"""Messages that are delivered later: delay levels, and transactions with their half messages and decisions."""
+"""Delayed delivery: delay levels, and transactions with their half messages and decisions."""

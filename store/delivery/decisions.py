@@ -1,4 +1,4 @@
-"""What this life knows of transactions before the queues show it.
+"""Decisions about transactions in this life, before the queues show them.
 
 A decision is in the log before the check can pull its op, and a half message that was put back is known under two
 offsets. Without this memory a producer would be asked about what it has just decided, and two of its answers that cross

@@ -1,4 +1,4 @@
-"""A half message: what is stored of a transactional message before its transaction is decided, and what becomes of it.
+"""Half message: the stored form of a transactional message before its decision, and what becomes of it.
 
     prepared   RMQ_SYS_TRANS_HALF_TOPIC / 0, the message with REAL_TOPIC and REAL_QID, its transaction bits cleared
     put back   the same once more at the end of that queue, with TRANSACTION_CHECK_TIMES, how often the producer group

@@ -1,4 +1,4 @@
-"""Sends a delayed message to the queue of its level before it is stored, and makes the real message again when due.
+"""Redirection of delayed messages: to the queue of their level when stored, back to their topic when due.
 
     topic, queue id   SCHEDULE_TOPIC_XXXX, level - 1
     DELAY             the level, at most the last there is

@@ -1,4 +1,4 @@
-"""Transactions beside a store: RocketMQ's TransactionalMessageService and the rules of END_TRANSACTION.
+"""Transaction service beside a store: RocketMQ's TransactionalMessageService and the rules of END_TRANSACTION.
 
 transactions = TransactionalMessageService(world, store, offsets)
 transactions.on_check = ask_the_producer_group

@@ -1,1 +1,1 @@
-"""Which messages a consumer is given: by tag, or by an SQL expression over properties."""
+"""Filters: select messages for a consumer by tag, or by an SQL expression over properties."""

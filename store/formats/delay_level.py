@@ -1,4 +1,4 @@
-"""Delayed messages in the formats: how levels are spelled, and which code a record's queue entry carries.
+"""Delay levels: how they are spelled, and the tags code of a delayed record's queue entry.
 
 Levels are numbered from 1 in the order of `messageDelayLevel`, and level n waits in queue n - 1 of the
 schedule topic. The entry's tagsCode there is not a hash: it is the time of delivery in ms.

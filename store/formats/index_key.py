@@ -1,4 +1,4 @@
-"""Which keys a message has in the index, and their hashes.
+"""Index keys: which keys a message has in the index, and their hashes.
 
 A message is found by the value of UNIQ_KEY and by each piece of KEYS between single spaces that is not empty. The hash
 is Java's of `topic#key`, made positive: the absolute value, and 0 for -2^31, which has none in 32 bits.

@@ -1,4 +1,4 @@
-r"""Java's .properties text, the form of a broker.conf: a key and a value a line.
+r"""Reader of Java's .properties text, the form of a broker.conf: a key and a value a line.
 
     key = value     key: value     key value     the first of = : or a blank ends the key, blanks around it do not count
     # text          ! text                       a comment; nothing but blanks before it

@@ -1,4 +1,4 @@
-"""A message's properties: one string, as UTF-8 in the record.
+"""Message properties: one string, as UTF-8 in the record.
 
     name 0x01 value 0x02 name 0x01 value ...
 

@@ -1,4 +1,4 @@
-"""What a slave and its master say to each other: two endless streams, with no greeting, number or checksum.
+"""Replication stream between slave and master: two endless streams, with no greeting, number or checksum.
 
     slave to master: a report, again and again
     offset  bytes  field

@@ -1,4 +1,4 @@
-"""A walk over the records of a log file, for dispatch and recovery: every check, little decoding.
+"""Record scanner: walks over a log file for dispatch and recovery, with every check and little decoding.
 
 A record counts when its sizes agree with each other and with the space, its magic is a message's, its
 physicalOffset is where it lies, its body has the CRC it claims, and its topic and properties are not torn.

@@ -1,4 +1,4 @@
-"""JSON as RocketMQ's side files have it: integer map keys without quotes, which are not JSON, or with them.
+"""JSON of RocketMQ's side files: integer map keys with quotes or without, which is not JSON.
 
     {
     <tab>"offsetTable":{

@@ -1,4 +1,4 @@
-"""The files of an index, the oldest first: found, made, synced and removed, names included.
+"""Row of index files, the oldest first: found, made, synced and removed, names included.
 
 Dispatch makes files, a flushing task syncs them, a cleaning one removes them, and any task reads them.
 """

@@ -1,4 +1,4 @@
-"""Recovers the index: keeps what is certain of it, and has the rest built anew from the scan over the log.
+"""Index recovery: keeps the files that are certain, and rebuilds the rest from the scan over the log.
 
 Kept are the files at the front that are whole and cover the log from its first key on without a gap. After an unclean
 exit they must also be full and no younger than the checkpoint's index time, for only then are they known to be durable.

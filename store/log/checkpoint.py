@@ -1,4 +1,4 @@
-"""What is known to be durable: RocketMQ's StoreCheckpoint, kept conservative.
+"""Checkpoint: up to which store time data is known to be durable. RocketMQ's StoreCheckpoint, kept conservative.
 
 Recovery starts its scan at the newest segment whose first record is older than the smaller of the two times, so each
 time may lag behind the truth and must never lead it. It is moved only after the sync it stands for, names included.

@@ -1,4 +1,4 @@
-"""The commit log: every message of every topic, in the order of arrival, in one row of segments.
+"""Commit log: every message of every topic, in the order of arrival, in one row of segments.
 
 Encoding happens outside the put lock. Inside it a record gets its place: physical offset, queue offset, store time.
 Log order and queue order are then one, and a counter moves only after the bytes it counts are placed.

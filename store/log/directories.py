@@ -1,4 +1,4 @@
-"""Where the segments of a queue lie: in one directory, or in several that new ones take turns in.
+"""Segment directories: where the segments of a queue lie, in one directory or in several by turns.
 
 RocketMQ's MultiPathMappedFileQueue: segment number n goes to the (n mod p)-th of the sorted directories that are open
 to new ones. Nothing writes down which that was: whatever directory has a name has that segment.

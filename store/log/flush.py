@@ -1,4 +1,4 @@
-"""Moves the log to the disk: group commit under SYNC_FLUSH, a timed flush under ASYNC_FLUSH.
+"""Flush services: move the log to the disk by group commit (SYNC_FLUSH) or timed flush (ASYNC_FLUSH).
 
 A failed sync ends the store's willingness to write. Kernels report a lost page once and forget it, so a second sync
 that succeeds proves nothing, and no put that waited is told OK.

@@ -1,4 +1,4 @@
-"""One file of a log or queue: RocketMQ's MappedFile, with the positions that make its bytes count.
+"""Segment: one file of a log or queue. RocketMQ's MappedFile, with the positions that make its bytes count.
 
     0 <= flushed <= readable <= wrote <= size_bytes
 

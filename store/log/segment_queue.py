@@ -1,4 +1,4 @@
-"""Segments in a row: RocketMQ's MappedFileQueue. One offset space over files of one size.
+"""Segment queue: RocketMQ's MappedFileQueue. One offset space over files of one size.
 
 Names are offsets, so a listing in name order is the queue, and a gap between two names is damage.
 """

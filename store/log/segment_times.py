@@ -1,4 +1,4 @@
-"""When segments were last changed, kept over a recovery that writes some of them again.
+"""Modification times of segments, kept over a recovery that writes some of them again.
 
 Expiry of the log and `getOffsetInQueueByTime` go by these times, and a recovery is no change of what they tell of.
 """

@@ -1,4 +1,4 @@
-"""Consume queues: for each topic and queue id, where its messages are in the log, in queue order.
+"""Consume queue: where the messages of one topic and queue id are in the log, in queue order.
 
 Entry n lies at logic offset 20 n and stands for the record whose queueOffset is n, always: a hole is filled with blank
 entries, never closed up. One task writes (dispatch, or recovery before it); any task reads. A queue with an extension

@@ -1,4 +1,4 @@
-"""The extension of one consume queue: units of variable size in a row of files, addressed by the queue's entries.
+"""Extension of one consume queue: units of variable size in a row of files, addressed by the queue's entries.
 
 It is a help, never the truth: an entry whose unit is missing or not its record's own is written again with its plain
 tagsCode by recovery, and whoever meets a missing unit treats the tags as unknown. An address is never used twice for

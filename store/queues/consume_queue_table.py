@@ -1,4 +1,4 @@
-"""All consume queues of a store, by topic and queue id: found, made when first asked for, loaded, made durable."""
+"""Table of a store's consume queues, by topic and queue id: found, made on first use, loaded, made durable."""
 
 from collections.abc import Callable, Iterator
 

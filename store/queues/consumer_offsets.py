@@ -1,4 +1,4 @@
-"""How far each consumer group has come in each queue: RocketMQ's ConsumerOffsetManager and its `consumerOffset.json`.
+"""Consumer offsets: each group's progress in each queue. RocketMQ's ConsumerOffsetManager, `consumerOffset.json`.
 
     {"offsetTable": {"<topic>@<group>": {<queueId>: <offset>}}}
 

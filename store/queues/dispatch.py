@@ -1,4 +1,4 @@
-"""Dispatch ("reput"): reads the log behind the writer and makes each record visible through its queues.
+"""Dispatch service ("reput"): reads the log behind the writer and makes each record visible through its queues.
 
 Under SYNC_FLUSH it stops at what is durable, so that no consumer sees a message that a power cut can still take back.
 A queue with an extension gets the record's unit first, then an entry that leads to it. Light queues come after the

@@ -1,4 +1,4 @@
-"""Moves consume queues to the disk, and the checkpoint after them: RocketMQ's FlushConsumeQueueService."""
+"""Flush service of consume queues, and of the checkpoint after them: RocketMQ's FlushConsumeQueueService."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Brings one consume queue to exactly what the log says, writing only what differs."""
+"""Queue replay: brings one consume queue to exactly what the log says, writing only what differs."""
 
 from bisect import bisect_right
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Files as the operating system keeps them: mapped shared, synced by the kernel, locked against Java too."""
+"""Real files: mapped shared, synced by the kernel, locked against Java too; and descriptors of files."""
 
 import errno
 import fcntl

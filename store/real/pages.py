@@ -1,4 +1,4 @@
-"""Memory maps straight from libc, as memoryviews that own their pages.
+"""Memory maps from libc, as memoryviews that own their pages.
 
 The mmap module would hold the interpreter lock for the whole of an msync, keep a descriptor of its own for
 each map, and refuse to close a map while a view of it is out. Here calls release the interpreter lock, a map

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as bytes in a pipe: they end nothing by themselves, and whoever waits for one reads.
+"""Stop signals: SIGTERM and SIGINT as bytes in a pipe. They end nothing by themselves; a waiting task reads them.
 
 A handler of Python's would not do: it runs in the main thread, which nobody wakes if the system gives the signal to
 another thread. Nor would blocking them do: threads that libraries have started by then do not block them.

@@ -1,4 +1,4 @@
-"""Puts that wait for a slave: RocketMQ's GroupTransferService, without a task of its own.
+"""Group transfer: puts that wait for a slave. RocketMQ's GroupTransferService, without a task of its own.
 
 A put is replicated when one connection has sent the slave all of it and the slave has reported its end since. What a
 slave says of bytes that this connection has not sent proves nothing about the bytes that the master has there: a

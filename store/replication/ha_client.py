@@ -1,4 +1,4 @@
-"""The slave's end: follows one master, reports how far it has come, and stops by name when the logs differ.
+"""Replication client of a slave: follows one master, reports its progress, and stops by name when the logs differ.
 
 A report means what the slave's own flushDiskType promises: with SYNC_FLUSH that the bytes are durable here, with
 ASYNC_FLUSH that they are in the page cache, which is all that RocketMQ's ever means.
@@ -10,11 +10,10 @@ from ..errors import CorruptFileError, DivergedError
 from ..formats.replication import FrameReader, encode_report
 from ..marks import hit
 from ..message_store import MessageStore
-from ..network import Connection
+from ..network import Connection, send_all
 from ..service import Service
 from ..world import World
 from .replica_log import ReplicaLog
-from .sending import send_all
 
 RECONNECT_MS = 5_000
 _CONNECT_MS = 5_000

@@ -19,11 +19,10 @@ from ..formats.replication import REPORT_BYTES, decode_report, encode_frame_head
 from ..log.segment_queue import SegmentQueue
 from ..marks import hit
 from ..message_store import MessageStore
-from ..network import Connection, Listener, in_brackets
+from ..network import Connection, Listener, in_brackets, send_all
 from ..world import Task, World
 from .group_transfer import GroupTransfer
 from .ha_client import HAClient
-from .sending import send_all
 
 _RECEIVE_BYTES = 1 << 16
 _UNKNOWN = -1

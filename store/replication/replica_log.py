@@ -1,4 +1,4 @@
-"""A slave's log, and what a master sends to go behind it: nothing is taken that does not prove to belong there.
+"""Replica log: appends what a master sends to a slave's log, once it has proved to belong there.
 
 The stream carries no number of an epoch and no checksum, so the proof lies in the records. A slave asks for its last
 record again and compares: the record holds its own offset, the time when it was stored, and the message, so a master

@@ -1,1 +1,1 @@
-"""Retention: what removes old messages, and what turns new ones away when the disk is full."""
+"""Retention: removes old messages, and refuses new ones when the disk is full."""

@@ -1,1 +1,1 @@
-"""Settings as people write and read them: broker.conf in, a table of every key out."""
+"""Settings: broker.conf in, a table of every key out."""

@@ -1,1 +1,1 @@
-"""Looks into store directories, and makes new ones from them; what is read stays as it is."""
+"""Tools over store directories: they read one, or make a new one from it; what is read stays as it is."""

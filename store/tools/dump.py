@@ -1,4 +1,4 @@
-"""Reads messages out of a store directory's log as it stands: no recovery, nothing but the log, one segment at a time.
+"""Dump: reads messages out of a store directory's log as it stands, without recovery, one segment at a time.
 
 JSON contract, `tornlog-dump/1`: one object per message, in log order:
 

@@ -1,4 +1,4 @@
-"""Opens a store directory as the store itself would, recovery included, and tells what is in it.
+"""Inspection: opens a store directory as the store itself would, recovery included, and reports its contents.
 
 Recovery works on an overlay: nothing on disk changes.
 

@@ -1,4 +1,4 @@
-"""What there is to see in a loaded store, as plain values under RocketMQ's names.
+"""Observed state of a loaded store, as plain values under RocketMQ's names.
 
 Fields and meanings are those of `inspect.observed` in the manifests of the golden stores; `inspect` adds its own
 around them. Offsets and sizes are bytes, queue offsets are indexes, times are ms since 1970, -1 means none.

@@ -1,4 +1,4 @@
-"""Makes a new store directory from the log of another: consume queues, index and checkpoint anew, as dispatch does.
+"""Rebuild: makes a new store directory from the log of another, with queues, index and checkpoint anew.
 
 The log's segments are copied, mtimes included, never linked: recovery, and the life after it, write to the last ones.
 Side files below `config/` are copied as they are. Of the other directory nothing else is read but its marker of an

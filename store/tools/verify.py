@@ -1,4 +1,4 @@
-"""Checks a store directory as it stands: nothing is recovered first, nothing is changed, every violation is found.
+"""Verification of a store directory as it stands: no recovery, no change, every violation reported.
 
 What is checked, by the codes of `violation.Promise`: the segments and every record, blank and zero tail in them;
 queue offsets; every queue entry against its record and every record for its entry; every index entry against its record

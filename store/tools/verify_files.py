@@ -1,4 +1,4 @@
-"""The files of one row of segments, as they are: names, sizes, no gaps. Nothing is opened that is not a file.
+"""Verifier of files in one row of segments: names, sizes, no gaps. Only files are opened.
 
 They are mapped for as long as they are verified, and may be larger than memory: whoever goes through one from end to
 end tells the system what it has read, as `RawSegment` does.

@@ -1,4 +1,4 @@
-"""Compares the index files as they are with each other and with the keys of the log's records.
+"""Verifier of index files: compares them with each other and with the keys of the log's records.
 
 Entries and records are both in the order of the log, so one pass over both finds entries without their record, keys
 without their entry, and entries that are there twice. Needs 4 bytes of memory for each hash slot of one file.

@@ -1,4 +1,4 @@
-"""Reads the whole log as it is: every record, blank and zero tail, and where each queued record lies.
+"""Verifier of the log: every record, blank and zero tail, and where each queued record lies.
 
 Behind damage it goes on at the next place that has a record's magic and its own physicalOffset, so one bad record
 does not hide the rest. Needs 36 bytes of memory for each queued record, and no more than one of them decoded at a time.

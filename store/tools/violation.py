@@ -1,4 +1,4 @@
-"""A broken promise of a store directory, with its place, and what an unclean exit explains."""
+"""Violation of a guarantee of a store directory, with its place, and what an unclean exit explains."""
 
 from dataclasses import dataclass, field
 from enum import Enum

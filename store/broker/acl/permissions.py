@@ -1,4 +1,4 @@
-"""Which permissions there are, and which of them each request needs.
+"""Permissions: which there are, and which of them each request needs.
 
 Source: RocketMQ Permission, PlainAccessValidator.parse. Beyond it, batches (320) and replies (324, 325) need what
 single messages need, and whatever changes a broker needs an administrator.

@@ -1,1 +1,1 @@
-"""What the broker answers, a file for each kind of request."""
+"""Request processors: a module for each kind of client."""

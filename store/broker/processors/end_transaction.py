@@ -1,4 +1,4 @@
-"""END_TRANSACTION: a producer says what is to become of a half message.
+"""Processor of END_TRANSACTION: a producer's decision about a half message.
 
 Source: RocketMQ EndTransactionProcessor.
 """

@@ -1,4 +1,4 @@
-"""PULL_MESSAGE: gives a consumer the messages of a queue from an offset on, or holds the request until there are some.
+"""Processor of PULL_MESSAGE: the messages of a queue from an offset on, at once or when there are some.
 
     sysFlag  1 a commitOffset is there, 2 may be held, 4 the subscription is in the fields, 8 class filter, 16 lite pull
 

@@ -1,4 +1,4 @@
-"""SEND_REPLY_MESSAGE, SEND_REPLY_MESSAGE_V2: the answer of a consumer to a message whose producer waits for one.
+"""Processor of SEND_REPLY_MESSAGE(_V2): a consumer's reply to a message whose producer waits for one.
 
 The producer's connection is found by the client id that its message had in REPLY_TO_CLIENT, and is sent the reply at
 once (PUSH_REPLY_MESSAGE_TO_CLIENT); it is stored, too, unless settings say otherwise. Once it is sent, the answer is

@@ -1,4 +1,6 @@
-from tornlog.store.filters.bloom_filter import BloomFilter, has_bits, set_bits
+import pytest
+
+from tornlog.store.filters.bloom_filter import BloomFilter, has_bits, murmur3_64, set_bits
 
 
 def test_the_default_has_the_size_that_rocketmq_computes_for_20_percent_and_32_consumers() -> None:
@@ -36,3 +38,22 @@ def test_what_was_set_is_found_and_little_else_is() -> None:
     assert all(has_bits(bytes(bits), bloom.positions(f"group-{number}#T")) for number in range(32))
     mistaken = sum(has_bits(bytes(bits), bloom.positions(f"other-{number}#T")) for number in range(1000))
     assert 100 < mistaken < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("hello", 0xCBD8A7B341BD9B02),
+        ("hello, world", 0x342FAC623A5EBC8E),
+        ("19 Jan 2038 at 3:14:07 AM", 0xB89E5988B737AFFC),
+        ("The quick brown fox jumps over the lazy dog.", 0xCD99481F9EE902C9),
+        ("The quick brown fox jumps over the lazy dog", 0xE34BBC7BBC071B6C),
+    ],
+)
+def test_hashes_are_those_of_the_reference_implementation(text: str, expected: int) -> None:
+    assert murmur3_64(text.encode()) == expected
+
+
+def test_every_length_of_the_last_block_counts() -> None:
+    assert len({murmur3_64(bytes(size)) for size in range(40)}) == 40

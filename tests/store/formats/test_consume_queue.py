@@ -2,16 +2,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.consume_queue import (
+    ADDRESS_MAX,
+    ADDRESS_TOP,
     BLANK_ENTRY,
     BLANK_ENTRY_BYTES,
+    END_MARK,
     ENTRY_BYTES,
+    OFFSET_MAX,
+    UNIT_BYTES_MAX,
+    UNIT_BYTES_MIN,
+    ExtUnit,
     QueueEntry,
+    address_of,
     decode_entry,
+    decode_unit,
     encode_entry,
+    encode_unit,
     is_blank,
+    is_ext_address,
     is_valid,
+    offset_of,
     tags_code,
+    unit_bytes_at,
 )
 
 I64 = st.integers(-(2**63), 2**63 - 1)
@@ -56,3 +70,47 @@ def test_every_entry_survives_encoding_and_decoding(entries: list[QueueEntry]) -
     raw = memoryview(b"".join(encode_entry(*entry) for entry in entries))
 
     assert [decode_entry(raw, at) for at in range(0, len(raw), ENTRY_BYTES)] == entries
+
+
+UNIT = ExtUnit(-2, 0x0102030405060708, b"\xaa\xbb")
+
+
+def test_a_unit_is_its_size_its_code_its_time_and_its_bits_big_endian() -> None:
+    raw = encode_unit(UNIT)
+
+    assert raw.hex() == "0016" + "fffffffffffffffe" + "0102030405060708" + "0002" + "aabb"
+    assert decode_unit(b"??" + raw, 2, 24, file="ext") == UNIT
+    assert unit_bytes_at(raw, 0, len(raw), file="ext") == 22
+
+
+def test_a_unit_may_have_no_bits_and_as_many_as_its_size_can_count() -> None:
+    for bits in (b"", bytes(UNIT_BYTES_MAX - UNIT_BYTES_MIN)):
+        raw = encode_unit(UNIT._replace(bit_map=bits))
+        assert decode_unit(raw, 0, len(raw), file="ext").bit_map == bits
+
+
+def test_an_address_is_an_offset_less_2_to_the_63_and_no_hash_can_be_one() -> None:
+    assert address_of(0) == -(1 << 63)
+    assert address_of(OFFSET_MAX) == -(1 << 63) + (1 << 56) - 1
+    assert address_of(OFFSET_MAX).to_bytes(8, "big", signed=True)[0] == ADDRESS_TOP
+    assert ADDRESS_MAX == -2147483649
+    assert offset_of(address_of(123_456)) == 123_456
+    assert is_ext_address(ADDRESS_MAX)
+    assert not is_ext_address(-0x8000_0000)
+    assert not is_ext_address(1)
+
+
+@pytest.mark.parametrize("raw", [b"", b"\0", b"\0\0", END_MARK, END_MARK + b"anything"])
+def test_zeros_an_end_mark_and_the_end_of_the_file_are_no_units(raw: bytes) -> None:
+    assert unit_bytes_at(raw, 0, len(raw), file="ext") == 0
+    with pytest.raises(CorruptFileError, match="ext @ 0: size"):
+        decode_unit(raw, 0, len(raw), file="ext")
+
+
+def test_damage_is_placed_at_the_field_that_is_wrong() -> None:
+    raw = encode_unit(UNIT)
+    for size, found in ((b"\0\x13", 19), (b"\x80\0", -32768), (b"\x7f\xff", 32767), (b"\0\x17", 23)):
+        with pytest.raises(CorruptFileError, match=rf"ext @ 1: size: expected 20 to 22, found {found}"):
+            unit_bytes_at(b"?" + size + raw[2:], 1, 23, file="ext")
+    with pytest.raises(CorruptFileError, match="ext @ 18: bitMapLength: expected 2, found 3"):
+        decode_unit(raw[:18] + b"\0\3" + raw[20:], 0, 22, file="ext")

@@ -1,10 +1,13 @@
 """The replication wire, byte by byte."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.replication import (
     FrameHeader,
+    FrameReader,
     decode_frame_header,
     decode_report,
     encode_frame_header,
@@ -49,3 +52,42 @@ def test_a_negative_report_is_named_with_its_place() -> None:
 def test_a_frame_that_no_master_sends_is_named_with_its_place(raw: bytes, message: str) -> None:
     with pytest.raises(CorruptFileError, match=message):
         decode_frame_header(raw, 8192, stream="s", position=10)
+
+
+SEGMENT_BYTES = 1024
+
+
+def pieces_of(stream: bytes, cuts: list[int]) -> list[tuple[int, bytes]]:
+    """Return what a reader makes of a stream that comes cut at some places."""
+    reader, found, at = FrameReader(SEGMENT_BYTES, "s"), [], 0
+    for cut in [*sorted(cuts), len(stream)]:
+        found += [(piece.log_offset, bytes(piece.data)) for piece in reader.feed(stream[at:cut])]
+        at = max(cut, at)
+    return found
+
+
+@given(st.lists(st.integers(0, 80), max_size=12))
+def test_however_a_stream_is_cut_its_bytes_keep_their_places(cuts: list[int]) -> None:
+    stream = (
+        encode_frame_header(1000, 24) + b"a" * 24 + encode_frame_header(1024, 0)
+        + encode_frame_header(1024, 20) + b"b" * 20
+    )  # fmt: skip
+    found = pieces_of(stream, cuts)
+    log = {at + number: data[number] for at, data in found for number in range(len(data))}
+
+    assert bytes(log[at] for at in range(1000, 1044)) == b"a" * 24 + b"b" * 20
+    assert [at for at, data in found if not data] == [1024]
+
+
+def test_nothing_is_passed_on_of_a_header_that_is_not_whole() -> None:
+    assert pieces_of(encode_frame_header(0, 100)[:11], []) == []
+
+
+def test_an_oversized_frame_is_refused_before_anything_of_it_is_kept() -> None:
+    reader = FrameReader(SEGMENT_BYTES, "log from m")
+    good = encode_frame_header(0, 4) + b"good"
+
+    with pytest.raises(
+        CorruptFileError, match=r"log from m @ 24: size_bytes: expected 0 to 1024, found 2147483647"
+    ):
+        list(reader.feed(good + encode_frame_header(0, 0x7FFFFFFF)))
