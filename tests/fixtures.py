@@ -16,8 +16,7 @@ from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, Ledger
-from tornlog.scenarios.oracle.put_content import PLAIN
-from tornlog.scenarios.oracle.put_entry import Detour, PutEntry
+from tornlog.scenarios.oracle.put_entry import PLAIN, Detour, PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord, RecoveredStore
 from tornlog.scenarios.oracle.transactions import Behaviour, Transaction, TransactionDecision

@@ -19,7 +19,7 @@ from tornlog.faults.kinds import GROUPS, FaultKind
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.mutants import MUTANTS
-from tornlog.scenarios.oracle.guarantee_table import PROMISED
+from tornlog.scenarios.oracle.guarantees import PROMISED
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 
 ROOT = Path(__file__).parents[2]

@@ -13,12 +13,16 @@ from time import process_time
 from typing import NamedTuple
 
 from ...scenarios.oracle.evidence import Evidence, Violation
-from ...scenarios.oracle.found_index import FoundIndex
-from ...scenarios.oracle.index_model import FoundIndexHeader, ModelEntry, file_content, time_diff_s
+from ...scenarios.oracle.index_model import (
+    FoundIndex,
+    FoundIndexHeader,
+    ModelEntry,
+    file_content,
+    time_diff_s,
+)
 from ...scenarios.oracle.invariants import CHECKERS
 from ...scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, ConsumedMessage, Ledger
-from ...scenarios.oracle.put_content import PLAIN
-from ...scenarios.oracle.put_entry import Detour, PutEntry
+from ...scenarios.oracle.put_entry import PLAIN, Detour, PutEntry
 from ...scenarios.oracle.reader import LogRecord, indexed_keys
 from ...scenarios.oracle.recovered import DecodedEntries, FoundQueue, FoundRecord, RecoveredStore, keep_once
 from ...scenarios.oracle.transactions import Behaviour

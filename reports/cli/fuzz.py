@@ -27,12 +27,11 @@ from ...scenarios.campaigns.amounts import seconds_in
 from ...scenarios.campaigns.failures.print_failure import prose
 from ...scenarios.campaigns.interruption import Interruption, in_processes, interruptible
 from ...scenarios.campaigns.runner import Reach, reach_words
-from ...scenarios.fuzz.bounds import address_space_limited
 from ...scenarios.fuzz.campaign import FuzzReport, FuzzSettings, applied_fuzzed, fuzz_format, write_findings
 from ...scenarios.fuzz.coverage import fuzz_covered, is_installed
 from ...scenarios.fuzz.engine import FuzzTally
 from ...scenarios.fuzz.finding import FindingFileError, FuzzFailure
-from ...scenarios.fuzz.judging import FuzzViolation, judge_in_full
+from ...scenarios.fuzz.judging import FuzzViolation, address_space_limited, judge_in_full
 from ...scenarios.fuzz.mutants import FUZZED, find_fuzzed
 from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS

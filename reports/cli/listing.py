@@ -12,7 +12,7 @@ from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import POLICIES
 from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.versions import VERSIONS
-from ...scenarios.oracle.guarantee_table import promised_text
+from ...scenarios.oracle.guarantees import promised_text
 from ...scenarios.oracle.invariants import INVARIANTS
 from ...scenarios.runs.marks import MARKS
 from .common import OUT

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...scenarios.claims.disk_models import DISK_MODELS
-from ...scenarios.oracle.guarantee_table import PROMISED, Promise
+from ...scenarios.oracle.guarantees import PROMISED, Promise
 from ...scenarios.oracle.invariants import INVARIANTS
 
 _STATES = {Promise.KEPT: "held", Promise.INTACT: "intact", Promise.NONE: "none"}

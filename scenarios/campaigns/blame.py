@@ -15,8 +15,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from ...sim.process import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
-from ..mutants.composite import composed
-from ..mutants.mutant import Mutant
+from ..mutants.mutant import Mutant, composed
 from ..mutants.versions import VERSIONS
 from .failures.failing_run import RunRecord
 from .failures.failure import Failure

@@ -12,8 +12,7 @@ from ...store.config import StoreConfig
 from .differences import differences
 from .images import CLEAN_STOP, PROCESS_KILL, left_by
 from .maven import JavaProgram
-from .observed import StoreObservation, observe, read_answer, times_of
-from .opened import OpenedDirectory, StoreDifference
+from .observed import OpenedDirectory, StoreDifference, StoreObservation, observe, read_answer, times_of
 from .real_store import RealStore, RealStoreDied, RealStoreFailed, moved, settings_of
 from .workload import Workload, workload_of
 

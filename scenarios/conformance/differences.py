@@ -1,13 +1,41 @@
 """Every difference between what is seen of one directory here and by the real store, each explained or not."""
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
+from struct import Struct
 
-from .deviations import EMPTY_QUEUE_FILE, GAP, ODD_FILE
-from .log_differences import differences_of_log, has_gap
-from .lookup_differences import differences_of_lookup, differences_of_times
-from .opened import OpenedDirectory, StoreDifference
-from .queue_differences import differences_of_progress, differences_of_queue
-from .truth import faults_of
+from ...store.formats.delay_level import SCHEDULE_TOPIC
+from ..oracle.index_model import ENTRY_BYTES as INDEX_ENTRY_BYTES
+from ..oracle.index_model import HEADER_BYTES as INDEX_HEADER_BYTES
+from ..oracle.index_model import entries_at
+from ..oracle.reader import ENTRY_BYTES as QUEUE_ENTRY_BYTES
+from ..oracle.reader import UnreadableError, key_hash, read
+from .deviations import (
+    DANGLING_ENTRY,
+    DELAY_LEVELS,
+    EMPTY_QUEUE_FILE,
+    FILE_TIMES,
+    FOREIGN_RECORD,
+    GAP,
+    INDEX_HASH_ONLY,
+    INDEX_LOST,
+    INDEX_NAME_TAKEN,
+    INDEX_SECONDS,
+    INDEX_STALE,
+    INDEX_TWICE,
+    ODD_FILE,
+    QUEUE_HEAD_LOST,
+    QUEUE_SHIFTED,
+    QUEUE_TAIL_LOST,
+    TIME_OF_NOTHING,
+    TORN_ENTRY,
+    TORN_RECORD,
+    ZERO_ENTRY,
+    Deviation,
+)
+from .observed import Entry, OpenedDirectory, QueueKey, SeenQueue, StoreDifference, times_of, window_of
+from .truth import BLANK, faults_of, keys_of
 
 
 def differences(opened: OpenedDirectory) -> list[StoreDifference]:
@@ -63,3 +91,275 @@ def _odd_files(opened: OpenedDirectory) -> Iterator[str]:
         is_queue = path.startswith("consumequeue/")
         if is_queue and len(content) != opened.config.mapped_file_size_consume_queue:
             yield path
+
+
+def differences_of_log(opened: OpenedDirectory) -> Iterator[StoreDifference]:
+    """Yield where the logs begin and end otherwise, and each record that is not the same."""
+    ours, real = opened.ours, opened.real
+    beyond = why_longer(opened)
+    in_front = GAP if real.min_offset < ours.min_offset and has_gap(opened) else None
+    if ours.min_offset != real.min_offset:
+        yield StoreDifference("log, begin", str(ours.min_offset), str(real.min_offset), in_front)
+    if ours.max_offset != real.max_offset:
+        yield StoreDifference("log, end", str(ours.max_offset), str(real.max_offset), beyond)
+    for offset in sorted(ours.records.keys() | real.records.keys()):
+        here, there = ours.records.get(offset), real.records.get(offset)
+        if here != there:
+            why = in_front if offset < ours.min_offset else None
+            if here is None and offset >= ours.max_offset:
+                why = beyond
+            elif there is None and has_gap(opened):
+                why = GAP  # the walk over the real log has come to the hole
+            yield StoreDifference(f"record {offset}", str(here), str(there), why)
+    for offset in sorted(set(ours.unreadable) ^ set(real.unreadable)):
+        explained = offset >= ours.max_offset
+        yield StoreDifference(
+            f"damage {offset}",
+            str(offset in ours.unreadable),
+            str(offset in real.unreadable),
+            beyond if explained else None,
+        )
+
+
+def why_longer(opened: OpenedDirectory) -> Deviation | None:
+    """Return why the real log goes on where ours ends, None if it does not or there is no reason.
+
+    The bytes there have to say it themselves: our scanner is what is judged, so it is not asked.
+    """
+    ours, real, size = opened.ours, opened.real, opened.config.mapped_file_size_commit_log
+    if real.max_offset <= ours.max_offset:
+        return None
+    at = ours.max_offset % size
+    base = ours.max_offset - at
+    content, file = opened.log_files.get(base, b""), f"commitlog/{base:020}"
+    try:
+        read(content, at, len(content), file=file, physical_offset=ours.max_offset)
+    except UnreadableError as error:
+        if error.field == "physicalOffset":
+            return FOREIGN_RECORD
+        return TORN_RECORD if error.is_torn else None
+    return None
+
+
+def has_gap(opened: OpenedDirectory) -> bool:
+    """Return whether between the files of the log one is missing."""
+    bases = sorted(opened.log_files)
+    size = opened.config.mapped_file_size_commit_log
+    return any(after - before != size for before, after in pairwise(bases))
+
+
+_ENTRY = Struct(">qiq")
+
+
+def differences_of_queue(opened: OpenedDirectory, key: QueueKey) -> Iterator[StoreDifference]:
+    """Yield each entry of a queue that is not the same; without any, what else consumers are given."""
+    ours, real = opened.ours.queues.get(key), opened.real.queues.get(key)
+    name, nothing = f"queue {key[0]}/{key[1]}", SeenQueue(0, 0, [], [])
+    begin = min(queue.min_offset for queue in (ours, real) if queue is not None)
+    end = max(queue.max_offset for queue in (ours, real) if queue is not None)
+    ours, real = ours or nothing, real or nothing
+    differ = False
+    for queue_offset in range(begin, end):
+        here, there = ours.entry(queue_offset), real.entry(queue_offset)
+        if here != there:
+            differ = True
+            is_behind = queue_offset >= real.max_offset
+            kept = here
+            if is_behind and here == BLANK:  # a blank goes with what it is in front of
+                kept = next((one for one in _behind(ours, queue_offset, end) if one != BLANK), here)
+            why = _why_entry(opened, key, kept, there, is_behind=is_behind)
+            yield StoreDifference(f"{name} {queue_offset}", str(here), str(there), why)
+    if not differ and ours.pulled != real.pulled:
+        yield StoreDifference(f"{name} pulled", str(ours.pulled), str(real.pulled), None)
+
+
+def _behind(queue: SeenQueue, queue_offset: int, end: int) -> Iterator[Entry | None]:
+    """Yield the entries of a queue behind an index."""
+    return (queue.entry(number) for number in range(queue_offset + 1, end))
+
+
+def _why_entry(
+    opened: OpenedDirectory, key: QueueKey, here: Entry | None, there: Entry | None, *, is_behind: bool
+) -> Deviation | None:
+    """Return why an entry differs. What is here has been compared with the log: it is right, or a blank."""
+    ours = opened.ours
+    if there is None:
+        if here is None or here == BLANK or here[0] not in ours.records:
+            return None  # nothing is lost with it
+        if is_behind:
+            return QUEUE_TAIL_LOST if here[0] < _real_queues_end(opened) else None
+        return QUEUE_HEAD_LOST
+    offset, size, code = there
+    if size <= 0:
+        return ZERO_ENTRY
+    if there == BLANK:
+        return QUEUE_HEAD_LOST
+    if offset >= ours.max_offset and offset < opened.real.max_offset:
+        return why_longer(opened)
+    record = ours.records.get(offset)
+    if record is None:
+        return DANGLING_ENTRY
+    if here is not None and here[:2] == (offset, size):
+        is_hash = key[0] == SCHEDULE_TOPIC and code != here[2] and -(1 << 31) <= code < 1 << 31
+        return DELAY_LEVELS if is_hash else _torn(opened, key, there)
+    is_own = (record.topic, record.queue_id) == key or "INNER_MULTI_DISPATCH" in record.properties
+    return QUEUE_SHIFTED if is_own else DANGLING_ENTRY
+
+
+def _real_queues_end(opened: OpenedDirectory) -> int:
+    """Return the log offset up to which the real store has entries of any queue: it dispatches nothing before that."""
+    entries = (entry for queue in opened.real.queues.values() for entry in queue.entries)
+    return max((offset + size for offset, size, _ in entries if size > 0), default=0)
+
+
+def _torn(opened: OpenedDirectory, key: QueueKey, there: Entry) -> Deviation | None:
+    """Return that an entry was torn by the crash, if it was there before anybody opened the directory."""
+    raw = _ENTRY.pack(*there)
+    directory = f"consumequeue/{key[0]}/{key[1]}/"
+    found = any(path.startswith(directory) and raw in content for path, content in opened.files.items())
+    return TORN_ENTRY if found else None
+
+
+def differences_of_progress(opened: OpenedDirectory) -> Iterator[StoreDifference]:
+    """Progress of delayed delivery is brought into its queue at load, so where queues differ it may differ, too."""
+    ours, real = opened.ours, opened.real
+    if ours.progress is None or real.progress is None:
+        return
+    for level in sorted(ours.progress.keys() | real.progress.keys()):
+        here, there = ours.progress.get(level, 0), real.progress.get(level, 0)
+        key = (SCHEDULE_TOPIC, level - 1)
+        queues = [store.queues.get(key) for store in (ours, real)]
+        ends = [(0, 0) if queue is None else (queue.min_offset, queue.max_offset) for queue in queues]
+        if here != there:
+            why = QUEUE_TAIL_LOST if ends[0] != ends[1] else None
+            yield StoreDifference(f"progress of level {level}", str(here), str(there), why)
+
+
+_CHECKPOINT = Struct(">qq")
+_MARGIN_MS = 3_000
+
+
+def differences_of_lookup(opened: OpenedDirectory, topic: str, key: str) -> Iterator[StoreDifference]:
+    """Yield each message that a look-up finds more or less often."""
+    here, there = Counter(opened.ours.lookups[topic, key]), Counter(opened.real.lookups[topic, key])
+    for offset in sorted(here.keys() | there.keys()):
+        if here[offset] != there[offset]:
+            why = _why_found(opened, topic, key, offset, here[offset], there[offset])
+            place = f"look-up {topic} {key}: {offset}"
+            yield StoreDifference(place, f"{here[offset]} times", f"{there[offset]} times", why)
+
+
+def _why_found(
+    opened: OpenedDirectory, topic: str, key: str, offset: int, here: int, there: int
+) -> Deviation | None:
+    """Return why a look-up finds a message more or less often. What is here has been compared with the log."""
+    if there < here:
+        return _why_not_found(opened, offset)
+    record = opened.ours.records.get(offset)
+    if record is None:
+        return why_longer(opened) if offset >= opened.ours.max_offset else INDEX_STALE
+    wanted = key_hash(topic, key.encode())
+    equal = sum(key_hash(record.topic, name.encode()) == wanted for name in keys_of(record))
+    if equal >= there:
+        return INDEX_HASH_ONLY
+    if not equal:
+        return INDEX_STALE
+    was_twice = _indexed(opened)[offset] > len(keys_of(record))  # by an earlier start of the real store
+    return INDEX_TWICE if was_twice or "abort" in opened.files or offset >= _dispatched_from(opened) else None
+
+
+def differences_of_times(opened: OpenedDirectory) -> Iterator[StoreDifference]:
+    """Yield look-ups that take times and differ, though entries and look-ups without times are the same."""
+    ours, real = opened.ours, opened.real
+    for key, time_ms in sorted(ours.nearest.keys() & real.nearest.keys()):
+        here, there = ours.nearest[key, time_ms], real.nearest[key, time_ms]
+        if here != there and ours.queues[key].entries == real.queues[key].entries:
+            place = f"queue {key[0]}/{key[1]} at {time_ms}"
+            yield StoreDifference(place, str(here), str(there), _why_nearest(opened, key))
+    begin_ms, end_ms = window_of(times_of(ours))
+    for topic, key_name in sorted(ours.windowed.keys() & real.windowed.keys()):
+        if ours.lookups[topic, key_name] != real.lookups[topic, key_name]:
+            continue
+        here_found, there_found = ours.windowed[topic, key_name], real.windowed[topic, key_name]
+        for offset in sorted(set(here_found) ^ set(there_found)):
+            stored_ms = ours.records[offset].store_timestamp if offset in ours.records else -1
+            is_edge = offset in here_found and begin_ms <= stored_ms < begin_ms + 1_000
+            place = f"look-up {topic} {key_name} from {begin_ms} to {end_ms}: {offset}"
+            is_first = offset in here_found and _may_begin_an_index_file(opened, offset)
+            why = INDEX_SECONDS if is_edge or is_first else None
+            yield StoreDifference(place, str(offset in here_found), str(offset in there_found), why)
+
+
+def _why_nearest(opened: OpenedDirectory, key: QueueKey) -> Deviation | None:
+    """Return why a queue of the same entries leads elsewhere: entries without a time, or several files."""
+    entries = opened.ours.queues[key].entries
+    if any(entry[:2] == BLANK[:2] or entry[0] not in opened.ours.records for entry in entries):
+        return TIME_OF_NOTHING
+    per_file = opened.config.mapped_file_size_consume_queue // QUEUE_ENTRY_BYTES
+    queue = opened.ours.queues[key]
+    has_several = queue.min_offset // per_file != (queue.max_offset - 1) // per_file
+    return FILE_TIMES if has_several else None
+
+
+def _dispatched_from(opened: OpenedDirectory) -> int:
+    """Return the log offset from which the real store dispatches after a clean exit: to where any queue has come."""
+    ends = [0]
+    for path, content in opened.files.items():
+        if path.startswith("consumequeue/"):
+            whole = len(content) // _ENTRY.size * _ENTRY.size
+            ends += (
+                offset + size
+                for offset, size, _ in _ENTRY.iter_unpack(content[:whole])
+                if size > 0 and offset + size <= opened.ours.max_offset
+            )
+    return max(ends)
+
+
+def _why_not_found(opened: OpenedDirectory, offset: int) -> Deviation | None:
+    """Return why a look-up misses a message: recovery has not come by it, or two index files had one name."""
+    is_scanned = "abort" in opened.files and offset >= recovery_start(opened)
+    if not is_scanned and ("abort" in opened.files or offset not in _indexed(opened)):
+        return INDEX_LOST
+    entries = sum(len(keys_of(record)) for record in opened.ours.records.values())
+    return INDEX_NAME_TAKEN if entries >= opened.config.max_index_num else None
+
+
+def _indexed(opened: OpenedDirectory) -> Counter[int]:
+    """Return how many entries index files had for each log offset before anybody opened the directory."""
+    first = entries_at(opened.config.max_hash_slot_num) + INDEX_ENTRY_BYTES  # entry 0 is never used
+    found: Counter[int] = Counter()
+    for path, content in opened.files.items():
+        if path.startswith("index/"):
+            whole = content[first:]
+            found.update(
+                int.from_bytes(whole[at + 4 : at + 12]) for at in range(0, len(whole), INDEX_ENTRY_BYTES)
+            )
+    return found
+
+
+def _may_begin_an_index_file(opened: OpenedDirectory, offset: int) -> bool:
+    """Return whether a record is the first of an index file: such an entry's seconds count from the file before.
+
+    It is by a header's word, or may be where the real store's recovery has made files of its own.
+    """
+    headers = [
+        content[:INDEX_HEADER_BYTES] for path, content in opened.files.items() if path.startswith("index/")
+    ]
+    is_first = offset in {int.from_bytes(header[16:24]) for header in headers}
+    return is_first or ("abort" in opened.files and offset >= recovery_start(opened))
+
+
+def recovery_start(opened: OpenedDirectory) -> int:
+    """Return the log offset from which the real store recovers after an unclean exit.
+
+    That is the last file whose first record is not younger than the checkpoint, less three seconds, or else the first.
+    Source: RocketMQ CommitLog.recoverAbnormally, StoreCheckpoint.getMinTimestamp.
+    """
+    checkpoint = opened.files.get("checkpoint", b"").ljust(16, b"\0")
+    until_ms = min(_CHECKPOINT.unpack_from(checkpoint)) - _MARGIN_MS
+    size, ours = opened.config.mapped_file_size_commit_log, opened.ours
+    bases = [base for base in range(ours.min_offset, ours.max_offset, size) if base in ours.records]
+    return max(
+        (base for base in bases if 0 < ours.records[base].store_timestamp <= until_ms),
+        default=ours.min_offset,
+    )

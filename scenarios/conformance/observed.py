@@ -9,7 +9,7 @@ Look-ups that take times are asked with `times_of` the records: each queue for t
 key for the messages between the second and the last but one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -27,6 +27,7 @@ from ...store.message_store import MessageStore
 from ...store.queues.consume_queue import ConsumeQueue
 from ...store.real.world import overlay_world
 from ...store.tools.observed import entries_of, records_of
+from .deviations import Deviation
 
 QueueKey = tuple[str, int]
 Entry = tuple[int, int, int]
@@ -233,3 +234,43 @@ def _keys(seen: StoreObservation) -> Iterator[tuple[str, str]]:
         for key in properties.get("KEYS", "").split(" "):
             if key:
                 yield record.topic, key
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDifference:
+    """One place where the two differ."""
+
+    place: str
+    ours: str
+    real: str
+    deviation: Deviation | None
+    """What explains it; None if nothing does."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the difference as JSON takes it."""
+        name = None if self.deviation is None else self.deviation.name
+        return {"place": self.place, "ours": self.ours, "real": self.real, "deviation": name}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedDirectory:
+    """One directory, as it was found and as both stores saw it."""
+
+    config: StoreConfig
+    files: Mapping[str, bytes]
+    """What was in it before anyone opened it, by path relative to it."""
+    ours: StoreObservation
+    real: StoreObservation
+    version: str
+    """Of the real store."""
+
+    @property
+    def log_files(self) -> dict[int, bytes]:
+        """Return the files of the log by the offset they begin at, whichever directory of the log they are in."""
+        root = f"{self.config.store_path_root_dir}/"
+        names = [path.removeprefix(root) for path in self.config.commit_log_directories]
+        return {
+            int(path.rpartition("/")[2]): content
+            for path, content in self.files.items()
+            if path.rpartition("/")[0] in names and path.rpartition("/")[2].isdecimal()
+        }

@@ -7,12 +7,9 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from ..campaigns.interruption import is_stop_wanted
-from .bounds import address_space_limited
-from .corpus import read_inputs, write_inputs
-from .engine import Fuzzer, FuzzTally
+from .engine import Fuzzer, FuzzTally, minimised, read_inputs, write_inputs
 from .finding import FuzzFailure
-from .judging import FuzzViolation, judge_in_full
-from .minimise import minimised
+from .judging import FuzzViolation, address_space_limited, judge_in_full
 from .mutants import find_fuzzed
 from .targets import TARGETS
 

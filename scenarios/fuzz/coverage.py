@@ -14,9 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from .bounds import address_space_limited
 from .campaign import FuzzReport, FuzzSettings, applied_fuzzed, finding_of
-from .judging import FuzzViolation
+from .judging import FuzzViolation, address_space_limited
 
 _PROCESS = "tornlog.scenarios.fuzz.covered_process"
 _LAST_WORDS = 4_000

@@ -17,11 +17,10 @@ import atheris
 from ...sim.process import NoEndInSight, cpu_limit
 
 with atheris.instrument_imports(include=["tornlog.store"]):
-    from .bounds import address_space_limited
     from .campaign import applied_fuzzed
-    from .corpus import Corpus
-    from .draw import Draw
-    from .judging import FuzzViolation, breach_of_memory, hang_of, judge
+    from .engine import Corpus
+    from .judging import FuzzViolation, address_space_limited, breach_of_memory, hang_of, judge
+    from .mutation import Draw
     from .targets import TARGETS
 
 _SEEDS = 64

@@ -3,10 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, unpack
-from .draw import Draw
-from .file_shapes import shape_of_file
-from .mutation import mutated
-from .record_shape import mend_records
+from .mutation import Draw, mutated
+from .shape import mend_records, shape_of_file
 from .stores import INDEX_SLOTS, LOG_FILE_BYTES, QUEUE_FILE_BYTES
 
 CHANGES_MAX = 3

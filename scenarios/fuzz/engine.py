@@ -5,19 +5,52 @@ All is drawn from the seed, and nothing depends on the clock but where it ends: 
 the same inputs.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
 
 from ...sim.process import NoEndInSight, cpu_limit
-from .corpus import Corpus
-from .draw import Draw
+from ...sim.shrink import Search
 from .judging import FuzzViolation, breach_of, breach_of_memory, judge_in_full
-from .target import Target
+from .mutation import Draw
+from .shape import ShapePart
+from .target import InputOutcome, Target
+
+
+class Corpus:
+    """The inputs of one format, in order of their finding."""
+
+    def __init__(self) -> None:
+        self.inputs: list[bytes] = []
+        self._seen: set[InputOutcome] = set()
+
+    @property
+    def outcomes(self) -> int:
+        """Return how many different outcomes there were."""
+        return len(self._seen)
+
+    def note(self, outcome: InputOutcome, raw: bytes) -> bool:
+        """Return whether an outcome is new, and keep its input then as long as there is room."""
+        if outcome in self._seen:
+            return False
+        self._seen.add(outcome)
+        if len(self.inputs) < INPUTS_MAX:
+            self.inputs.append(raw)
+        return True
+
+
+INPUTS_MAX = 512
+
 
 FRESH_CHANCE = 0.25
 """Of rounds, how many begin with a new valid input."""
+
+
 HANGS_MAX = 3
 """Inputs that come to no end until a run ends: each takes seconds."""
+
+
 MEASURED_EVERY = 1024
 """Of inputs on known ways, the memory of one in so many is measured."""
 
@@ -132,3 +165,87 @@ class Fuzzer:
         """Count a breach; the first of each kind is kept."""
         self.tally.broken += 1
         self.tally.found.setdefault(breach.signature, FirstFailure(breach, raw, number))
+
+
+def read_inputs(directory: Path) -> Iterator[bytes]:
+    """Yield the inputs in a directory in order of their names; none if there is no such directory."""
+    for path in sorted(directory.glob("*.bin")):
+        yield path.read_bytes()
+
+
+def write_inputs(corpus: Corpus, directory: Path) -> None:
+    """Write the inputs of a corpus that are not there yet."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for raw in corpus.inputs:
+        path = directory / f"{blake2b(raw, digest_size=8).hexdigest()}.bin"
+        if not path.exists():
+            path.write_bytes(raw)
+
+
+TRIES_MAX = 1500
+_BYTEWISE_MAX = 4096
+"""Up to this length an input is cut and zeroed byte by byte, a longer one by pieces."""
+_PIECES = 64
+
+
+def minimised(
+    target: Target,
+    raw: bytes,
+    breach: FuzzViolation,
+    *,
+    tries_max: int = TRIES_MAX,
+    stop: Callable[[], bool] = lambda: False,
+) -> bytes:
+    """Return the smallest input found that still has the breach's signature, raw itself if none has."""
+
+    def still_breaks(candidate: bytes) -> bytes | None:
+        judged = judge_in_full(target, candidate)
+        is_same = isinstance(judged, FuzzViolation) and judged.signature == breach.signature
+        return candidate if is_same else None
+
+    search = Search(raw, still_breaks, tries_max=tries_max, stop=stop)
+    before = None
+    while before != search.best and not search.is_over:
+        before = search.best
+        search.drop_parts(lambda candidate: target.shape(candidate).parts, _keeping(target))
+        if not target.keeps_length:
+            search.lower(len(search.best), 0, lambda candidate, length: candidate[:length])
+            search.drop_parts(_pieces, _keeping_pieces)
+        search.drop_parts(_nonzero_pieces, _zeroing_others)
+    return search.best
+
+
+def _keeping(target: Target) -> Callable[[bytes, Sequence[ShapePart]], bytes]:
+    """Return how a candidate becomes one with some of its parts only; what lies between parts stays."""
+
+    def keep(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
+        wanted, pieces, at = set(kept), [], 0
+        for part in sorted(target.shape(candidate).parts):
+            if part not in wanted:
+                pieces.append(candidate[at : part.start])
+                at = max(at, part.end)
+        return b"".join((*pieces, candidate[at:]))
+
+    return keep
+
+
+def _pieces(candidate: bytes) -> list[ShapePart]:
+    """Return the bytes of a candidate one by one, or as some pieces of equal length."""
+    length = len(candidate)
+    step = 1 if length <= _BYTEWISE_MAX else -(-length // _PIECES)
+    return [ShapePart(at, min(at + step, length)) for at in range(0, length, step)]
+
+
+def _keeping_pieces(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
+    return b"".join(candidate[start:end] for start, end in kept)
+
+
+def _nonzero_pieces(candidate: bytes) -> list[ShapePart]:
+    return [part for part in _pieces(candidate) if any(candidate[part.start : part.end])]
+
+
+def _zeroing_others(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
+    data = bytearray(len(candidate))
+    for start, end in kept:
+        data[start:end] = candidate[start:end]
+    return bytes(data)

@@ -2,13 +2,21 @@
 
 A promise that a target knows of has its own name; beside them there are `crash-...` for an error that nobody documents,
 named by its type and the function it came from, `hang`, and `allocation`.
+
+Memory has two bounds. While inputs are judged the process may not grow by more than ADDRESS_SPACE_BYTES, which costs
+nothing and turns a length that was believed into a MemoryError. And of inputs that took a new way, and of one in so
+many others, the most that was allocated at once is measured; that finds what is far too much for so small an input and
+still far from what a machine has.
 """
 
+import resource
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from traceback import walk_tb
 
 from ...sim.process import NoEndInSight, cpu_limit
-from .bounds import ADDRESS_SPACE_BYTES, peak_bytes
 from .target import InputOutcome, Target, TargetViolation
 
 _TEXT_CHARACTERS_MAX = 2000
@@ -90,3 +98,34 @@ def _place_of(error: Exception) -> str:
         if module.startswith(_OWN):
             place = f"{module.rpartition('.')[2]}.{frame.f_code.co_name.strip('<>')}"
     return place
+
+
+ADDRESS_SPACE_BYTES = 1 << 28
+_PAGE_BYTES = resource.getpagesize()
+_STATUS = "/proc/self/statm"
+
+
+@contextmanager
+def address_space_limited(more_bytes: int = ADDRESS_SPACE_BYTES) -> Iterator[None]:
+    """Refuse the process more than so many bytes beyond what it has, while a block lasts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    with open(_STATUS, encoding="ascii") as status:
+        used_bytes = int(status.read().split()[0]) * _PAGE_BYTES
+    limit = used_bytes + more_bytes
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def peak_bytes(run: Callable[[], object]) -> int:
+    """Return how much memory run had allocated at its worst moment, beyond what was there before it."""
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -16,7 +16,7 @@ from ...store.formats.message import (
     encode_record,
     place_records,
 )
-from .draw import Draw
+from .mutation import Draw
 
 TOPICS = ("T1", "Orders", "%RETRY%billing", "SCHEDULE_TOPIC_XXXX", "京都", "t" * 127)
 TAGS = ("A", "TagA", "polygenelubricants", "ж")

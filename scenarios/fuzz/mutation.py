@@ -5,9 +5,48 @@ good. What makes broken inputs get past the first check, a checksum that is righ
 """
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from .draw import Draw
+from ...sim.choices import Choices
 from .shape import CHECKSUM, CONSTANT, LENGTH, OFFSET, TEXT, Field, Shape
+
+T = TypeVar("T")
+
+_POOL_BITS = 53
+
+
+class Draw:
+    """Draws of one seed, in order. The same seed draws the same on every Python."""
+
+    __slots__ = ("unit",)
+
+    def __init__(self, seed: str) -> None:
+        self.unit = Choices(seed).stream("fuzz").raw_random
+        """Draws a number in [0, 1)."""
+
+    def below(self, options: int) -> int:
+        """Draw 0 <= x < options."""
+        return int(self.unit() * options)
+
+    def between(self, low: int, high: int) -> int:
+        """Draw low <= x <= high."""
+        return low + int(self.unit() * (high - low + 1))
+
+    def pick(self, options: Sequence[T]) -> T:
+        """Draw one of options, which must not be empty."""
+        return options[int(self.unit() * len(options))]
+
+    def chance(self, probability: float) -> bool:
+        """Draw True with that probability."""
+        return self.unit() < probability
+
+    def raw(self, size_bytes: int) -> bytes:
+        """Draw bytes."""
+        pieces = [
+            int(self.unit() * (1 << _POOL_BITS)).to_bytes(7, "big")[1:] for _ in range(-(-size_bytes // 6))
+        ]
+        return b"".join(pieces)[:size_bytes]
+
 
 INTERESTING = (
     *(0, 1, 2, 3, 4, 7, 8, 16, 20, 21, 32, 40, 64, 90, 91, 92, 100, 103, 115, 127, 128, 129, 255, 256),
@@ -26,9 +65,17 @@ INTERESTING = (
     *(-1, -2, -4, -8, -20, -91, -128, -129, -32768),
 )
 """Numbers at which something begins or ends: sizes of the formats' parts, and the bounds of their types."""
+
+
 CONSTANTS = (0xDAA320A7, 0xDAA320AB, 0xCBD43194, 0x7FFFFFFF, 0xFFFFFFFF, 0, 1, 2)
+
+
 CHANGES_MAX = 4
+
+
 _GROWTH_BYTES_MAX = 64
+
+
 _NUDGE_MAX = 32
 
 
@@ -51,9 +98,6 @@ def mutated(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], size_
             _BYTE_CHANGES[int(unit() * len(_BYTE_CHANGES))](data, draw, others)
     del data[size_bytes_max:]
     return data
-
-
-# -- fields ----------------------------------------------------------------------------------------
 
 
 def _change_field(data: bytearray, field: Field, fields: Sequence[Field], draw: Draw) -> None:
@@ -101,9 +145,6 @@ def _change_text(data: bytearray, at: int, end: int, draw: Draw) -> None:
         data[start:end] = bytes(end - start)
 
 
-# -- parts -----------------------------------------------------------------------------------------
-
-
 def _leave_out(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
     start, end = draw.pick(shape.parts)
     del data[start:end]
@@ -146,9 +187,6 @@ _PART_CHANGES: tuple[Callable[[bytearray, Shape, Draw, Sequence[bytes]], None], 
     _end_at,
     _zero,
 )
-
-
-# -- bytes -----------------------------------------------------------------------------------------
 
 
 def _flip(data: bytearray, draw: Draw) -> None:

@@ -1,17 +1,28 @@
-"""Stores whose directories are fuzzed: small ones, made by the store itself on a simulated machine."""
+"""Stores whose directories are fuzzed: small ones, made by the store itself on a simulated machine.
 
+`run_on` runs one task on such a machine; its errors come out as they were raised.
+"""
+
+from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
+from ...faults.disk.disk import Disk
+from ...faults.disk.image import Image
+from ...sim.choices import Choices
+from ...sim.errors import LivenessError, TaskFailedError
+from ...sim.kernel import Kernel
+from ...sim.policies.random_walk import RoundRobin
 from ...store.config import StoreConfig
 from ...store.message import Message
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import World
-from ..claims.machine import CONFIG, ROOT
+from ..claims.machine import CONFIG, ROOT, world_of
 from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, directory_of_image
-from .draw import Draw
 from .material import KEYS, TAGS, TOPICS, body_of
-from .simulated import run_on
+from .mutation import Draw
+from .target import TargetViolation
 
 LOG_FILE_BYTES, QUEUE_FILE_BYTES, EXT_FILE_BYTES = 2048, 200, 512
 INDEX_SLOTS, INDEX_ENTRIES = 5, 12
@@ -80,3 +91,30 @@ def _message(draw: Draw, number: int) -> Message:
         keys=draw.pick(("", *KEYS)),
         properties={"DELAY": "1"} if draw.chance(0.1) else {"n": str(number)},
     )
+
+
+T = TypeVar("T")
+
+_STEP_LIMIT = 200_000
+_TIME_LIMIT_NS = 600 * 10**9
+_NEVER_INTERRUPTED = 1 << 60
+
+
+def run_on(image: Image | None, body: Callable[[World], T]) -> tuple[T, Image]:
+    """Run body on a machine that finds an image on its disk; return its value, and what the disk has then.
+
+    Raises what body, or any task it started, raised. Broken: it came to no end.
+    """
+    with Kernel(RoundRobin(_NEVER_INTERRUPTED), step_limit=_STEP_LIMIT) as kernel:
+        disk = Disk(kernel, Choices("").stream("disk"), image=image)
+        machine = kernel.machine("machine")
+        world = world_of(machine, disk)
+        try:
+            value = kernel.run(machine, lambda: body(world), time_limit_ns=_TIME_LIMIT_NS)
+        except TaskFailedError as failed:
+            if failed.__cause__ is None:
+                raise
+            raise failed.__cause__ from None
+        except LivenessError as stuck:
+            raise TargetViolation("no-end", "an end", str(stuck)[:500]) from stuck
+        return value, disk.settle()

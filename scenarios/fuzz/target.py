@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from ...store.errors import CorruptFileError
-from .draw import Draw
-from .mutation import mutated
+from .mutation import Draw, mutated
 from .shape import PLAIN, Shape
 
 MENDED_CHANCE = 0.5

@@ -4,7 +4,7 @@ The store itself stays clean: a mutant replaces attributes of its classes and mo
 So one mutant is applied at a time, and nothing else runs beside it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
@@ -55,3 +55,32 @@ class Mutant:
             for patch, original in zip(self.patches, originals, strict=True):
                 setattr(patch.owner, patch.name, original)
             _applied.remove(self.id)
+
+
+class PatchesCollideError(ValueError):
+    """Two mutants replace one attribute: which of them would be in effect is left to chance."""
+
+
+def composed(
+    name: str,
+    summary: str,
+    members: Iterable[Mutant],
+    narrow: Callable[[Ranges], Ranges] | None = None,
+) -> Mutant:
+    """Return a mutant with every patch of its members. Raises PatchesCollideError naming two that cannot both be in."""
+    mutants = tuple(members)
+    replaced_by: dict[tuple[str, str, str], str] = {}
+    for mutant in mutants:
+        for patch in mutant.patches:
+            place = (getattr(patch.owner, "__module__", ""), patch.owner.__name__, patch.name)
+            other = replaced_by.setdefault(place, mutant.id)
+            if other != mutant.id:
+                raise PatchesCollideError(f"{other} and {mutant.id} both replace {place[1]}.{place[2]}")
+    return Mutant(
+        name,
+        "several",
+        summary,
+        tuple(patch for mutant in mutants for patch in mutant.patches),
+        narrow,
+        tuple(dict.fromkeys(invariant for mutant in mutants for invariant in mutant.expected)),
+    )

@@ -1,8 +1,14 @@
-"""What the bytes of an index file must be, given its entries: written down again, with nothing of the store's code."""
+"""The index by its bytes: what a file must be, given its entries, and what a recovered store's files have.
+
+Written down again, with nothing of the store's code.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
+
+from ...store.message_store import MessageStore
 
 ENTRY = Struct(">iqii")
 """keyHash, phyOffset, timeDiff in seconds, number of the slot's next older entry."""
@@ -87,3 +93,21 @@ def field_at(position: int, slots: int) -> tuple[int, int, str]:
     entry = position - (position - base) % ENTRY_BYTES
     at, name = next(pair for pair in _ENTRY_FIELDS if pair[0] <= position - entry)
     return entry + at, entry + at + (8 if name == "phyOffset" else 4), name
+
+
+@dataclass(slots=True)
+class FoundIndex:
+    """The files of an index, the oldest first: path and all bytes."""
+
+    slots: int
+    entries_max: int
+    files: list[tuple[str, bytes]]
+
+
+def read_index(store: MessageStore) -> FoundIndex | None:
+    """Read the index of a store whose services stand still, None if it has none."""
+    if store.index is None:
+        return None
+    table = store.index.table
+    files = [(file.file.path, bytes(file.view)) for file in table.files]
+    return FoundIndex(table.slots, table.entries_max, files)

@@ -15,11 +15,10 @@ from ...store.message_store import MessageStore
 from ...store.service import Service
 from ..claims.plan import Plan
 from . import allowances, guarantees
-from .damaged_log import damaged_log_offset
-from .error_text import place_of, services_text
-from .evidence import Evidence, Violation, tried
-from .guarantee_table import PROMISED, Promise
+from .evidence import Evidence, Violation, place_of, services_text, tried
+from .guarantees import PROMISED, Promise
 from .invariants import CHECKERS, ckpt, clean, idx, idx_lookups, pos, read, stopped
+from .known_damage import damaged_log_offset
 from .ledger import Ledger
 from .reader import Known
 from .recovered import RecoveredStore, read_store

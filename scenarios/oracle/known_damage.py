@@ -1,11 +1,14 @@
-"""What the harness has done to single records while a store was off, so that the oracle can see through it.
+"""Damage that is known: where the disk has damaged the log unasked, and what the harness has done to single records.
 
-A judge reads the log as it would be without the damage, as long as the damage is there: what a recovery cut, or what
+A judge reads the log as it would be without the harness's damage, as long as it is there: what a recovery cut, or what
 was put in its place, is seen as it is.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from ...faults.disk.image import DamagedRange
+from ...store.config import StoreConfig
 from .put_entry import PutEntry
 
 
@@ -43,3 +46,14 @@ class KnownDamage:
                 mended = bytearray(view) if mended is None else mended
                 mended[at : at + len(flaw.was)] = flaw.was
         return view if mended is None else memoryview(mended)
+
+
+def damaged_log_offset(config: StoreConfig, damage: Iterable[DamagedRange]) -> int | None:
+    """Return the first log offset that is damaged, None if the log is not."""
+    directory = f"{config.commit_log_directory}/"
+    offsets = [
+        int(path.removeprefix(directory)) + start
+        for path, start, _, _ in damage
+        if path.startswith(directory)
+    ]
+    return min(offsets, default=None)

@@ -10,8 +10,7 @@ from ...store.errors import CorruptFileError
 from ...store.message_store import MessageStore
 from ..claims.machine import CONFIG
 from . import allowances
-from .error_text import place_of
-from .evidence import Violation, tried
+from .evidence import Violation, place_of, tried
 from .judge import Judge, StopOnViolation
 
 

@@ -16,8 +16,7 @@ from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ..claims.crash_points import CrashPoints
 from ..claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, DELAY_OFFSET_INTERVAL_MS, DELAYS_MS
 from ..claims.plan import Life, LifeEnding, Plan
-from .error_text import error_text, services_text
-from .evidence import Violation
+from .evidence import Violation, error_text, services_text
 from .invariants import live, meta, redel
 from .ledger import Group, Ledger
 from .side_versions import Versions, WatchedSideFile

@@ -1,13 +1,171 @@
-"""One put as its producer knows it: what was handed in, what was answered, and where its record is to be."""
+"""One put as its producer knows it: what was handed in, what was answered, and where its record is to be.
 
-from collections.abc import Iterator
+Beside topic, queue, properties and body a producer hands in, and a record keeps:
+
+    flag, born time, both hosts, reconsumeTimes    as they were handed in, in every record that is made of the message
+    sysFlag                                        likewise, with the bits of IPv6 hosts; its transaction bits say what
+                                                   the record is: 8 of a committed message, 0 of all others here
+    magic, bodyCRC                                 of the layout, and of the body
+    preparedTransactionOffset                      0; of a committed message TX says what
+    store time                                     as the producer was told, if it was told
+
+An op, which ends a transaction, is the store's own: both its hosts are the store's, and it has no flags.
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from ...store.message import PutMessageStatus
-from .put_content import PLAIN, FieldDifference, PutContent, differences
-from .reader import Head, LogRecord
+from .reader import MAGIC, Head, LogRecord, body_crc
+
+_FIXED_BYTES = 91
+
+
+_LENGTHS_BYTES = 3
+"""Of topicLength and propertiesLength, which come behind the body."""
+
+
+_COMMITTED = 8
+
+
+_AT = {
+    "magicCode": 4,
+    "bodyCRC": 8,
+    "flag": 16,
+    "sysFlag": 36,
+    "bornTimestamp": 40,
+    "bornHost": 48,
+    "storeTimestamp": 56,
+    "storeHost": 64,
+    "reconsumeTimes": 72,
+    "preparedTransactionOffset": 76,
+}
+"""Where fields begin in a record with IPv4 hosts."""
+
+
+_HEAD_FIELDS = (
+    "magicCode",
+    "bodyCRC",
+    "flag",
+    "bornTimestamp",
+    "bornHost",
+    "storeHost",
+    "reconsumeTimes",
+    "preparedTransactionOffset",
+)
+"""What the format calls the fields of a Head."""
+
+
+class PutContent(NamedTuple):
+    """What a producer handed in. Hosts are an address of 4 or 16 bytes, and a port."""
+
+    flag: int = 0
+    born_timestamp_ms: int = 0
+    born_host: tuple[bytes, int] = (b"\x7f\0\0\1", 0)
+    store_host: tuple[bytes, int] = (b"\x7f\0\0\1", 10911)
+    reconsume_times: int = 0
+    sys_flag: int = 0
+    """Without the bits that say what hosts and transactions the record has."""
+
+    def head(self, body: bytes) -> Head:
+        """Return what the record of a message with that body must have."""
+        return Head(
+            MAGIC,
+            body_crc(body),
+            self.flag,
+            self.born_timestamp_ms,
+            _host_bytes(self.born_host),
+            _host_bytes(self.store_host),
+            self.reconsume_times,
+            0,
+        )
+
+    @property
+    def stored_sys_flag(self) -> int:
+        """Return the sysFlag of a record that is no committed message's."""
+        return self.sys_flag | _host_bits(_host_bytes(self.born_host), _host_bytes(self.store_host))
+
+    @property
+    def body_at(self) -> int:
+        """Return where the body begins in a record."""
+        return self.record_bytes(b"", "", b"") - _LENGTHS_BYTES
+
+    def record_bytes(self, body: bytes, topic: str, properties: bytes) -> int:
+        """Return the size of a record for a topic."""
+        ipv6 = (len(self.born_host[0]) > 4) + (len(self.store_host[0]) > 4)
+        return _FIXED_BYTES + ipv6 * _IPV6_EXTRA_BYTES + len(body) + len(topic) + len(properties)
+
+
+PLAIN = PutContent()
+
+
+class FieldDifference(NamedTuple):
+    """A field of a record that is not as it must be; offset: its position in the record."""
+
+    offset: int
+    field: str
+    expected: str
+    found: str
+
+
+def differences(
+    record: LogRecord,
+    given: PutContent,
+    head: Head,
+    *,
+    is_committed: bool = False,
+    stored_ms: int | None = None,
+) -> Iterator[FieldDifference]:
+    """Yield every field of a record that has not what was handed in.
+
+    head: given.head of its body. is_committed: whether it is the record of a message that was committed. stored_ms:
+    what its producer was told, None if it was not.
+    """
+    if is_committed:
+        head = head._replace(prepared_transaction_offset=record.head.prepared_transaction_offset)
+    yield from _different(record, zip(_HEAD_FIELDS, head, record.head, strict=True))
+    sys_flag = given.stored_sys_flag | (_COMMITTED if is_committed else 0)
+    yield from _different(record, [("sysFlag", sys_flag, record.sys_flag)])
+    if stored_ms is not None:
+        yield from _different(record, [("storeTimestamp", stored_ms, record.store_timestamp_ms)])
+
+
+def differences_of_op(record: LogRecord, body: bytes) -> Iterator[FieldDifference]:
+    """Yield what is wrong with an op, but for its body, its properties and its times."""
+    found = record.head
+    head = Head(MAGIC, body_crc(body), 0, found.born_timestamp_ms, found.store_host, found.store_host, 0, 0)
+    yield from _different(record, zip(_HEAD_FIELDS, head, found, strict=True))
+    yield from _different(record, [("sysFlag", _host_bits(head.born_host, head.store_host), record.sys_flag)])
+
+
+def _different(record: LogRecord, fields: Iterable[tuple[str, object, object]]) -> Iterator[FieldDifference]:
+    for name, expected, found in fields:
+        if expected != found:
+            yield FieldDifference(_position(record, name), name, _shown(expected), _shown(found))
+
+
+def _position(record: LogRecord, field: str) -> int:
+    """Return where a field begins in a record."""
+    at = _AT[field]
+    at += len(record.head.born_host) - _IPV4_BYTES if at > _AT["bornHost"] else 0
+    return at + (len(record.head.store_host) - _IPV4_BYTES if _AT[field] > _AT["storeHost"] else 0)
+
+
+def _shown(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _host_bytes(host: tuple[bytes, int]) -> bytes:
+    address, port = host
+    return address + port.to_bytes(4, "big")
+
+
+def _host_bits(born_host: bytes, store_host: bytes) -> int:
+    return (_BORN_V6 if len(born_host) > _IPV4_BYTES else 0) | (
+        _STORE_V6 if len(store_host) > _IPV4_BYTES else 0
+    )
 
 
 class Knowledge(Enum):
@@ -108,3 +266,12 @@ class PutEntry:
         if self.status is PutMessageStatus.PUT_OK:
             return Knowledge.ACKNOWLEDGED
         return Knowledge.REFUSED
+
+
+_IPV4_BYTES = 8
+
+
+_IPV6_EXTRA_BYTES = 12
+
+
+_BORN_V6, _STORE_V6 = 0x10, 0x20

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import overload
 
 from ...store.message_store import MessageStore
-from .found_index import FoundIndex, read_index
+from .index_model import FoundIndex, read_index
 from .known_damage import KnownDamage
 from .put_entry import PutEntry
 from .reader import ENTRY, ENTRY_BYTES, Known, LogRecord, UnreadableError, walk

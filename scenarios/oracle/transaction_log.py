@@ -6,9 +6,9 @@ Nothing here is taken from the store's own reading of these records.
 from dataclasses import dataclass, field
 
 from ...store.formats.properties import decode_properties
-from .found_transaction import FoundTransaction
 from .ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, OP_TOPIC, PUT_BACK, Ledger
 from .recovered import FoundRecord, RecoveredStore
+from .transactions import FoundTransaction
 
 
 @dataclass(slots=True)

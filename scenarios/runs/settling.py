@@ -13,8 +13,7 @@ from ...sim.machine import Machine
 from ...store.message_store import MessageStore
 from ..claims.plan import Plan
 from ..oracle import allowances
-from ..oracle.error_text import services_text
-from ..oracle.evidence import tried
+from ..oracle.evidence import services_text, tried
 from ..oracle.invariants import clean, live
 from ..oracle.judge import Judge
 from ..oracle.ledger import Ledger

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...sim.choices import Stream
 from ...store.formats.host import Host
 from ...store.message import Message
-from ..oracle.put_content import PLAIN, PutContent
+from ..oracle.put_entry import PLAIN, PutContent
 
 _VARIED_CHANCE = 0.5
 _ODD_CHANCE = 0.3

@@ -20,16 +20,18 @@ from ..oracle.judge import Judge
 from ..oracle.ledger import Ledger
 from ..oracle.side_versions import Versions
 from .damage import (
+    damage_record,
     damaged_checkpoint,
     expose_old_blocks,
     files_of_queues,
+    flip_number,
     log_files,
     lose_late_sector,
     shorten_segment,
     stray_paths,
     with_file,
+    without_queues,
 )
-from .damaged_records import damage_record, flip_number, without_queues
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
 _SPARED_SECTORS_MAX = 5

@@ -13,19 +13,16 @@ from ...store.formats.message import BLANK_BYTES
 from ...store.message import MessageBatch, PutMessageResult
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
-from ...store.world import Task
+from ...store.world import Signal, Task
 from ..claims.plan import Plan
-from ..oracle.error_text import services_text
-from ..oracle.evidence import Violation
+from ..oracle.evidence import Violation, services_text
 from ..oracle.invariants import iso, live, status
 from ..oracle.ledger import Ledger
-from ..oracle.put_content import PLAIN, PutContent
-from ..oracle.put_entry import PutEntry
+from ..oracle.put_entry import PLAIN, PutContent, PutEntry
 from ..oracle.room import Room
 from . import delayed_traffic, headers, key_traffic, light_traffic, operators, transaction_traffic
 from .consuming import Consumer
 from .key_traffic import Seeker
-from .stop_due import StopDue
 from .transaction_traffic import TransactionTraffic
 
 TAGS = ("", "TagA", "TagB", "TagC")
@@ -396,3 +393,21 @@ def message_names(plan: Plan, life: int, producer: int, messages_each: int) -> l
     """Return the names of what one producer puts in one life, in order."""
     names = [f"m{life}.{producer}.{count}" for count in range(messages_each)]
     return [name for name in names if name not in plan.left_out] if plan.left_out else names
+
+
+class StopDue:
+    """Counts puts down, and gives the signal at the last."""
+
+    def __init__(self, puts: int, signal: Signal) -> None:
+        self.signal = signal
+        self.has_begun = False
+        """Whether the store is being stopped, or has been: it may turn users away."""
+        self.ended_ns: int | None = None
+        """When it had stopped; None before."""
+        self._puts = puts
+
+    def count(self) -> None:
+        """Count a put that is about to be made."""
+        self._puts -= 1
+        if self._puts == 0:
+            self.signal.notify()

@@ -4,10 +4,9 @@ from struct import Struct
 
 from ....store.errors import CorruptFileError
 from ....store.formats import checkpoint
-from ..draw import Draw
-from ..file_shapes import checkpoint_shape
 from ..material import BORN_MS
-from ..shape import Shape
+from ..mutation import Draw
+from ..shape import Shape, checkpoint_shape
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "checkpoint"

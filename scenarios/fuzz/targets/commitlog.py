@@ -8,11 +8,9 @@ from ....store.errors import CorruptFileError
 from ....store.formats import delay_level, index_key, message, scan
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ...oracle.reader import Reading, indexed_keys, is_blank, key_hash, tag_code_of, whole_at
-from ..draw import Draw
-from ..file_shapes import log_shape
 from ..material import record
-from ..record_shape import mend_records
-from ..shape import Shape
+from ..mutation import Draw
+from ..shape import Shape, log_shape, mend_records
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "commitlog/00000000000000065536"

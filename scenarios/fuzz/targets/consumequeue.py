@@ -4,10 +4,9 @@ from itertools import groupby
 from struct import Struct
 
 from ....store.formats import consume_queue
-from ..draw import Draw
-from ..file_shapes import queue_shape
 from ..material import TAGS
-from ..shape import Shape
+from ..mutation import Draw
+from ..shape import Shape, queue_shape
 from ..target import InputOutcome, Target, TargetViolation
 
 _ENTRY = Struct(">qiq")

@@ -2,10 +2,9 @@
 
 from ....store.errors import CorruptFileError
 from ....store.formats import consume_queue as ext
-from ..draw import Draw
-from ..file_shapes import ext_shape
 from ..material import BORN_MS
-from ..shape import Shape
+from ..mutation import Draw
+from ..shape import Shape, ext_shape
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "consumequeue_ext/T1/0/00000000000000000000"

@@ -20,12 +20,11 @@ from ...claims.machine import ROOT
 from ...oracle.content import content_digest, rows_digest
 from ..container import HAS_EXTENSIONS, DirectoryContent, entry_parts, pack, unpack
 from ..directory_changes import base_of, changed
-from ..draw import Draw
 from ..material import BORN_MS
+from ..mutation import Draw
 from ..served import GivenLog, check_served
 from ..shape import Shape
-from ..simulated import run_on
-from ..stores import made_store, settings_of
+from ..stores import made_store, run_on, settings_of
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 _LOG = "/commitlog/"

@@ -10,10 +10,9 @@ from typing import cast
 from ....store.formats import index as index_format
 from ....store.index import index_file
 from ....store.world import MappedFile, Tasks
-from ..draw import Draw
-from ..file_shapes import index_shape
 from ..material import BORN_MS
-from ..shape import Shape
+from ..mutation import Draw
+from ..shape import Shape, index_shape
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "index/20200913122640123"

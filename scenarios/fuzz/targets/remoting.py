@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ....store.errors import CorruptFileError
 from ....store.formats.remoting import command, frame
-from ..draw import Draw
 from ..material import KEYS, TOPICS, body_of
+from ..mutation import Draw
 from ..shape import CONSTANT, LENGTH, NUMBER, TEXT, Field, Shape, ShapePart
 from ..target import InputOutcome, Target, TargetViolation, field_of
 

@@ -16,11 +16,10 @@ from ....store.queues.consumer_offsets import ConsumerOffsetManager
 from ....store.settings import broker_conf
 from ....store.world import World
 from ...claims.machine import CONFIG, ROOT
-from ..draw import Draw
-from ..file_shapes import text_shape
 from ..material import BORN_MS, TOPICS
-from ..shape import Shape
-from ..simulated import run_on
+from ..mutation import Draw
+from ..shape import Shape, text_shape
+from ..stores import run_on
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 OFFSETS, LIGHT_OFFSETS, DELAYS, CONF = NAMES = (

@@ -6,8 +6,7 @@ from enum import StrEnum
 
 from ...claims.ranges import Ranges
 from .. import MUTANTS
-from ..composite import composed
-from ..mutant import Mutant
+from ..mutant import Mutant, composed
 
 
 class BugPresence(StrEnum):

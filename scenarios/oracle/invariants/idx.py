@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from ....faults.disk.disk import Disk
 from ....store.message_store import MessageStore
 from ..evidence import Evidence, Violation, tried
-from ..found_index import FoundIndex
 from ..index_model import (
     ENTRY,
     ENTRY_BYTES,
     FIELDS_AT,
+    FoundIndex,
     FoundIndexHeader,
     ModelEntry,
     decode_header,

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from ....store.message import PutMessageStatus
 from ..evidence import Evidence, Violation, tried
 from ..ledger import BOOKKEEPING_TOPICS, OP_TOPIC
-from ..put_content import FieldDifference, differences_of_op
-from ..put_entry import Knowledge, PutEntry
+from ..put_entry import FieldDifference, Knowledge, PutEntry, differences_of_op
 from ..recovered import FoundRecord
 
 

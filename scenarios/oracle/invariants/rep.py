@@ -15,10 +15,9 @@ from ....store.message import PutMessageResult, PutMessageStatus
 from ....store.message_store import MessageStore
 from ..evidence import Violation, tried
 from ..ledger import Ledger
-from ..master_history import MasterHistory, common_bytes, log_bytes
 from ..put_entry import Knowledge, PutEntry
 from ..recovered import RecoveredStore
-from ..replicas import Replicas, ReportedRange
+from ..replicas import MasterHistory, Replicas, ReportedRange, common_bytes, log_bytes
 
 
 def check_answer(

@@ -18,11 +18,10 @@ from ....store.formats.properties import decode_properties
 from ...claims.machine import TRANSACTIONS
 from .. import allowances
 from ..evidence import Evidence, Violation, tried
-from ..found_transaction import FoundTransaction
 from ..ledger import Ledger
 from ..recovered import FoundRecord, RecoveredStore
 from ..transaction_log import TransactionLog
-from ..transactions import Transaction, TransactionDecision
+from ..transactions import FoundTransaction, Transaction, TransactionDecision
 
 _CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 _ANSWERS = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)

@@ -12,8 +12,7 @@ from ....store.message_store import MessageStore
 from ....store.world import World
 from ...claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of
 from ...claims.plan import Plan
-from ...oracle.error_text import place_of
-from ...oracle.evidence import tried
+from ...oracle.evidence import place_of, tried
 from ...oracle.judge import Judge
 from ...oracle.recovered import read_store
 from ..settling import Settling

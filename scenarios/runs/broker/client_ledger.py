@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ....faults.crashes.profiles import CrashProfile
 from ....store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 from ...oracle.evidence import Violation, tried
-from ...oracle.put_content import PLAIN, PutContent, differences
+from ...oracle.put_entry import PLAIN, PutContent, differences
 from ...oracle.recovered import FoundRecord
 
 _OF_HALVES = (HALF_TOPIC, GIVEN_UP_TOPIC)

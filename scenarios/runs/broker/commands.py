@@ -7,7 +7,7 @@ from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.message import MessageRecord, decode_record
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import encode_json_body
-from ...oracle.put_content import PutContent
+from ...oracle.put_entry import PutContent
 
 PRODUCER_GROUP = "producers"
 CONSUMER_GROUP = "consumers"

@@ -11,8 +11,7 @@ from ....store.network import Network
 from ...oracle.evidence import Violation
 from ...oracle.invariants import rep
 from ...oracle.judge import Judge
-from ...oracle.master_history import MasterHistory
-from ...oracle.replicas import Replicas
+from ...oracle.replicas import MasterHistory, Replicas
 from .node import Node
 from .watched_network import Sending, WatchedNetwork
 

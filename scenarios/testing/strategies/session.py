@@ -25,7 +25,7 @@ from ...claims.machine import config_of, world_of
 from ...claims.plan import KNOBS, Plan
 from ...oracle import guarantees
 from ...oracle.end_of_run import note_crash
-from ...oracle.error_text import place_of
+from ...oracle.evidence import place_of
 from ...oracle.invariants import look_up
 from ...oracle.judge import Judge, StopOnViolation
 from ...oracle.ledger import Ledger

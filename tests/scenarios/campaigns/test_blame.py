@@ -20,8 +20,7 @@ from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
-from tornlog.scenarios.mutants.composite import composed
-from tornlog.scenarios.mutants.mutant import Mutant
+from tornlog.scenarios.mutants.mutant import Mutant, composed
 from tornlog.scenarios.mutants.versions import VERSIONS
 from tornlog.sim.process import NoEndInSight
 

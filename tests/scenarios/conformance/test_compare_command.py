@@ -11,7 +11,7 @@ from tornlog.__main__ import application
 from tornlog.scenarios.conformance import campaign
 from tornlog.scenarios.conformance.cases import CaseResult
 from tornlog.scenarios.conformance.maven import JavaProgram
-from tornlog.scenarios.conformance.opened import StoreDifference
+from tornlog.scenarios.conformance.observed import StoreDifference
 from tornlog.scenarios.conformance.real_store import RealStoreFailed
 
 

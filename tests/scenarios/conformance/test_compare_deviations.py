@@ -11,13 +11,13 @@ from tornlog.scenarios.conformance.deviations import DEVIATIONS
 from tornlog.scenarios.conformance.differences import differences
 from tornlog.scenarios.conformance.observed import (
     Entry,
+    OpenedDirectory,
     SeenQueue,
     SeenRecord,
     StoreObservation,
     times_of,
     window_of,
 )
-from tornlog.scenarios.conformance.opened import OpenedDirectory
 from tornlog.scenarios.conformance.truth import BLANK, faults_of
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats import scan

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tornlog.scenarios.fuzz.bounds import address_space_limited
-from tornlog.scenarios.fuzz.draw import Draw
 from tornlog.scenarios.fuzz.engine import Fuzzer, FuzzTally
+from tornlog.scenarios.fuzz.judging import address_space_limited
 from tornlog.scenarios.fuzz.mutants import find_fuzzed
+from tornlog.scenarios.fuzz.mutation import Draw
 from tornlog.scenarios.fuzz.shape import PLAIN, Shape, ShapePart
 from tornlog.scenarios.fuzz.target import InputOutcome, Target
 from tornlog.scenarios.fuzz.targets import TARGETS

@@ -3,9 +3,15 @@ from typing import Any
 
 import pytest
 
-from tornlog.scenarios.fuzz.bounds import ADDRESS_SPACE_BYTES, address_space_limited, peak_bytes
 from tornlog.scenarios.fuzz.engine import HANGS_MAX, Fuzzer
-from tornlog.scenarios.fuzz.judging import FuzzViolation, judge, judge_in_full
+from tornlog.scenarios.fuzz.judging import (
+    ADDRESS_SPACE_BYTES,
+    FuzzViolation,
+    address_space_limited,
+    judge,
+    judge_in_full,
+    peak_bytes,
+)
 from tornlog.scenarios.fuzz.target import InputOutcome, TargetViolation, field_of
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.side_json import encode_side_json

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from tornlog.scenarios.fuzz.container import DirectoryContent, pack, unpack
+from tornlog.scenarios.fuzz.engine import minimised
 from tornlog.scenarios.fuzz.judging import FuzzViolation, judge
-from tornlog.scenarios.fuzz.minimise import minimised
 from tornlog.scenarios.fuzz.target import InputOutcome, TargetViolation
 from tornlog.scenarios.fuzz.targets.directory import DirectoryTarget
 

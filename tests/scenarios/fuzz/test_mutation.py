@@ -2,11 +2,20 @@ from itertools import pairwise
 
 import pytest
 
-from tornlog.scenarios.fuzz.draw import Draw
-from tornlog.scenarios.fuzz.file_shapes import shape_of_file
-from tornlog.scenarios.fuzz.mutation import mutated
-from tornlog.scenarios.fuzz.record_shape import mend_records, record_parts
-from tornlog.scenarios.fuzz.shape import CHECKSUM, LENGTH, OFFSET, PLAIN, TEXT, Field, Shape, ShapePart
+from tornlog.scenarios.fuzz.mutation import Draw, mutated
+from tornlog.scenarios.fuzz.shape import (
+    CHECKSUM,
+    LENGTH,
+    OFFSET,
+    PLAIN,
+    TEXT,
+    Field,
+    Shape,
+    ShapePart,
+    mend_records,
+    record_parts,
+    shape_of_file,
+)
 from tornlog.scenarios.fuzz.targets import TARGETS
 from tornlog.scenarios.oracle.reader import whole_at
 

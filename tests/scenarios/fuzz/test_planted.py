@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.scenarios.fuzz.engine import FuzzTally
-from tornlog.scenarios.fuzz.minimise import minimised
+from tornlog.scenarios.fuzz.engine import FuzzTally, minimised
 from tornlog.scenarios.fuzz.mutants import FUZZED, find_fuzzed
 from tornlog.scenarios.fuzz.targets import TARGETS
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.fuzz.corpus import read_inputs, write_inputs
-from tornlog.scenarios.fuzz.draw import Draw
-from tornlog.scenarios.fuzz.engine import Fuzzer, FuzzTally
+from tornlog.scenarios.fuzz.engine import Fuzzer, FuzzTally, read_inputs, write_inputs
+from tornlog.scenarios.fuzz.mutation import Draw
 from tornlog.scenarios.fuzz.targets import TARGETS
 
 INPUTS = {"directory": 150, "json": 1_500}

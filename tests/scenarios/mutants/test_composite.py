@@ -3,8 +3,7 @@
 import pytest
 
 from tornlog.scenarios.mutants import MUTANTS
-from tornlog.scenarios.mutants.composite import PatchesCollideError, composed
-from tornlog.scenarios.mutants.mutant import Mutant, Patch
+from tornlog.scenarios.mutants.mutant import Mutant, Patch, PatchesCollideError, composed
 from tornlog.store.log import recovery
 from tornlog.store.log.flush import FlushCommitLogService, GroupCommitService
 

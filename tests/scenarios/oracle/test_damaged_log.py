@@ -4,7 +4,7 @@ import pytest
 
 from tornlog.faults.disk.image import DamagedRange
 from tornlog.scenarios.claims.machine import ROOT
-from tornlog.scenarios.oracle.damaged_log import damaged_log_offset
+from tornlog.scenarios.oracle.known_damage import damaged_log_offset
 from tornlog.store.config import StoreConfig
 
 CONFIG = StoreConfig(ROOT)

@@ -5,9 +5,9 @@ import pytest
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
-from tornlog.scenarios.oracle import guarantee_table
+from tornlog.scenarios.oracle import guarantees as guarantee_table
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.oracle.guarantee_table import PROMISED, Promise
+from tornlog.scenarios.oracle.guarantees import PROMISED, Promise
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 from tornlog.scenarios.oracle.judge import Judge, StopOnViolation
 from tornlog.scenarios.oracle.ledger import Ledger

@@ -1,7 +1,7 @@
 import pytest
 
 from tornlog.scenarios.oracle.light_places import light_places, light_queue, missing_places
-from tornlog.scenarios.oracle.put_content import PLAIN
+from tornlog.scenarios.oracle.put_entry import PLAIN
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 

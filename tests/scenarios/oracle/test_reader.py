@@ -2,8 +2,8 @@
 
 import pytest
 
-from tornlog.scenarios.fuzz.draw import Draw
 from tornlog.scenarios.fuzz.material import record
+from tornlog.scenarios.fuzz.mutation import Draw
 from tornlog.scenarios.oracle.reader import is_blank, whole_at
 
 VECTOR = bytes.fromhex(

@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.runs.outcome import RunOutcome
-from tornlog.scenarios.workload.damaged_records import damage_record, flip_number, without_queues
+from tornlog.scenarios.workload.damage import damage_record, flip_number, without_queues
 from tornlog.scenarios.workload.skipped_numbers import KIND, skip_numbers
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel

@@ -9,8 +9,7 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.found_index import FoundIndex, read_index
-from tornlog.scenarios.oracle.index_model import file_content
+from tornlog.scenarios.oracle.index_model import FoundIndex, file_content, read_index
 from tornlog.scenarios.oracle.invariants import idx
 from tornlog.store.formats.index import IndexHeader
 from tornlog.store.formats.index_key import key_hash

@@ -8,10 +8,9 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.scenarios.oracle.invariants import rep
 from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.oracle.master_history import MasterHistory, log_bytes
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
-from tornlog.scenarios.oracle.replicas import Replicas, ReportedRange
+from tornlog.scenarios.oracle.replicas import MasterHistory, Replicas, ReportedRange, log_bytes
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import encode_blank
 from tornlog.store.message import Message, PutMessageResult

@@ -3,7 +3,7 @@
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.scenarios.oracle.put_content import PLAIN
+from tornlog.scenarios.oracle.put_entry import PLAIN
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.scenarios.runs.broker.client_ledger import ClientLedger, MessagePlace, body_of, name_in
