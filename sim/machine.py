@@ -214,6 +214,35 @@ class SimSignal(Waiting):
             self._waiters.remove(current)  # timed out, and no notice since
 
 
+class Gate(Waiting):
+    """Where tasks wait for a change, all of whom go on when it opens and look again at what they came for.
+
+    Invariant: every waiter is parked here, and is let through once.
+    """
+
+    __slots__ = ("_kernel", "_waiters")
+
+    def __init__(self, kernel: Scheduler, label: str) -> None:
+        super().__init__(label)
+        self._kernel = kernel
+        self._waiters: list[SimTask] = []
+
+    def wait(self, due_ns: int | None) -> None:
+        """Wait until it is opened or until due_ns; None: for ever."""
+        current = self._kernel.current
+        assert current not in self._waiters, f"{self.label}: {current.name} waits twice"
+        self._waiters.append(current)
+        self._kernel.park(self, due_ns)
+        if current in self._waiters:
+            self._waiters.remove(current)
+
+    def open(self) -> None:
+        """Let everyone through, in the order they came."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            self._kernel.wake(waiter)
+
+
 class SimCell:
     """An integer several tasks share."""
 

@@ -1,4 +1,4 @@
-"""The elevator in front of a device: requests wait here while it is busy, and leave sorted and merged.
+"""Elevator: the queue in front of a device; requests wait while it is busy, and leave sorted and merged.
 
 Writes leave in the order of their blocks, from where the head stands up to the last one and then from the first one
 again, and what lies side by side leaves as one. Reads, for which somebody waits, go first, but no more than twice in a
@@ -10,9 +10,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from itertools import count
 
-from ...sim.machine import Machine, SimTask, Waiting
+from ...sim.machine import Gate, Machine, SimTask, Waiting
 from .storage import BlockDevice, Run
-from .waiters import Waiters
 
 _RUNS_AT_ONCE = 16
 _BLOCKS_AT_ONCE = 1024
@@ -27,7 +26,7 @@ class IoRequest:
 
     __slots__ = ("begun_ns", "done_ns", "queued", "waiters")
 
-    def __init__(self, begun_ns: int, queued: int, waiters: Waiters) -> None:
+    def __init__(self, begun_ns: int, queued: int, waiters: Gate) -> None:
         self.begun_ns = begun_ns
         self.queued = queued
         self.done_ns: int | None = None
@@ -77,7 +76,7 @@ class Elevator:
     def wait(self, request: IoRequest) -> None:
         """Let the current task wait for the end of a request."""
         while request.done_ns is None:
-            request.waiters.join()
+            request.waiters.wait(None)
         if request.done_ns > self._kernel.now_ns:
             self._kernel.park(_COMPLETION, request.done_ns)
 
@@ -92,7 +91,7 @@ class Elevator:
         return request
 
     def _new_request(self, queued: int) -> IoRequest:
-        return IoRequest(self._kernel.now_ns, queued, Waiters(self._kernel, "a request's turn"))
+        return IoRequest(self._kernel.now_ns, queued, Gate(self._kernel, "a request's turn"))
 
     def _wake(self) -> None:
         if self._idle is not None:
@@ -189,4 +188,4 @@ def _finish(request: IoRequest, done_ns: int) -> None:
     request.queued -= 1
     if not request.queued:
         request.done_ns = done_ns
-        request.waiters.wake_all()
+        request.waiters.open()

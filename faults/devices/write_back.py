@@ -1,29 +1,92 @@
-"""Dirty pages, and the task that writes them back: by age, by ratio, and for syncs.
+"""Write-back: dirty pages, the task that writes them by age, by ratio and for syncs, and the journal it commits to.
 
 The flusher wakes up every few seconds and writes back the files whose first dirty page has become too old; above the
 background limit it writes, those that have been dirty for longest first, until it is below. Whoever dirties pages above
 the limit itself waits. Linux slows writers down before, to the pace of the disk; here they run, and then wait.
 
-Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c; mm/page-writeback.c (balance_dirty_pages).
+All syncs that wait while a commit of the journal is under way are covered by the next. A commit writes a description of
+what changed, flushes, writes a commit block and flushes again: the order of jbd2. So files that are synced one after
+the other each pay for a commit, and files that are synced by several tasks at once share them.
+
+Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c; mm/page-writeback.c (balance_dirty_pages);
+Documentation/filesystems/ext4/journal.rst.
 """
 
 from collections.abc import Sequence
 
-from ...sim.machine import Machine
+from ...sim.machine import Gate, Machine, Scheduler
 from .elevator import Elevator, IoRequest
-from .file_pages import FilePages
-from .journal import Journal
-from .memory import Memory
-from .placement import Placement
-from .storage import BLOCK_BYTES
-from .waiters import Waiters
+from .pages import FilePages, Memory, Placement
+from .storage import BLOCK_BYTES, Run
 
 _FILES_AT_ONCE = 256  # as many requests as Linux lets a queue have (nr_requests)
+
 _PAGES_AT_ONCE = 4096
+
 _PAGES_OF_REQUEST = 256  # 1 MiB, about what Linux lets one request have (max_sectors_kb)
+
+_DESCRIPTION_BLOCKS = 2  # the descriptor, and one block of inodes
+
+_COMMIT_BLOCKS = 1
 
 Batch = tuple[FilePages, list[int]]
 """Pages of one file, ascending."""
+
+
+class Journal:
+    """A ring of blocks. Invariant: changes are taken by the commit numbered `open_number`, which has not begun."""
+
+    def __init__(self, kernel: Scheduler, elevator: Elevator, place: Run) -> None:
+        self._elevator = elevator
+        self._first, self._blocks = place
+        self._at = 0
+        self._waiters = Gate(kernel, "a journal commit")
+        self._is_committing = False
+        self._is_due = False
+        self._committed = 0
+        self.open_number = 1
+
+    @property
+    def commits(self) -> int:
+        """Return how many have ended."""
+        return self._committed
+
+    def note(self) -> int:
+        """Note that something has changed; return the number of the commit that takes it."""
+        self._is_due = True
+        return self.open_number
+
+    def commit_if_due(self) -> None:
+        """Let the current task wait until all that has been noted is committed."""
+        if self._is_due:
+            self.wait_for(self.open_number)
+
+    def wait_for(self, number: int) -> None:
+        """Let the current task wait until the commit of that number has ended; make it, if nobody does."""
+        while self._committed < number:
+            if self._is_committing:
+                self._waiters.wait(None)
+            else:
+                self._commit()
+
+    def _commit(self) -> None:
+        self._is_committing = True
+        self._is_due = False
+        number, self.open_number = self.open_number, self.open_number + 1
+        self._write(_DESCRIPTION_BLOCKS)
+        self._write(_COMMIT_BLOCKS)
+        self._committed = number
+        self._is_committing = False
+        self._waiters.open()
+
+    def _write(self, blocks: int) -> None:
+        """Write the next blocks of the ring, and flush."""
+        if self._at + blocks > self._blocks:
+            self._at = 0
+        elevator = self._elevator
+        elevator.wait(elevator.write([(self._first + self._at, blocks)]))
+        self._at += blocks
+        elevator.wait(elevator.flush())
 
 
 class WriteBack:
@@ -44,7 +107,7 @@ class WriteBack:
         self._files: dict[str, FilePages] = {}
         self._dirty = 0
         self._in_flight = 0
-        self._room = Waiters(self._kernel, "room for dirty pages")
+        self._room = Gate(self._kernel, "room for dirty pages")
         self._signal = machine.tasks.signal("flusher")
         self._is_writing = False
         self.throttled_ns = 0
@@ -81,7 +144,7 @@ class WriteBack:
         if pages:
             self._write([(file, pages)])
         while file.in_flight:
-            file.written.join()
+            file.written.wait(None)
         self._journal.wait_for(file.commit_number)
 
     def sync_names(self) -> None:
@@ -105,7 +168,7 @@ class WriteBack:
         begun_ns = self._kernel.now_ns
         self._signal.notify()
         while self._dirty + self._in_flight > self._limit:
-            self._room.join()
+            self._room.wait(None)
         self.throttled_ns += self._kernel.now_ns - begun_ns
 
     def _run(self) -> None:
@@ -146,8 +209,8 @@ class WriteBack:
             self._elevator.wait(request)
             self._in_flight -= len(pages)
             file.in_flight -= len(pages)
-            file.written.wake_all()
-            self._room.wake_all()
+            file.written.open()
+            self._room.open()
 
     def _begin(self, file: FilePages, pages: list[int]) -> IoRequest:
         """Begin to write pages of one file, which are clean as soon as they are on their way."""

@@ -8,8 +8,8 @@ import errno
 from collections import deque
 from collections.abc import Callable
 
-from ..machine import Machine
-from .medium import Gate, Medium, Mishap
+from ..machine import Gate, Machine
+from .medium import Medium, Mishap
 
 _GIVE_UP_NS = 924 * 1_000_000_000
 """After how long a system gives up on what nobody acknowledges (tcp(7), tcp_retries2)."""

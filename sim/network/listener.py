@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..machine import Machine
+from ..machine import Gate, Machine
 from .connection import SimConnection
-from .medium import Gate, Medium
+from .medium import Medium
 
 BACKLOG = 128
 

@@ -6,7 +6,7 @@ from zlib import crc32
 
 from ..errors import MachineDied
 from ..kernel import Kernel
-from ..machine import Machine, SimTask, Waiting
+from ..machine import Machine
 
 _NOTE = 12 << 56  # tag of digest words, beside those of the kernel, of disturbances and of disks
 
@@ -88,34 +88,6 @@ class FairConditions:
 
     def heal(self) -> None:
         """Be well as before."""
-
-
-class Gate(Waiting):
-    """Where tasks of any machine wait for a change; each looks again at what it came for.
-
-    Invariant: every waiter is parked here, and is let through once.
-    """
-
-    __slots__ = ("_kernel", "_waiters")
-
-    def __init__(self, kernel: Kernel, label: str) -> None:
-        super().__init__(label)
-        self._kernel = kernel
-        self._waiters: list[SimTask] = []
-
-    def wait(self, due_ns: int | None) -> None:
-        """Wait until it is opened or until due_ns; None: for ever."""
-        current = self._kernel.current
-        self._waiters.append(current)
-        self._kernel.park(self, due_ns)
-        if current in self._waiters:
-            self._waiters.remove(current)
-
-    def open(self) -> None:
-        """Let everyone through, in the order they came."""
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            self._kernel.wake(waiter)
 
 
 class Medium:

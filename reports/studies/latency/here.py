@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
-from ....faults.devices.measured import MeasuredStorage
-from ....faults.devices.spread import Spread
+from ....faults.devices.drives import Spread
+from ....faults.devices.storage import MeasuredStorage
 from ....store.message_store import MessageStore
 from ....store.real.world import real_world
 from ....store.world import Files

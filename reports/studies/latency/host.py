@@ -10,7 +10,7 @@ to. Such a store waits for the disk inside one assignment, with the interpreter'
 
 from dataclasses import dataclass, field
 
-from ....faults.devices.spread import Spread
+from ....faults.devices.drives import Spread
 from ....faults.disk.files import SimFiles
 from ....faults.disk.mapped_file import Buffer, SimMappedFile
 from ....sim.choices import Stream

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from ....faults.devices.models import MODELS, StorageModel
-from ....faults.devices.timing import StorageTiming
+from ....faults.devices.drives import MODELS, StorageModel
+from ....faults.devices.storage import StorageTiming
 from ....faults.disk.disk import Disk
 from ....sim.choices import Choices
 from ....sim.kernel import Kernel

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ....faults.devices.memory import Memory
+from ....faults.devices.pages import Memory
 from ...cli.common import OUT, followed, pictures_of, print_paths
 from ...cli.options import JsonFile, PicturesDir, write_json
 from .grid import (

@@ -9,9 +9,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from ....faults.devices.flash import nvme_ssd, sata_ssd
-from ....faults.devices.hdd import HardDisk
-from ....faults.devices.memory import Memory
+from ....faults.devices.drives import HardDisk, nvme_ssd, sata_ssd
+from ....faults.devices.pages import Memory
 from ....scenarios.campaigns.interruption import in_processes, interruptible
 from ...quantities import percentiles_us
 from ..latency.host import REFERENCE

@@ -13,8 +13,8 @@ from itertools import pairwise
 from math import log
 from typing import Protocol
 
-from ....faults.devices.memory import Memory
-from ....faults.devices.read_ahead import PAGES_MOST
+from ....faults.devices.cached_reads import PAGES_MOST
+from ....faults.devices.pages import Memory
 from ....store.config import StoreConfig
 from ....store.formats.consume_queue import ENTRY_BYTES
 from ....store.log.segment_queue import SegmentQueue

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from ....faults.devices.placement import ROOM_BLOCKS
-from ....faults.devices.read_ahead import ReadAhead
+from ....faults.devices.cached_reads import ReadAhead
+from ....faults.devices.pages import ROOM_BLOCKS
 from ....faults.devices.storage import BlockDevice
-from ....faults.devices.system import StorageSystem
-from ....faults.devices.timed_files import TimedFiles
+from ....faults.devices.system import StorageSystem, TimedFiles
 from ....faults.disk.disk import Disk
 from ....faults.disk.files import SimFiles
 from ....faults.disk.syncs import SyncTiming

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.devices.memory import Memory
-from tornlog.faults.devices.read_ahead import ReadAhead
+from tornlog.faults.devices.cached_reads import ReadAhead
+from tornlog.faults.devices.pages import Memory
 from tornlog.faults.devices.storage import BlockDevice, Run
 from tornlog.faults.devices.system import StorageSystem
 from tornlog.sim.kernel import Kernel

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tornlog.faults.devices.drives import HardDisk
 from tornlog.faults.devices.elevator import merged
-from tornlog.faults.devices.hdd import HardDisk
 
 RunTimed = Callable[..., Any]
 FAR = 1_000_000

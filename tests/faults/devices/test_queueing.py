@@ -4,9 +4,7 @@ from random import Random
 
 import pytest
 
-from tornlog.faults.devices.flash import FlashDrive, nvme_ssd, sata_ssd
-from tornlog.faults.devices.hdd import HardDisk
-from tornlog.faults.devices.spread import Spread
+from tornlog.faults.devices.drives import FlashDrive, HardDisk, Spread, nvme_ssd, sata_ssd
 from tornlog.faults.devices.storage import BLOCK_BYTES
 from tornlog.sim.choices import Choices
 

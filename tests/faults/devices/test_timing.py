@@ -1,8 +1,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tornlog.faults.devices.storage import Run
-from tornlog.faults.devices.timing import StorageTiming
+from tornlog.faults.devices.storage import Run, StorageTiming
 from tornlog.faults.plan import FaultPlan
 
 FIRST = 1_000

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tornlog.faults.devices.memory import Memory
+from tornlog.faults.devices.pages import Memory
 
 RunTimed = Callable[..., Any]
 PAGE = 4096

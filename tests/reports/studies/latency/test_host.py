@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from tornlog.faults.devices.measured import MeasuredStorage
-from tornlog.faults.devices.spread import Spread
+from tornlog.faults.devices.drives import Spread
+from tornlog.faults.devices.storage import MeasuredStorage
 from tornlog.reports.studies.latency.host import REFERENCE, STALL_NS_MIN, FileStalls, Stalls
 from tornlog.reports.studies.latency.simulated import simulate
 from tornlog.reports.studies.latency.traffic import Setup

@@ -3,8 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.faults.devices.models import MODELS
-from tornlog.faults.devices.spread import Spread
+from tornlog.faults.devices.drives import MODELS, Spread
 from tornlog.faults.devices.storage import Run
 from tornlog.reports.quantities import percentiles_us
 from tornlog.reports.studies.latency.host import REFERENCE, HostCosts

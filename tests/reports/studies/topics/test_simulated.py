@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.devices.memory import Memory
+from tornlog.faults.devices.pages import Memory
 from tornlog.reports.quantities import percentiles_us
 from tornlog.reports.studies.latency.host import REFERENCE
 from tornlog.reports.studies.topics.grid import DEVICES

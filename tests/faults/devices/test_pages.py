@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.faults.devices.placement import FileBlocks, Placement
+from tornlog.faults.devices.pages import FileBlocks, Placement
 
 
 def test_a_file_that_is_allocated_ahead_lies_in_one_piece() -> None:

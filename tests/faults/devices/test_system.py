@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tornlog.faults.devices.timed_files import TimedFiles
+from tornlog.faults.devices.system import TimedFiles
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.sim.choices import Choices

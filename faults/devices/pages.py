@@ -1,4 +1,4 @@
-"""Where files lie on a device.
+"""Page placement: which of a file's pages are dirty or cached, where they lie on the device, and the cache's limits.
 
 A file that is allocated ahead (fallocate) has its blocks side by side from the start. One that is appended to gets
 blocks when its pages are written back (delayed allocation): the pages of one pass side by side, and right behind those
@@ -13,10 +13,13 @@ mb_stream_req); fs/xfs/xfs_iomap.c (xfs_iomap_prealloc_size).
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ...sim.machine import Gate
 from .storage import Run
 
 ROOM_BLOCKS = 2048
 """8 MiB: what a file that has grown keeps."""
+
+_MIB = 1 << 20
 
 
 @dataclass(slots=True)
@@ -74,3 +77,46 @@ class Placement:
         file.kept += 1
         file.kept_blocks -= 1
         return file.kept - 1
+
+
+class FilePages:
+    """Invariant: a page is dirty while the device has not been given what it holds."""
+
+    __slots__ = ("blocks", "commit_number", "dirty", "dirty_since_ns", "in_flight", "path", "written")
+
+    def __init__(self, path: str, written: Gate) -> None:
+        self.path = path
+        self.blocks = FileBlocks()
+        self.dirty: set[int] = set()
+        self.dirty_since_ns = 0
+        """When the first of the dirty pages became so."""
+        self.in_flight = 0
+        """How many are on their way to the device."""
+        self.written = written
+        """Who waits for those."""
+        self.commit_number = 0
+        """The journal's commit that takes what was last written of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The page cache's limits.
+
+    Times are Linux's defaults (Documentation/admin-guide/sysctl/vm.rst: dirty_expire_centisecs 3000,
+    dirty_writeback_centisecs 500), and so is that writers wait at twice of what starts write-back
+    (dirty_background_ratio 10, dirty_ratio 20).
+    """
+
+    dirty_bytes_max: int = 32 * _MIB
+    """Above that, whoever writes waits."""
+    cache_bytes: int = 64 * _MIB
+    """Of pages that were read."""
+    expire_ns: int = 30_000_000_000
+    """How long a page may be dirty before it is written back."""
+    wake_ms: int = 5_000
+    """How often the flusher looks; journals commit as often."""
+
+    @property
+    def background_bytes(self) -> int:
+        """Return how much may be dirty before write-back begins."""
+        return self.dirty_bytes_max // 2

@@ -1,0 +1,222 @@
+"""Drives: how long a hard disk or a flash drive takes for writes, reads and flushes; and the models that have names.
+
+Hard disk: an arm that seeks, a platter that turns, and bytes that pass under the head. Where the platter stands is a
+matter of the time alone, so a write right behind the last one that comes too late for its sector waits for a whole
+turn, as small syncs on real disks do. A request is on the medium when it ends, so flushing costs nothing more; blocks
+are written in the order in which an elevator would. One that is there before the last one has ended is taken in
+meanwhile (command queueing). After a read the disk goes on reading into its buffer until it has to move, so a read
+right behind the last one finds there what has passed under the head since.
+
+Flash drive: no arm, a cache, and a flush that takes as long as what the cache holds takes to program. A write ends in
+the drive's cache. A flush of a drive without capacitors waits for the flash, with the tail that collecting garbage
+gives it; one with them answers at once, and such drives are what "data centre" models are.
+
+Figures of the hard disk: 7,200 turns a minute, 0.6 ms from track to track, 8.5 ms for a third of the stroke, 200 MB/s
+(10^6 bytes): those of data sheets of 3.5-inch drives of some 4 TB. Seek times grow as the root of the distance, as in
+Ruemmler and Wilkes, "An Introduction to Disk Drive Modeling", IEEE Computer 27(3), 1994. Figures of flash: SATA at
+500 MB/s and 60 us a command; NVMe at 2.5 GB/s and 12 us (10^6 and 10^9 bytes), from data sheets of consumer drives;
+flushes and their tails as in Hao et al., "The Tail at Store", FAST 2016 (slow ones are tens of times the usual).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from math import isqrt
+from typing import NamedTuple
+
+from ...sim.choices import Stream
+from .storage import BLOCK_BYTES, JournalledStorage, Run, Storage
+
+_STEPS = 1000
+
+
+class Spread:
+    """Durations in ns, each as likely as any other. Invariant: ascending, so that 0, the plain draw, is the least."""
+
+    __slots__ = ("ns",)
+
+    def __init__(self, ns: Iterable[int]) -> None:
+        self.ns = tuple(sorted(ns))
+        if not self.ns or self.ns[0] < 0:
+            raise ValueError("a spread: expected durations of 0 ns or more, at least one")
+
+    @classmethod
+    def through(cls, points: Sequence[tuple[float, int]]) -> "Spread":
+        """Make the spread that goes through points (share of all, ns), straight in between, from share 0 to 1."""
+        shares = [share for share, _ in points]
+        if shares[0] != 0 or shares[-1] != 1 or shares != sorted(set(shares)):
+            raise ValueError(f"shares: expected 0 to 1, ascending, found {shares}")
+        found, at = [], 0
+        for step in range(_STEPS):
+            share = (step + 0.5) / _STEPS
+            while points[at + 1][0] < share:
+                at += 1
+            (left, low), (right, high) = points[at], points[at + 1]
+            found.append(round(low + (high - low) * (share - left) / (right - left)))
+        return cls(found)
+
+    def draw(self, stream: Stream, label: str) -> int:
+        """Draw one of the durations."""
+        return self.ns[stream.below(len(self.ns), label)]
+
+    def quantile(self, share: float) -> int:
+        """Return the duration that this share of them does not exceed."""
+        return self.ns[min(len(self.ns) - 1, int(share * len(self.ns)))]
+
+    def scaled(self, factor: float) -> "Spread":
+        """Return the same with every duration so many times as long."""
+        return Spread(round(one * factor) for one in self.ns)
+
+
+_TURN_NS = 60_000_000_000 // 7_200
+
+_BYTES_PER_SECOND = 200_000_000
+
+_TRACK_BLOCKS = _BYTES_PER_SECOND * _TURN_NS // 1_000_000_000 // BLOCK_BYTES
+
+_BLOCK_NS = _TURN_NS // _TRACK_BLOCKS
+
+_TRACK_TO_TRACK_NS = 600_000
+
+_THIRD_OF_STROKE_NS = 8_500_000
+
+_COMMAND_NS = 50_000
+
+
+class HardDisk:
+    """One hard disk.
+
+    Invariant: the head stands behind the block it touched last, and is idle from `_idle_ns` on, but for reading on into
+    the buffer if `_reads_on`.
+    """
+
+    def __init__(self, blocks: int = 1 << 30) -> None:
+        self.blocks = blocks
+        self._tracks = blocks // _TRACK_BLOCKS
+        self._head = 0
+        self._idle_ns = 0
+        self._reads_on = False
+
+    def write(self, now_ns: int, runs: Sequence[Run]) -> int:
+        """Return when runs are on the medium, begun at now_ns."""
+        self._reads_on = False
+        for run in runs:
+            now_ns = self._serve(now_ns, run)
+        return now_ns
+
+    def read(self, now_ns: int, run: Run) -> int:
+        """Return when a run has been read, begun at now_ns."""
+        first, count = run
+        if not self._reads_on or first != self._head:
+            self._reads_on = True
+            return self._serve(now_ns, run)
+        self._head += count
+        self._idle_ns += count * _BLOCK_NS  # when the last block has passed, which may be over
+        return max(now_ns + _COMMAND_NS, self._idle_ns)
+
+    def flush(self, now_ns: int) -> int:
+        """Return at once: what was written is on the medium."""
+        return max(now_ns, self._idle_ns)
+
+    def _serve(self, now_ns: int, run: Run) -> int:
+        first, count = run
+        at_ns = max(now_ns + _COMMAND_NS, self._idle_ns) + self._seek_ns(first)
+        angle_ns = first % _TRACK_BLOCKS * _BLOCK_NS
+        at_ns += (angle_ns - at_ns) % (_TRACK_BLOCKS * _BLOCK_NS)
+        self._head = first + count
+        self._idle_ns = at_ns + count * _BLOCK_NS
+        return self._idle_ns
+
+    def _seek_ns(self, block: int) -> int:
+        distance = abs(block // _TRACK_BLOCKS - self._head // _TRACK_BLOCKS)
+        if not distance:
+            return 0
+        per_root_track = (_THIRD_OF_STROKE_NS - _TRACK_TO_TRACK_NS) // isqrt(self._tracks // 3)
+        return _TRACK_TO_TRACK_NS + isqrt(distance) * per_root_track
+
+
+_MS, _US = 1_000_000, 1_000
+
+
+class FlashDrive:
+    """One drive. Invariant: it is idle from `_idle_ns` on, and its cache is empty unless `_dirty`."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        command_ns: int,
+        bytes_per_second: int,
+        flush: Spread,
+        blocks: int = 1 << 30,
+        depth: int = 1,
+    ) -> None:
+        """depth: how many commands that are there at once it works on side by side, but for their transfers."""
+        self.blocks = blocks
+        self._stream = stream
+        self._command_ns = command_ns
+        self._overlapped_ns = command_ns // depth
+        self._block_ns = BLOCK_BYTES * 1_000_000_000 // bytes_per_second
+        self._flush = flush
+        self._idle_ns = 0
+        self._dirty = False
+
+    def write(self, now_ns: int, runs: Sequence[Run]) -> int:
+        """Return when runs are in the drive's cache, begun at now_ns."""
+        self._idle_ns = max(now_ns, self._idle_ns)
+        if runs:
+            self._dirty = True
+            self._idle_ns += self._command_ns + (len(runs) - 1) * self._overlapped_ns
+            self._idle_ns += sum(count for _, count in runs) * self._block_ns
+        return self._idle_ns
+
+    def read(self, now_ns: int, run: Run) -> int:
+        """Return when a run has been read, begun at now_ns."""
+        begun_ns = max(now_ns, self._idle_ns)
+        transfer_ns = run[1] * self._block_ns
+        self._idle_ns = begun_ns + self._overlapped_ns + transfer_ns
+        return begun_ns + self._command_ns + transfer_ns
+
+    def flush(self, now_ns: int) -> int:
+        """Return when the cache has been programmed, begun at now_ns."""
+        self._idle_ns = max(now_ns, self._idle_ns)
+        if self._dirty:
+            self._dirty = False
+            self._idle_ns += self._flush.draw(self._stream, "flush")
+        return self._idle_ns
+
+
+def sata_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
+    """Return a consumer's SATA drive, without capacitors."""
+    flush = Spread.through(
+        [(0.0, 300 * _US), (0.5, 600 * _US), (0.9, 1_200 * _US), (0.99, 6 * _MS), (1.0, 25 * _MS)]
+    )
+    return FlashDrive(stream, command_ns=60 * _US, bytes_per_second=500_000_000, flush=flush, depth=depth)
+
+
+def nvme_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
+    """Return an NVMe drive with capacitors, as servers have."""
+    flush = Spread.through(
+        [(0.0, 8 * _US), (0.5, 12 * _US), (0.9, 25 * _US), (0.99, 150 * _US), (1.0, 2 * _MS)]
+    )
+    return FlashDrive(stream, command_ns=12 * _US, bytes_per_second=2_500_000_000, flush=flush, depth=depth)
+
+
+StorageModel = Callable[[Stream], Storage]
+"""Makes a storage that draws from a stream."""
+
+
+class NamedModel(NamedTuple):
+    """One storage, and what it stands for."""
+
+    meaning: str
+    make: StorageModel
+
+
+MODELS: dict[str, NamedModel] = {
+    "hdd": NamedModel("a hard disk of 7,200 turns a minute", lambda stream: JournalledStorage(HardDisk())),
+    "sata-ssd": NamedModel(
+        "a SATA flash drive without capacitors", lambda stream: JournalledStorage(sata_ssd(stream))
+    ),
+    "nvme-ssd": NamedModel(
+        "an NVMe flash drive with capacitors", lambda stream: JournalledStorage(nvme_ssd(stream))
+    ),
+}
