@@ -17,8 +17,7 @@ from ...scenarios.conformance.maven import JavaMissing, real_store_program, requ
 from ...scenarios.conformance.real_store import RealStore, settings_of
 from ...store.config import FlushDiskType, StoreConfig
 from .figure import Sample
-from .messages import TOPIC
-from .workplace import Workplace
+from .workplace import TOPIC, Workplace
 
 _VERSION = "rocketmq-4.9.8"
 _WARM_TIMES = 4

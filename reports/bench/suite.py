@@ -14,20 +14,29 @@ from typing import NamedTuple
 
 from ...store.config import FlushDiskType
 from .broker import broker_pulls, broker_sends
-from .dispatching import dispatch
 from .figure import Figure, Latency, Sample
 from .history import Histories
-from .loads import clean_load, recovery_scan
-from .puts import batch_puts, puts
-from .raw_disk import sequential_write, sync_of_a_page
-from .reads import pulls, queries
 from .real_store import real_pulls, real_puts, real_recovery_scan, why_missing
 from .simulated import crash_runs, crash_states, digest_overhead, kernel_steps, simulated_messages
+from .store_measurements import (
+    batch_puts,
+    clean_load,
+    dispatch,
+    pulls,
+    puts,
+    queries,
+    recovery_scan,
+    sequential_write,
+    sync_of_a_page,
+)
 from .workplace import BenchSettings, Workplace
 
 _BODIES = ((1024, "1 KiB"), (100, "100 B"))
 _FLUSHES = ((FlushDiskType.ASYNC_FLUSH, "async"), (FlushDiskType.SYNC_FLUSH, "sync"))
 _PRODUCERS = (1, 4, 16)
+_BROKER_CONNECTIONS = (1, 16)
+_BROKER_FLOORS = {("async", 16): 5_000.0}
+_HISTORIES = Histories()
 
 
 class Measurement(NamedTuple):
@@ -68,10 +77,6 @@ def batch_name(body: str, flush: str) -> str:
 _PUT_FLOORS = {put_name("1 KiB", "async", 1): 40_000.0, batch_name("1 KiB", "async"): 120_000.0}
 
 
-_BROKER_CONNECTIONS = (1, 16)
-_BROKER_FLOORS = {("async", 16): 5_000.0}
-
-
 def _broker_sends() -> list[Measurement]:
     return [
         Measurement(
@@ -102,8 +107,6 @@ def _puts() -> list[Measurement]:
             found.append(Measurement(name, "messages/s", _PUT_FLOORS.get(name), measure))
     return found
 
-
-_HISTORIES = Histories()
 
 _REAL_STORE = (
     *(

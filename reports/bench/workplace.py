@@ -1,4 +1,4 @@
-"""Where the store is measured: a directory that is gone at the end, and the stores in it."""
+"""Workplace of measurements: a directory that is gone at the end, the stores in it, and the messages they are given."""
 
 import shutil
 import tempfile
@@ -9,9 +9,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from ...store.config import StoreConfig
+from ...store.formats.batch import BatchUnit, encode_batch
+from ...store.formats.properties import PROPERTY_KEYS, encode_properties
+from ...store.message import Message, MessageBatch
 from ...store.message_store import MessageStore
 from ...store.real.world import RealClock, real_world
-from .messages import BATCH_MESSAGES, batch, message
+
+TOPIC = "Bench"
+QUEUES = 4
+BATCH_MESSAGES = 32
+"""In a batch, and at most in an answer to a pull."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,7 @@ class Workplace:
 class SteppingClock(RealClock):
     """A wall clock that each look moves by 1 ms a message of a batch, so that a log filled in seconds spans minutes.
 
-    What recovery takes to be durable it tells by store times, less some seconds: here as in a log of real traffic.
+    What recovery takes to be durable it decides by store times, less some seconds: here as in a log of real traffic.
     """
 
     def __init__(self) -> None:
@@ -125,3 +132,25 @@ class SteppingClock(RealClock):
         """Return the next time."""
         self._now_ms += BATCH_MESSAGES
         return self._now_ms
+
+
+def message(body_bytes: int, queue_id: int = 0) -> Message:
+    """Return a message with a tag."""
+    return Message.of(TOPIC, b"x" * body_bytes, queue_id=queue_id, tags="TagA")
+
+
+def batch(body_bytes: int, number: int = 0, *, keyed: bool = False) -> MessageBatch:
+    """Return the batch of that number; keyed: each message has a key of its own, across all batches."""
+    first = number * BATCH_MESSAGES
+    units = [
+        BatchUnit(
+            0, b"x" * body_bytes, encode_properties({PROPERTY_KEYS: key(each)}).encode() if keyed else b""
+        )
+        for each in range(first, first + BATCH_MESSAGES)
+    ]
+    return MessageBatch(message(0, number % QUEUES), encode_batch(units))
+
+
+def key(number: int) -> str:
+    """Return the key of a message, by its number among all."""
+    return f"order-{number}"

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import TextColumn
 from rich.table import Table
 
+from tornlog.reports.bench.command import bench_table, rate_text
 from tornlog.reports.bench.figure import Figure
 from tornlog.reports.bench.suite import BenchSettings, Measurement, measured
-from tornlog.reports.bench.table import bench_table, rate_text
 from tornlog.reports.cli.common import OUT, plain_table, progress_bar
 
 from . import PEERS, Peer

@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from math import inf
 
-from tornlog.reports.bench.broker_load.frames import SendFrames, pull_frame
+from tornlog.reports.bench.exchanges import SendFrames, pull_frame
 from tornlog.store.broker.requests import RequestCode
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.formats.remoting.frame import encode_frame

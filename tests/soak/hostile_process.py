@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from tornlog.reports.bench.broker_load.broker_process import ProcessError, end_process
+from tornlog.reports.bench.broker import ProcessError, end_process
 
 from .hostile_kinds import Tally
 

@@ -12,12 +12,7 @@ from dataclasses import dataclass, field
 from statistics import mean, median
 from typing import Any
 
-from tornlog.reports.bench.broker_load.broker_process import (
-    BrokerProcess,
-    LoadProcess,
-    LoadResult,
-    ProcessError,
-)
+from tornlog.reports.bench.broker import BrokerProcess, LoadProcess, LoadResult, ProcessError
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import RequestCode
 from tornlog.store.formats.remoting.command import RemotingCommand

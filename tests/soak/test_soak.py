@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tests.soak import command
 from tests.soak.hostile_kinds import Tally
 from tests.soak.soak import Soak
-from tornlog.reports.bench.broker_load.broker_process import LoadResult
+from tornlog.reports.bench.broker import LoadResult
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,7 @@ from ....store.log.recovery import RecoveryReport
 from ....store.log.segment_queue import SegmentQueue
 from ....store.message_store import MessageStore
 from ....store.real.world import real_world
-from ...bench.messages import BATCH_MESSAGES, batch
-from ...bench.workplace import SteppingClock
+from ...bench.workplace import BATCH_MESSAGES, SteppingClock, batch
 from ..topics.grid import DEVICES
 
 ALL = 1 << 62

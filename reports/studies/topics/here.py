@@ -16,7 +16,7 @@ from statistics import median
 
 from ....store.message_store import MessageStore
 from ....store.real.world import real_world
-from ...bench.closed_loop import ClosedLoop
+from ...bench.figure import ClosedLoop
 from ...quantities import percentiles_us
 from ..latency.real import measure
 from ..latency.traffic import Setup

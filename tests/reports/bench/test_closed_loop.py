@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tornlog.reports.bench.closed_loop import ClosedLoop
+from tornlog.reports.bench.figure import ClosedLoop
 
 
 def test_every_worker_calls_again_and_again_and_each_call_counts_as_often_as_it_says() -> None:

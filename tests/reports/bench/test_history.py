@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.reports.bench import BenchSettings
 from tornlog.reports.bench import history as module
 from tornlog.reports.bench.history import Histories, History, Judgement, judge, judge_apart, judge_history
-from tornlog.reports.bench.workplace import Workplace
+from tornlog.reports.bench.workplace import BenchSettings, Workplace
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.put_entry import Knowledge
 from tornlog.scenarios.oracle.recovered import DecodedEntries, FoundRecord

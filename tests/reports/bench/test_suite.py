@@ -5,18 +5,22 @@ from pathlib import Path
 import pytest
 
 from tornlog.faults.disk import fault_injector, files, mapped_file
-from tornlog.reports.bench import BenchSettings, Figure, Sample, run_bench, select
 from tornlog.reports.bench import suite as module
-from tornlog.reports.bench.dispatching import dispatch
-from tornlog.reports.bench.figure import Latency
-from tornlog.reports.bench.loads import clean_load, recovery_scan
-from tornlog.reports.bench.messages import batch, message
-from tornlog.reports.bench.puts import batch_puts, puts
-from tornlog.reports.bench.raw_disk import sequential_write, sync_of_a_page
-from tornlog.reports.bench.reads import pulls, queries
+from tornlog.reports.bench.figure import Figure, Latency, Sample
 from tornlog.reports.bench.simulated import crash_runs, digest_overhead, kernel_steps, simulated_messages
-from tornlog.reports.bench.suite import MEASUREMENTS, RATIOS, Measurement
-from tornlog.reports.bench.workplace import Workplace
+from tornlog.reports.bench.store_measurements import (
+    batch_puts,
+    clean_load,
+    dispatch,
+    pulls,
+    puts,
+    queries,
+    recovery_scan,
+    sequential_write,
+    sync_of_a_page,
+)
+from tornlog.reports.bench.suite import MEASUREMENTS, RATIOS, Measurement, run_bench, select
+from tornlog.reports.bench.workplace import BenchSettings, Workplace, batch, message
 from tornlog.sim.trace import RollingDigest
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.message import PutMessageResult, PutMessageStatus

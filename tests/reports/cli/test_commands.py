@@ -11,8 +11,9 @@ from typer.testing import Result
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.kinds import FAULTS
-from tornlog.reports.bench import BenchSettings, Figure
 from tornlog.reports.bench import command as bench_command
+from tornlog.reports.bench.figure import Figure
+from tornlog.reports.bench.workplace import BenchSettings
 from tornlog.reports.cli import campaign as run_command
 from tornlog.reports.cli import mutants as mutants_command
 from tornlog.scenarios.campaigns.failures.failure import Failure

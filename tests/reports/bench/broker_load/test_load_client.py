@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.reports.bench.broker_load.broker_process import BrokerProcess, LoadProcess, ProcessError
-from tornlog.reports.bench.broker_load.exchanges import Pulls, Sends
-from tornlog.reports.bench.broker_load.frames import SendFrames, pull_frame
-from tornlog.reports.bench.broker_load.load import run_load
-from tornlog.reports.bench.broker_load.responses import (
+from tornlog.reports.bench.broker import BrokerProcess, LoadProcess, ProcessError
+from tornlog.reports.bench.exchanges import (
+    Pulls,
     ResponseError,
     ResponseReader,
+    SendFrames,
+    Sends,
     is_success,
     message_count,
+    pull_frame,
 )
+from tornlog.reports.bench.load_client import run_load
 from tornlog.store.formats.properties import decode_properties
 from tornlog.store.formats.remoting.command import RESPONSE_FLAG, HeaderForm, RemotingCommand
 from tornlog.store.formats.remoting.frame import CommandReader, decode_frame, encode_frame

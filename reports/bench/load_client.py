@@ -1,20 +1,26 @@
-"""Load from one task: many connections, on each one request under way.
+"""A load client of brokers, one task with many connections: `python -m tornlog.reports.bench.load_client send ADDRESS`.
 
-Closed-loop: each connection sends again as soon as it has its answer; what `reports/bench/closed_loop.py` says of
+Closed-loop: each connection sends again as soon as it has its answer; what `reports/bench/figure.py` says of
 such figures holds here, too. Paced: each connection is due again after a fixed time, and an answer's latency counts
 from when its request was due, so a stall is seen by all who would have met it.
 """
 
+import json
 import socket
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from select import EPOLLIN, epoll
 from time import perf_counter_ns
+from typing import Annotated
 
-from ....store.real.sockets import split_address
-from .exchanges import Exchange
-from .responses import ResponseError, ResponseReader
+import typer
+
+from ...store.formats.remoting.command import HeaderForm
+from ...store.real.sockets import split_address
+from .exchanges import Exchange, Pulls, ResponseError, ResponseReader, SendFrames, Sends
+from .figure import Latency
 
 _RECEIVE_BYTES = 1 << 18
 _CONNECT_SECONDS = 10.0
@@ -137,3 +143,44 @@ def _watched(clients: Sequence[_Client]) -> tuple[dict[int, _Client], epoll]:
     for descriptor in by_descriptor:
         poll.register(descriptor, EPOLLIN)
     return by_descriptor, poll
+
+
+class LoadKind(Enum):
+    """What clients do."""
+
+    SEND = "send"
+    PULL = "pull"
+
+
+def main(
+    kind: LoadKind,
+    address: str,
+    connections: Annotated[int, typer.Option(min=1)] = 8,
+    seconds: Annotated[float, typer.Option(min=0.01)] = 1.0,
+    body_bytes: Annotated[int, typer.Option(min=0)] = 1024,
+    interval_ms: Annotated[float, typer.Option(min=0.0, help="Between two requests of one; 0: none.")] = 0.0,
+    binary: Annotated[bool, typer.Option("--binary", help="Headers in binary form.")] = False,
+) -> None:
+    """Load a broker for a while and print what came of it as JSON."""
+    form = HeaderForm.ROCKETMQ if binary else HeaderForm.JSON
+    exchanges: list[Exchange] = [
+        Sends(SendFrames(body_bytes, number, number, form)) if kind is LoadKind.SEND else Pulls(number)
+        for number in range(connections)
+    ]
+    load = run_load(address, exchanges, seconds, interval_ms / 1_000 or None)
+    latency = Latency.of([load.latencies_ns])
+    typer.echo(
+        json.dumps(
+            {
+                "messages": load.messages,
+                "busy": load.busy,
+                "per_second": load.per_second,
+                "answers": len(load.latencies_ns),
+            }
+            | latency._asdict()
+        )
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)
