@@ -17,7 +17,7 @@ from ..claims.plan import Plan
 from . import allowances, guarantees
 from .evidence import Evidence, Violation, place_of, services_text, tried
 from .guarantees import PROMISED, Promise
-from .invariants import CHECKERS, ckpt, clean, idx, idx_lookups, pos, read, stopped
+from .invariants import CHECKERS, ckpt, clean, idx, pos, read, stopped
 from .known_damage import damaged_log_offset
 from .ledger import Ledger
 from .reader import Known
@@ -113,7 +113,7 @@ class Judge:
         for check in CHECKERS.values():
             self.report(check(evidence))
         if self._plan.index.seekers:
-            self.report(idx_lookups.check_lookups(store, found))
+            self.report(idx.check_lookups(store, found))
         self.claims(store, disk)
         # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
         durable = not allowances.sync_errors(disk) and not disk.fired["lying sync"]

@@ -123,6 +123,7 @@ class MasterHistory:
     def extend(self, log: SegmentQueue) -> None:
         """Take note of all that the log holds, before any of it is sent."""
         end = log.max_offset
+        assert len(self.logs[-1]) <= end, "a log that is shorter than it was has had no recovery"
         self.logs[-1] += log_bytes(log, len(self.logs[-1]), end)
 
     def differs_at(self, first: int, found: bytes) -> int | None:

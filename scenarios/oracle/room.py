@@ -26,6 +26,7 @@ class Room:
 
     def limit(self, capacity_bytes: int) -> None:
         """Let the disk hold so much and no more."""
+        assert capacity_bytes > 0, capacity_bytes
         self._disk.capacity_bytes = capacity_bytes
 
     def give_back(self) -> None:

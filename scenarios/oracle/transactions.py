@@ -122,11 +122,15 @@ class Transactions:
 
     def prepare(self, name: str, behaviour: Behaviour) -> Transaction:
         """Note a half message that is about to be put."""
+        assert name not in self.by_name, f"{name} is prepared already"
         transaction = self.by_name[name] = Transaction(name, behaviour)
         return transaction
 
     def ask(self, transaction: Transaction, *, commits: bool, now_ns: int) -> TransactionDecision:
         """Note a decision before it is asked for."""
+        assert self.by_name.get(transaction.name) is transaction, (
+            f"{transaction.name}: nobody has prepared it"
+        )
         decision = TransactionDecision(transaction, commits, now_ns)
         transaction.decisions.append(decision)
         self.decisions.append(decision)

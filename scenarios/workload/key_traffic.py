@@ -12,7 +12,7 @@ from ...store.errors import StoreNotReadableError
 from ...store.message_store import MessageStore
 from ..claims.plan import Plan
 from ..oracle.evidence import Violation
-from ..oracle.invariants import idx_lookups
+from ..oracle.invariants import idx
 from ..oracle.ledger import Ledger
 
 SHARED = ("AaAa", "BBBB", "AaBB", "order-1", "k" * 150, "schlüssel")
@@ -69,15 +69,13 @@ class Seeker:
         ago_ms = self._draw_window()
         if stream.chance(_PAUSE_CHANCE, "pause"):
             store.world.tasks.sleep(stream.between(1, plan.pauses.ms_max, "pause ms"))
-        window_ms = idx_lookups.ALWAYS_MS
+        window_ms = idx.ALWAYS_MS
         if ago_ms is not None:
             now_ms = store.world.clock.now_ms()
             window_ms = (now_ms - ago_ms[0], now_ms - ago_ms[1])
         dispatched_to = store.dispatch.reput_from.get()
-        result = store.query_message(topic, key, idx_lookups.ANSWERS_MAX, *window_ms)
-        self._report(
-            idx_lookups.check_answer(store, self._ledger, (topic, key), window_ms, result, dispatched_to)
-        )
+        result = store.query_message(topic, key, idx.ANSWERS_MAX, *window_ms)
+        self._report(idx.check_answer(store, self._ledger, (topic, key), window_ms, result, dispatched_to))
 
     def _draw_key(self, messages_each: int) -> str:
         """Draw a key: one of those that messages share, or the name of one that is put in this or an earlier life."""

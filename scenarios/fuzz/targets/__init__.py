@@ -3,8 +3,7 @@
 from ..target import Target
 from .checkpoint import CheckpointTarget
 from .commitlog import CommitLogTarget
-from .consumequeue import ConsumeQueueTarget
-from .consumequeue_ext import ConsumeQueueExtTarget
+from .consumequeue import ConsumeQueueExtTarget, ConsumeQueueTarget
 from .directory import DirectoryTarget
 from .index import IndexTarget
 from .remoting import RemotingTarget

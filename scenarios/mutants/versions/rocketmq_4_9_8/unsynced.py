@@ -1,14 +1,20 @@
-"""What 4.9.8 never makes durable: names in directories, and all but one file of a queue in a pass.
+"""What 4.9.8 leaves to luck on the way to the disk: names, queues in a pass, side files, the pool's buffers.
 
 Observed: of all that it does to a store directory, the only fsync of a file is the lock file's, and no directory is
 ever synced. Names of segments and of the marker are in the catalogue; these are the others.
+
+A side file is written aside, the current one copied over `.bak` and deleted, then renamed. Between the last two steps
+there is no current version, and none of the steps is made durable. What is copied is not looked at, so that a damaged
+file replaces the good backup it was passed over for.
 """
 
 from .....store.index.index_files import IndexFiles
 from .....store.log.segment_queue import SegmentQueue
+from .....store.log.transient_pool import BufferedSegment
 from .....store.queues.consume_queue import ConsumeQueue
 from .....store.queues.consume_queue_table import ConsumeQueueTable
 from .....store.queues.flush_queues import FlushConsumeQueueService
+from .....store.side_file import SideFile
 from ....claims.ranges import Ranges
 from ...mutant import Mutant, Patch
 
@@ -115,4 +121,71 @@ INDEX_NAMES_UNSYNCED = Mutant(
     (Patch(IndexFiles, "sync_names", _sync_names),),
     None,
     ("CKPT", "IDX"),
+)
+
+
+def _store(self: SideFile, content: bytes) -> bool:
+    files = self._files
+    files.make_directories(self._directory)
+    self._write_aside(content)
+    if files.status(self.path) is not None:
+        files.write(self.backup_path, files.read(self.path))
+        files.unlink(self.path)
+    files.rename(self.temporary_path, self.path)
+    return True
+
+
+def _narrow(ranges: Ranges) -> Ranges:
+    return ranges.replace(
+        consuming={"commits_offsets": (True,)},
+        consumers=(2,),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        disk=("strict-posix",),
+        lives=(2, 3),
+        endings=("crash in persist", "crash in traffic"),
+    )
+
+
+SIDE_FILE_COPIED_AND_DELETED = Mutant(
+    "side-file-copied-and-deleted",
+    "progress files",
+    "a side file is deleted before its next version has the name, and its backup is never synced",
+    (Patch(SideFile, "store", _store),),
+    _narrow,
+    ("META", "SCHED", "TX", "REDEL"),
+)
+
+
+def _readable_store_timestamp_ms(self: BufferedSegment) -> int:
+    return self.store_timestamp_ms
+
+
+COMMIT_TIME_OF_LAST_PUT = Mutant(
+    "commit-time-of-last-put",
+    "transient buffer pool / checkpoint",
+    "the checkpoint's log time is that of the last put, which may be in memory only",
+    (Patch(BufferedSegment, "readable_store_timestamp_ms", property(_readable_store_timestamp_ms)),),
+    None,
+    ("CKPT",),
+)
+
+
+def _write(self: BufferedSegment, at: int, end: int) -> None:
+    self.file.pwrite(at, self._buffer[at:end])
+
+
+def _with_short_writes(ranges: Ranges) -> Ranges:
+    return ranges.replace(
+        sync_flush=(False,),
+        memory={"transient_pool": (True,)},
+    ).replace(faults={"short_write_chance": (0.2,)})
+
+
+SHORT_WRITE_UNNOTICED = Mutant(
+    "short-write-unnoticed",
+    "transient buffer pool",
+    "a commit counts as whole although the write wrote a part of it",
+    (Patch(BufferedSegment, "_write", _write),),
+    _with_short_writes,
+    ("POS", "DUR", "LIVE", "CQ-VALID", "CQ-COMPLETE", "READ"),
 )

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.scenarios.oracle.invariants import idx_lookups
-from tornlog.scenarios.oracle.invariants.idx_lookups import ALWAYS_MS
+from tornlog.scenarios.oracle.invariants import idx
+from tornlog.scenarios.oracle.invariants import idx as idx_lookups
+from tornlog.scenarios.oracle.invariants.idx import ALWAYS_MS
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
@@ -19,14 +20,14 @@ OnAStore = Callable[..., Any]
 
 def test_look_ups_that_find_every_key_hold(on_an_indexed_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> list[Any]:
-        return list(idx_lookups.check_lookups(store, read_store(store)))
+        return list(idx.check_lookups(store, read_store(store)))
 
     assert on_an_indexed_store(body) == []
 
 
 def test_a_store_without_an_index_is_not_asked(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> list[Any]:
-        return list(idx_lookups.check_lookups(store, read_store(store)))
+        return list(idx.check_lookups(store, read_store(store)))
 
     assert on_a_store(body) == []
 
@@ -37,7 +38,7 @@ def test_a_key_that_is_not_found_is_named(
     monkeypatch.setattr(IndexFile, "may_hold", lambda file, begin_ms, end_ms: False)
 
     def body(store: MessageStore, disk: Disk) -> list[str]:
-        return [violation.summary for violation in idx_lookups.check_lookups(store, read_store(store))]
+        return [violation.summary for violation in idx.check_lookups(store, read_store(store))]
 
     summaries = on_an_indexed_store(body)
     assert summaries == [f"a look-up of m{number} in T0" for number in range(3) for _ in range(2)]
@@ -58,10 +59,10 @@ def answer(
         put.physical_offset = place
         if not forget:
             ledger.ask(put)
-    result = store.query_message("T0", "m1", idx_lookups.ANSWERS_MAX, *ALWAYS_MS)
+    result = store.query_message("T0", "m1", idx.ANSWERS_MAX, *ALWAYS_MS)
     assert result.physical_offsets == [places[1]]
     dispatched_to = store.dispatch.reput_from.get()
-    found = idx_lookups.check_answer(store, ledger, ("T0", "m1"), window_ms, doctor(result), dispatched_to)
+    found = idx.check_answer(store, ledger, ("T0", "m1"), window_ms, doctor(result), dispatched_to)
     return [violation.summary for violation in found]
 
 
@@ -156,8 +157,8 @@ def test_a_full_answer_need_not_have_what_is_older_than_all_of_it(
         result = store.query_message("T0", "m1", 1, *ALWAYS_MS)
         empty = QueryMessageResult()
         asked = ("T0", "m1")
-        judged = idx_lookups.check_answer(store, ledger, asked, ALWAYS_MS, result, 10_000)
-        missed = idx_lookups.check_answer(store, ledger, asked, ALWAYS_MS, empty, 10_000)
+        judged = idx.check_answer(store, ledger, asked, ALWAYS_MS, result, 10_000)
+        missed = idx.check_answer(store, ledger, asked, ALWAYS_MS, empty, 10_000)
         return [one.summary for one in judged if "look-up" in one.summary], [one.found for one in missed]
 
     assert on_an_indexed_store(body) == ([], ["[]"])
