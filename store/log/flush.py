@@ -7,7 +7,7 @@ that succeeds proves nothing, and no put that waited is told OK.
 from abc import abstractmethod
 from collections.abc import Callable
 
-from ..config import StoreConfig
+from ..config import FlushDiskType, StoreConfig
 from ..marks import hit
 from ..message import PutMessageStatus
 from ..running_flags import Refusal, RunningFlags
@@ -202,6 +202,23 @@ class GroupCommitService(FlushCommitLogService):
         with self._lock:
             self._closed = True
         self.commit(self.take_requests())
+
+
+def make_flush_service(
+    world: World,
+    config: StoreConfig,
+    queue: SegmentQueue,
+    checkpoint: StoreCheckpoint,
+    flags: RunningFlags,
+    *,
+    has_pool: bool,
+) -> FlushCommitLogService:
+    """Return the service that flush_disk_type asks for; has_pool: puts go to a transient pool first."""
+    if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+        return GroupCommitService(world, config, queue, checkpoint, flags)
+    flush = FlushRealTimeService(world, config, queue, checkpoint, flags)
+    flush.woken_by_puts = not config.flush_commit_log_timed and not has_pool
+    return flush
 
 
 def _nobody() -> None:
