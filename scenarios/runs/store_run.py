@@ -23,10 +23,10 @@ from ...store.world import Files
 from ..claims.machine import config_of, world_of
 from ..claims.plan import Life, LifeEnding
 from ..oracle import allowances, guarantees, opening
-from ..oracle.content import content_digest
 from ..oracle.end_of_run import note_crash
 from ..oracle.evidence import tried
 from ..oracle.progress import GroupProgress
+from ..oracle.recovered import content_digest
 from ..oracle.removals import WatchedRemovals
 from ..oracle.room import Room
 from ..workload.offline_faults import OfflineFaults

@@ -17,7 +17,7 @@ from ....store.marks import collected
 from ....store.message_store import MessageStore
 from ....store.world import World
 from ...claims.machine import ROOT
-from ...oracle.content import content_digest, rows_digest
+from ...oracle.recovered import content_digest, rows_digest
 from ..container import HAS_EXTENSIONS, DirectoryContent, entry_parts, pack, unpack
 from ..directory_changes import base_of, changed
 from ..material import BORN_MS
