@@ -12,7 +12,7 @@ from .failures import FailureText, told
 from .figures import latency_picture
 from .promises import promises_table
 from .render import Facts, PageVerdict, counted, figure, render
-from .sweep_results import Row, SweepResults
+from .results import Row, SweepResults
 
 _OUTCOMES = ("seeds", "held", "violated", "other")
 _WORST_TOLD = 20

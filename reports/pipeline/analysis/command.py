@@ -21,8 +21,8 @@ from ....store.errors import brings
 from ...cli.common import ERR, OUT, command_line
 from ...cli.options import EXIT_HARNESS, JsonFile, write_json
 from ...cli.reporting import write_page
+from ...html.results import SweepResults
 from ...html.sweep_report import sweep_page
-from ...html.sweep_results import SweepResults
 from ..absolute import absolute
 from ..spark.options import IN_PROCESS, Conf, session_for
 

@@ -39,8 +39,8 @@ from ...cli.options import (
     write_json,
 )
 from ...cli.reporting import leave_timelines, replay_command, write_page
+from ...html.results import SweepResults
 from ...html.sweep_report import sweep_page
-from ...html.sweep_results import SweepResults
 from ..absolute import absolute
 from ..spark.options import Conf, Master, Ship, engine_for
 

@@ -1,4 +1,4 @@
-"""In which rounds a sweep gives out its blocks, and where the seeds of a guided one go.
+"""Rounds of a sweep: in which order blocks are given out, and to which cells the seeds of a guided sweep go.
 
 A sweep that is not guided has one round. A guided one has as many seeds in all, and gives them out in several: the
 first and half of each later one evenly over the scenarios, the other half to cells, as much to each as it scores by
@@ -8,14 +8,20 @@ What a round consists of depends on the request and on the rows of the rounds be
 that goes on after it was killed comes to the same rounds. Each scenario's seeds are used in order, whether blindly or
 in a cell, and no seed twice: those of one that scores high go on beyond the last seed that was asked for, those of
 others end before it.
+
+A cell is a scenario on one of its disks under one of its policies. It scores by the rare marks that its seeds have hit
+so far, and the failures they have met. A mark that n seeds have hit is worth 1/n² a hit, and so is a kind of failure.
+With less than a square, the many common marks, which are hit everywhere, would level out the few rare ones. So a
+failure draws seeds to where it was, and less so the better it is known. Faults do not count: they are what the harness
+does, and many of them happen on one disk only, on which little is promised. Marks are where that got the store. Only
+whole numbers, sums and divisions are used, which all machines do alike, and in a fixed order.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from .cells import DrawRegion, cells_of
-from .rarity import RarityCounts
+from ....scenarios.claims.catalogue import SCENARIOS
 from .request import Block, SweepRequest
 from .rows import Row
 
@@ -25,6 +31,69 @@ _STEERED_CELLS = 400
 """Into about how many portions the steered seeds of a round go, if there are many."""
 _STEP = 0.6180339887498949
 """Between the rounds' starting points of the walk along the cells: the golden ratio leaves no cell out for long."""
+COLUMNS = ["scenario", "disk", "policy", "signature", "marks"]
+"""What is looked at of a row."""
+_TRUST_SEEDS = 20
+"""How many seeds a cell needs to count as much as all of its scenario: what a handful gives is noise."""
+
+
+class DrawRegion(NamedTuple):
+    """A region of what seeds draw."""
+
+    scenario: str
+    disk: str
+    policy: str
+
+
+def cells_of(request: SweepRequest) -> list[DrawRegion]:
+    """Return every cell that the seeds of a request may fall into, those of a scenario side by side."""
+    cells = []
+    for name in request.scenarios:
+        ranges = SCENARIOS[name].narrowed(disk=request.disk, policy=request.policy).ranges
+        cells += [
+            DrawRegion(name, disk, policy)
+            for disk in dict.fromkeys(ranges["disk"])
+            for policy in dict.fromkeys(ranges["policy"])
+        ]
+    return cells
+
+
+class RarityCounts:
+    """What the seeds of earlier rounds have met, by cell."""
+
+    def __init__(self) -> None:
+        self._seeds: Counter[DrawRegion] = Counter()
+        self._met: defaultdict[DrawRegion, Counter[str]] = defaultdict(Counter)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Take note of rows; those whose process did not survive say nothing."""
+        for row in rows:
+            if row["disk"] is not None:
+                cell = DrawRegion(row["scenario"], row["disk"], row["policy"])
+                self._seeds[cell] += 1
+                self._met[cell].update(_met(row))
+
+    def scores(self, cells: Sequence[DrawRegion]) -> list[float]:
+        """Return what a seed of each cell may bring; the same for all as long as nothing has been met."""
+        met: Counter[str] = Counter()
+        for counts in self._met.values():
+            met.update(counts)
+        worth = {name: 1 / count**2 for name, count in met.items()}
+        gains: dict[DrawRegion, float] = {}
+        gains_of_scenario: defaultdict[str, float] = defaultdict(float)
+        seeds_of_scenario: Counter[str] = Counter()
+        for cell in sorted(self._seeds):
+            gains[cell] = sum(count * worth[name] for name, count in sorted(self._met[cell].items()))
+            gains_of_scenario[cell.scenario] += gains[cell]
+            seeds_of_scenario[cell.scenario] += self._seeds[cell]
+
+        def score(cell: DrawRegion) -> float:
+            expected = gains_of_scenario[cell.scenario] / max(1, seeds_of_scenario[cell.scenario])
+            gained = gains.get(cell, 0.0) + _TRUST_SEEDS * expected
+            return gained / (self._seeds[cell] + _TRUST_SEEDS)
+
+        found = [score(cell) for cell in cells]
+        return found if any(found) else [1.0] * len(cells)
 
 
 class _Share(NamedTuple):
@@ -98,3 +167,8 @@ def _blocks(request: SweepRequest, shares: Iterable[_Share], used: Counter[str])
             first = request.first + used[share.scenario]
             used[share.scenario] += count
             yield Block(share.scenario, first, count, share.disk, share.policy, request.mutant)
+
+
+def _met(row: Row) -> set[str]:
+    names = {f"mark {name}" for name, times in row["marks"] if times}
+    return names if row["signature"] is None else {*names, f"failure {row['signature']}"}

@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 from ....scenarios.campaigns.failures.failure import Failure
 from ....scenarios.campaigns.failures.shrink import shrunk_within
 from ..spark.engine import Engine
-from .rarity import COLUMNS
 from .request import SweepRequest
-from .rounds import rounds_of
+from .rounds import COLUMNS, rounds_of
 from .table import Table
 from .work import BlockResult, do_block
 

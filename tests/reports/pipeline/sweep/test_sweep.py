@@ -14,9 +14,8 @@ import pytest
 
 from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.spark.same_code import code_here
-from tornlog.reports.pipeline.sweep.rarity import COLUMNS
 from tornlog.reports.pipeline.sweep.request import Begun, SweepFileError, SweepRequest
-from tornlog.reports.pipeline.sweep.rounds import rounds_of
+from tornlog.reports.pipeline.sweep.rounds import COLUMNS, rounds_of
 from tornlog.reports.pipeline.sweep.rows import SCHEMA
 from tornlog.reports.pipeline.sweep.sweep import SweepProgress, shrunk_failures, smallest_failures, sweep
 from tornlog.reports.pipeline.sweep.table import RowFiles, Table
