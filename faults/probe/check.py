@@ -1,27 +1,61 @@
-"""A user's check, run on one state: a directory is made of it, and the check opens that with the program's own code.
+"""Check: a user's function that judges one crash state, what came of it, and when two outcomes say the same.
 
     def check(directory: Path, acknowledged: list[str]) -> Iterable[str] | None
 
-yields, or returns, what is broken of what had been acknowledged; whatever it raises is a breach, too. While it runs,
-the directory is the working directory, and temporary files go where the program's went; both are gone afterwards.
+opens a directory that is made of the state, with the program's own code, and yields, or returns, what is broken of what
+had been acknowledged; whatever it raises is a breach, too. While it runs, the directory is the working directory, and
+temporary files go where the program's went; both are gone afterwards.
 """
 
 import contextlib
 import importlib.util
 import os
+import re
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from ..disk.export import export
 from ..disk.image import Image
 from .record import FILES, TEMPORARY
-from .verdict import BROKEN, HELD, RAISED, CheckOutcome
+
+_QUOTED = re.compile(r"""b?(?P<quote>['"])(?:\\.|(?!(?P=quote)).)*(?P=quote)""")
+
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+_LIST = re.compile(r"(?P<one>#|'…')(?:, (?P=one))*(?=[\])}])")
+"""One or more of a kind in brackets: how many there are makes no other breach of it."""
+
+HELD, BROKEN, RAISED, TIMED_OUT, DIED = "held", "broken", "raised", "timed out", "died"
+
+
+class CheckOutcome(NamedTuple):
+    """What came of a check: it HELD, was BROKEN, RAISED, TIMED_OUT, or its process DIED."""
+
+    outcome: str
+    lines: tuple[str, ...] = ()
+    """What is broken, in the check's words; what was raised, and where."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Return whether anything but HELD."""
+        return self.outcome != HELD
+
+    @property
+    def signature(self) -> str:
+        """Return what breaches of one kind have in common: their first line but for numbers and quoted texts."""
+        first = self.lines[0] if self.lines else self.outcome
+        plain = _NUMBER.sub("#", _QUOTED.sub("'…'", first))
+        return _LIST.sub(r"\g<one>, …", plain)
+
 
 CHECK = "check"
+
 _MODULE = "tornlog_probe_check"
+
 _VIOLATIONS_MAX = 20
 
 Function = Callable[[Path, list[str]], Iterable[str] | None]

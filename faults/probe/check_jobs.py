@@ -20,8 +20,7 @@ from typing import NamedTuple
 
 from ...sim.process import NoEndInSight, cpu_limit
 from ..disk.image import Image
-from .check import Function, judge, load_check
-from .verdict import DIED, TIMED_OUT, CheckOutcome
+from .check import DIED, TIMED_OUT, CheckOutcome, Function, judge, load_check
 
 Question = tuple[Image, list[str]]
 """A state, and what had been acknowledged."""

@@ -24,12 +24,12 @@ from ...sim.choices import decisions_of, recorded
 from ..crashes.profiles import PROFILES
 from ..disk.image import FileImage, Image
 from ..simulation.artefact import artefact_of
+from .check import CheckOutcome
 from .probe import CrashCase
 from .record import ProgramRecord, RecordError
 from .replay import Point
 from .shrink import CrashCaseView
 from .story import step_text, story
-from .verdict import CheckOutcome
 
 FORMAT = "tornlog-probe-failure/1"
 

@@ -16,11 +16,11 @@ from ..crashes.enumeration import CrashState, CrashStates
 from ..crashes.profiles import PROFILES, Metadata, crash_kinds
 from ..disk.image import Image
 from . import record as steps
+from .check import CheckOutcome
 from .check_jobs import Checkers
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 from .story import where
-from .verdict import CheckOutcome
 
 DISKS = ("strict-posix", "torn-sectors", "ext4-ordered", "process-kill")
 LIMIT = 256

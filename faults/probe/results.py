@@ -7,12 +7,12 @@ from typing import Any
 
 from ..disk.export import export
 from ..disk.image import Image
+from .check import CheckOutcome
 from .failure import ProbeFailure, losses_json
 from .probe import ProbeReport, ViolationGroup
 from .record import FILES, ProgramRecord
 from .shrink import CrashCaseView
 from .story import story
-from .verdict import CheckOutcome
 
 FORMAT = "tornlog-probe/1"
 _SLUG_MAX = 60

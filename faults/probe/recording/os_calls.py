@@ -1,4 +1,4 @@
-"""The functions of `os` that change files, each with a twin that does the same and has it recorded.
+"""OS calls: a twin for each function of `os` that changes files, which does the same and has it recorded.
 
 Other modules may have taken a function from `os` before: every name that leads to one is changed in all modules there
 are. Where `os` lists functions by what they can do, the twins are listed, too.
@@ -6,15 +6,313 @@ are. Where `os` lists functions by what they can do, the twins are listed, too.
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fcntl import F_GETFL, fcntl
+from stat import S_ISDIR
+from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from .content_calls import ContentCalls
+from ..record import ALLOCATE, SYNC, SYNC_ALL, SYNC_DIRECTORY, TRUNCATE
+from .recorder import ProgramRecorder
+
+_CHUNK_BYTES = 1 << 20
+
+_write, _pwrite, _writev, _pwritev = os.write, os.pwrite, os.writev, os.pwritev
+
+_sendfile, _copy_file_range, _splice = os.sendfile, os.copy_file_range, os.splice
+
+_ftruncate, _posix_fallocate, _lseek = os.ftruncate, os.posix_fallocate, os.lseek
+
+_close, _closerange, _dup2 = os.close, os.closerange, os.dup2
+
+_fsync, _fdatasync = os.fsync, os.fdatasync
+
+_open, _mkdir, _rmdir, _unlink = os.open, os.mkdir, os.rmdir, os.unlink
+
+_rename, _replace, _link = os.rename, os.replace, os.link
 
 
-class OsCalls(ContentCalls):
-    """All twins."""
+class OsCalls:
+    """All twins. Each calls the real function first, so that what fails fails as ever and is not recorded.
+
+    Syncs are noted, not carried out: what they would do happens on the program's simulated disk.
+    """
+
+    def __init__(self, recorder: ProgramRecorder) -> None:
+        self._recorder = recorder
+        self._disk_path = recorder.disk_path
+        self._file_of = recorder.file_of
+        self._lock = recorder.lock
+
+    def _call(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Call a real function, known to the audit hook as one that is being recorded."""
+        before, self._recorder.busy = self._recorder.busy, get_ident()
+        try:
+            return real(*arguments, **named)
+        finally:
+            self._recorder.busy = before
+
+    def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        """Stand for os.open. A file without any name, O_TMPFILE, is left alone: no crash shows it."""
+        where = self._disk_path(path, dir_fd)
+        if where is None:
+            return _open(path, flags, mode, dir_fd=dir_fd)
+        with self._lock:
+            descriptor: int = self._call(_open, path, flags, mode, dir_fd=dir_fd)
+            if flags & os.O_TMPFILE == os.O_TMPFILE:
+                return descriptor
+            self._recorder.opened(descriptor, where, flags)
+            return descriptor
+
+    def mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        """Stand for os.mkdir."""
+        where = self._disk_path(path, dir_fd)
+        with self._lock:
+            self._call(_mkdir, path, mode, dir_fd=dir_fd)
+            if where is not None:
+                self._recorder.made_directory(where)
+
+    def rmdir(self, path: Any, *, dir_fd: int | None = None) -> None:
+        """Stand for os.rmdir."""
+        where = self._disk_path(path, dir_fd)
+        with self._lock:
+            self._call(_rmdir, path, dir_fd=dir_fd)
+            if where is not None:
+                self._recorder.removed_directory(where)
+
+    def unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
+        """Stand for os.unlink and os.remove."""
+        where = self._disk_path(path, dir_fd)
+        with self._lock:
+            self._call(_unlink, path, dir_fd=dir_fd)
+            if where is not None:
+                self._recorder.unlinked(where)
+
+    def rename(
+        self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
+    ) -> None:
+        """Stand for os.rename."""
+        self._move(_rename, src, dst, src_dir_fd, dst_dir_fd)
+
+    def replace(
+        self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
+    ) -> None:
+        """Stand for os.replace."""
+        self._move(_replace, src, dst, src_dir_fd, dst_dir_fd)
+
+    def _move(
+        self, real: Callable[..., None], src: Any, dst: Any, src_dir_fd: int | None, dst_dir_fd: int | None
+    ) -> None:
+        old, new = self._disk_path(src, src_dir_fd), self._disk_path(dst, dst_dir_fd)
+        with self._lock:
+            self._call(real, src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+            if old is None and new is None:
+                return
+            if old is None or new is None:
+                self._recorder.unseen("os.rename", f"{src} -> {dst}: only one of them is on the disk")
+            elif self._recorder.is_directory(old):
+                self._recorder.unseen("os.rename", f"{old} -> {new}: a directory")
+            else:
+                self._recorder.renamed(old, new)
+
+    def link(
+        self,
+        src: Any,
+        dst: Any,
+        *,
+        src_dir_fd: int | None = None,
+        dst_dir_fd: int | None = None,
+        follow_symlinks: bool = True,
+    ) -> None:
+        """Stand for os.link."""
+        old, new = self._disk_path(src, src_dir_fd), self._disk_path(dst, dst_dir_fd)
+        with self._lock:
+            follow = {} if follow_symlinks else {"follow_symlinks": False}
+            self._call(_link, src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, **follow)
+            if old is not None and new is not None:
+                self._recorder.linked(old, new)
+            elif new is not None or old is not None:
+                self._recorder.unseen("os.link", f"{src} -> {dst}: only one of them is on the disk")
+
+    # -- contents ------------------------------------------------------------------------------------
+
+    def write(self, fd: int, data: Any, /) -> int:
+        """Stand for os.write."""
+        file = self._file_of(fd)
+        if file is None:
+            return _write(fd, data)
+        with self._lock:
+            written = _write(fd, data)
+            self._recorder.wrote(
+                fd, file, _lseek(fd, 0, os.SEEK_CUR) - written, bytes(memoryview(data).cast("B")[:written])
+            )
+            return written
+
+    def pwrite(self, fd: int, data: Any, offset: int, /) -> int:
+        """Stand for os.pwrite, which appends to what was opened for that, whatever the offset."""
+        file = self._file_of(fd)
+        if file is None:
+            return _pwrite(fd, data, offset)
+        with self._lock:
+            written = _pwrite(fd, data, offset)
+            at = self._at(fd, offset, written)
+            self._recorder.wrote(fd, file, at, bytes(memoryview(data).cast("B")[:written]))
+            return written
+
+    def writev(self, fd: int, buffers: Sequence[Any], /) -> int:
+        """Stand for os.writev."""
+        file = self._file_of(fd)
+        if file is None:
+            return _writev(fd, buffers)
+        with self._lock:
+            written = _writev(fd, buffers)
+            at = _lseek(fd, 0, os.SEEK_CUR) - written
+            self._recorder.wrote(fd, file, at, _joined(buffers)[:written])
+            return written
+
+    def pwritev(self, fd: int, buffers: Sequence[Any], offset: int, flags: int = 0, /) -> int:
+        """Stand for os.pwritev, with its flags to append and to sync."""
+        file = self._file_of(fd)
+        if file is None:
+            return _pwritev(fd, buffers, offset, flags)
+        with self._lock:
+            written = _pwritev(fd, buffers, offset, flags)
+            appends = bool(flags & getattr(os, "RWF_APPEND", 0))
+            at = self._at(fd, offset, written, appends=appends)
+            self._recorder.wrote(fd, file, at, _joined(buffers)[:written])
+            if flags & (os.RWF_SYNC | os.RWF_DSYNC):
+                self._recorder.add(SYNC, file=file)
+            return written
+
+    def sendfile(
+        self, out_fd: int, in_fd: int, offset: int | None, count: int, *others: Any, **named: Any
+    ) -> int:
+        """Stand for os.sendfile."""
+        file = self._file_of(out_fd)
+        if file is None:
+            return _sendfile(out_fd, in_fd, offset, count, *others, **named)
+        with self._lock:
+            start = _lseek(in_fd, 0, os.SEEK_CUR) if offset is None else offset
+            sent = _sendfile(out_fd, in_fd, offset, count, *others, **named)
+            at = _lseek(out_fd, 0, os.SEEK_CUR) - sent
+            self._copied(out_fd, file, at, in_fd, start, sent)
+            return sent
+
+    def copy_file_range(
+        self,
+        src: int,
+        dst: int,
+        count: int,
+        offset_src: int | None = None,
+        offset_dst: int | None = None,
+    ) -> int:
+        """Stand for os.copy_file_range."""
+        file = self._file_of(dst)
+        if file is None:
+            return _copy_file_range(src, dst, count, offset_src, offset_dst)
+        with self._lock:
+            start = _lseek(src, 0, os.SEEK_CUR) if offset_src is None else offset_src
+            at = _lseek(dst, 0, os.SEEK_CUR) if offset_dst is None else offset_dst
+            copied = _copy_file_range(src, dst, count, offset_src, offset_dst)
+            self._copied(dst, file, at, src, start, copied)
+            return copied
+
+    def splice(self, src: int, dst: int, *others: Any, **named: Any) -> int:
+        """Stand for os.splice, of which nothing can be read back from a pipe: it is reported."""
+        if self._file_of(dst) is not None:
+            self._recorder.unseen("os.splice", "into a file")
+        return _splice(src, dst, *others, **named)
+
+    def _copied(self, fd: int, file: int, at: int, source: int, start: int, size_bytes: int) -> None:
+        """Note what the kernel has copied from one file to another, in pieces."""
+        for done in range(0, size_bytes, _CHUNK_BYTES):
+            data = os.pread(source, min(_CHUNK_BYTES, size_bytes - done), start + done)
+            self._recorder.wrote(fd, file, at + done, data)
+
+    @staticmethod
+    def _at(fd: int, offset: int, written: int, *, appends: bool = False) -> int:
+        """Return where a write with an offset has really gone."""
+        if appends or fcntl(fd, F_GETFL) & os.O_APPEND:
+            return os.fstat(fd).st_size - written
+        return offset
+
+    def truncate(self, path: Any, length: int) -> None:
+        """Stand for os.truncate, of a path or a descriptor."""
+        if isinstance(path, int):
+            return self.ftruncate(path, length)
+        descriptor = self.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            self.ftruncate(descriptor, length)
+        finally:
+            os.close(descriptor)
+        return None
+
+    def ftruncate(self, fd: int, length: int, /) -> None:
+        """Stand for os.ftruncate."""
+        file = self._file_of(fd)
+        with self._lock:
+            self._call(_ftruncate, fd, length)
+            if file is not None:
+                self._recorder.add(TRUNCATE, file=file, at=length)
+
+    def posix_fallocate(self, fd: int, offset: int, length: int, /) -> None:
+        """Stand for os.posix_fallocate."""
+        file = self._file_of(fd)
+        with self._lock:
+            _posix_fallocate(fd, offset, length)
+            if file is not None:
+                self._recorder.add(ALLOCATE, file=file, at=offset + length)
+
+    # -- descriptors ---------------------------------------------------------------------------------
+
+    def close(self, fd: int) -> None:
+        """Stand for os.close: the number is free for another file, whoever has it."""
+        self._recorder.generation += 1
+        _close(fd)
+
+    def closerange(self, fd_low: int, fd_high: int, /) -> None:
+        """Stand for os.closerange."""
+        self._recorder.generation += 1
+        _closerange(fd_low, fd_high)
+
+    def dup2(self, fd: int, fd2: int, inheritable: bool = True) -> int:
+        """Stand for os.dup2, by which an open descriptor comes to mean another file."""
+        with self._lock:
+            self._recorder.generation += 1
+            return _dup2(fd, fd2, inheritable)
+
+    # -- syncs ---------------------------------------------------------------------------------------
+
+    def fsync(self, fd: Any) -> None:
+        """Stand for os.fsync, of a file or a directory."""
+        self._sync(_fsync, fd)
+
+    def fdatasync(self, fd: Any) -> None:
+        """Stand for os.fdatasync."""
+        self._sync(_fdatasync, fd)
+
+    def _sync(self, real: Callable[[Any], None], fd: Any) -> None:
+        """Note a sync. On the program's disk it is not carried out: a directory that is thrown away needs none."""
+        descriptor = fd if isinstance(fd, int) else fd.fileno()
+        file = self._file_of(descriptor)
+        with self._lock:
+            where = None if file is not None else self._directory(descriptor)
+            if file is not None:
+                self._recorder.add(SYNC, file=file)
+            elif where is not None:
+                self._recorder.add(SYNC_DIRECTORY, where)
+            else:
+                real(descriptor)
+
+    def _directory(self, descriptor: int) -> str | None:
+        """Return which directory of the disk a descriptor is open on, None if it is none."""
+        return self._disk_path(".", descriptor) if S_ISDIR(os.fstat(descriptor).st_mode) else None
+
+    def sync(self) -> None:
+        """Stand for os.sync, which is not carried out either: it would be one of every disk of the machine."""
+        with self._lock:
+            self._recorder.add(SYNC_ALL)
 
     @property
     def twins(self) -> dict[Callable[..., Any], Callable[..., Any]]:
@@ -43,3 +341,7 @@ def install(twins: dict[Any, Any]) -> None:
     for name in ("supports_dir_fd", "supports_fd", "supports_follow_symlinks"):
         able = getattr(os, name)
         able.update(twin for real, twin in twins.items() if real in able)
+
+
+def _joined(buffers: Sequence[Any]) -> bytes:
+    return b"".join(bytes(memoryview(buffer).cast("B")) for buffer in buffers)

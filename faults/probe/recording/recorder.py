@@ -1,14 +1,16 @@
-"""What is noted of a program while it runs: each change to its files, in order, with the line it comes from.
+"""Program recorder: each change that a program makes to its files, in order, with the line that it comes from.
 
 A file is known by device and inode number, which every descriptor of it tells, however it was come by. A number whose
 file has no name any more may be used again by the file system: it is then somebody else's as soon as it has a name.
 """
 
 import os
+import sys
 from collections import Counter
 from fcntl import F_GETFL, fcntl
 from stat import S_ISREG
 from threading import RLock, get_ident
+from types import CodeType, FrameType
 
 from ..record import (
     ACKNOWLEDGE,
@@ -24,16 +26,66 @@ from ..record import (
     UNLINK,
     WRITE,
     ProgramRecord,
+    SourceLine,
     Step,
     Unseen,
     only_promises,
 )
-from .stacks import Stacks
+from .main_module import MainModule
 
 STEPS_MAX = 1_000_000
+
 _UNSEEN_MAX = 100
+
 _UNKNOWN = "a file that was not seen to be made"
-_fstat, _abspath, _realpath, _readlink = os.fstat, os.path.abspath, os.path.realpath, os.readlink
+
+_DEPTH_MAX = 32
+
+_HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+_BOTTOM = MainModule.run.__code__
+"""Below that, a program's stack is not its own."""
+
+
+class Stacks:
+    """All stacks so far. places: each by its number, innermost line first; the first one is of nowhere."""
+
+    def __init__(self) -> None:
+        self.places: list[tuple[SourceLine, ...]] = [()]
+        self._numbers: dict[tuple[SourceLine, ...], int] = {(): 0}
+        self._known: dict[tuple[object, ...], int] = {}
+        self._codes: dict[int, CodeType] = {}
+        """The code objects in the keys: they are kept, so that what they go by is never another one's."""
+
+    def present(self) -> int:
+        """Return the number of the stack that the caller's caller was called from."""
+        key: list[object] = []
+        frame: FrameType | None = sys._getframe(3)
+        while frame is not None:
+            code = frame.f_code
+            if code is _BOTTOM:
+                break
+            key += (id(code), frame.f_lasti)
+            frame = frame.f_back
+        known = tuple(key)
+        number = self._known.get(known)
+        if number is None:
+            number = self._known[known] = self._find(sys._getframe(3))
+        return number
+
+    def _find(self, frame: FrameType | None) -> int:
+        places: list[SourceLine] = []
+        while frame is not None and frame.f_code is not _BOTTOM:
+            code = frame.f_code
+            self._codes[id(code)] = code
+            if len(places) < _DEPTH_MAX and not code.co_filename.startswith(_HERE):
+                places.append(SourceLine(code.co_filename, frame.f_lineno or 0, code.co_name))
+            frame = frame.f_back
+        stack = tuple(places)
+        number = self._numbers.setdefault(stack, len(self.places))
+        if number == len(self.places):
+            self.places.append(stack)
+        return number
 
 
 class ProgramRecorder:
@@ -229,3 +281,6 @@ class ProgramRecorder:
         steps = only_promises([Step._make(step) for step in self._steps], self._printed)
         unseen = tuple(self._unseen.values())
         return ProgramRecord(tuple(program), tuple(steps), tuple(self._stacks.places), unseen, code)
+
+
+_fstat, _abspath, _realpath, _readlink = os.fstat, os.path.abspath, os.path.realpath, os.readlink

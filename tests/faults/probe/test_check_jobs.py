@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.probe.check import CheckError
+from tornlog.faults.probe.check import BROKEN, DIED, HELD, RAISED, TIMED_OUT, CheckError, CheckOutcome
 from tornlog.faults.probe.check_jobs import Checkers
-from tornlog.faults.probe.verdict import BROKEN, DIED, HELD, RAISED, TIMED_OUT, CheckOutcome
 
 CheckFile = Callable[[str], Path]
 JOBS = [0, 1, 3]
