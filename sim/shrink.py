@@ -79,6 +79,17 @@ class Search(Generic[C]):
         self._on_try(candidate, followed is not None)
         return followed is not None
 
+    def try_otherwise(
+        self, still_fails: Callable[[C], C | None], shrink_on: Callable[["Search[C]"], None]
+    ) -> None:
+        """Go on from the best with another test, on the same budget: also with what failed the first test."""
+        others = Search(
+            self.best, still_fails, tries_max=self._tries_max, stop=self._stop, on_try=self._on_try
+        )
+        others.tries = self.tries
+        shrink_on(others)
+        self.best, self.tries = others.best, others.tries
+
     def drop_parts(self, parts: Callable[[C], Sequence[P]], keeping: Callable[[C, Sequence[P]], C]) -> None:
         """Drop as many parts of the best candidate as possible: in the end none of them can go alone.
 

@@ -21,6 +21,7 @@ from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord, RecoveredStore
 from tornlog.scenarios.oracle.transactions import Behaviour, Transaction, TransactionDecision
 from tornlog.scenarios.runs.outcome import RunOutcome
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
@@ -77,7 +78,7 @@ def execute() -> Callable[..., RunOutcome]:
     """Run a plan with the choices of a seed."""
 
     def execute(plan: Plan, seed: str = "1") -> RunOutcome:
-        return Run(plan, Choices(seed)).execute()
+        return Run(plan, simulation_of(plan, Choices(seed))).execute()
 
     return execute
 

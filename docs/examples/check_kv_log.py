@@ -13,11 +13,10 @@ from functools import partial
 import kv_bugs
 from kv_log import KvLog
 
-from tornlog.faults.simulation.coverage import Coverage, NeverFired
 from tornlog.faults.simulation.finding import Finding
 from tornlog.faults.simulation.shrink import shrink
 from tornlog.faults.simulation.simulation import PromiseBroken, Scenario, Simulation, SimWorld
-from tornlog.faults.simulation.trials import find, replay
+from tornlog.faults.simulation.trials import Coverage, NeverFired, find, replay
 
 CLIENTS = ("ann", "bob")
 PUTS_EACH, COMPACTIONS = 6, 1

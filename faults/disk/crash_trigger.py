@@ -1,11 +1,11 @@
-"""Which operation the plug is pulled at, by a name that outlives other code: `msync /store/commitlog/0 #4`.
+"""Crash triggers: which operation a machine dies at, by number, or by a name that outlives other code.
 
 A number counts every operation of the disk, and shifts with each one more or less. A name counts those of one kind on
-one path only, from the moment the plug was armed.
+one path only, from the moment at which the trigger was armed: `msync /store/commitlog/0 #4`.
 """
 
 import re
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 _TEXT = re.compile(r"(?P<kind>[a-z ]+) (?P<path>/.*) #(?P<nth>[1-9]\d*)")
 
@@ -29,40 +29,29 @@ class CrashPoint(NamedTuple):
         return cls(found["kind"], found["path"], int(found["nth"]))
 
 
-class CrashTrigger(Protocol):
-    """Is asked at each operation after the other, until it says that this is the one."""
+class CrashTrigger:
+    """Says at which operation a machine dies: at the one of a number, of a name, or at none. It counts all that pass.
+
+    Invariant: `met` is the last operation that was counted, once there is one to die at.
+    """
+
+    def __init__(self, *, operation: int | None = None, point: CrashPoint | None = None) -> None:
+        self.met: CrashPoint | None = None
+        """The name of the operation to die at, once it has come."""
+        self.times: dict[tuple[str, str], int] = {}
+        """How many operations of a kind on a path there were, in the order of their first."""
+        self._operation = operation
+        self._point = point
 
     def meets(self, number: int, kind: str, path: str) -> bool:
         """Return whether to die at the operation of that number, which is the next one."""
+        assert self.met is None, "nothing passes behind the operation to die at"
+        nth = self.times[kind, path] = self.times.get((kind, path), 0) + 1
+        point = CrashPoint(kind, path, nth)
+        if self.is_due(number, point):
+            self.met = point
+        return self.met is not None
 
-
-class NamedCrashTrigger:
-    """Waits for the operation of a name."""
-
-    def __init__(self, point: CrashPoint) -> None:
-        self._point = point
-        self._left = point.nth
-
-    def meets(self, number: int, kind: str, path: str) -> bool:
-        """Return whether this is the operation, and count it if it has its kind and path."""
-        if kind == self._point.kind and path == self._point.path:
-            self._left -= 1
-        return self._left == 0
-
-
-class NamingCrashTrigger:
-    """Waits for the operation of a number, and finds out its name."""
-
-    def __init__(self, operation: int) -> None:
-        self._operation = operation
-        self._times: dict[tuple[str, str], int] = {}
-        self.point: CrashPoint | None = None
-        """The name, once the operation has been met."""
-
-    def meets(self, number: int, kind: str, path: str) -> bool:
-        """Return whether this is the operation."""
-        nth = self._times[kind, path] = self._times.get((kind, path), 0) + 1
-        if number != self._operation:
-            return False
-        self.point = CrashPoint(kind, path, nth)
-        return True
+    def is_due(self, number: int, point: CrashPoint) -> bool:
+        """Return whether this is the operation to die at."""
+        return number == self._operation or point == self._point

@@ -17,11 +17,11 @@ from ...sim.machine import Machine
 from ..crashes.crash import PowerCut, cache_image, durable_image, fingerprint_of
 from ..crashes.enumeration import CrashStates
 from ..crashes.page_outcomes import SectorFaults
-from ..crashes.profiles import CrashProfile
+from ..crashes.profiles import PROFILES, CrashProfile
 from ..crashes.sampling import draw_lost_changes, draw_page_outcomes
 from ..plan import FaultPlan
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
-from .crash_trigger import CrashPoint, CrashTrigger, NamedCrashTrigger, NamingCrashTrigger
+from .crash_trigger import CrashTrigger
 from .fault_injector import MOMENTS, CrashSite, FaultInjector
 from .files import SimFiles
 from .image import DamagedRange, Image
@@ -62,6 +62,13 @@ class Disk:
         self._syncs = Syncs(self._injector, self._names, timing or SyncTiming())
         self._mounted: list[Machine] = []
         self._finished = False
+        self._was_killed = False
+        """Whether the last machine was killed, and that has been counted."""
+
+    @property
+    def stream_name(self) -> str:
+        """Return the name of the stream that it draws from."""
+        return self._stream.name
 
     @property
     def operations(self) -> int:
@@ -92,6 +99,7 @@ class Disk:
         """Return the disk's files as machine sees them."""
         self._check_unfinished()
         self._mounted.append(machine)
+        self._was_killed = False
         return SimFiles(machine, self._volume, self._syncs)
 
     @property
@@ -113,7 +121,7 @@ class Disk:
         """Return what its files take."""
         return self._volume.space().used_bytes
 
-    def crash_at(self, operation: int, moment: str) -> None:
+    def crash_at(self, operation: int, moment: str) -> CrashTrigger:
         """Kill the machine that begins the operation of that number: before, during or after its effect.
 
         During a store, pwrite or write, a drawn number of its first bytes has reached the page cache; during a sync,
@@ -121,28 +129,17 @@ class Disk:
         """
         if operation < self.operations:
             raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
-        self._arm(operation, moment, None)
+        trigger = CrashTrigger(operation=operation)
+        self.arm(trigger, moment)
+        return trigger
 
-    def crash_at_point(self, point: CrashPoint, moment: str) -> None:
-        """Do as crash_at does, at the operation of that name among those to come."""
-        self._arm(self.operations, moment, NamedCrashTrigger(point))
-
-    def crash_and_name(self, operation: int, moment: str) -> NamingCrashTrigger:
-        """Do as crash_at does, and return who knows the operation's name once it has been met."""
-        aim = NamingCrashTrigger(operation)
-        self._arm(self.operations, moment, aim)
-        return aim
-
-    def crash_where(self, aim: CrashTrigger, moment: str) -> None:
-        """Do as crash_at does, at the operation that aim says, which may be none of them."""
-        self._arm(self.operations, moment, aim)
-
-    def _arm(self, operation: int, moment: str, aim: CrashTrigger | None) -> None:
+    def arm(self, trigger: CrashTrigger, moment: str) -> None:
+        """Do as crash_at does, at the operation that trigger says, which may be none of those to come."""
         if moment not in MOMENTS:
             raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
-        self._injector.armed = operation
+        self._injector.armed = self.operations
         self._injector.moment = moment
-        self._injector.aim = aim
+        self._injector.aim = trigger
 
     @contextmanager
     def with_faults(self, **faults: Any) -> Iterator[None]:
@@ -160,7 +157,7 @@ class Disk:
         self._injector.faults = self._injector.faults.healed()
 
     def disarm(self) -> None:
-        """Take back what crash_at armed and no operation has met."""
+        """Let nobody die any more of a trigger that no operation has met."""
         self._injector.armed = -1
         self._injector.met = None
         self._injector.aim = None
@@ -184,8 +181,8 @@ class Disk:
         if any(machine.alive for machine in self._mounted):
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
         self._finish()
-        self.fired["crash"] += 1
-        self.fired[f"crash {profile.name}"] += 1
+        if not self._was_killed:
+            self._count_crash(profile)
         wall_start_ms, trace = self.kernel.wall_start_ms, self.kernel.trace
         if profile.page_cache_survives:
             image = cache_image(self._names.current, wall_start_ms)
@@ -206,6 +203,15 @@ class Disk:
             outcomes = list(zip(dirty, page_outcomes, strict=True))
             trace.emit(aftermath_of(profile.name, entries, taken, outcomes, image, self._page_bytes))
         return image
+
+    def note_kill(self) -> None:
+        """Count the kill of a process that leaves its page cache; a next machine mounts the disk as it is."""
+        self._was_killed = True
+        self._count_crash(PROFILES["process-kill"])
+
+    def _count_crash(self, profile: CrashProfile) -> None:
+        self.fired["crash"] += 1
+        self.fired[f"crash {profile.name}"] += 1
 
     def fingerprint(self) -> str:
         """Return a digest of what crash states are made of, equal for moments of one run that can leave the same."""

@@ -1,16 +1,143 @@
-"""What all artefacts have in common: a JSON object that says of which format it is."""
+"""Artefacts: a failure as a file. One envelope for every kind, and a typed document inside that the kind is known by.
+
+    format     "tornlog-failure/3"
+    kind       what failed, and so who replays it: see `REPLAYED_BY`
+    versions   of tornlog and Python
+    failure    the document; a record in it has
+                 crashes    how lives ended: [life, profile, moment, point]
+                 schedule   where tasks did not just run until they blocked, one line each (sim.schedule)
+                 decisions  every draw that was not 0: stream -> [[label, nth, options, value], ...] (sim.choices)
+
+Documents are dataclasses; msgspec checks what is read against their types.
+"""
 
 import json
-from typing import Any
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from ... import __version__
+from ...sim.choices import decisions_of, recorded
+from ...sim.schedule import ScheduleError, parse_switch
+from ..crashes.profiles import PROFILES
+from ..disk.crash_trigger import CrashPoint
+from ..disk.fault_injector import MOMENTS
+from .record import Record, Setup
+from .simulation import Crash
+
+T = TypeVar("T")
+
+FORMAT = "tornlog-failure/3"
+SCENARIO, OWN_CODE, FUZZ, PROBE, COMPARE = "scenario", "own code", "fuzz", "probe", "compare"
+REPLAYED_BY: Mapping[str, str] = {
+    SCENARIO: "tornlog replay FILE",
+    OWN_CODE: "tornlog.faults.simulation.trials.replay, or pytest --tornlog-replay FILE",
+    FUZZ: "tornlog fuzz --replay FILE",
+    PROBE: "tornlog probe --replay FILE",
+    COMPARE: "tornlog compare --replay DIRECTORY",
+}
+_OLDER = re.compile(r"tornlog-(failure|finding|fuzz-finding|probe-failure|compare-failure)/[12]")
+_FLAT = re.compile(r'\[\n\s+("(?:[^"\\]|\\.)*"(?:,\n\s+(?:"(?:[^"\\]|\\.)*"|-?\d+)){3})\n\s+\]')
+"""A draw or a crash as json indents it: a line is enough for four values."""
+_PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<place>.*)`")
 
 
-def artefact_of(text: str, format_name: str) -> dict[str, Any]:
-    """Return an artefact's members. ValueError says why text is none of this format."""
+class ArtefactError(ValueError):
+    """A text that is not the artefact that was asked for; says where, what was expected, and what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDocument:
+    """A record as an artefact has it; its setup is the document's own."""
+
+    crashes: list[Crash]
+    schedule: list[str]
+    decisions: dict[str, list[tuple[str, int, int, int]]]
+
+
+def write_artefact(kind: str, failure: object, *, test: str = "") -> str:
+    """Return the text of an artefact. failure: a document; test: the one that it is of, by pytest's root directory."""
+    assert kind in REPLAYED_BY, kind
+    versions = {"tornlog": __version__, "python": platform.python_version()}
+    envelope: dict[str, Any] = {"format": FORMAT, "kind": kind, "versions": versions}
+    if test:
+        envelope["test"] = test
+    envelope["failure"] = msgspec.to_builtins(failure)
+    text = json.dumps(envelope, indent=1)
+    return _FLAT.sub(
+        lambda entry: f"[{' '.join(entry[1].split())}]" if "\\n" not in entry[1] else entry[0], text
+    )
+
+
+def read_artefact(text: str, kind: str, document: type[T]) -> T:
+    """Return the document of an artefact. Raises ArtefactError if text is none of this kind."""
+    envelope = envelope_of(text)
+    found = envelope.get("kind")
+    if found != kind:
+        help_text = (
+            f": replay it by {REPLAYED_BY[found]}" if isinstance(found, str) and found in REPLAYED_BY else ""
+        )
+        raise ArtefactError(f"kind: expected {kind}, found {found}{help_text}")
+    return checked(envelope.get("failure"), document, "failure")
+
+
+def envelope_of(text: str) -> dict[str, Any]:
+    """Return the members of an artefact of any kind. Raises ArtefactError if text is none."""
     try:
-        document = json.loads(text)
+        envelope = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"not JSON: {error}") from error
-    found = document.get("format") if isinstance(document, dict) else type(document).__name__
-    if found != format_name:
-        raise ValueError(f"format: expected {format_name}, found {found}")
-    return dict(document)
+        raise ArtefactError(f"not JSON: {error}") from error
+    found = envelope.get("format") if isinstance(envelope, dict) else type(envelope).__name__
+    if found != FORMAT:
+        older = isinstance(found, str) and _OLDER.fullmatch(found)
+        hint = " (of an earlier version, which replays it; its seed still is one here)" if older else ""
+        raise ArtefactError(f"format: expected {FORMAT}, found {found}{hint}")
+    return dict(envelope)
+
+
+def checked(values: object, document: type[T], place: str) -> T:
+    """Return values as a document. Raises ArtefactError naming the first that is not of its type."""
+    try:
+        return msgspec.convert(values, document)
+    except msgspec.ValidationError as error:
+        found = _PLACE.fullmatch(str(error))
+        where, what = (f"{place}.{found['place']}", found["what"]) if found else (place, str(error))
+        raise ArtefactError(f"{where}: {what}") from error
+
+
+def document_of(record: Record[Setup]) -> RecordDocument:
+    """Return a record as artefacts have it."""
+    decisions = {
+        stream: [(label, nth, options, value) for label, nth, options, value in entries]
+        for stream, entries in recorded(record.decisions).items()
+    }
+    return RecordDocument(list(record.crashes), [str(switch) for switch in record.schedule], decisions)
+
+
+def record_from(document: RecordDocument, setup: Setup) -> Record[Setup]:
+    """Return the record that a document is of. Raises ArtefactError naming what is none."""
+    switches = []
+    for number, line in enumerate(document.schedule):
+        try:
+            switches.append(parse_switch(line))
+        except ScheduleError as error:
+            raise ArtefactError(f"schedule.{number}: {error}") from error
+    for number, crash in enumerate(document.crashes):
+        _check_crash(f"crashes.{number}", crash)
+    return Record(tuple(decisions_of(document.decisions)), tuple(switches), tuple(document.crashes), setup)
+
+
+def _check_crash(place: str, crash: Crash) -> None:
+    if crash.profile not in PROFILES:
+        raise ArtefactError(f"{place}: expected a profile, found {crash.profile}")
+    if crash.moment not in MOMENTS:
+        raise ArtefactError(f"{place}: expected one of {', '.join(MOMENTS)}, found {crash.moment}")
+    try:
+        if crash.point:
+            CrashPoint.parse(crash.point)
+    except ValueError as error:
+        raise ArtefactError(f"{place}: {error}") from error

@@ -1,50 +1,38 @@
-"""A finding is a run that failed, and all it takes to see it again: seed or no seed, whatever the code is by then.
+"""Findings: a run of a scenario of one's own that failed, and all it takes to see it again, seed or no seed.
 
-format      "tornlog-finding/1"
+As an artefact (`artefact`, of the kind "own code"):
+
 seed        of the run that it began with
 signature   what makes two failures the same: the promise that broke, or else the kind of error
 error       what ended the run, in full
 digest      of the run; a replay by the same code gives the same
 steps       scheduling points it took
-crashes     how lives ended: [life, profile, moment, point]
-schedule    where tasks did not just run until they blocked, one line each (sim.schedule)
-decisions   every draw that was not 0: stream -> [[label, nth, options, value], ...] (sim.choices)
+record      what decides it: crashes, schedule, decisions
 story       the last things that happened before it
 raised      the innermost line of the user's own that it came through: "file:line in function"; empty: there is none
 shrunk      whether it was made smaller than the seed had it
-
-Older documents lack the last two.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...sim.choices import Decision, decisions_of, recorded
-from ...sim.schedule import parse_switch
-from ...sim.shrink import Decided
+from ...sim.choices import Decision
 from ...sim.trace import Trace
-from ..crashes.profiles import PROFILES
-from ..disk.crash_trigger import CrashPoint
-from ..disk.fault_injector import MOMENTS
-from .simulation import TAKEN, Crash
+from .artefact import OWN_CODE, RecordDocument, document_of, read_artefact, record_from, write_artefact
+from .record import Record
+from .simulation import TAKEN
 
-FORMAT = "tornlog-finding/1"
 _STORY_EVENTS = 30
 _UNTOLD = ("switch", "start", "end")
 _IS_TAKEN = f" {TAKEN}"
 
 
-@dataclass(frozen=True, slots=True)
-class TrialRecord(Decided):
-    """What decides a run: beside draws and schedule, how its lives end."""
+TrialRecord = Record[None]
 
-    crashes: tuple[Crash, ...]
 
-    @property
-    def taken(self) -> tuple[Decision, ...]:
-        """Return the steps of the workload that are taken, as the draws that say so."""
-        return tuple(decision for decision in self.decisions if decision.label.endswith(_IS_TAKEN))
+def steps_taken(record: TrialRecord) -> tuple[Decision, ...]:
+    """Return the steps of the workload that are taken, as the draws that say so."""
+    return tuple(decision for decision in record.decisions if decision.label.endswith(_IS_TAKEN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +63,8 @@ class Finding:
                 f"{'shrunk from ' if self.is_shrunk else ''}seed {self.seed}: {self.error}",
                 *_headed("raised", [raised] if raised else []),
                 *_headed(
-                    "workload", (f"{step.stream}, {step.label[: -len(_IS_TAKEN)]}" for step in record.taken)
+                    "workload",
+                    (f"{step.stream}, {step.label[: -len(_IS_TAKEN)]}" for step in steps_taken(record)),
                 ),
                 *_headed("crashes", record.crashes),
                 *_headed("schedule", record.schedule),
@@ -84,50 +73,51 @@ class Finding:
             ]
         )
 
-    def to_json(self) -> str:
-        """Return the finding as a document."""
-        document = {
-            "format": FORMAT,
-            "seed": self.seed,
-            "signature": self.signature,
-            "error": self.error,
-            "digest": self.digest,
-            "steps": self.steps,
-            "crashes": [list(crash) for crash in self.record.crashes],
-            "schedule": [str(switch) for switch in self.record.schedule],
-            "decisions": recorded(self.record.decisions),
-            "story": list(self.story),
-            "raised": self.raised,
-            "shrunk": self.is_shrunk,
-        }
-        return json.dumps(document, indent=1)
+    def to_json(self, *, test: str = "") -> str:
+        """Return the finding as an artefact; test: the one that it is of, by pytest's root directory."""
+        document = _FindingDocument(
+            self.seed,
+            self.signature,
+            self.error,
+            self.digest,
+            self.steps,
+            document_of(self.record),
+            list(self.story),
+            self.raised,
+            self.is_shrunk,
+        )
+        return write_artefact(OWN_CODE, document, test=test)
 
     @classmethod
     def from_json(cls, text: str) -> "Finding":
-        """Read what to_json wrote. Raises ValueError saying what is wrong with another text."""
-        document = json.loads(text)
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            found = document.get("format") if isinstance(document, dict) else type(document).__name__
-            raise ValueError(f"format: expected {FORMAT}, found {found}")
-        try:
-            record = TrialRecord(
-                tuple(decisions_of(document["decisions"])),
-                tuple(parse_switch(line) for line in document["schedule"]),
-                tuple(_crash_of(*crash) for crash in document["crashes"]),
-            )
-            return cls(
-                document["seed"],
-                record,
-                document["signature"],
-                document["error"],
-                document["digest"],
-                document["steps"],
-                tuple(document["story"]),
-                str(document.get("raised", "")),
-                bool(document.get("shrunk", False)),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a finding: {type(error).__name__}: {error}") from error
+        """Read what to_json wrote. Raises ArtefactError saying what is wrong with another text."""
+        found = read_artefact(text, OWN_CODE, _FindingDocument)
+        return cls(
+            found.seed,
+            record_from(found.record, None),
+            found.signature,
+            found.error,
+            found.digest,
+            found.steps,
+            tuple(found.story),
+            found.raised,
+            found.shrunk,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _FindingDocument:
+    """A finding as its artefact has it."""
+
+    seed: int
+    signature: str
+    error: str
+    digest: str
+    steps: int
+    record: RecordDocument
+    story: list[str]
+    raised: str
+    shrunk: bool
 
 
 def story_of(trace: Trace) -> tuple[str, ...]:
@@ -137,16 +127,6 @@ def story_of(trace: Trace) -> tuple[str, ...]:
         f"{event.now_ns / 1e6:9.3f} ms  {event.task}: {event.kind} {event.text}"
         for event in events[-_STORY_EVENTS:]
     )
-
-
-def _crash_of(life: str, profile: str, moment: str, point: str) -> Crash:
-    if profile not in PROFILES:
-        raise ValueError(f"crashes: expected a profile, found {profile}")
-    if moment not in MOMENTS:
-        raise ValueError(f"crashes: expected one of {', '.join(MOMENTS)}, found {moment}")
-    if point:
-        CrashPoint.parse(point)
-    return Crash(life, profile, moment, point)
 
 
 def _headed(name: str, lines: Iterable[object]) -> Iterator[str]:

@@ -1,27 +1,150 @@
-"""Shrinking a finding: fewer steps of the workload, fewer and kinder crashes, fewer losses and switches of tasks."""
+"""Shrinking a run that fails: fewer and kinder crashes, fewer losses, fewer switches of tasks, and a smaller setup.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+`shrink_record` is the one engine. A program brings the axes that only it knows: a scenario of one's own the steps of
+its workload, a store's plan its features and messages.
+
+Logs number their files, so whatever is left out of a workload moves what a crash is to hit and to take to another file:
+a record about `log-00000005`, in a run that only came to `log-00000004`. Where a replay has not come to that, what it
+did come to under the same name, but for the numbers, is the next best.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from typing import Generic
 
 from ...sim.choices import Choices, Decision
-from ...sim.errors import ReplayDivergedError
+from ...sim.errors import LeakError, ReplayDivergedError
 from ...sim.guard import guard
 from ...sim.policies.random_walk import draw_policy
+from ...sim.process import NoEndInSight, cpu_limit
 from ...sim.shrink import Search, shrink_decisions, shrink_schedule
 from ..disk.crash_trigger import CrashPoint
 from ..disk.fault_injector import CrashPhase
-from .finding import Finding, TrialRecord
-from .renumber import renumbered
-from .simulation import NOTHING_LOST, PROCESS_KILL, STEP_LIMIT, TORN_SECTORS, Crash, Scenario
-from .trials import finding_of, record_of, replay, replay_otherwise
+from .disk_lifecycle import PROCESS_KILL
+from .finding import Finding, TrialRecord, steps_taken
+from .record import Program, Record, RecordReplay, Result, Setup, record_of, replay
+from .simulation import DISK_STREAM, NOTHING_LOST, STEP_LIMIT, TORN_SECTORS, Crash, Scenario
+from .trials import TrialOutcome, finding_of, program_of
 
 TRIES_MAX = 2_000
 SCHEDULES = 48
 """How many others are tried with fewer steps, where the recorded one does not fail any more."""
-Operations = Mapping[str, Mapping[tuple[str, str], int]]
+_EARLIER_MAX = 64
+"""Up to so many earlier operations are tried one by one; of more, only those of the same name, by bisection."""
 _PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")
 """What crashes may leave, the kindest first."""
+_NUMBER = re.compile(r"\d+")
+
+Axis = Callable[[Search[Record[Setup]]], None]
+Test = Callable[[RecordReplay[Setup, Result]], bool]
+
+
+class RecordShrinker(Generic[Setup, Result]):
+    """Shrinks a failing record of a program, axis by axis, down to a local minimum or until a budget is used up.
+
+    is_same says of a replay whether it fails the same way, other_ways of what else to follow if it does not.
+    With cpu_seconds_max, a run that takes more is taken for one that does not fail.
+    """
+
+    def __init__(
+        self,
+        program: Program[Setup, Result],
+        is_same: Test[Setup, Result],
+        *,
+        steps: int,
+        has_limit: bool = True,
+        renumbers: bool = False,
+        cpu_seconds_max: float | None = None,
+    ) -> None:
+        """steps: how many the failure took. has_limit: whether a run that takes far longer has got lost."""
+        self.operations: dict[str, Mapping[tuple[str, str], int]] = {}
+        """Of each life that may crash, how many operations of a kind on a path the last failing run came to."""
+        self.step_limit = min(STEP_LIMIT, 20 * steps + 20_000) if has_limit else STEP_LIMIT
+        self._program = program
+        self._is_same = is_same
+        self._renumbers = renumbers
+        self._cpu_seconds_max = cpu_seconds_max
+
+    def shrink(
+        self,
+        start: Record[Setup],
+        axes: Sequence[Axis[Setup]],
+        *,
+        tries_max: int,
+        stop: Callable[[], bool] = lambda: False,
+        on_try: Callable[[Record[Setup], bool], None] = lambda record, accepted: None,
+    ) -> Search[Record[Setup]]:
+        """Return the search that has the smallest record. stop and on_try are those of `sim.shrink.Search`.
+
+        Raises ReplayDivergedError if the record does not reproduce its failure.
+        """
+        first = replay(self._program, start)
+        if not self._is_same(first):
+            found = first.result.signature or "no failure"
+            raise ReplayDivergedError("record", 0, "the failure that is to be shrunk", found)
+        self.operations.update(first.simulation.operations)
+        search = Search(start, self.still_fails, tries_max=tries_max, stop=stop, on_try=on_try)
+        with guard():  # inside of it, the guards of the runs cost next to nothing
+            search.is_coarse, before = True, None
+            while before != search.best and not search.is_over:
+                before = None if search.is_coarse else search.best
+                for axis in axes:
+                    axis(search)
+                search.is_coarse = False
+        return search
+
+    def still_fails(self, record: Record[Setup]) -> Record[Setup] | None:
+        """Return the record that a candidate's run followed, None if it does not fail the same way."""
+        try:
+            with cpu_limit(self._cpu_seconds_max):
+                replayed = replay(self._program, record, step_limit=self.step_limit)
+                if self._renumbers and not self._is_same(replayed):
+                    moved = renumbered(record, replayed)
+                    if moved != record:
+                        replayed = replay(self._program, moved, step_limit=self.step_limit)
+        except LeakError:
+            raise
+        except (Exception, NoEndInSight):  # the program cannot follow what an edit made: it shows nothing
+            return None
+        if not self._is_same(replayed):
+            return None
+        self.operations.update(replayed.simulation.operations)
+        return replayed.record
+
+    def fails_somehow(self, record: Record[Setup]) -> Record[Setup] | None:
+        """Do as still_fails does; where it does not fail, try other schedules."""
+        followed = self.still_fails(record)
+        for number in range(SCHEDULES if followed is None else 0):
+            policy = draw_policy(Choices(f"schedule {number}").stream("schedule"))
+            replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)
+            if self._is_same(replayed):
+                found, run = replayed.result, replayed.simulation
+                return record_of(self._program, record.setup, run, found).record
+        return followed
+
+    def shrink_crashes(self, search: Search[Record[Setup]]) -> None:
+        """Let lives end more kindly: without a loss, at their end, with less lost, at an earlier operation."""
+        for life in [crash.life for crash in search.best.crashes]:
+            for kinder in (_endings, _profiles, _moments, self._earlier):
+                crash = _crash_of(search.best, life)
+                if crash is not None:
+                    any(search.attempt(with_crash(search.best, change)) for change in kinder(crash))
+            crash = _crash_of(search.best, life)
+            if crash is not None and crash.point:
+                search.lower(CrashPoint.parse(crash.point).nth, 1, _with_nth(life))
+
+    def _earlier(self, crash: Crash) -> Iterator[Crash]:
+        """Yield crashes at earlier operations, the earliest first."""
+        times = self.operations.get(crash.life, {})
+        if not crash.point or sum(times.values()) > _EARLIER_MAX:
+            return
+        for (kind, path), count in times.items():
+            for nth in range(1, count + 1):
+                earlier = str(CrashPoint(kind, path, nth))
+                if earlier == crash.point:
+                    return
+                yield crash._replace(point=earlier)
 
 
 def shrink(
@@ -33,82 +156,30 @@ def shrink(
 ) -> Finding:
     """Return a smaller run with the same signature, down to a local minimum or until tries_max runs are used up.
 
-    on_try is told of each run whether it was a step ahead. Raises ReplayDivergedError if the finding does not
-    reproduce.
+    on_try is called after each run with whether it was a step ahead. Raises ReplayDivergedError if the finding does
+    not reproduce.
     """
-    step_limit = min(STEP_LIMIT, 20 * finding.steps + 20_000)  # what takes far longer has got lost
-    first = replay(scenario, finding.record).outcome
-    if first.signature != finding.signature:
-        raise ReplayDivergedError("finding", 0, finding.signature, first.signature or "no failure")
-    passed: dict[str, Mapping[tuple[str, str], int]] = dict(first.operations)
 
-    def still_fails(record: TrialRecord) -> TrialRecord | None:
-        replayed = replay(scenario, record, step_limit=step_limit)
-        if replayed.outcome.signature != finding.signature:
-            moved = renumbered(record, replayed)
-            if moved == record:
-                return None
-            replayed = replay(scenario, moved, step_limit=step_limit)
-        if replayed.outcome.signature != finding.signature:
-            return None
-        passed.update(replayed.outcome.operations)
-        return replayed.record
+    def is_same(replayed: RecordReplay[None, TrialOutcome]) -> bool:
+        return replayed.result.signature == finding.signature
 
-    def fails_somehow(record: TrialRecord) -> TrialRecord | None:
-        followed = still_fails(record)
-        for number in range(SCHEDULES if followed is None else 0):
-            policy = draw_policy(Choices(f"schedule {number}").stream("schedule"))
-            outcome = replay_otherwise(scenario, record, policy, step_limit=step_limit)
-            if outcome.signature == finding.signature:
-                return record_of(scenario, outcome)
-        return followed
+    shrinker = RecordShrinker(program_of(scenario), is_same, steps=finding.steps, renumbers=True)
 
-    def search_from(
-        start: TrialRecord, test: Callable[[TrialRecord], TrialRecord | None]
-    ) -> Search[TrialRecord]:
-        return Search(start, test, tries_max=tries_max - tries, on_try=on_try)
+    def drop_steps(search: Search[TrialRecord]) -> None:
+        search.try_otherwise(
+            shrinker.fails_somehow, lambda others: others.drop_parts(steps_taken, _keep_steps)
+        )
 
-    best, before, tries = finding.record, None, 0
-    with guard():  # inside of it, the guards of the runs cost next to nothing
-        while best != before:
-            before = best
-            search = search_from(best, still_fails)
-            _shrink_each_way(search, passed)
-            tries += search.tries
-            others = search_from(search.best, fails_somehow)
-            _drop_steps(others)
-            tries += others.tries
-            best = others.best
-        is_shrunk = finding.is_shrunk or best != finding.record
-        return replace(finding_of(scenario, finding.seed, best), is_shrunk=is_shrunk)
+    axes = (shrinker.shrink_crashes, shrink_decisions, shrink_schedule, drop_steps)
+    search = shrinker.shrink(finding.record, axes, tries_max=tries_max, on_try=on_try)
+    is_shrunk = finding.is_shrunk or search.best != finding.record
+    return replace(finding_of(scenario, finding.seed, search.best), is_shrunk=is_shrunk)
 
 
-def _shrink_each_way(search: Search[TrialRecord], passed: Operations) -> None:
-    before = None
-    while before != search.best and not search.is_over:
-        before = search.best
-        _shrink_crashes(search, passed)
-        shrink_decisions(search)  # before the schedule: fewer steps are to blame on the same switches
-        shrink_schedule(search)
-
-
-def _drop_steps(search: Search[TrialRecord]) -> None:
-    """Drop steps of the workload; the search may find the failure again under another schedule."""
-
-    def keep(record: TrialRecord, kept: Sequence[Decision]) -> TrialRecord:
-        gone = {step for step in record.taken if step not in kept}
-        return replace(record, decisions=tuple(other for other in record.decisions if other not in gone))
-
-    search.drop_parts(lambda record: record.taken, keep)
-
-
-def _shrink_crashes(search: Search[TrialRecord], passed: Operations) -> None:
-    """Let lives end more kindly: cleanly, at their end, with less lost, at an earlier operation."""
-    for life in [crash.life for crash in search.best.crashes]:
-        for kinder in (_endings, _profiles, _moments, partial(_earlier, passed)):
-            crash = _crash_of(search.best, life)
-            if crash is not None:
-                any(search.attempt(_with_crash(search.best, change)) for change in kinder(crash))
+def _keep_steps(record: TrialRecord, kept: Sequence[Decision]) -> TrialRecord:
+    """Return a record with some steps of its workload only."""
+    gone = {step for step in steps_taken(record) if step not in kept}
+    return replace(record, decisions=tuple(other for other in record.decisions if other not in gone))
 
 
 def _endings(crash: Crash) -> Iterator[Crash]:
@@ -132,22 +203,69 @@ def _moments(crash: Crash) -> Iterator[Crash]:
         yield crash._replace(moment=moment)
 
 
-def _earlier(passed: Operations, crash: Crash) -> Iterator[Crash]:
-    """Yield crashes at earlier operations, the earliest first."""
-    point = crash.point and CrashPoint.parse(crash.point)
-    for (kind, path), times in passed.get(crash.life, {}).items():
-        for nth in range(1, times + 1):
-            earlier = CrashPoint(kind, path, nth)
-            if not point or earlier == point:
-                return
-            yield crash._replace(point=str(earlier))
-
-
-def _crash_of(record: TrialRecord, life: str) -> Crash | None:
+def _crash_of(record: Record[Setup], life: str) -> Crash | None:
     """Return how a life ends, None if it was left out."""
     return next((crash for crash in record.crashes if crash.life == life), None)
 
 
-def _with_crash(record: TrialRecord, changed: Crash) -> TrialRecord:
+def with_crash(record: Record[Setup], changed: Crash) -> Record[Setup]:
+    """Return a record in which one life ends in another way."""
     crashes = tuple(changed if crash.life == changed.life else crash for crash in record.crashes)
     return replace(record, crashes=crashes)
+
+
+def _with_nth(life: str) -> Callable[[Record[Setup], int], Record[Setup]]:
+    def edit(record: Record[Setup], value: int) -> Record[Setup]:
+        crash = _crash_of(record, life)
+        if crash is None or not crash.point:
+            return record
+        point = CrashPoint.parse(crash.point)._replace(nth=value)
+        return with_crash(record, crash._replace(point=str(point)))
+
+    return edit
+
+
+def renumbered(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> Record[Setup]:
+    """Return a record about what its replay came to; the same one if there is nothing of those names.
+
+    Of several files it is the one that was met last.
+    """
+    gone = set(replayed.gone)
+    operations = replayed.simulation.operations
+    plain = [draw for draw in replayed.simulation.choices.draws() if not draw.value]
+    return replace(
+        record,
+        decisions=tuple(
+            _moved(decision, plain)
+            if decision in gone and decision.stream.startswith(DISK_STREAM)
+            else decision
+            for decision in record.decisions
+        ),
+        crashes=tuple(
+            _aimed(crash, operations.get(crash.life, {})) if crash in gone and crash.point else crash
+            for crash in record.crashes
+        ),
+    )
+
+
+def _moved(decision: Decision, plain: Iterable[Decision]) -> Decision:
+    """Return a decision for the last draw of its name."""
+    shape, found = _shape(decision.label), decision
+    for draw in plain:
+        if draw.stream == decision.stream and draw.options > decision.value and _shape(draw.label) == shape:
+            found = draw._replace(value=decision.value)
+    return found
+
+
+def _aimed(crash: Crash, operations: Iterable[tuple[str, str]]) -> Crash:
+    """Return a crash at the last file of its name, at the first operation of its kind."""
+    kind, path, _ = CrashPoint.parse(crash.point)
+    shape, found = _shape(path), crash
+    for other_kind, other in operations:
+        if other_kind == kind and _shape(other) == shape:
+            found = crash._replace(point=str(CrashPoint(kind, other, 1)))
+    return found
+
+
+def _shape(name: str) -> str:
+    return _NUMBER.sub("0", name)

@@ -21,20 +21,19 @@ from ...sim.machine import SimClock, SimTasks
 from ...sim.policies import Policy
 from ...sim.trace import Trace
 from ..crashes.profiles import PROFILES, crash_kinds
-from ..disk.crash_trigger import CrashPoint
+from ..disk.crash_trigger import CrashPoint, CrashTrigger
 from ..disk.disk import Disk
 from ..disk.fault_injector import MOMENTS, CrashPhase
 from ..disk.files import SimFiles
-from ..disk.image import Image
-from ..disk.syncs import SyncTiming
+from ..disk.syncs import SyncTiming, Timing
 from ..plan import FaultPlan, enabled_kinds
+from .disk_lifecycle import PROCESS_KILL, DiskLifecycle, Rot, no_rot
 
 T = TypeVar("T")
 
 STEP_LIMIT = 400_000
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
 """Of virtual time, for one life."""
-PROCESS_KILL = "process-kill"
 NOTHING_LOST = "nothing-lost"
 TORN_SECTORS = "torn-sectors"
 CRASHES = (*(name for name in PROFILES if name != NOTHING_LOST), TORN_SECTORS)
@@ -83,23 +82,11 @@ class Crash(NamedTuple):
 Scenario = Callable[["Simulation"], None]
 
 
-class _Aim:
-    """Waits for the operation of a number, or of a name if that is given, and counts all it is asked about."""
+class _Armed(NamedTuple):
+    """A life that is to end in an operation of its disk."""
 
-    def __init__(self, operation: int, name: str) -> None:
-        self._operation = operation
-        self._point = CrashPoint.parse(name) if name else None
-        self.times: dict[tuple[str, str], int] = {}
-        """How many operations of a kind on a path there were, in the order of their first."""
-        self.met: CrashPoint | None = None
-
-    def meets(self, number: int, kind: str, path: str) -> bool:
-        """Return whether this is the operation."""
-        nth = self.times[kind, path] = self.times.get((kind, path), 0) + 1
-        point = CrashPoint(kind, path, nth)
-        if number == self._operation or point == self._point:
-            self.met = point
-        return self.met is not None
+    disk: Disk
+    crash: Crash
 
 
 class Simulation:
@@ -116,37 +103,90 @@ class Simulation:
         *,
         crashes: Sequence[Crash] | None = None,
         trace: Trace | None = None,
-        step_limit: int = STEP_LIMIT,
+        step_limit: int | None = None,
     ) -> None:
         self.choices = choices
-        self.kernel = Kernel(policy, step_limit=step_limit, trace=trace)
+        self.policy = policy
+        self.kernel = Kernel(policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
         self.faults = FaultPlan()
-        self.timing = SyncTiming()
+        self.timing: Timing = SyncTiming()
         self.capacity_bytes: int | None = None
-        self.crashes: list[Crash] = []
-        """The crashes so far, in order."""
-        self.operations: dict[str, dict[tuple[str, str], int]] = {}
-        """Of each life that was to end in a crash: how many operations of a kind on a path there were."""
-        self._planned = None if crashes is None else {crash.life: crash for crash in crashes}
-        self._aim = _Aim(-1, "")
-        self._image: Image | None = None
-        self._disk: Disk | None = None
-        """The disk that a killed process has left mounted, page cache and all."""
-        self._disks: list[Disk] = []
+        self.triggers: dict[str, CrashTrigger] = {}
+        """By life, what says where it ends; one that stands here before a life is armed takes the place of its own."""
+        self.on_crash: Callable[[str, Disk], None] | None = None
+        """Called with each life that dies where it was to die, and with its disk as the crash meets it."""
+        self._armed: dict[str, _Armed] = {}
+        self._recorded = None if crashes is None else {crash.life: crash for crash in crashes}
+        self._crashes: dict[str, Crash] = {}
+        self._lifecycles: list[DiskLifecycle] = []
+        self._disks = self.lifecycle()
         self._enabled: dict[str, None] = {}
-        self._crash_profiles: dict[str, None] = {}
-        """What crashes could have been of."""
+        self.crash_profiles: dict[str, None] = {}
+        """What crashes of one's own code could have been of, in the order of their first."""
+
+    # -- lives on disks: what every run is made of -----------------------------------------------------
+
+    def lifecycle(
+        self, *, faults: FaultPlan | None = None, timing: Timing | None = None, rot: Rot = no_rot
+    ) -> DiskLifecycle:
+        """Return the disk of one more machine, for all of its lives."""
+        lifecycle = DiskLifecycle(self.kernel, self.choices.stream, faults=faults, timing=timing, rot=rot)
+        self._lifecycles.append(lifecycle)
+        return lifecycle
+
+    def planned_crash(self, drawn: Crash) -> Crash:
+        """Return how a life ends if it ends in a crash: as it was drawn, in a replay as the record has it."""
+        if self._recorded is None:
+            return drawn
+        return self._recorded.get(drawn.life, Crash(drawn.life, NOTHING_LOST, CrashPhase.AFTER, ""))
+
+    def arm(self, disk: Disk, crash: Crash, operation: int | None) -> None:
+        """Have a life end at the operation of its crash; else, if nothing is recorded, at that of a number from now."""
+        trigger = self.triggers.get(crash.life)
+        if trigger is None:
+            point = CrashPoint.parse(crash.point) if crash.point else None
+            number = None if operation is None or self._recorded is not None else disk.operations + operation
+            trigger = self.triggers[crash.life] = CrashTrigger(operation=number, point=point)
+        disk.arm(trigger, crash.moment)
+        self._armed[crash.life] = _Armed(disk, crash)
+
+    def disk_of(self, life: str) -> Disk:
+        """Return the disk of a life that has been armed."""
+        return self._armed[life].disk
+
+    def note_crash(self, crash: Crash) -> None:
+        """Note that a life has ended in a crash, at the operation that its trigger has met. Only the first counts."""
+        if self.on_crash is not None and crash.life in self._armed and crash.life not in self._crashes:
+            self.on_crash(crash.life, self._armed[crash.life].disk)
+        trigger = self.triggers.get(crash.life)
+        met = None if trigger is None else trigger.met
+        self._crashes.setdefault(crash.life, crash._replace(point="" if met is None else str(met)))
+
+    @property
+    def crashes(self) -> tuple[Crash, ...]:
+        """Return the crashes so far, in order: also one that the run has met, and that ended it before it was noted."""
+        met = {
+            life: self._armed[life].crash._replace(point=str(trigger.met))
+            for life, trigger in self.triggers.items()
+            if trigger.met is not None and life not in self._crashes
+        }
+        return (*self._crashes.values(), *met.values())
+
+    @property
+    def operations(self) -> dict[str, dict[tuple[str, str], int]]:
+        """Return, of each life that was to end in a crash, how many operations of a kind on a path there were."""
+        return {life: trigger.times for life, trigger in self.triggers.items()}
 
     @property
     def fired(self) -> Counter[str]:
         """Return how often each fault really happened, by the names in `kinds`."""
-        return sum((disk.fired for disk in self._disks), Counter())
+        return sum((lifecycle.fired for lifecycle in self._lifecycles), Counter())
 
     @property
     def enabled(self) -> tuple[str, ...]:
         """Return the faults that could have happened: what plans switch on, and what crashes take of what was done."""
-        operations = {kind for times in self.operations.values() for kind, _ in times}
-        profiles = [PROFILES[name] for name in self._crash_profiles]
+        operations = {kind for trigger in self.triggers.values() for kind, _ in trigger.times}
+        profiles = [PROFILES[name] for name in self.crash_profiles]
         return tuple(dict.fromkeys([*self._enabled, *crash_kinds(operations, profiles)]))
 
     def steps(self, name: str, count: int) -> Iterator[tuple[int, Stream]]:
@@ -176,9 +216,8 @@ class Simulation:
         Raises TaskFailedError with what a task raised as its cause, and whatever else `Kernel.run` does.
         """
         machine = self.kernel.machine(life)
-        disk = self._disk or self._new_disk(life)
+        disk = self._find_disk(life)
         world = SimWorld(machine.clock, machine.tasks, disk.mount(machine))
-        disk.disarm()
         crash = self._plan_crash(life, disk, crash_within, profiles) if crash_within else None
         value, died = None, False
         try:
@@ -186,48 +225,31 @@ class Simulation:
         except MachineDied:
             died = True
         if crash is not None:
-            self._crash(disk, crash)
+            self.note_crash(crash)
+            self._disks.leave_after_crash(disk, PROFILES[crash.profile])
         elif died:  # a fault has killed the process, as a bus error does
-            self._disk = disk
+            self._disks.leave_after_crash(disk, PROFILES[PROCESS_KILL])
         else:
-            self._disk, self._image = None, disk.settle()
+            self._disks.leave_after_stop(disk)
         return value
 
-    def _new_disk(self, life: str) -> Disk:
-        stream = self.choices.stream(f"{DISK_STREAM}{life}")
-        disk = Disk(
-            self.kernel,
-            stream,
-            image=self._image,
-            faults=self.faults,
-            timing=self.timing,
-            capacity_bytes=self.capacity_bytes,
-        )
-        self._disks.append(disk)
-        self._enabled.update(dict.fromkeys(enabled_kinds(self.faults)))
+    def _find_disk(self, life: str) -> Disk:
+        lifecycle = self._disks
+        lifecycle.faults, lifecycle.timing = self.faults, self.timing
+        lifecycle.capacity_bytes = self.capacity_bytes
+        disk = lifecycle.find(f"{DISK_STREAM}{life}")
+        if (
+            lifecycle.stream_name == f"{DISK_STREAM}{life}"
+        ):  # else it is the one that a killed process has left
+            self._enabled.update(dict.fromkeys(enabled_kinds(self.faults)))
         return disk
 
     def _plan_crash(self, life: str, disk: Disk, crash_within: int, profiles: Sequence[str]) -> Crash:
         """Return how a life is to end, and arm the disk for it; which operation that is turns out later."""
-        self._crash_profiles.update(dict.fromkeys(profiles))
-        if self._planned is None:
-            draw = self.choices.stream("crash").raw_random
-            operation = disk.operations + int(draw() * crash_within)
-            profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
-            crash = Crash(life, profile, moment, "")
-        else:
-            operation = -1
-            crash = self._planned.get(life, Crash(life, NOTHING_LOST, CrashPhase.AFTER, ""))
-        self._aim = _Aim(operation, crash.point)
-        self.operations[life] = self._aim.times
-        disk.crash_where(self._aim, crash.moment)
+        self.crash_profiles.update(dict.fromkeys(profiles))
+        draw = self.choices.stream("crash").raw_random
+        operation = int(draw() * crash_within)
+        profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
+        crash = self.planned_crash(Crash(life, profile, moment, ""))
+        self.arm(disk, crash, operation)
         return crash
-
-    def _crash(self, disk: Disk, crash: Crash) -> None:
-        met = self._aim.met
-        self.crashes.append(crash._replace(point="" if met is None else str(met)))
-        if crash.profile == PROCESS_KILL:
-            disk.fired[f"crash {PROCESS_KILL}"] += 1
-            self._disk = disk
-        else:
-            self._disk, self._image = None, disk.crash(PROFILES[crash.profile])

@@ -1,28 +1,82 @@
-"""Trials: seeds of a scenario run until one fails, which then is a record that replays."""
+"""Trials: seeds of a scenario of one's own, run until one fails, which then is a finding that replays.
+
+    coverage = Coverage()
+    finding = find(scenario, range(1000), coverage.add)
+    print(finding or coverage)
+
+That nothing was found proves nothing about a fault that never happened: `Coverage` counts them.
+"""
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from traceback import extract_tb
-from typing import Any
+from typing import Protocol
 
-from ...sim.choices import Choices, Decision
-from ...sim.determinism import guarded
-from ...sim.errors import ReplayDivergedError, TaskFailedError
+from ...sim.choices import Choices
+from ...sim.errors import TaskFailedError
 from ...sim.guard import guard
-from ...sim.policies import Policy
 from ...sim.policies.random_walk import draw_policy
-from ...sim.policies.replay import Labelling, Replay
-from ...sim.schedule import Switch
 from ...sim.trace import Trace
-from .coverage import Coverage, NeverFired
+from . import record as records
 from .finding import Finding, TrialRecord, story_of
+from .record import Program, RecordReplay, execute, record_of, verify
 from .simulation import STEP_LIMIT, Crash, PromiseBroken, Scenario, Simulation
 
 _ROOT = __file__.rsplit("/", 3)[0]
 _OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "scenarios"))
 """Where no line is a user's own."""
+
+
+class NeverFired(UserWarning):
+    """Nothing was found, in seeds in which some fault that could have happened never did."""
+
+
+class Ran(Protocol):
+    """What is asked of one run."""
+
+    @property
+    def fired(self) -> dict[str, int]:
+        """Return how often each fault really happened, by the names in `kinds`."""
+
+    @property
+    def enabled(self) -> tuple[str, ...]:
+        """Return the faults that could have happened."""
+
+
+class Coverage:
+    """The sum of the runs added so far: how often each fault happened, and which never did."""
+
+    def __init__(self) -> None:
+        self.seeds = 0
+        self.fired: Counter[str] = Counter()
+        """How often each fault happened; `crash` is how often a life ended in one."""
+        self._enabled: dict[str, None] = {}
+
+    def add(self, seed: int, outcome: Ran) -> None:
+        """Take another run, as `on_run` of `find` is called with it."""
+        self.seeds += 1
+        self.fired.update(outcome.fired)
+        self._enabled.update(dict.fromkeys(outcome.enabled))
+
+    @property
+    def never_fired(self) -> list[str]:
+        """Return the faults that could have happened in some run, and never did."""
+        return [name for name in self._enabled if not self.fired[name]]
+
+    def __str__(self) -> str:
+        """Return what happened and what never did, in lines."""
+        faults = [(name, times) for name, times in self.fired.items() if not name.startswith("crash")]
+        happened = ", ".join(
+            f"{name} {times:,}" for name, times in sorted(faults, key=lambda one: (-one[1], one[0]))
+        )
+        return (
+            f"{self.seeds:,} seed{'' if self.seeds == 1 else 's'}, {self.fired['crash']:,} crashes\n"
+            f"  fired        {happened or 'nothing'}\n"
+            f"  never fired  {', '.join(self.never_fired) or 'nothing that could have'}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +92,7 @@ class TrialOutcome:
     """How often each fault really happened, by the names in `kinds`."""
     enabled: tuple[str, ...]
     """The faults that could have happened: what plans switch on, and what crashes may take of what was done."""
-    draws: tuple[Decision, ...]
-    """Every draw, those that gave 0 included."""
-    operations: dict[str, dict[tuple[str, str], int]]
-    """Of each life that was to end in a crash: how many operations of a kind on a path there were."""
-    schedule: list[list[Any]]
     crashes: tuple[Crash, ...]
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """Return the draws that were not 0."""
-        return tuple(draw for draw in self.draws if draw.value)
 
     @property
     def signature(self) -> str:
@@ -76,26 +120,35 @@ class TrialOutcome:
         return f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialReplay:
-    """What a record led to."""
+TrialReplay = RecordReplay[None, TrialOutcome]
 
-    record: TrialRecord
-    """What did happen of the record that was replayed."""
-    outcome: TrialOutcome
-    gone: tuple[Decision | Switch | Crash, ...]
-    """What the run never came to; empty as long as record and code fit."""
 
-    def is_same(self, finding: Finding) -> bool:
-        """Return whether this is the finding's run, nothing less and nothing else."""
-        outcome = self.outcome
-        return not self.gone and (outcome.digest, outcome.signature) == (finding.digest, finding.signature)
+def program_of(scenario: Scenario) -> Program[None, TrialOutcome]:
+    """Return a scenario as the engine runs it: what it raises is its result."""
+    return partial(_run, scenario)
+
+
+def _run(scenario: Scenario, setup: None, run: Simulation) -> TrialOutcome:
+    failure: Exception | None = None
+    with run.kernel as kernel:
+        try:
+            scenario(run)
+        except TaskFailedError as error:
+            failure = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        except Exception as error:
+            failure = error
+        digest = kernel.digest()
+    return TrialOutcome(failure, digest, kernel.steps, dict(run.fired), run.enabled, run.crashes)
 
 
 def run_seed(scenario: Scenario, seed: int) -> TrialOutcome:
     """Run one seed under the guard, with a policy of its own. Raises LeakError if a task reached past its world."""
+    return execute(program_of(scenario), None, _simulation_of(seed))
+
+
+def _simulation_of(seed: int) -> Simulation:
     choices = Choices(str(seed))
-    return _execute(scenario, Simulation(choices, draw_policy(choices.stream("schedule"))))
+    return Simulation(choices, draw_policy(choices.stream("schedule")))
 
 
 def find(
@@ -103,7 +156,7 @@ def find(
     seeds: Iterable[int],
     on_run: Callable[[int, TrialOutcome], None] = lambda seed, outcome: None,
 ) -> Finding | None:
-    """Run seeds until one fails, and return its finding; None if none does. on_run is told of each run.
+    """Run seeds until one fails, and return its finding; None if none does. on_run is called with each run.
 
     Warns, by NeverFired, if none does and some fault that could have happened never did. Raises LeakError as run_seed
     does, ReplayDivergedError if the run that failed cannot be repeated.
@@ -126,13 +179,16 @@ def first_failure(
     scenario: Scenario, seeds: Iterable[int], on_run: Callable[[int, TrialOutcome], None]
 ) -> Finding | None:
     """Do as find does, and warn of nothing."""
+    program = program_of(scenario)
     with guard():  # inside of it, the guards of the runs cost next to nothing
         for seed in seeds:
-            outcome = run_seed(scenario, seed)
+            simulation = _simulation_of(seed)
+            outcome = execute(program, None, simulation)
             on_run(seed, outcome)
             if outcome.failure is not None:
                 trace = Trace()
-                return _finding(seed, record_of(scenario, outcome, trace), outcome, trace)
+                replayed = record_of(program, None, simulation, outcome, trace)
+                return _finding(seed, replayed.record, outcome, trace)
     return None
 
 
@@ -140,73 +196,17 @@ def replay(
     scenario: Scenario, record: TrialRecord, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT
 ) -> TrialReplay:
     """Run a record again as far as the code follows it: where it does not, nothing special happens."""
-    choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
-    run = Simulation(choices, schedule, crashes=record.crashes, trace=trace, step_limit=step_limit)
-    outcome = _execute(scenario, run)
-    made = TrialRecord(outcome.decisions, tuple(schedule.followed), outcome.crashes)
-    missed = (crash for crash in record.crashes if crash not in outcome.crashes)
-    return TrialReplay(made, outcome, (*choices.unmet(), *schedule.unmet, *missed))
+    return records.replay(program_of(scenario), record, trace, step_limit=step_limit)
 
 
 def finding_of(scenario: Scenario, seed: int, record: TrialRecord) -> Finding:
     """Return what a record leads to, whole. Raises ReplayDivergedError if the code does not follow it to a failure."""
     trace = Trace()
-    replayed = replay(scenario, record, trace)
-    outcome = replayed.outcome
-    if replayed.gone or outcome.failure is None:
-        found = str(replayed.gone[0]) if replayed.gone else "no failure"
-        raise ReplayDivergedError("record", 0, "all of it, and a failure", found)
-    return _finding(seed, record, outcome, trace)
-
-
-def replay_otherwise(
-    scenario: Scenario, record: TrialRecord, policy: Policy, *, step_limit: int = STEP_LIMIT
-) -> TrialOutcome:
-    """Run a record again but for its schedule, of which a policy decides."""
-    choices = Choices.replaying(record.decisions)
-    return _execute(scenario, Simulation(choices, policy, crashes=record.crashes, step_limit=step_limit))
-
-
-def record_of(scenario: Scenario, found: TrialOutcome, trace: Trace | None = None) -> TrialRecord:
-    """Return a run in names that outlive other code. Raises ReplayDivergedError if it cannot be repeated."""
-    choices, schedule = Choices.replaying(found.decisions), Labelling(found.schedule)
-    again = _execute(scenario, Simulation(choices, schedule, crashes=found.crashes, trace=trace))
-    before = (found.digest, found.signature)  # the error's text may tell of addresses
-    after = (again.digest, again.signature)
-    if before != after or schedule.left or choices.unmet():
-        raise ReplayDivergedError("run", 0, before, after)
-    return TrialRecord(found.decisions, tuple(schedule.labelled), found.crashes)
+    return _finding(seed, record, verify(program_of(scenario), record, trace).result, trace)
 
 
 def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Finding:
     story = story_of(trace)
     return Finding(
         seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised
-    )
-
-
-def _execute(scenario: Scenario, run: Simulation) -> TrialOutcome:
-    return guarded(partial(_run, scenario, run))
-
-
-def _run(scenario: Scenario, run: Simulation) -> TrialOutcome:
-    failure: Exception | None = None
-    with run.kernel as kernel:
-        try:
-            scenario(run)
-        except TaskFailedError as error:
-            failure = error.__cause__ if isinstance(error.__cause__, Exception) else error
-        except Exception as error:
-            failure = error
-        digest = kernel.digest()
-    return TrialOutcome(
-        failure,
-        digest,
-        kernel.steps,
-        dict(run.fired),
-        run.enabled,
-        tuple(run.choices.draws()),
-        run.operations,
-        kernel.schedule,
-        tuple(run.crashes),
     )

@@ -7,13 +7,15 @@ from statistics import median
 from time import perf_counter, process_time
 
 from ...faults.disk import fault_injector, files, mapped_file
-from ...scenarios.campaigns.explore import ExplorationCounts, Explorer, record
-from ...scenarios.campaigns.explore import ExploreSettings as ExploreSettings
+from ...faults.simulation.explore import ExplorationCounts, explore_chunk, situation_of
+from ...faults.simulation.simulation import Simulation
+from ...scenarios.campaigns.explore_store import StoreRuns, run_lives
+from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.plan import Life, LifeEnding, Plan
 from ...scenarios.claims.ranges import Ranges, draw_plan
-from ...scenarios.runs.store_run import Run
+from ...scenarios.runs.policies import policy_of
+from ...scenarios.runs.run_of import run_of, simulation_of
 from ...sim.choices import Choices
-from ...sim.guard import guard
 from ...sim.kernel import Kernel
 from ...sim.policies.random_walk import RandomWalk
 from ...sim.process import garbage_kept
@@ -86,7 +88,7 @@ def simulated_messages(*, sync_flush: bool, keyed: bool = False) -> float:
         plan = plan.replace(index={"slots": 0})
     began = perf_counter()
     with garbage_kept():
-        outcome = Run(plan, Choices("bench/messages")).execute()
+        outcome = run_of(plan, simulation_of(plan, Choices("bench/messages"))).execute()
     assert not outcome.violations, outcome.violations
     return outcome.messages / (perf_counter() - began)
 
@@ -100,7 +102,7 @@ def digest_overhead() -> float:
         for is_off in (False, True) if number % 2 else (True, False):
             with garbage_kept(), _no_digest() if is_off else nullcontext():
                 began = process_time()
-                outcome = Run(plan, Choices(f"bench/crash/{number}")).execute()
+                outcome = run_of(plan, simulation_of(plan, Choices(f"bench/crash/{number}"))).execute()
                 seconds[is_off] = process_time() - began
             assert not outcome.violations, outcome.violations
         overheads.append((seconds[False] / seconds[True] - 1) * 100)
@@ -139,7 +141,7 @@ def crash_runs(*, sync_flush: bool) -> float:
     began = perf_counter()
     for number in range(runs):
         with garbage_kept():
-            outcome = Run(plan, Choices(f"bench/crash/{number}")).execute()
+            outcome = run_of(plan, simulation_of(plan, Choices(f"bench/crash/{number}"))).execute()
         assert not outcome.violations, outcome.violations
         assert outcome.crashes == 1
     return runs / (perf_counter() - began)
@@ -152,15 +154,14 @@ def crash_states() -> float:
     to enumerate its states, most of which have been judged before, is included.
     """
     plan = replace(_plan(3, 2, LifeEnding.STOP), disk="strict-posix")
-    situation = record(plan, Choices("bench/explore"))
-    assert situation is not None
-    found = ExplorationCounts()
-    explorer = Explorer(situation, ExploreSettings(limit=64), found)
-    with guard():
-        began = perf_counter()
-        for number in range(0, len(situation.points), 3):
-            with garbage_kept():
-                explorer.explore(number)
-        seconds = perf_counter() - began
+    choices = Choices("bench/explore")
+    simulation = Simulation(choices, policy_of(plan, choices), crashes=())
+    situation, _ = situation_of(run_lives, plan, simulation, profiles=DISK_MODELS[plan.disk].crashes)
+    assert situation is not None, "a run without a crash breaks nothing"
+    found: ExplorationCounts[Plan] = ExplorationCounts()
+    began = perf_counter()
+    numbers = range(0, len(situation.points), 3)
+    explore_chunk(StoreRuns(64, heal=False), situation, numbers, found)
+    seconds = perf_counter() - began
     assert not found.breaches, found.breaches
     return found.total.judged / seconds

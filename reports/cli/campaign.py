@@ -161,10 +161,6 @@ def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
         raise typer.BadParameter(
             "one run is drawn: expected one scenario and --seed", param_hint="--timeline"
         )
-    if is_drawn and not scenarios[0].ranges.is_alone:
-        raise typer.BadParameter(
-            f"{scenarios[0].name} is about several machines; one store is drawn", param_hint="--timeline"
-        )
     if asked.schedule is not None and (not is_one or asked.check_determinism):
         raise typer.BadParameter("expected one scenario and --seed, run once", param_hint="--schedule")
 

@@ -22,7 +22,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from ...scenarios.campaigns.failures.failure import Failure, FailureFileError
+from ...faults.simulation.artefact import ArtefactError
+from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import POLICIES, Scenario
@@ -196,7 +197,7 @@ def read_failure(file: Path) -> Failure:
     """Return the failure in a file. BadParameter: it holds none that this version can read."""
     try:
         failure = Failure.from_json(file.read_text())
-    except (OSError, UnicodeDecodeError, FailureFileError) as error:
+    except (OSError, UnicodeDecodeError, ArtefactError) as error:
         raise typer.BadParameter(f"{file}: {error}") from error
     if failure.mutant is not None and find_mutant(failure.mutant) is None:
         raise typer.BadParameter(f"{file}: mutant: there is none named {failure.mutant}")

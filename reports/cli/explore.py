@@ -17,11 +17,12 @@ import typer
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ...scenarios.campaigns.explore import LIMIT, ExplorationCounts, ExploreSettings
-from ...scenarios.campaigns.explore_jobs import Exploration, explore_seed
+from ...faults.simulation.explore import LIMIT, ExplorationCounts
+from ...scenarios.campaigns.explore import WHOLE_LIMIT, Exploration, ExploreSettings, explore_seed
 from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.claims.disk_models import DISK_MODELS
+from ...scenarios.claims.plan import Plan
 from ...scenarios.claims.scenario import Scenario
 from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant
@@ -45,7 +46,10 @@ def explore(
     seed: Annotated[int, typer.Option(help="The seed whose first life is explored.")] = 0,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help=f"States of one crash, {LIMIT} unless given; with --schedules, of those."),
+        typer.Option(
+            min=1,
+            help=f"States of one crash, {LIMIT} unless given ({WHOLE_LIMIT} of several machines).",
+        ),
     ] = None,
     disk: Annotated[str | None, typer.Option(help=f"One of {', '.join(DISK_MODELS)}.")] = None,
     messages: Annotated[
@@ -87,8 +91,13 @@ def explore(
     scenario = _scenario(name, disk)
     if mutant is not None and find_mutant(mutant) is None:
         raise unknown("mutant", mutant, MUTANTS, "--mutant")
+    if limit is None:
+        limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT
     settings = ExploreSettings(
-        limit=LIMIT if limit is None else limit, nest=nest, heal=heal, messages_each=messages
+        limit=limit,
+        nest=nest,
+        heal=heal,
+        messages_each=messages,
     )
     try:
         explored = _explore(scenario, seed, settings, mutant, jobs)
@@ -110,8 +119,6 @@ def explore(
 def _scenario(name: str, disk: str | None) -> Scenario:
     if name not in SCENARIOS:
         raise unknown("scenario", name, SCENARIOS)
-    if not SCENARIOS[name].ranges.is_alone:
-        raise typer.BadParameter(f"{name} is about several machines; one store is explored")
     try:
         return SCENARIOS[name].narrowed(disk=disk)
     except ValueError as error:
@@ -127,7 +134,7 @@ def _explore(
     ) as progress:
         bar = progress.add_task("pulling the plug", total=None, facts="")
 
-        def on_progress(found: ExplorationCounts, done: int, total: int) -> None:
+        def on_progress(found: ExplorationCounts[Plan], done: int, total: int) -> None:
             sums = found.total
             facts = f"{sums.states:,} states, {sums.judged:,} judged, {sums.violations:,} broken"
             progress.update(bar, completed=done, total=total, facts=facts)

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ...faults.simulation.artefact import ArtefactError
 from ...scenarios.campaigns.amounts import seconds_in
 from ...scenarios.campaigns.failures.print_failure import prose
 from ...scenarios.campaigns.interruption import Interruption, in_processes, interruptible
@@ -30,7 +31,7 @@ from ...scenarios.campaigns.runner import Reach, reach_words
 from ...scenarios.fuzz.campaign import FuzzReport, FuzzSettings, applied_fuzzed, fuzz_format, write_findings
 from ...scenarios.fuzz.coverage import fuzz_covered, is_installed
 from ...scenarios.fuzz.engine import FuzzTally
-from ...scenarios.fuzz.finding import FindingFileError, FuzzFailure
+from ...scenarios.fuzz.finding import FuzzFailure
 from ...scenarios.fuzz.judging import FuzzViolation, address_space_limited, judge_in_full
 from ...scenarios.fuzz.mutants import FUZZED, find_fuzzed
 from ...scenarios.fuzz.target import InputOutcome
@@ -287,7 +288,7 @@ def _finding_in(file: Path) -> FuzzFailure | None:
         return None
     try:
         return FuzzFailure.from_json(file.read_text())
-    except (OSError, UnicodeDecodeError, FindingFileError) as error:
+    except (OSError, UnicodeDecodeError, ArtefactError) as error:
         raise typer.BadParameter(f"{file}: {error}", param_hint="--replay") from error
 
 

@@ -41,6 +41,7 @@ from ...faults.probe.replay import Replayer
 from ...faults.probe.results import probed_json, refused_json, replayed_json, write_cases
 from ...faults.probe.shrink import CrashCaseView, NotReproducedError, Scene, shrink
 from ...faults.probe.story import described, step_text, story, where
+from ...faults.simulation.artefact import ArtefactError
 from ...scenarios.campaigns.failures.print_failure import prose
 from .common import ERR, OUT, findings_console, plain_table, print_error, progress_bar
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, JsonFile, write_json
@@ -200,7 +201,7 @@ def _replay(file: Path, check: Path | None, seconds: float, json_file: str | Non
         chosen = Path(failure.check) if check is None else check
         scene = Scene(failure.record, failure.start, failure.case)
         shown = scene.shown(failure.case)
-    except (OSError, UnicodeDecodeError, RecordError) as error:
+    except (OSError, UnicodeDecodeError, ArtefactError, RecordError) as error:
         raise typer.BadParameter(f"{file}: {error}", param_hint="--replay") from error
     except NotReproducedError as error:
         print_error(f"not reproduced: {error}")

@@ -17,10 +17,9 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ...scenarios.campaigns.amounts import seconds_in
-from ...scenarios.campaigns.failures.failing_run import FailingRun, Size
-from ...scenarios.campaigns.failures.failure import Failure
+from ...scenarios.campaigns.failures.failure import FailingRun, Failure, Size
 from ...scenarios.campaigns.failures.print_failure import print_failure
-from ...scenarios.campaigns.failures.replay import RunReplay, replay
+from ...scenarios.campaigns.failures.replay import RunReplay, is_same_run, replay
 from ...scenarios.campaigns.failures.shrink import TRIES_MAX, Shrunk, shrink_failure, shrunk_json
 from ...scenarios.mutants.known import applied_mutant
 from ...sim.errors import ReplayDivergedError
@@ -57,8 +56,6 @@ def replay_(
     """Run a stored failure again, decision by decision, as far as the code still makes them."""
     failure = read_failure(file)
     breach = failure.original if original else failure.smallest
-    if (timeline or trace) and not breach.record.plan.is_alone:
-        raise typer.BadParameter("a run of several machines; one store is drawn", param_hint="--timeline")
     drawn: list[Path] = []
     with applied_mutant(failure.mutant):
         if timeline is None and trace is None:
@@ -68,7 +65,7 @@ def replay_(
             replayed, run_recording = replay_recorded(subject, breach.record)
             drawn = draw_run(run_recording, timeline, trace)
         again = replay(breach.record)
-    outcome, same = replayed.outcome, replayed.is_same(breach)
+    outcome, same = replayed.result, is_same_run(replayed, breach)
     document = {
         "format": "tornlog-replay/1",
         "scenario": failure.scenario,
@@ -76,8 +73,8 @@ def replay_(
         "same": same,
         "digest": outcome.digest,
         "violations": [violation.to_json() for violation in outcome.violations],
-        "gone": replayed.gone,
-        "changed": replayed.changed,
+        "gone": replayed.gone_lines,
+        "changed": replayed.changed_lines,
     }
     if drawn:
         document["drawn"] = [str(path) for path in drawn]
@@ -86,7 +83,7 @@ def replay_(
         print_failure(OUT, failure, original=original)
         _print_replay(OUT, replayed, breach)
         print_paths(drawn)
-    if outcome.digest != again.outcome.digest:
+    if outcome.digest != again.result.digest:
         raise typer.Exit(EXIT_NONDETERMINISTIC)
     raise typer.Exit(EXIT_BROKEN if outcome.violations else EXIT_HELD)
 
@@ -134,8 +131,8 @@ def shrink(
 
 def _print_replay(console: Console, replayed: RunReplay, breach: FailingRun) -> None:
     """Print whether a replay was what was recorded, and which of its decisions no longer exist."""
-    outcome = replayed.outcome
-    if replayed.is_same(breach):
+    outcome = replayed.result
+    if is_same_run(replayed, breach):
         verdict = "the same violation"
     elif not outcome.violations:
         verdict = "this time every promise held"
@@ -144,8 +141,8 @@ def _print_replay(console: Console, replayed: RunReplay, breach: FailingRun) -> 
     else:
         verdict = f"something else broke this time: {outcome.violations[0]}"
     console.print(f"replayed: digest {outcome.digest}, {verdict}", soft_wrap=True, markup=False)
-    _print_lines(console, "gone:", replayed.gone, _GONE_SHOWN_MAX)
-    _print_lines(console, "changed:", replayed.changed, _GONE_SHOWN_MAX)
+    _print_lines(console, "gone:", replayed.gone_lines, _GONE_SHOWN_MAX)
+    _print_lines(console, "changed:", replayed.changed_lines, _GONE_SHOWN_MAX)
 
 
 def _print_shrunk(console: Console, shrunk: Shrunk, seconds: float, again: str) -> None:

@@ -84,7 +84,7 @@ def leave_timelines(
         if failure.signature in left:
             continue
         timeline = ""
-        is_drawn = failure.smallest.steps <= _TIMELINE_STEPS_MAX and failure.smallest.record.plan.is_alone
+        is_drawn = failure.smallest.steps <= _TIMELINE_STEPS_MAX
         if draws and drawn < TIMELINES_MAX and is_drawn:
             timeline = _draw(failure, out)
             drawn += 1

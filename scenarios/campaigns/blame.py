@@ -17,8 +17,7 @@ from typing import Any
 from ...sim.process import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
 from ..mutants.mutant import Mutant, composed
 from ..mutants.versions import VERSIONS
-from .failures.failing_run import RunRecord
-from .failures.failure import Failure
+from .failures.failure import Failure, RunRecord
 from .failures.replay import replay
 from .runner import Tally
 
@@ -160,7 +159,7 @@ def _broken_with(mutant: Mutant, records: Sequence[RunRecord], signature: str) -
 def _breaks(record: RunRecord, mutant: Mutant, signature: str) -> bool:
     try:
         with mutant.applied(), cpu_limit(CPU_SECONDS_MAX):
-            outcome = replay(record).outcome
+            outcome = replay(record).result
     except NoEndInSight:
         return True  # it is no run that holds, and nothing can be said against the bug
     return any(violation.signature == signature for violation in outcome.violations)

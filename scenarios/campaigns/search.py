@@ -7,17 +7,16 @@ lets two operations on one disk change places also has them change their draws.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...sim.choices import Choices
-from ...sim.determinism import guarded
+from ...faults.simulation.record import execute
+from ...faults.simulation.simulation import Simulation
 from ...sim.policies import Policy
-from ...sim.process import garbage_kept
 from ...sim.search import explore_schedules
 from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant
 from ..runs.outcome import RunOutcome
-from ..runs.run_of import run_of
+from ..runs.run_of import simulation_of
 from .failures.failure import Failure
-from .failures.replay import breach_of_seed
+from .failures.replay import failing_run_of, run_plan
 from .seeds import draw
 
 
@@ -64,24 +63,24 @@ def search_schedules(
     itself.
     """
 
-    def run(policy: Policy) -> tuple[Choices, RunOutcome]:
-        with garbage_kept():
-            choices, plan = draw(scenario, seed)
-            return choices, guarded(run_of(plan, choices, policy).execute)
+    def run(policy: Policy) -> tuple[Simulation, RunOutcome]:
+        choices, plan = draw(scenario, seed)
+        simulation = simulation_of(plan, choices, policy)
+        return simulation, execute(run_plan, plan, simulation)
 
     search = explore_schedules(run, bound, kind, limit, after)
     result = SearchResult(scenario.name, seed)
     with applied_mutant(mutant):
         for explored in search:
-            choices, outcome = explored.result
+            simulation, outcome = explored.result
             result.schedules += 1
             result.last_schedule = explored.schedule
             if outcome.violations:
                 result.violated += 1
                 if result.failure is None:
                     result.first_violated, result.first_schedule = result.schedules, explored.schedule
-                    breach = breach_of_seed(outcome.plan, choices.decisions(), outcome)
-                    result.failure = Failure(scenario.name, scenario.claim, seed, mutant, breach)
+                    original = failing_run_of(outcome, simulation)
+                    result.failure = Failure(scenario.name, scenario.claim, seed, mutant, original)
             on_progress(result)
             if result.failure is not None and stop_at_first:
                 break

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 
+from ...faults.simulation.record import execute
+from ...faults.simulation.simulation import Simulation
 from ...sim.choices import Choices
-from ...sim.determinism import guarded, require_same_digest
+from ...sim.determinism import require_same_digest
 from ...sim.errors import NondeterminismError
 from ...sim.policies import Policy
 from ...sim.process import NoEndInSight, cpu_limit, garbage_kept
@@ -17,9 +19,9 @@ from ..claims.ranges import draw_plan
 from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant
 from ..runs.outcome import RunOutcome
-from ..runs.run_of import run_of
+from ..runs.run_of import simulation_of
 from .failures.failure import Failure
-from .failures.replay import breach_of_seed
+from .failures.replay import failing_run_of, run_plan
 
 
 @dataclass(slots=True)
@@ -90,7 +92,7 @@ def _run(
     check_determinism: bool,
     policy: Policy | None,
 ) -> RunOutcome:
-    choices, outcome = _execute(scenario, seed, policy=policy)
+    simulation, outcome = _execute(scenario, seed, policy=policy)
     result.digest = outcome.digest
     result.disk = outcome.plan.disk
     result.crashes = outcome.crashes
@@ -110,16 +112,17 @@ def _run(
             return outcome
     if outcome.violations:
         result.outcome = "violated"
-        breach = breach_of_seed(outcome.plan, choices.decisions(), outcome)
-        result.failure = Failure(scenario.name, scenario.claim, seed, mutant, breach)
+        original = failing_run_of(outcome, simulation)
+        result.failure = Failure(scenario.name, scenario.claim, seed, mutant, original)
     return outcome
 
 
 def _execute(
     scenario: Scenario, seed: int, trace: Trace | None = None, policy: Policy | None = None
-) -> tuple[Choices, RunOutcome]:
+) -> tuple[Simulation, RunOutcome]:
     choices, plan = draw(scenario, seed)
-    return choices, guarded(run_of(plan, choices, policy, trace).execute)
+    simulation = simulation_of(plan, choices, policy, trace)
+    return simulation, execute(run_plan, plan, simulation)
 
 
 def digest_of(scenario: Scenario, seed: int, trace: Trace | None = None) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from ...faults.disk.crash_trigger import CrashPoint
 from ...faults.disk.image import RotPlan
 from ...faults.plan import FaultPlan, NetworkPlan
 from ...sim.disturbances import DisturbancePlan
@@ -78,16 +77,8 @@ class Life:
     moment: str
     messages_each: int
     """Messages per producer in this life."""
-    crash_point: str = ""
-    """The operation's name, as `faults.aim` has them, in place of its number."""
     node: int = 0
     """Which machine of a cluster ends: 0 is the master, slaves count from 1. The others live on."""
-
-    def __post_init__(self) -> None:
-        if self.crash_point:
-            CrashPoint.parse(self.crash_point)
-            if self.operation >= 0:
-                raise ValueError(f"operation: expected -1 beside a crash point, found {self.operation}")
 
     @property
     def is_stop(self) -> bool:
@@ -166,7 +157,7 @@ class Plan:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether it is of one store and nothing else: only such runs are drawn, and explored."""
+        """Return whether it is of one store and nothing else: such runs are explored by recovering each state alone."""
         return not self.cluster.slaves and not self.broker.serves
 
     def value(self, path: str) -> Any:

@@ -1,6 +1,5 @@
 """Many seeds of both directions: what stores of ours left, opened by the real one, and the other way round."""
 
-import json
 import shutil
 import tarfile
 from collections import Counter
@@ -14,12 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ...faults.simulation.artefact import COMPARE, read_artefact, write_artefact
 from ...store.config import StoreConfig
 from .cases import WRITTEN_HERE, CaseResult, DirectoryCase, case_written_here, cases_written_there, compare
 from .maven import JavaProgram
 from .real_store import STORES_AT_A_TIME, RealStore, moved, settings_of
 
-FORMAT = "tornlog-compare-failure/1"
 _CASES_PER_PROCESS = 120
 """A process of the real store is ended after so many: it gives back what stopped stores have left behind."""
 
@@ -135,20 +134,34 @@ def keep(compared: CaseResult, out: Path) -> Path:
     with tarfile.open(place / "store.tar.gz", "w:gz") as tar:
         tar.add(case.directory, arcname="store")
     file = place / "failure.json"
-    fields = {
-        "format": FORMAT,
-        "writer": case.writer,
-        "seed": case.seed,
-        "kind": case.kind,
-        "disk": case.disk,
-        "scenario": case.scenario,
-        "settings": settings_of(moved(case.config, Path("/store"))),
-        "recoverWholeLog": case.config.recover_whole_log,
-        "answers": list(case.answers),
-        "differences": [one.to_json() for one in compared.differences],
-    }
-    file.write_text(json.dumps(fields, indent=1, ensure_ascii=False), "utf-8")
+    document = _CaseDocument(
+        case.writer,
+        case.seed,
+        case.kind,
+        case.disk,
+        case.scenario,
+        settings_of(moved(case.config, Path("/store"))),
+        case.config.recover_whole_log,
+        list(case.answers),
+        [one.to_json() for one in compared.differences],
+    )
+    file.write_text(write_artefact(COMPARE, document), "utf-8")
     return file
+
+
+@dataclass(frozen=True, slots=True)
+class _CaseDocument:
+    """A case as its artefact has it, of the kind "compare"; the directory lies beside it, in store.tar.gz."""
+
+    writer: str
+    seed: int
+    kind: str
+    disk: str
+    scenario: str
+    settings: dict[str, Any]
+    recover_whole_log: bool
+    answers: list[Any]
+    differences: list[dict[str, Any]]
 
 
 class CaseFileError(Exception):
@@ -159,20 +172,18 @@ class CaseFileError(Exception):
 def kept_case(file: Path) -> Iterator[DirectoryCase]:
     """Yield the case of a failure that was kept, in a directory of its own."""
     try:
-        fields: dict[str, Any] = json.loads(file.read_text("utf-8"))
-        if fields.get("format") != FORMAT:
-            raise CaseFileError(f"{file}: format: expected {FORMAT}, found {fields.get('format')}")
+        found = read_artefact(file.read_text("utf-8"), COMPARE, _CaseDocument)
         with TemporaryDirectory(prefix="tornlog-compare-") as scratch:
             with tarfile.open(file.with_name("store.tar.gz")) as tar:
                 tar.extractall(scratch, filter="data")
             directory = Path(scratch, "store")
             yield DirectoryCase(
-                *(fields["writer"], fields["seed"], fields["kind"], fields["disk"], fields["scenario"]),
+                *(found.writer, found.seed, found.kind, found.disk, found.scenario),
                 directory=directory,
-                config=config_of_settings(directory, fields["settings"], fields["recoverWholeLog"]),
-                answers=fields["answers"],
+                config=config_of_settings(directory, found.settings, found.recover_whole_log),
+                answers=found.answers,
             )
-    except (OSError, ValueError, KeyError, tarfile.TarError) as error:
+    except (OSError, ValueError, tarfile.TarError) as error:
         raise CaseFileError(f"{file}: {type(error).__name__}: {error}") from error
 
 

@@ -14,6 +14,7 @@ from ..claims.machine import ROOT, config_of
 from ..claims.plan import LifeEnding, Plan
 from ..claims.ranges import Ranges, draw_plan
 from ..mutants.known import applied_mutant
+from ..runs.run_of import simulation_of
 from ..runs.store_run import Run
 
 CLEAN_STOP, PROCESS_KILL, POWER_LOSS = "clean stop", "process kill", "power loss"
@@ -107,7 +108,7 @@ class _LeftRun(Run):
     """A run that keeps what its last life left, before anybody recovers it and the judge looks at that."""
 
     def __init__(self, plan: Plan, choices: Choices) -> None:
-        super().__init__(plan, choices)
+        super().__init__(plan, simulation_of(plan, choices))
         self.left: Image | None = None
 
     def _heal(self) -> None:

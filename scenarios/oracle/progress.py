@@ -5,17 +5,15 @@ loaded behind the store and brought into the queues before there are puts. One `
 store.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from ...faults.disk.disk import Disk
 from ...store.delivery.schedule import encoded_offsets
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.side_json import decode_side_json, table_of
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
-from ..claims.crash_points import CrashPoints
 from ..claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, DELAY_OFFSET_INTERVAL_MS, DELAYS_MS
-from ..claims.plan import Life, LifeEnding, Plan
+from ..claims.plan import Plan
 from .evidence import Violation, error_text, services_text
 from .invariants import live, meta, redel
 from .ledger import Group, Ledger
@@ -27,21 +25,18 @@ _POLL_MS = 100
 class GroupProgress:
     """The files of progress over all lives, and the manager of the present one."""
 
-    def __init__(self, plan: Plan, ledger: Ledger, crash_points: CrashPoints) -> None:
+    def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self.delayed = Versions(f"{CONFIG}/delayOffset.json")
         self.groups = Versions(f"{CONFIG}/consumerOffset.json")
         self.manager: ConsumerOffsetManager | None = None
         """What consumers and the check of transactions commit to in the present life, if the plan has any."""
         self._plan = plan
         self._ledger = ledger
-        self._crash_points = crash_points
-        self._life: Life | None = None
-        self._disk: Disk | None = None
+        self._on_persist: Callable[[], None] | None = None
 
-    def begin_life(self, life: Life | None, disk: Disk) -> None:
-        """Begin a life of the store; None for one that only recovers."""
-        self._life = life
-        self._disk = disk
+    def begin_life(self, on_persist: Callable[[], None] | None = None) -> None:
+        """Begin a life of the store. on_persist is called once, when a file of progress is about to be written."""
+        self._on_persist = on_persist
 
     def attach(self, store: MessageStore) -> None:
         """Watch the files of a store that is not loaded yet, and make the manager beside it."""
@@ -57,11 +52,9 @@ class GroupProgress:
             self.manager.file = WatchedSideFile(files, self.groups, self._on_begin)
 
     def _on_begin(self) -> None:
-        """Let the machine die during one of the next operations, if that is how this life ends."""
-        life, disk = self._life, self._disk
-        if life is not None and disk is not None and life.ending == LifeEnding.CRASH_IN_PERSIST:
-            self._life = None
-            self._crash_points.arm(disk, life)
+        on_persist, self._on_persist = self._on_persist, None
+        if on_persist is not None:
+            on_persist()
 
     def load(self, store: MessageStore) -> Iterator[Violation]:
         """Load what is beside a store that is loaded, and yield what is wrong with what was found.

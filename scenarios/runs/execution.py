@@ -4,17 +4,15 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 
 from ...faults.disk.disk import Disk
-from ...sim.choices import Choices
-from ...sim.kernel import Kernel
-from ...sim.policies import Policy
+from ...faults.disk.syncs import SyncTiming
+from ...faults.simulation.simulation import Crash, Simulation
 from ...sim.policies.starving import Starving
-from ...sim.trace import Trace
 from ...store.marks import collected
 from ...store.message import PutMessageStatus
 from ...store.message_store import MessageStore
-from ..claims.crash_points import CrashPoints
 from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle.evidence import tries_collected
 from ..oracle.judge import Judge, StopOnViolation
@@ -22,13 +20,21 @@ from ..oracle.ledger import Ledger
 from ..workload.traffic import Traffic
 from .marks import RunMarks
 from .outcome import RunOutcome
-from .policies import policy_of
 from .settling import Settling
 
-STEP_LIMIT = 400_000
 HEAL_MESSAGES_EACH = 2
 HEAL = Life(LifeEnding.STOP, "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
 """The life after the last one of the plan, in which everything has to work."""
+
+
+def life_name(number: int) -> str:
+    """Return what a record calls a life of a plan."""
+    return f"life-{number}"
+
+
+def timing_of(plan: Plan) -> SyncTiming:
+    """Return how long syncs take on the disks of a run."""
+    return SyncTiming(base_ns_max=plan.sync_ms_max * 1_000_000)
 
 
 class Execution(ABC):
@@ -37,19 +43,24 @@ class Execution(ABC):
     def __init__(
         self,
         plan: Plan,
-        choices: Choices,
-        policy: Policy | None = None,
-        trace: Trace | None = None,
+        simulation: Simulation,
         *,
-        crash_points: CrashPoints | None = None,
-        step_limit: int | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.crash_points = crash_points or CrashPoints()
+        self.simulation = simulation
         self._plan = plan
-        self._choices = choices
-        self._policy = policy or policy_of(plan, choices)
-        self._kernel = Kernel(self._policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
+        self._choices = choices = simulation.choices
+        self._kernel = simulation.kernel
+        self._crashes = tuple(
+            simulation.planned_crash(Crash(life_name(number), life.profile, life.moment, ""))
+            for number, life in enumerate(plan.lives)
+        )
+        self._lives = tuple(
+            replace(life, profile=crash.profile, moment=crash.moment)
+            for life, crash in zip(plan.lives, self._crashes, strict=True)
+        )
+        self._number = 0
+        """Which life of the plan is the present one; their number when all are over."""
         self._ledger = Ledger() if ledger is None else ledger
         self._judge = Judge(plan, self._kernel, self._ledger)
         self._settling = Settling(plan, self._kernel, self._ledger, self._judge, choices.stream)
@@ -67,7 +78,18 @@ class Execution(ABC):
 
     @abstractmethod
     def _fired(self) -> Iterable[Counter[str]]:
-        """Return what has counted faults."""
+        """Return what has counted faults beside the disks."""
+
+    def _arm(self, disk: Disk) -> None:
+        """Have a machine die at the operation in which the present life ends, if it ends in one."""
+        operation = self._plan.lives[self._number].operation
+        self.simulation.arm(disk, self._crashes[self._number], None if operation < 0 else operation)
+
+    def _note_crash(self) -> None:
+        """Note that a machine has died, which ends the present life, if the plan has one."""
+        self._outcome.crashes += 1
+        if self._number < len(self._crashes):
+            self.simulation.note_crash(self._crashes[self._number])
 
     def _traffic(self, number: int, store: MessageStore, disk: Disk) -> Traffic:
         """Return the users of a store in the life of that number."""
@@ -93,10 +115,12 @@ class Execution(ABC):
         outcome.marks = +hits
         outcome.tried = tuple(sorted(tries))
         outcome.violations = self._judge.violations
+        outcome.ledger = self._ledger
+        outcome.fired += self.simulation.fired
         for fired in self._fired():
             outcome.fired += fired
-        if isinstance(self._policy, Starving):
-            outcome.fired += self._policy.fired
+        if isinstance(self.simulation.policy, Starving):
+            outcome.fired += self.simulation.policy.fired
         self._count_puts()
         outcome.steps = kernel.steps
         outcome.virtual_ns = kernel.now_ns

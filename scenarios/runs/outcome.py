@@ -6,6 +6,7 @@ from typing import Any
 
 from ..claims.plan import Plan
 from ..oracle.evidence import Violation
+from ..oracle.ledger import Ledger
 
 
 @dataclass(slots=True)
@@ -26,3 +27,10 @@ class RunOutcome:
     virtual_ns: int = 0
     digest: str = ""
     schedule: list[list[Any]] = field(default_factory=list)
+    ledger: Ledger | None = field(default=None, compare=False, repr=False)
+    """All that users asked for and were told."""
+
+    @property
+    def signature(self) -> str:
+        """Return what makes two failures the same: the kind of the first breach; empty: every promise held."""
+        return self.violations[0].signature if self.violations else ""

@@ -33,8 +33,7 @@ from ..workload.offline_faults import OfflineFaults
 from ..workload.short_of_memory import short_of_memory
 from ..workload.skipped_numbers import KIND, skip_numbers
 from ..workload.transaction_traffic import TransactionTraffic
-from .disk_lifecycle import DiskLifecycle
-from .execution import HEAL, Execution
+from .execution import HEAL, Execution, timing_of
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
 
@@ -45,7 +44,7 @@ class Run(Execution):
     def _prepare(self) -> None:
         plan, choices = self._plan, self._choices
         self._config = config_of(plan)
-        self._progress = GroupProgress(plan, self._ledger, self.crash_points)
+        self._progress = GroupProgress(plan, self._ledger)
         self._store: MessageStore | None = None
         self._skipped: Counter[str] = Counter()
         self._removals: WatchedRemovals | None = None
@@ -55,18 +54,18 @@ class Run(Execution):
         faults = plan.faults
         if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
             faults = replace(plan.faults, failed_creation_chance=0.0)
-        self.lasting = DiskLifecycle(
-            plan, self._kernel, choices.stream, faults=faults, rot=self._offline_faults.rot
+        self.lasting = self.simulation.lifecycle(
+            faults=faults, timing=timing_of(plan), rot=self._offline_faults.rot
         )
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
 
     def _play(self) -> None:
-        for number, life in enumerate(self._plan.lives):
+        for number, life in enumerate(self._lives):
             self._live(number, life)
         self._heal()
 
     def _fired(self) -> Iterable[Counter[str]]:
-        return [+self._skipped, self._offline_faults.fired, self._disturbances.fired, self.lasting.fired]
+        return [+self._skipped, self._offline_faults.fired, self._disturbances.fired]
 
     # -- lives -------------------------------------------------------------------------------------
 
@@ -74,14 +73,15 @@ class Run(Execution):
         """Live one life on what the last one left."""
         disk = self.lasting.find(f"disk-{number}", faulty=True)
         disk.capacity_bytes = None
-        self.crash_points.begin_life(number)
+        self._number = number
         if life.ending != LifeEnding.CRASH_IN_PERSIST:
-            self.crash_points.arm(disk, life)
+            self._arm(disk)
         crashed = self._run_life(f"life-{number}", disk, life, number)
         self._end(disk, life, crashed=crashed)
 
     def _heal(self) -> None:
         """Recover and recover again; for liveness, use the store, stop it cleanly, and find everything again."""
+        self._number = len(self._lives)
         recovered = self._recover("heal", self._judge.recovery)
         if not self._plan.heals:
             self._check_idempotent(recovered, self._recover("again"))
@@ -99,7 +99,8 @@ class Run(Execution):
         recovered: the digest of what a recovery has made of this disk already; recovering again must not change it.
         """
         self._ledger.begin_life()
-        self._progress.begin_life(life, disk)
+        in_persist = life.ending == LifeEnding.CRASH_IN_PERSIST
+        self._progress.begin_life(partial(self._arm, disk) if in_persist else None)
         machine = self._kernel.machine(name)
 
         def body() -> None:
@@ -212,7 +213,7 @@ class Run(Execution):
         """Load a store from the last image, have it judged, and return its content's digest; nothing is started."""
         disk = self.lasting.find(name, faulty=False)
         machine = self._kernel.machine(name)
-        self._progress.begin_life(None, disk)
+        self._progress.begin_life()
 
         def body() -> str:
             store = MessageStore(world_of(machine, disk), self._config)
@@ -244,7 +245,7 @@ class Run(Execution):
                 disk, partial(offline_faults.after_stop, life, store=store, removed=removed)
             )
         else:
-            self._outcome.crashes += 1
+            self._note_crash()
             profile = PROFILES[life.profile]
             note_crash(self._plan, self._judge, self._ledger, store, disk, profile)
             self.lasting.leave_after_crash(

@@ -1,7 +1,6 @@
 """What one test came to: what was run, what happened in it, and how to see again what broke."""
 
 import hashlib
-import json
 import re
 import shlex
 import sys
@@ -14,12 +13,11 @@ from typing import Any
 
 import pytest
 
+from ...faults.simulation.artefact import ArtefactError, envelope_of
 from .mark_arguments import CRASH, MarkArguments
 
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_MAX, _DIGEST_BYTES = 80, 4
-TEST = "test"
-"""What a failure's document calls the test it is of."""
 
 
 @dataclass(slots=True)
@@ -74,10 +72,6 @@ class Facts:
         self.failure = str(path)
         return path
 
-    def finding_json(self, text: str) -> str:
-        """Return a finding's document with the test it is of."""
-        return json.dumps({**json.loads(text), TEST: self.node}, indent=1)
-
     def to_json(self) -> dict[str, Any]:
         """Return the facts as `report` describes them."""
         return {
@@ -108,10 +102,9 @@ def facts_of(item: pytest.Function, wanted: MarkArguments) -> Facts:
 def test_of(file: Path) -> str | None:
     """Return the test that a failure is of, by pytest's root directory; None if its file does not say."""
     try:
-        document = json.loads(file.read_text())
-    except (OSError, ValueError):
+        test = envelope_of(file.read_text()).get("test")
+    except (OSError, ArtefactError):
         return None  # whoever reads the whole of it says what is wrong
-    test = document.get(TEST) if isinstance(document, dict) else None
     return test if isinstance(test, str) else None
 
 

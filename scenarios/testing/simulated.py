@@ -43,7 +43,7 @@ def run_simulated(
         return f"seed {facts.last_seed}: {error}"
     except ReplayDivergedError as error:
         return f"seed {facts.last_seed}: {_UNREPEATABLE}: {error}"
-    path = facts.leave_failure(campaign.out, facts.finding_json(smallest.to_json()))
+    path = facts.leave_failure(campaign.out, smallest.to_json(test=facts.node))
     option = ("--tornlog-seed", str(finding.seed)) if path is None else ("--tornlog-replay", str(path))
     facts.again, facts.signature = facts.replay_command(*option), smallest.signature
     return finding_text(smallest, facts.again)
@@ -89,7 +89,7 @@ def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
     except (OSError, ValueError) as error:
         return f"{file}: {error}"
     replayed = replay(scenario, finding.record)
-    outcome = replayed.outcome
+    outcome = replayed.result
     facts.add(outcome.fired, len(outcome.crashes))
     if outcome.failure is None:
         return None

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.simulation.coverage import NeverFired
 from tornlog.faults.simulation.finding import Finding
 from tornlog.faults.simulation.shrink import shrink
 from tornlog.faults.simulation.simulation import Scenario
-from tornlog.faults.simulation.trials import TrialOutcome, find, replay
+from tornlog.faults.simulation.trials import NeverFired, TrialOutcome, find, replay
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 BUGS = {"NoDirectorySync": 5, "RenameBeforeSync": 1, "SnapshotOutsideTheLock": 3}
@@ -80,7 +79,7 @@ def test_each_bug_is_found_made_small_and_replayed(
     kept = Finding.from_json(smallest.to_json())
     assert kept == smallest
     assert replay(scenario_of(check, bug), kept.record).is_same(kept)
-    assert replay(scenario_of(check), kept.record).outcome.failure is None
+    assert replay(scenario_of(check), kept.record).result.failure is None
 
 
 def test_a_lost_name_takes_a_file_system_that_loses_it(

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from ....faults.disk.aftermath import Aftermath
 from ....faults.disk.disk import Disk
-from ....scenarios.campaigns.failures.failing_run import RunRecord
+from ....scenarios.campaigns.failures.failure import RunRecord
 from ....scenarios.campaigns.failures.replay import RunReplay, replay
 from ....scenarios.campaigns.seeds import draw
 from ....scenarios.claims.machine import WorldTrace
 from ....scenarios.claims.scenario import Scenario
 from ....scenarios.mutants.known import applied_mutant
 from ....scenarios.oracle.evidence import Evidence, Violation
-from ....scenarios.runs.run_of import run_of
+from ....scenarios.runs.run_of import run_of, simulation_of
 from ....sim.machine import Machine as SimMachine
 from ....sim.machine import Scheduler, SimTask, Waiting
 from ....sim.policies import Policy
@@ -224,7 +224,7 @@ def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, Run
     """Replay a record as `replay` does, and return its recording too. The subject's mutant is not applied here."""
     recorder = RunRecorder()
     replayed = replay(record, recorder, ledger=recorder.ledger)
-    return replayed, recorder.run_recording(subject, replayed.outcome)
+    return replayed, recorder.run_recording(subject, replayed.result)
 
 
 def record_seed(
@@ -234,5 +234,6 @@ def record_seed(
     recorder = RunRecorder()
     with garbage_kept(), applied_mutant(mutant):
         choices, plan = draw(scenario, seed)
-        outcome = run_of(plan, choices, policy, recorder, ledger=recorder.ledger).execute()
+        simulation = simulation_of(plan, choices, policy, recorder)
+        outcome = run_of(plan, simulation, ledger=recorder.ledger).execute()
     return recorder.run_recording(Subject(scenario.name, scenario.claim, seed, mutant), outcome)

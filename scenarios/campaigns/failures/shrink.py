@@ -1,4 +1,4 @@
-"""Shrinking a failure along its three axes: workload, schedule, and what crashes and faults took.
+"""Shrinking a failure along its axes: workload, schedule, crashes, and what crashes and faults took.
 
 What counts as the same failure is that the first thing to break is the same: the kind of breach, or only the promise.
 """
@@ -8,15 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any, Literal
 
+from ....faults.simulation.shrink import RecordShrinker
 from ....sim.errors import ReplayDivergedError
-from ....sim.process import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
-from ....sim.shrink import Search, shrink_decisions, shrink_schedule
+from ....sim.process import CPU_SECONDS_MAX
+from ....sim.shrink import shrink_decisions, shrink_schedule
 from ...mutants.known import applied_mutant
-from ...runs.execution import STEP_LIMIT
-from .failing_run import FailingRun, RunRecord
-from .failure import Failure
-from .replay import breach_of, replay
-from .shrink_plan import shrink_crashes, shrink_workload
+from .failure import Failure, RunRecord
+from .replay import RunReplay, run_plan, verified_run
+from .shrink_plan import shrink_lives, shrink_workload
 
 TRIES_MAX = 4_000
 Same = Literal["signature", "invariant"]
@@ -53,25 +52,29 @@ def shrink_failure(
 ) -> Shrunk:
     """Return the failure with a smaller run, from the smallest it has, under its mutant if it has one.
 
-    stop and on_try are those of `sim.shrink.Search`. With cpu_seconds_max, a run that takes more is taken for one that
-    does not fail. Raises ReplayDivergedError if the failure does not reproduce.
+    stop, on_try and cpu_seconds_max are those of the engine, `RecordShrinker`. Raises ReplayDivergedError if the
+    failure does not reproduce.
     """
+    start = failure.smallest
+    expected = getattr(start.violations[0], same)
+
+    def is_same(replayed: RunReplay) -> bool:
+        outcome = replayed.result
+        if not outcome.violations or getattr(outcome.violations[0], same) != expected:
+            return False
+        return outcome.messages <= start.size.messages  # else it breaks, but later
+
     with applied_mutant(failure.mutant):
-        start = failure.smallest
-        search = Search(
-            start.record,
-            _still_fails(start, same, cpu_seconds_max),
-            tries_max=tries_max,
-            stop=stop,
-            on_try=on_try,
+        shrinker = RecordShrinker(
+            run_plan,
+            is_same,
+            steps=start.steps,
+            has_limit=start.violations[0].invariant != "LIVE",  # what ends by the limit itself must be let to
+            cpu_seconds_max=cpu_seconds_max,
         )
-        search.is_coarse = True
-        _shrink_along_each_axis(search)
-        search.is_coarse, before = False, None
-        while before != search.best and not search.is_over:
-            before = search.best
-            _shrink_along_each_axis(search)
-        return Shrunk(replace(failure, shrunk=breach_of(search.best)), search.tries)
+        axes = (shrink_workload, shrink_schedule, shrink_lives, shrinker.shrink_crashes, shrink_decisions)
+        search = shrinker.shrink(start.record, axes, tries_max=tries_max, stop=stop, on_try=on_try)
+        return Shrunk(replace(failure, shrunk=verified_run(search.best)), search.tries)
 
 
 def shrunk_within(failure: Failure, seconds: float) -> Failure:
@@ -83,34 +86,3 @@ def shrunk_within(failure: Failure, seconds: float) -> Failure:
         ).failure
     except ReplayDivergedError:
         return failure
-
-
-def _shrink_along_each_axis(search: Search[RunRecord]) -> None:
-    shrink_workload(search)
-    shrink_schedule(search)
-    shrink_crashes(search)
-    shrink_decisions(search)
-
-
-def _still_fails(
-    breach: FailingRun, same: Same, cpu_seconds_max: float | None
-) -> Callable[[RunRecord], RunRecord | None]:
-    wanted = getattr(breach.violations[0], same)
-    step_limit = STEP_LIMIT
-    if breach.violations[0].invariant != "LIVE":  # what ends by the limit itself must be let to
-        step_limit = min(step_limit, 20 * breach.steps + 20_000)
-
-    def still_fails(record: RunRecord) -> RunRecord | None:
-        try:
-            with cpu_limit(cpu_seconds_max):
-                replayed = replay(record, step_limit=step_limit)
-        except (Exception, NoEndInSight):  # the harness cannot follow what an edit made: it shows nothing
-            return None
-        outcome = replayed.outcome
-        if not outcome.violations or getattr(outcome.violations[0], same) != wanted:
-            return None
-        if outcome.messages > breach.size.messages:  # it breaks, but later
-            return None
-        return replayed.record
-
-    return still_fails

@@ -4,18 +4,18 @@ Each edit keeps the rest of the record in step where names tell how: without a l
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from ....faults.disk.crash_trigger import CrashPoint
 from ....faults.plan import FaultPlan, NetworkPlan
+from ....faults.simulation.record import Record
 from ....sim.shrink import Search
 from ...claims.features import ClusterPlan
-from ...claims.plan import KNOBS, Life, LifeEnding, Plan
-from ...runs.execution import HEAL_MESSAGES_EACH
+from ...claims.plan import KNOBS, LifeEnding, Plan
+from ...runs.execution import HEAL_MESSAGES_EACH, life_name
 from ...workload.traffic import message_names
-from .failing_run import RunRecord
+from .failure import RunRecord
 
 _Part = TypeVar("_Part", FaultPlan, NetworkPlan)
 
@@ -42,29 +42,26 @@ _BESIDE_BODY_BYTES = 160
 _FEW_MESSAGES = 2
 """How many there may be without a try to do with fewer, larger ones."""
 
-_PROFILES = ("nothing-lost", "process-kill", "ext4-ordered")
-"""What crashes may leave, the kindest first."""
-
 _PLACE = re.compile(r"\b(?P<kind>life-|disk-|m)(?P<number>\d+)(?=[./]|$)")
 
 
 def shrink_workload(search: Search[RunRecord]) -> None:
     """Leave out lives, features, producers, and messages one by one."""
-    for number in reversed(range(len(search.best.plan.lives))):
-        if len(search.best.plan.lives) > 1:
+    for number in reversed(range(len(search.best.setup.lives))):
+        if len(search.best.setup.lives) > 1:
             search.attempt(without_life(search.best, number))
-    search.attempt(_keeping_messages(search.best, _messages(search.best.plan, healing=False)))
+    search.attempt(_keeping_messages(search.best, _messages(search.best.setup, healing=False)))
     if not search.attempt(_planned(search.best, _PLAIN)):
         _try_each(search, _PLAIN)
     _shrink_faults(search)
-    if search.best.plan.cluster.slaves:
+    if search.best.setup.cluster.slaves:
         _shrink_cluster(search)
-    if search.best.plan.broker.serves:
+    if search.best.setup.broker.serves:
         _try_each(search, _PLAIN_BROKER)
     _lower(search, "producers")
-    for number in range(len(search.best.plan.lives)):
+    for number in range(len(search.best.setup.lives)):
         search.lower(
-            search.best.plan.lives[number].messages_each,
+            search.best.setup.lives[number].messages_each,
             0,
             lambda record, value, number=number: _with_life(record, number, messages_each=value),  # type: ignore[misc]
         )
@@ -75,19 +72,19 @@ def shrink_workload(search: Search[RunRecord]) -> None:
 
 
 def _drop_messages(search: Search[RunRecord]) -> None:
-    search.drop_parts(lambda record: _messages(record.plan), _keeping_messages)
+    search.drop_parts(lambda record: _messages(record.setup), _keeping_messages)
 
 
 def _try_larger_messages(search: Search[RunRecord]) -> None:
     """Let files be full sooner, by larger messages or less room in the files, where that takes fewer messages."""
-    for changes in _tighter(search.best.plan):
+    for changes in _tighter(search.best.setup):
         before = search.best
-        messages = len(_messages(before.plan))
+        messages = len(_messages(before.setup))
         if messages <= _FEW_MESSAGES:
             return
         if search.attempt(_planned(before, changes)):
             _drop_messages(search)
-            if len(_messages(search.best.plan)) >= messages:
+            if len(_messages(search.best.setup)) >= messages:
                 search.best = before
 
 
@@ -105,41 +102,23 @@ def _tighter(plan: Plan) -> Iterator[dict[str, object]]:
                 yield {path: size}
 
 
-def shrink_crashes(search: Search[RunRecord]) -> None:
-    """Let lives end more kindly: by a stop, in rest rather than in an operation, in an earlier one, with less lost."""
-    for number in range(len(search.best.plan.lives)):
-        for kinder in (_endings, _profiles, _moments):
-            life = search.best.plan.lives[number]
-            for changes in kinder(life):
-                if search.attempt(_with_life(search.best, number, **changes)):
-                    break
-        point = search.best.plan.lives[number].crash_point
-        if point:
-            search.lower(CrashPoint.parse(point).nth, 1, _with_nth(number))
+def shrink_lives(search: Search[RunRecord]) -> None:
+    """Let lives end in a stop, or in traffic rather than in something rarer."""
+    for number in range(len(search.best.setup.lives)):
+        life = search.best.setup.lives[number]
+        if life.ending != LifeEnding.STOP and search.attempt(_stopped(search.best, number)):
+            continue
+        is_in_operation = any(
+            crash.life == life_name(number) and crash.point for crash in search.best.crashes
+        )
+        if is_in_operation and life.ending not in (LifeEnding.STOP, LifeEnding.CRASH_IN_TRAFFIC):
+            search.attempt(_with_life(search.best, number, ending=LifeEnding.CRASH_IN_TRAFFIC))
 
 
-def _endings(life: Life) -> Iterator[dict[str, object]]:
-    """Yield kinder ends, the kindest first."""
-    if life.ending != LifeEnding.STOP:
-        yield {"ending": LifeEnding.STOP, "crash_point": "", "operation": -1}
-    if life.ending not in (LifeEnding.STOP, LifeEnding.CRASH_AT_REST):
-        yield {"ending": LifeEnding.CRASH_AT_REST, "crash_point": "", "operation": -1}
-    if life.crash_point and life.ending != LifeEnding.CRASH_IN_TRAFFIC:
-        yield {"ending": LifeEnding.CRASH_IN_TRAFFIC}
-
-
-def _profiles(life: Life) -> Iterator[dict[str, object]]:
-    for profile in _PROFILES:
-        if profile == life.profile:
-            return
-        yield {"profile": profile}
-
-
-def _moments(life: Life) -> Iterator[dict[str, object]]:
-    for moment in ("before", "after"):
-        if moment == life.moment:
-            return
-        yield {"moment": moment}
+def _stopped(record: RunRecord, number: int) -> RunRecord:
+    """Return a record in which a life ends in a stop."""
+    crashes = tuple(crash for crash in record.crashes if crash.life != life_name(number))
+    return _with_life(replace(record, crashes=crashes), number, ending=LifeEnding.STOP, operation=-1)
 
 
 def without_life(record: RunRecord, gone: int) -> RunRecord:
@@ -164,20 +143,26 @@ def without_life(record: RunRecord, gone: int) -> RunRecord:
         task, label, chosen = rename(switch.task), rename(switch.label), rename(switch.chosen)
         if task is not None and label is not None and chosen is not None:
             schedule.append(switch._replace(task=task, label=label, chosen=chosen))
-    plan = record.plan
+    crashes = []
+    for crash in record.crashes:
+        life = rename(crash.life)
+        if life is not None:
+            crashes.append(crash._replace(life=life))
+    plan = record.setup
     lives = plan.lives[:gone] + plan.lives[gone + 1 :]
     left_out = tuple(name for name in map(rename, plan.left_out) if name is not None)
-    return RunRecord(tuple(decisions), tuple(schedule), replace(plan, lives=lives, left_out=left_out))
+    plan = replace(plan, lives=lives, left_out=left_out)
+    return Record(tuple(decisions), tuple(schedule), tuple(crashes), plan)
 
 
 def _shrink_faults(search: Search[RunRecord]) -> None:
     """Switch faults off, of disks and of the network: all, or each that can be."""
 
     def chances(record: RunRecord) -> list[str]:
-        return [*_chances(record.plan.faults), *_chances(record.plan.network)]
+        return [*_chances(record.setup.faults), *_chances(record.setup.network)]
 
     def keeping(record: RunRecord, kept: Sequence[str]) -> RunRecord:
-        plan = record.plan
+        plan = record.setup
         return _planned(record, {"faults": _only(plan.faults, kept), "network": _only(plan.network, kept)})
 
     search.drop_parts(chances, keeping)
@@ -208,7 +193,7 @@ def _try_each(search: Search[RunRecord], values: Mapping[str, object]) -> None:
 
 def _lower(search: Search[RunRecord], path: str) -> None:
     search.lower(
-        search.best.plan.value(path), _LEAST[path], lambda record, value: _planned(record, {path: value})
+        search.best.setup.value(path), _LEAST[path], lambda record, value: _planned(record, {path: value})
     )
 
 
@@ -224,24 +209,16 @@ def _messages(plan: Plan, *, healing: bool = True) -> list[str]:
 
 
 def _keeping_messages(record: RunRecord, kept: Sequence[str]) -> RunRecord:
-    everything = _messages(replace(record.plan, left_out=()))
+    everything = _messages(replace(record.setup, left_out=()))
     return _planned(record, {"left_out": tuple(name for name in everything if name not in kept)})
 
 
 def _planned(record: RunRecord, changes: Mapping[str, object]) -> RunRecord:
     """Return a record whose plan has other values, by path."""
-    return replace(record, plan=record.plan.with_values(changes))
+    return replace(record, setup=record.setup.with_values(changes))
 
 
 def _with_life(record: RunRecord, number: int, **changes: object) -> RunRecord:
-    lives = list(record.plan.lives)
+    lives = list(record.setup.lives)
     lives[number] = replace(lives[number], **changes)  # type: ignore[arg-type]
     return _planned(record, {"lives": tuple(lives)})
-
-
-def _with_nth(number: int) -> Callable[[RunRecord, int], RunRecord]:
-    def edit(record: RunRecord, value: int) -> RunRecord:
-        point = CrashPoint.parse(record.plan.lives[number].crash_point)
-        return _with_life(record, number, crash_point=str(point._replace(nth=value)))
-
-    return edit

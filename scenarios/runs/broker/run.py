@@ -20,8 +20,7 @@ from ....sim.network.hosts import SimNetwork
 from ....store.world import World
 from ...claims.plan import Life, LifeEnding
 from ...workload.traffic import message_names
-from ..disk_lifecycle import DiskLifecycle
-from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution
+from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution, timing_of
 from .broker_node import ADDRESS, TRANSACTION_MS, BrokerNode
 from .client_ledger import ClientLedger, topic_of_users
 from .consumer import BrokerConsumer
@@ -50,14 +49,14 @@ class BrokerRun(Execution):
         self._broker = BrokerNode(plan, self._judge, self._settling, self._clients)
         self._producers: list[Producer] = []
         self._consumers: list[BrokerConsumer] = []
-        self._lasting = DiskLifecycle(plan, self._kernel, choices.stream)
+        self._lasting = self.simulation.lifecycle(faults=plan.faults, timing=timing_of(plan))
 
     def _play(self) -> None:
         with self._judge.judged_errors():
             self._kernel.run(self._director, self._conduct, time_limit_ns=TIME_LIMIT_NS)
 
     def _fired(self) -> Iterable[Counter[str]]:
-        return [self._links.fired, self._disturbances.fired, self._lasting.fired]
+        return [self._links.fired, self._disturbances.fired]
 
     def _count_puts(self) -> None:
         outcome = self._outcome
@@ -70,7 +69,7 @@ class BrokerRun(Execution):
         self._start_clients()
         self._disturbances.start()
         stream = self._choices.stream("between lives")
-        for number, life in enumerate(self._plan.lives):
+        for number, life in enumerate(self._lives):
             self._live(number, life)
             self._director.tasks.sleep(stream.between(1, self._plan.broker.off_ms_max, "ms off"))
             for consumer in self._consumers:
@@ -112,7 +111,7 @@ class BrokerRun(Execution):
 
     def _live(self, number: int, life: Life) -> None:
         """Let the broker start, give producers their messages, and end it."""
-        self.crash_points.begin_life(number)
+        self._number = number
         self._boot(number, life)
         self._give(number, life.messages_each)
         while self._broker.is_alive and not self._are_idle():
@@ -134,10 +133,10 @@ class BrokerRun(Execution):
         if life is not None:
             endpoint.dies_silently = life.profile != "process-kill"
             if life.ending == LifeEnding.CRASH_IN_LOAD:
-                self.crash_points.arm(disk, life)
+                self._arm(disk)
         self._run_on(machine, "boot", partial(self._broker.boot, machine, disk, endpoint))
         if life is not None and life.ending != LifeEnding.CRASH_IN_LOAD:
-            self.crash_points.arm(disk, life)
+            self._arm(disk)
 
     def _run_on(self, machine: Machine, name: str, body: Callable[[], None]) -> None:
         self._kernel.spawn(machine, name, body).join(None)
@@ -156,7 +155,7 @@ class BrokerRun(Execution):
             self._lasting.leave_after_stop(disk)
             return
         profile = PROFILES[life.profile]
-        self._outcome.crashes += 1
+        self._note_crash()
         self._kernel.kill(machine)
         self._marks.note_end(life, disk, crashed=True, recovered=broker.store is not None)
         flushed_where = 0
@@ -170,7 +169,7 @@ class BrokerRun(Execution):
 
     def _heal(self) -> None:
         """For safety, look at what is left. For liveness, let all be well, and see everything answered and shown."""
-        number = len(self._plan.lives)
+        number = self._number = len(self._lives)
         self._disturbances.stop()
         if self._plan.heals:
             self._network.heal()

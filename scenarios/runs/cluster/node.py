@@ -1,11 +1,10 @@
 """One machine of a cluster through all its lives: its disk outlives them, its store and replication do not."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from ....faults.disk.disk import Disk
-from ....sim.choices import Stream
-from ....sim.kernel import Kernel
+from ....faults.simulation.disk_lifecycle import DiskLifecycle
+from ....faults.simulation.simulation import Simulation
 from ....sim.machine import Machine
 from ....sim.network.hosts import HostNetwork
 from ....store.config import BrokerRole, FlushDiskType, StoreConfig
@@ -14,7 +13,7 @@ from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAService
 from ...claims.machine import config_of
 from ...claims.plan import Plan
-from ..disk_lifecycle import DiskLifecycle
+from ..execution import timing_of
 
 MASTER = "10.0.0.1"
 HA_PORT = 10912
@@ -66,7 +65,7 @@ class Node:
         return self.ha.client
 
 
-def nodes_of(plan: Plan, kernel: Kernel, streams: Callable[[str], Stream]) -> list[Node]:
+def nodes_of(plan: Plan, simulation: Simulation) -> list[Node]:
     """Return the master, then its slaves."""
     cluster, config = plan.cluster, config_of(plan)
     role = BrokerRole.SYNC_MASTER if cluster.sync_master else BrokerRole.ASYNC_MASTER
@@ -84,8 +83,12 @@ def nodes_of(plan: Plan, kernel: Kernel, streams: Callable[[str], Stream]) -> li
         flush_disk_type=flush,
         ha_master_address=f"{MASTER}:{HA_PORT}",
     )
-    master = Node("master", MASTER, shared, DiskLifecycle(plan, kernel, streams))
+
+    def disks() -> DiskLifecycle:
+        return simulation.lifecycle(faults=plan.faults, timing=timing_of(plan))
+
+    master = Node("master", MASTER, shared, disks())
     return [master] + [
-        Node(f"slave-{number}", f"10.0.0.{number + 1}", of_slaves, DiskLifecycle(plan, kernel, streams))
+        Node(f"slave-{number}", f"10.0.0.{number + 1}", of_slaves, disks())
         for number in range(1, cluster.slaves + 1)
     ]

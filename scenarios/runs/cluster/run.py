@@ -51,14 +51,14 @@ class ClusterRun(Execution):
         self._network = SimNetwork(self._kernel, self._links)
         self._referee = self._kernel.machine("referee")
         self._witness = ReplicationWitness(self._judge)
-        self._master, *self._slaves = nodes_of(plan, self._kernel, choices.stream)
+        self._master, *self._slaves = nodes_of(plan, self.simulation)
 
     def _play(self) -> None:
         with self._judge.judged_errors():
             self._kernel.run(self._referee, self._conduct, time_limit_ns=TIME_LIMIT_NS)
 
     def _fired(self) -> Iterable[Counter[str]]:
-        return [self._links.fired, *(node.lasting.fired for node in self._nodes)]
+        return [self._links.fired]
 
     @property
     def _nodes(self) -> list[Node]:
@@ -66,7 +66,7 @@ class ClusterRun(Execution):
 
     def _conduct(self) -> None:
         """Let it all happen, as the referee."""
-        for number, life in enumerate(self._plan.lives):
+        for number, life in enumerate(self._lives):
             self._live(number, life)
         self._heal()
         self._take_over()
@@ -76,7 +76,7 @@ class ClusterRun(Execution):
     def _live(self, number: int, life: Life) -> None:
         """Let whoever is off start, users do their work, and one machine end."""
         victim = self._nodes[life.node % len(self._nodes)]
-        self.crash_points.begin_life(number)
+        self._number = number
         for node in self._nodes:
             if node.is_alive:
                 assert node.disk is not None, "it is on"
@@ -94,7 +94,7 @@ class ClusterRun(Execution):
         """Have a machine that is on die where, and as, a life says."""
         assert node.disk is not None, "it is on"
         self._set_death_mode(node, life)
-        self.crash_points.arm(node.disk, life)
+        self._arm(node.disk)
 
     def _set_death_mode(self, node: Node, life: Life) -> None:
         """Tell the network whether a machine that dies is off then: of a process, its system ends what it had."""
@@ -170,7 +170,7 @@ class ClusterRun(Execution):
         """Note what a machine had promised that died, and keep what it leaves."""
         disk, profile = node.disk, PROFILES[life.profile]
         assert disk is not None, "it has been on"
-        self._outcome.crashes += 1
+        self._note_crash()
         if node.is_master:
             self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
             note_crash(self._plan, self._judge, self._ledger, node.store, disk, profile)
@@ -222,6 +222,7 @@ class ClusterRun(Execution):
 
     def _heal(self) -> None:
         """For safety, switch all off. For liveness, let all be well, and see the cluster work and stop."""
+        self._number = len(self._lives)
         if not self._plan.heals:
             for node in self._nodes:
                 if node.is_alive:

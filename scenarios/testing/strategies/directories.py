@@ -13,6 +13,7 @@ from ....store.config import StoreConfig
 from ...claims.machine import ROOT, config_of
 from ...claims.plan import Plan
 from ...claims.ranges import Ranges
+from ...runs.run_of import simulation_of
 from ...runs.store_run import Run
 from .choices import choices, schedules
 from .workloads import plans
@@ -51,7 +52,7 @@ def store_directories(draw: st.DrawFn, ranges: Ranges | None = None) -> DrawnDir
 def _images_of(plan: Plan, drawn: Choices, policy: Policy) -> list[Image]:
     """Return what machines found on their disks in a run; a run always ends with a recovery, so there is something."""
     images: list[Image] = []
-    run = Run(plan, drawn, policy)
+    run = Run(plan, simulation_of(plan, drawn, policy))
     run.lasting.on_image = images.append
     run.execute()
     return images

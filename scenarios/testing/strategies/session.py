@@ -11,12 +11,11 @@ from contextlib import contextmanager, suppress
 from ....faults.crashes.profiles import PROFILES
 from ....faults.disk.disk import Disk
 from ....faults.disk.fault_injector import MOMENTS
-from ....faults.disk.image import Image
 from ....faults.disk.syncs import SyncTiming
 from ....faults.plan import FaultPlan
+from ....faults.simulation.simulation import Simulation
 from ....sim.choices import Choices
 from ....sim.errors import MachineDied
-from ....sim.kernel import Kernel
 from ....sim.machine import Machine
 from ....sim.policies import Policy
 from ....store.message_store import MessageStore
@@ -30,7 +29,6 @@ from ...oracle.invariants import look_up
 from ...oracle.judge import Judge, StopOnViolation
 from ...oracle.ledger import Ledger
 from ...oracle.put_entry import PutEntry
-from ...runs.execution import STEP_LIMIT
 from ...runs.settling import Settling
 from ...workload.consuming import Consumer
 from ...workload.key_traffic import Seeker
@@ -60,13 +58,15 @@ class StoreSession:
         """How many lives have begun."""
         self._plan, self._choices = plan, choices
         self._config = config_of(plan)
-        self._kernel = Kernel(policy, step_limit=STEP_LIMIT)
+        self._simulation = Simulation(choices, policy)
+        self._kernel = self._simulation.kernel
+        torn = FaultPlan(torn_bytes_chance=plan.faults.torn_bytes_chance)
+        self._disks = self._simulation.lifecycle(faults=torn, timing=_AT_ONCE)
         self._judge = Judge(plan, self._kernel, self.ledger)
         self._settling = Settling(plan, self._kernel, self.ledger, self._judge, choices.stream)
         self._machine: Machine | None = None
         self._store: MessageStore | None = None
         self._traffic: Traffic | None = None
-        self._image: Image | None = None
         self._disk: Disk | None = None
         self._steps = self._puts = 0
 
@@ -85,8 +85,7 @@ class StoreSession:
         """Switch a machine on and open the store on what is on its disk. power_fails_after: as for `fail_power`."""
         assert self._machine is None, "it is running"
         self.ledger.begin_life()
-        disk = self._disk = self._disk or self._new_disk()
-        disk.disarm()
+        disk = self._disk = self._disks.find(f"disk-{self.lives}")
         self._machine = self._kernel.machine(f"life-{self.lives}")
         self.lives += 1
         self._store, self._puts = None, 0
@@ -120,7 +119,8 @@ class StoreSession:
             return False
         guarantees.note_stop(self.ledger)
         self._kernel.kill(machine)
-        self._image, self._disk, self._machine = disk.settle(), None, None
+        self._disks.leave_after_stop(disk)
+        self._disk = self._machine = None
         return True
 
     # -- use ---------------------------------------------------------------------------------------
@@ -213,14 +213,8 @@ class StoreSession:
         self._machine = self._traffic = None
         with self._told():
             note_crash(self._plan, self._judge, self.ledger, self._store, disk, profile)
-        if not profile.page_cache_survives:
-            self._image, self._disk = disk.crash(profile), None
-            self._judge.note_damage(self._config, disk.damage)
-
-    def _new_disk(self) -> Disk:
-        torn = FaultPlan(torn_bytes_chance=self._plan.faults.torn_bytes_chance)
-        stream = self._choices.stream(f"disk-{self.lives}")
-        return Disk(self._kernel, stream, image=self._image, timing=_AT_ONCE, faults=torn)
+        self._disks.leave_after_crash(disk, profile)
+        self._judge.note_damage(self._config, disk.damage)
 
     def _open(self, store: MessageStore, disk: Disk) -> None:
         try:

@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.faults.disk.crash_trigger import CrashPoint, NamedCrashTrigger, NamingCrashTrigger
+from tornlog.faults.disk.crash_trigger import CrashPoint, CrashTrigger
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ OPERATIONS = [("store", "/a"), ("msync", "/a"), ("store", "/b"), ("store", "/a")
 
 def test_a_name_waits_for_the_operation_of_its_kind_path_and_number() -> None:
     def met(point: CrashPoint) -> list[int]:
-        aim = NamedCrashTrigger(point)
-        return [number for number, one in enumerate(OPERATIONS) if aim.meets(number, *one)][:1]
+        trigger = CrashTrigger(point=point)
+        return next(([number] for number, one in enumerate(OPERATIONS) if trigger.meets(number, *one)), [])
 
     assert met(CrashPoint("store", "/a", 1)) == [0]
     assert met(CrashPoint("store", "/a", 2)) == [3]
@@ -36,10 +36,16 @@ def test_a_number_finds_its_name() -> None:
     for number, point in enumerate(
         ["store /a #1", "msync /a #1", "store /b #1", "store /a #2", "store /a #3"]
     ):
-        aim = NamingCrashTrigger(number)
+        trigger = CrashTrigger(operation=number)
         for other, one in enumerate(OPERATIONS):
-            assert aim.point is None
-            if aim.meets(other, *one):
+            assert trigger.met is None
+            if trigger.meets(other, *one):
                 break
         assert other == number
-        assert str(aim.point) == point
+        assert str(trigger.met) == point
+
+
+def test_a_trigger_without_an_operation_counts_them_all() -> None:
+    trigger = CrashTrigger()
+    assert not any(trigger.meets(number, *one) for number, one in enumerate(OPERATIONS))
+    assert trigger.times == {("store", "/a"): 3, ("msync", "/a"): 1, ("store", "/b"): 1}

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.disk.crash_trigger import CrashPoint
+from tornlog.faults.disk.crash_trigger import CrashPoint, CrashTrigger
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.trace import RollingDigest, Trace
@@ -308,15 +308,15 @@ def test_an_operation_has_a_name_that_leads_to_the_same_death(
     make_rig: Callable[..., Any], operation: int, moment: str
 ) -> None:
     named = make_rig()
-    aim = named.disk.crash_and_name(operation, moment)
+    trigger = named.disk.crash_at(operation, moment)
     named.run_until_death(every_operation(named))
-    point = aim.point
+    point = trigger.met
     assert point is not None
     assert point.kind == KINDS[operation]
     assert named.disk.operations == operation + 1
 
     dying = make_rig()
-    dying.disk.crash_at_point(CrashPoint.parse(str(point)), moment)
+    dying.disk.arm(CrashTrigger(point=CrashPoint.parse(str(point))), moment)
     dying.run_until_death(every_operation(dying))
     assert dying.kernel.digest() == named.kernel.digest()
     assert dying.fired == named.fired
@@ -325,7 +325,7 @@ def test_an_operation_has_a_name_that_leads_to_the_same_death(
 
 def test_a_name_that_no_operation_has_lets_everybody_live(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
-    rig.disk.crash_at_point(CrashPoint("store", "/of/yore", 1), "before")
+    rig.disk.arm(CrashTrigger(point=CrashPoint("store", "/of/yore", 1)), "before")
     rig.run(every_operation(rig))
 
     assert not any(kind.startswith("crash") for kind in rig.fired)
@@ -335,15 +335,15 @@ def test_operations_are_named_from_the_appointment_on(make_rig: Callable[..., An
     rig = make_rig()
     mapped = rig.files.map("/a", 100)
     mapped.store(0, b"x")
-    aim = rig.disk.crash_and_name(rig.disk.operations + 1, "before")
+    trigger = rig.disk.crash_at(rig.disk.operations + 1, "before")
     rig.run_until_death(lambda: [mapped.store(at, b"y") for at in range(3)])
 
-    assert aim.point == CrashPoint("store", "/a", 2)
+    assert trigger.met == CrashPoint("store", "/a", 2)
 
 
 def test_what_is_disarmed_kills_nobody(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
-    rig.disk.crash_at_point(CrashPoint("create", "/a", 1), "before")
+    rig.disk.arm(CrashTrigger(point=CrashPoint("create", "/a", 1)), "before")
     rig.disk.disarm()
     rig.files.map("/a", 10)
 

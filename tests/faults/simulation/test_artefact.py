@@ -1,21 +1,122 @@
+import json
+from dataclasses import dataclass
+
 import pytest
 
-from tornlog.faults.simulation.artefact import artefact_of
+from tornlog.faults.simulation.artefact import (
+    FORMAT,
+    FUZZ,
+    PROBE,
+    ArtefactError,
+    document_of,
+    envelope_of,
+    read_artefact,
+    record_from,
+    write_artefact,
+)
+from tornlog.faults.simulation.record import Record
+from tornlog.faults.simulation.simulation import Crash
+from tornlog.sim.choices import Decision
+from tornlog.sim.schedule import Switch
 
 
-def test_an_artefact_is_read_if_it_says_of_which_format_it_is() -> None:
-    assert artefact_of('{"format": "a/1", "b": 2}', "a/1") == {"format": "a/1", "b": 2}
+@dataclass(frozen=True)
+class Note:
+    text: str
+    data: bytes
+    times: list[int]
+
+
+NOTE = Note("lost", b"\0\xff", [1, 2])
+
+
+def test_a_document_is_read_as_it_was_written() -> None:
+    assert read_artefact(write_artefact(FUZZ, NOTE), FUZZ, Note) == NOTE
+
+
+def test_the_envelope_says_of_which_format_and_kind_it_is_who_wrote_it_and_of_which_test() -> None:
+    envelope = envelope_of(write_artefact(FUZZ, NOTE, test="test_log.py::test_it"))
+    assert (envelope["format"], envelope["kind"], envelope["test"]) == (
+        FORMAT,
+        "fuzz",
+        "test_log.py::test_it",
+    )
+    assert set(envelope["versions"]) == {"tornlog", "python"}
+    assert "test" not in envelope_of(write_artefact(FUZZ, NOTE))
+
+
+def test_another_kind_is_refused_with_who_replays_it() -> None:
+    with pytest.raises(ArtefactError, match=r"^kind: expected probe, found fuzz: replay it by tornlog fuzz"):
+        read_artefact(write_artefact(FUZZ, NOTE), PROBE, Note)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("{", "not JSON"),
-        ("[]", "format: expected a/1, found list"),
-        ("{}", "format: expected a/1, found None"),
-        ('{"format": "a/2"}', "format: expected a/1, found a/2"),
+        ("[]", f"format: expected {FORMAT}, found list"),
+        ("{}", f"format: expected {FORMAT}, found None"),
+        ('{"format": "tornlog-run/1"}', f"format: expected {FORMAT}, found tornlog-run/1"),
+        ('{"format": "tornlog-failure/2"}', "of an earlier version, which replays it"),
+        ('{"format": "tornlog-finding/1"}', "of an earlier version, which replays it"),
+        (f'{{"format": "{FORMAT}"}}', "kind: expected fuzz, found None"),
+        (f'{{"format": "{FORMAT}", "kind": "fuzz"}}', "failure: Expected `object`, got `null`"),
     ],
 )
 def test_anything_else_is_refused_by_name(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        artefact_of(text, "a/1")
+    with pytest.raises(ArtefactError, match=message):
+        read_artefact(text, FUZZ, Note)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("text", 3, "failure.text: Expected `str`, got `int`"),
+        ("times", [1, "2"], "failure.times[1]: Expected `int`, got `str`"),
+        ("data", "no base64", "failure.data: Invalid base64 encoded string"),
+    ],
+)
+def test_a_field_of_another_type_is_refused_by_its_place(field: str, value: object, message: str) -> None:
+    envelope = json.loads(write_artefact(FUZZ, NOTE))
+    envelope["failure"][field] = value
+    with pytest.raises(ArtefactError) as caught:
+        read_artefact(json.dumps(envelope), FUZZ, Note)
+    assert str(caught.value) == message
+
+
+RECORD = Record(
+    (Decision("ann", "step 3 taken", 1, 2, 1), Decision("disk", 'create "/a b" lost', 1, 2, 1)),
+    (Switch("first/ann", "store", 2, "first/bob"),),
+    (Crash("first", "xfs", "before", "write /a #2"), Crash("second", "os-crash", "after", "")),
+    7,
+)
+
+
+def test_a_record_is_read_as_it_was_written_a_line_for_each_decision() -> None:
+    text = write_artefact(FUZZ, document_of(RECORD))
+    assert '["step 3 taken", 1, 2, 1]' in text
+    assert '["first", "xfs", "before", "write /a #2"]' in text
+    found = read_artefact(text, FUZZ, type(document_of(RECORD)))
+    assert record_from(found, 7) == RECORD
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schedule": ["nonsense"]}, "schedule.0: expected TASK @ LABEL"),
+        ({"crashes": [["first"]]}, "failure.crashes[0]: Expected `array` of"),
+        ({"crashes": [["first", "zfs", "after", ""]]}, "crashes.0: expected a profile, found zfs"),
+        ({"crashes": [["first", "xfs", "never", ""]]}, "expected one of before, during, after, found never"),
+        ({"crashes": [["first", "xfs", "after", "here"]]}, "expected KIND /PATH #N, found here"),
+        ({"decisions": []}, "failure.decisions: Expected `object`, got `array`"),
+        ({"decisions": {"disk": [["a", 1, 2, "b"]]}}, "Expected `int`, got `str`"),
+    ],
+)
+def test_a_record_that_makes_no_sense_is_refused_by_its_place(
+    change: dict[str, object], message: str
+) -> None:
+    envelope = json.loads(write_artefact(FUZZ, document_of(RECORD)))
+    envelope["failure"] |= change
+    with pytest.raises(ArtefactError) as caught:
+        record_from(read_artefact(json.dumps(envelope), FUZZ, type(document_of(RECORD))), 7)
+    assert message in str(caught.value)

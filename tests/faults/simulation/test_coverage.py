@@ -4,10 +4,9 @@ from zlib import crc32
 
 import pytest
 
-from tornlog.faults.simulation.coverage import Coverage, NeverFired
 from tornlog.faults.simulation.shrink import shrink
 from tornlog.faults.simulation.simulation import CRASHES, PromiseBroken, Scenario, Simulation, SimWorld
-from tornlog.faults.simulation.trials import find
+from tornlog.faults.simulation.trials import Coverage, NeverFired, find
 
 RECORD_BYTES = 40
 

@@ -1,8 +1,8 @@
 import pytest
 
-from tornlog.faults.simulation.finding import Finding, TrialRecord
-from tornlog.faults.simulation.renumber import renumbered
-from tornlog.faults.simulation.shrink import shrink
+from tornlog.faults.simulation.finding import Finding, TrialRecord, steps_taken
+from tornlog.faults.simulation.record import Record
+from tornlog.faults.simulation.shrink import renumbered, shrink
 from tornlog.faults.simulation.simulation import Crash, PromiseBroken, Scenario, Simulation, SimWorld
 from tornlog.faults.simulation.trials import find, replay
 from tornlog.sim.choices import Decision
@@ -74,11 +74,11 @@ def found_in(scenario: Scenario) -> Finding:
 
 def test_a_lost_name_shrinks_to_one_file_whatever_number_it_had() -> None:
     finding = found_in(numbered)
-    assert len(finding.record.taken) > 1
+    assert len(steps_taken(finding.record)) > 1
 
     smallest = shrink(numbered, finding)
     (loss,) = [decision for decision in smallest.record.decisions if not decision.label.endswith("taken")]
-    assert len(smallest.record.taken) == 1
+    assert len(steps_taken(smallest.record)) == 1
     assert loss.label == "create /log-0001 lost"
     assert smallest.record.crashes == (Crash("first", finding.record.crashes[0].profile, "after", ""),)
     assert smallest.record.schedule == ()
@@ -88,13 +88,13 @@ def test_a_crash_shrinks_to_the_kindest_at_the_earliest_operation() -> None:
     smallest = shrink(torn, found_in(torn))
 
     assert smallest.record.crashes == (Crash("first", "nothing-lost", "before", "write /file #1"),)
-    assert len(smallest.record.decisions) == len(smallest.record.taken) == 1
+    assert len(smallest.record.decisions) == len(steps_taken(smallest.record)) == 1
 
 
 def test_a_race_shrinks_to_two_steps_and_a_switch() -> None:
     smallest = shrink(racy, found_in(racy))
 
-    assert len(smallest.record.taken) == 2
+    assert len(steps_taken(smallest.record)) == 2
     assert sum(switch.is_preemption for switch in smallest.record.schedule) == 1
     assert len(smallest.record.schedule) <= 2
 
@@ -134,16 +134,17 @@ def test_only_what_is_gone_is_renumbered_and_only_to_what_has_its_name() -> None
     loss = Decision("disk of first", "create /log-0009 lost", 1, 2, 1)
     other = Decision("disk of first", "create /map-0009 lost", 1, 2, 1)
     steps = tuple(Decision("logs", f"step {number} taken", 1, 2, 1) for number in (2, 5))
-    record = TrialRecord(
-        (loss, other, *steps), (), (Crash("first", "strict-posix", "before", "sync /log-0007 #3"),)
+    record: TrialRecord = Record(
+        (loss, other, *steps), (), (Crash("first", "strict-posix", "before", "sync /log-0007 #3"),), None
     )
 
     moved = renumbered(record, replay(numbered, record))
-    assert moved == TrialRecord(
+    assert moved == Record(
         (loss._replace(label="create /log-0002 lost"), other, *steps),
         (),
         (Crash("first", "strict-posix", "before", "sync /log-0002 #1"),),
+        None,
     )
-    followed = replay(numbered, TrialRecord(moved.decisions[:1] + steps, (), moved.crashes))
+    followed = replay(numbered, Record(moved.decisions[:1] + steps, (), moved.crashes, None))
     assert followed.gone == ()
     assert renumbered(moved, followed) == moved

@@ -27,7 +27,7 @@ def test_a_life_finds_what_the_one_before_has_left() -> None:
         run.live("first", write("/a", b"1"))
 
         assert run.live("second", lambda world: world.files.read("/a")) == b"1"
-        assert run.crashes == []
+        assert run.crashes == ()
 
 
 def test_a_life_that_dies_has_no_value_and_says_where_it_died() -> None:
@@ -40,7 +40,7 @@ def test_a_life_that_dies_has_no_value_and_says_where_it_died() -> None:
             return "done"
 
         assert run.live("first", body, crash_within=10) is None
-        assert run.crashes == [crash]
+        assert run.crashes == (crash,)
         assert run.live("second", lambda world: world.files.read("/a")) == b""
 
 
@@ -49,7 +49,7 @@ def test_a_crash_whose_operation_does_not_come_is_at_the_end() -> None:
     with (run := simulate(crashes=[crash])).kernel:
         run.live("first", write("/a", b"1"), crash_within=10)
 
-        assert run.crashes == [crash._replace(point="")]
+        assert run.crashes == (crash._replace(point=""),)
         assert run.live("second", names) == ["a"]
 
 
@@ -57,7 +57,7 @@ def test_a_life_without_a_planned_crash_loses_nothing() -> None:
     with (run := simulate(crashes=[])).kernel:
         run.live("first", write("/a", b"1"), crash_within=10)
 
-        assert run.crashes == [Crash("first", "nothing-lost", "after", "")]
+        assert run.crashes == (Crash("first", "nothing-lost", "after", ""),)
         assert run.live("second", names) == ["a"]
 
 
@@ -153,7 +153,7 @@ def test_a_process_that_a_fault_kills_leaves_its_page_cache() -> None:
     with (run := simulate()).kernel:
         run.faults, run.capacity_bytes = FaultPlan(sparse=True), 4096
         assert run.live("first", use) is None
-        assert run.crashes == []
+        assert run.crashes == ()
         assert run.live("second", lambda world: world.files.read("/a")[:1]) == b"1"
 
 

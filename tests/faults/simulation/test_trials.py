@@ -2,15 +2,16 @@ import time
 
 import pytest
 
-from tornlog.faults.simulation.finding import Finding, TrialRecord
+from tornlog.faults.simulation import record as records
+from tornlog.faults.simulation.finding import Finding
+from tornlog.faults.simulation.record import Record, record_of
 from tornlog.faults.simulation.simulation import Crash, PromiseBroken, Scenario, Simulation, SimWorld
 from tornlog.faults.simulation.trials import (
     TrialOutcome,
     find,
     finding_of,
-    record_of,
+    program_of,
     replay,
-    replay_otherwise,
     run_seed,
 )
 from tornlog.sim.choices import Choices, Decision
@@ -68,7 +69,7 @@ def test_a_seed_gives_the_same_run_each_time() -> None:
     for seed, outcome in enumerate(outcomes):
         again = run_seed(lossy, seed)
         assert (again.digest, again.error, again.crashes) == (outcome.digest, outcome.error, outcome.crashes)
-    assert len({outcome.draws for outcome in outcomes}) > 10
+    assert len({outcome.digest for outcome in outcomes}) > 10
 
 
 def test_the_first_seed_that_fails_is_found_and_every_run_told_of() -> None:
@@ -120,7 +121,7 @@ def test_a_replay_names_what_is_gone() -> None:
     switch = Switch("first/main", "msync", 7, "first/nobody")
     crash = Crash("third", "xfs", "before", "create /a #1")
     record = finding.record
-    more = TrialRecord((*record.decisions, decision), (*record.schedule, switch), (*record.crashes, crash))
+    more = Record((*record.decisions, decision), (*record.schedule, switch), (*record.crashes, crash), None)
 
     replayed = replay(lossy, more)
     assert set(replayed.gone) == {decision, switch, crash}
@@ -131,17 +132,20 @@ def test_a_replay_names_what_is_gone() -> None:
 
 def test_what_does_not_fail_is_no_finding() -> None:
     with pytest.raises(ReplayDivergedError, match="no failure"):
-        finding_of(lossy, 1, TrialRecord((), (), ()))
+        finding_of(lossy, 1, Record((), (), (), None))
 
 
 def test_a_record_has_another_run_under_another_policy() -> None:
     record = found_in(racy).record
     outcomes = []
     for seed in range(40):
-        outcome = replay_otherwise(racy, record, RandomWalk(Choices(str(seed)).stream("schedule"), 1))
+        program, policy = program_of(racy), RandomWalk(Choices(str(seed)).stream("schedule"), 1)
+        replayed = records.replay(program, record, policy=policy)
+        outcome = replayed.result
         outcomes.append(outcome.signature)
         if outcome.failure is not None:
-            assert replay(racy, record_of(racy, outcome)).outcome.digest == outcome.digest
+            again = record_of(program, None, replayed.simulation, outcome).record
+            assert replay(racy, again).result.digest == outcome.digest
 
     assert {"", "AssertionError"} == set(outcomes)
 
@@ -178,4 +182,4 @@ def test_a_run_ends_at_its_step_limit() -> None:
 
         run.live("only", spin)
 
-    assert replay(endless, TrialRecord((), (), ()), step_limit=100).outcome.signature == "NoProgressError"
+    assert replay(endless, Record((), (), (), None), step_limit=100).result.signature == "NoProgressError"

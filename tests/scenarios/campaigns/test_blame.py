@@ -13,8 +13,7 @@ from tornlog.scenarios.campaigns.blame import (
     explained,
     with_causes,
 )
-from tornlog.scenarios.campaigns.failures.failing_run import RunRecord
-from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.failure import Failure, RunRecord
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.campaigns.seeds import run_seed

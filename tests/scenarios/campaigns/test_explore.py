@@ -6,30 +6,31 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.crash_trigger import CrashPoint
-from tornlog.scenarios.campaigns import explore as explore_module
+from tornlog.faults.simulation.explore import CrashMoment, ExplorationCounts, Situation, StateSample
+from tornlog.faults.simulation.record import Record
+from tornlog.faults.simulation.simulation import Crash, Simulation
+from tornlog.scenarios.campaigns import explore_store
 from tornlog.scenarios.campaigns.explore import (
     NEST_SAMPLES,
-    CrashMoment,
-    ExplorationCounts,
-    Explorer,
+    Exploration,
     ExploreSettings,
-    Situation,
-    StateSample,
+    explore_seed,
+    explore_some,
     first_life,
-    nested,
-    record,
+    first_situation,
 )
-from tornlog.scenarios.campaigns.explore_jobs import Exploration, explore_seed
-from tornlog.scenarios.campaigns.explore_runs import DyingRun, RecoveringRun
+from tornlog.scenarios.campaigns.explore_store import RecoveringRun, nested
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.failures.replay import replay
+from tornlog.scenarios.campaigns.failures.replay import is_same_run, replay
 from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.runs.policies import policy_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.errors import ReplayDivergedError
+from tornlog.sim.kernel import Kernel
 from tornlog.store.log.recovery import RecoveryReport
 from tornlog.store.message_store import MessageStore
 
@@ -39,9 +40,13 @@ def scenario(name: str, disk: str) -> Scenario:
 
 
 def recorded(wanted: Scenario, seed: int, messages_each: int) -> Situation:
-    situation = record(first_life(wanted, seed, messages_each), draw(wanted, seed)[0])
-    assert situation is not None
+    situation, broken = first_situation(wanted, seed, first_life(wanted, seed, messages_each))
+    assert situation is not None, broken
     return situation
+
+
+def explore(situation: Situation, number: int, settings: ExploreSettings) -> ExplorationCounts:
+    return explore_some((situation, range(number, number + 1)), settings, None)
 
 
 SYNC = scenario("sync-flush-survives-power-loss", "ext4-ordered")
@@ -121,7 +126,7 @@ def test_a_mutant_is_found_within_one_seed_and_each_failure_can_be_replayed(
         stored = Failure.from_json(failure.to_json())
         assert stored.mutant == mutant
         with applied_mutant(mutant):
-            assert replay(stored.original.record).is_same(stored.original)
+            assert is_same_run(replay(stored.original.record), stored.original)
 
 
 def test_the_failure_of_a_state_says_what_was_lost_and_where() -> None:
@@ -135,8 +140,8 @@ def test_the_failure_of_a_state_says_what_was_lost_and_where() -> None:
 
     assert lost
     for failure in lost:
-        (life,) = failure.original.record.plan.lives
-        assert str(CrashPoint.parse(life.crash_point)) == life.crash_point
+        (crash,) = failure.original.record.crashes
+        assert str(CrashPoint.parse(crash.point)) == crash.point
         labels = [one.label for one in failure.original.record.decisions if one.stream == "disk-0"]
         assert any(label.startswith("create /store/commitlog/") for label in labels), labels
 
@@ -159,20 +164,19 @@ def test_an_image_under_the_same_promises_is_always_judged_the_same(
             super().__init__(plan, promised, image)
             self.key = (image.digest(), promised.state)
 
-        def violations(self, *, heal: bool) -> list[Violation]:
-            found = super().violations(heal=heal)
-            assert judged.setdefault(self.key, found) == found
-            return found
+        def signature(self, *, heal: bool) -> str:
+            signature = super().signature(heal=heal)
+            assert judged.setdefault(self.key, self._judge.violations) == self._judge.violations
+            return signature
 
-    monkeypatch.setattr(explore_module, "RecoveringRun", Watched)
+    monkeypatch.setattr(explore_store, "RecoveringRun", Watched)
     settings = ExploreSettings(limit=12, messages_each=1)
     with applied_mutant(mutant):
         situation = recorded(scenario("rollover-at-a-crash", "strict-posix"), 1, 1)
         pruned, whole = ExplorationCounts(), ExplorationCounts(judged=Forgetful())
-        explorers = [Explorer(situation, settings, found) for found in (pruned, whole)]
-        for number in range(0, len(situation.points), 2):
-            for explorer in explorers:
-                explorer.explore(number)
+        numbers = range(0, len(situation.points), 2)
+        for found in (pruned, whole):
+            explore_some((situation, numbers), settings, None, found)
 
     assert whole.total.judged == whole.total.states == pruned.total.states > pruned.total.judged
     assert set(whole.judged) == pruned.judged
@@ -187,11 +191,11 @@ def test_what_a_run_with_that_crash_leaves_is_among_the_images() -> None:
     for number in range(0, len(situation.points), 7):
         point = situation.points[number]
         for profile in ("process-kill", "ext4-ordered"):
-            life = replace(plan.lives[0], profile=profile, crash_point=str(point), moment="before")
-            found = ExplorationCounts()
-            Explorer(situation, ExploreSettings(limit=4096, messages_each=1), found).explore(number)
+            found = explore(situation, number, ExploreSettings(limit=4096, messages_each=1))
             images: list[str] = []
-            run = Run(replace(plan, lives=(life,)), draw(SYNC, 3)[0])
+            choices = draw(SYNC, 3)[0]
+            crashes = (Crash("life-0", profile, "before", str(point)),)
+            run = Run(plan, Simulation(choices, policy_of(plan, choices), crashes=crashes))
             run.lasting.on_image = lambda image, images=images: images.append(image.digest())  # type: ignore[misc]
             run.execute()
             if profile == "process-kill" or found.total.exhausted == found.total.crashes:
@@ -232,16 +236,16 @@ def test_a_recovery_that_cannot_be_cut_short_is_found_by_dying_in_it_only(
     assert plain.failures == []
     assert deeper.failures
     for failure in deeper.failures:
-        assert len(failure.original.record.plan.lives) == 2
-        assert replay(failure.original.record).is_same(failure.original)
+        assert len(failure.original.record.setup.lives) == 2
+        assert is_same_run(replay(failure.original.record), failure.original)
 
 
 def test_a_nested_situation_has_the_operations_of_a_load_and_no_others() -> None:
     situation = recorded(SYNC, 3, 1)
-    found = ExplorationCounts()
-    Explorer(situation, ExploreSettings(limit=6, messages_each=1, nest=1), found).explore(40)
+    found = explore(situation, 40, ExploreSettings(limit=6, messages_each=1, nest=1))
+    assert found.samples
     for sample in found.samples:
-        inner = nested(sample)
+        inner = nested(sample, situation)
         assert inner.depth == 1
         assert inner.points
         kinds = [point.kind for point in inner.points]
@@ -255,8 +259,8 @@ def test_samples_are_those_with_the_least_digests_whatever_order_they_come_in() 
     for order in (digests, digests[::-1]):
         found = ExplorationCounts()
         for digest in [*order, *order]:
-            if found.would_sample(digest):
-                found.sample(StateSample(digest, plan, (), ()))
+            if found.would_sample(digest, NEST_SAMPLES):
+                found.sample(StateSample(digest, Record((), (), (), plan)), NEST_SAMPLES)
         assert [one.digest for one in found.samples] == sorted(digests)[:NEST_SAMPLES]
 
 
@@ -289,9 +293,9 @@ def test_what_was_found_elsewhere_is_taken_in_and_the_first_breach_of_a_kind_sta
         for seed in (1, 2)
     )
     plan = first_life(SYNC, 3, 1)
-    second.samples = [StateSample("00", plan, (), ())]
+    second.samples = [StateSample("00", Record((), (), (), plan))]
     breaches, judged, states = dict(first.breaches), set(first.judged), first.total.states
-    first.add(second)
+    first.add(second, NEST_SAMPLES)
 
     assert first.breaches == {**second.breaches, **breaches}
     assert first.judged == judged | second.judged
@@ -304,27 +308,24 @@ def test_a_moment_that_the_run_does_not_come_to_is_the_harness_s_fault() -> None
     situation = replace(recorded(SYNC, 3, 1), points=(CrashPoint("store", "/store/nothing", 1),))
 
     with pytest.raises(ReplayDivergedError):
-        Explorer(situation, SMALL, ExplorationCounts()).explore(0)
+        explore(situation, 0, SMALL)
 
 
 def test_a_violation_that_a_replay_does_not_show_is_the_harness_s_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Suspicious(RecoveringRun):
-        def violations(self, *, heal: bool) -> list[Violation]:
-            return [Violation("DUR", "a mere suspicion")]
+        def signature(self, *, heal: bool) -> str:
+            return "dur-a-mere-suspicion"
 
-    monkeypatch.setattr(explore_module, "RecoveringRun", Suspicious)
+    monkeypatch.setattr(explore_store, "RecoveringRun", Suspicious)
     with pytest.raises(ReplayDivergedError):
-        Explorer(recorded(SYNC, 3, 1), SMALL, ExplorationCounts()).explore(0)
+        explore_seed(SYNC, 3, replace(SMALL, limit=1))
 
 
 def test_a_run_that_is_another_one_when_it_is_repeated_is_not_explored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    schedules = iter([[[1, "store", "life-0/flush"]]])
-    honest = DyingRun.schedule.fget
-    assert honest is not None
-    monkeypatch.setattr(DyingRun, "schedule", property(lambda run: next(schedules, None) or honest(run)))
+    monkeypatch.setattr(Kernel, "schedule", property(lambda kernel: [[1, "store", "life-0/flush"]]))
     with pytest.raises(ReplayDivergedError):
-        record(first_life(SYNC, 3, 1), draw(SYNC, 3)[0])
+        recorded(SYNC, 3, 1)

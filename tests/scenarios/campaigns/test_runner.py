@@ -154,7 +154,7 @@ def test_verdicts_are_counted_by_disk_and_what_broke_by_disk_and_invariant() -> 
     assert set(tally.judged) <= set(TWO[0].ranges["disk"])
     assert tally.broken.total() == tally.violations > 0
     for (invariant, disk), seeds in tally.broken.items():
-        of_disk = [one for one in tally.failures if one.original.record.plan.disk == disk]
+        of_disk = [one for one in tally.failures if one.original.record.setup.disk == disk]
         assert invariant == "STATUS"
         assert seeds == len(of_disk) <= tally.judged[disk]
 

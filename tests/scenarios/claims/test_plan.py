@@ -123,10 +123,6 @@ def _with_a_life_that_is_a_word(values: dict[str, Any]) -> None:
     values["lives"] = ["stop"]
 
 
-def _with_a_crash_point_that_is_none(values: dict[str, Any]) -> None:
-    values["lives"][0]["crash_point"] = "store"
-
-
 def _with_a_name_that_is_a_number(values: dict[str, Any]) -> None:
     values["left_out"] = ["m0.0.0", 3]
 
@@ -145,10 +141,6 @@ def _with_a_stranger_in_a_life(values: dict[str, Any]) -> None:
         (_with_lives_that_are_none, "plan.lives: Expected `array`, got `null`"),
         (_with_a_life_that_is_a_word, r"plan.lives\[0\]: Expected `object`, got `str`"),
         (_with_a_stranger_in_a_life, r"plan.lives\[0\].speed: unknown"),
-        (
-            _with_a_crash_point_that_is_none,
-            r"plan.lives\[0\]: crash point: expected KIND /PATH #N, found store",
-        ),
         (_with_a_name_that_is_a_number, r"plan.left_out\[1\]: Expected `str`, got `int`"),
     ],
 )
@@ -167,7 +159,7 @@ def test_what_is_younger_than_a_stored_plan_is_off() -> None:
     del values["index"]["seekers"]
     del values["faults"]["lying_sync_chance"]
     for life in values["lives"]:
-        del life["crash_point"]
+        del life["node"]
     assert Plan.from_json(values) == plan
 
 

@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.fuzz.finding import FindingFileError, FuzzFailure
+from tornlog.faults.simulation.artefact import ArtefactError
+from tornlog.scenarios.fuzz.finding import FuzzFailure
 from tornlog.scenarios.fuzz.judging import FuzzViolation
 
 FINDING = FuzzFailure("index", 3, None, 17, FuzzViolation("chain", "10 entries", "more"), b"\0\xff", b"abc")
@@ -21,22 +22,22 @@ def test_a_finding_is_named_by_format_and_promise() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"format": "tornlog-failure/2"}, "format: expected tornlog-fuzz-finding/1, found tornlog-failure/2"),
-        ({"seed": "3"}, "seed: expected int, found str"),
-        ({"seed": True}, "seed: expected int, found bool"),
-        ({"mutant": 1}, "mutant: expected str or NoneType, found int"),
-        ({"input": "a"}, "input: expected base64"),
-        ({"original": "é"}, "original: expected base64"),
-        ({"expected": None}, "expected: expected str, found NoneType"),
+        ({"seed": "3"}, "failure.seed: Expected `int`, got `str`"),
+        ({"seed": True}, "failure.seed: Expected `int`, got `bool`"),
+        ({"mutant": 1}, "failure.mutant: Expected `str | null`, got `int`"),
+        ({"raw": "a"}, "failure.raw: Invalid base64"),
+        ({"breach": None}, "failure.breach: Expected `object`, got `null`"),
     ],
 )
 def test_a_file_that_is_no_finding_says_why(change: dict[str, object], reason: str) -> None:
-    document = {**json.loads(FINDING.to_json()), **change}
-    with pytest.raises(FindingFileError, match=reason):
-        FuzzFailure.from_json(json.dumps(document))
+    envelope = json.loads(FINDING.to_json())
+    envelope["failure"] |= change
+    with pytest.raises(ArtefactError) as caught:
+        FuzzFailure.from_json(json.dumps(envelope))
+    assert str(caught.value).startswith(reason)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "3"])
 def test_other_json_is_no_finding(text: str) -> None:
-    with pytest.raises(FindingFileError):
+    with pytest.raises(ArtefactError):
         FuzzFailure.from_json(text)

@@ -8,6 +8,7 @@ import pytest
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.runs.outcome import RunOutcome
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
@@ -41,7 +42,7 @@ def first_violation(outcome: RunOutcome) -> tuple[str, str]:
 
 
 def test_consumers_go_on_where_the_last_life_left_them(plan: Plan) -> None:
-    run = Run(plan, Choices("1"))
+    run = Run(plan, simulation_of(plan, Choices("1")))
     assert run.execute().violations == []
 
     ledger = run._ledger
@@ -52,7 +53,7 @@ def test_consumers_go_on_where_the_last_life_left_them(plan: Plan) -> None:
 
 
 def test_nothing_is_beside_the_log_if_the_plan_has_no_progress(quiet_plan: Plan) -> None:
-    run = Run(quiet_plan, Choices("1"))
+    run = Run(quiet_plan, simulation_of(quiet_plan, Choices("1")))
     paths: list[str] = []
     run.lasting.on_image = lambda image: paths.extend(image.files)
     assert run.execute().violations == []
@@ -108,7 +109,7 @@ def test_a_correction_that_the_disk_refuses_ends_the_start_and_is_no_violation(
     killed = Life(LifeEnding.CRASH_AT_REST, "process-kill", -1, "after", 3)
     for seed in range(20):
         plan = replace(delayed_plan, faults=FaultPlan(failed_sync_chance=0.3), lives=(killed, killed))
-        run = Run(plan, Choices(str(seed)))
+        run = Run(plan, simulation_of(plan, Choices(str(seed))))
         assert run.execute().violations == []
     assert refused > 0
 
@@ -193,14 +194,16 @@ def test_delivery_that_persists_in_stops_only_breaks_live(
 
 
 def test_what_consumers_commit_does_not_depend_on_the_schedule(plan: Plan) -> None:
-    first = Run(replace(plan, policy="random-walk", policy_parameter=1), Choices("1"))
-    second = Run(replace(plan, policy="pct", policy_parameter=3), Choices("1"))
+    walking = replace(plan, policy="random-walk", policy_parameter=1)
+    by_priority = replace(plan, policy="pct", policy_parameter=3)
+    first, second = (Run(one, simulation_of(one, Choices("1"))) for one in (walking, by_priority))
     assert first.execute().violations == second.execute().violations == []
     assert sorted(first._ledger.reported) == sorted(second._ledger.reported)
 
 
 def test_consumers_without_a_manager_begin_at_the_front_and_commit_nothing(plan: Plan) -> None:
-    run = Run(plan.replace(consuming={"commits_offsets": False}), Choices("1"))
+    plan = plan.replace(consuming={"commits_offsets": False})
+    run = Run(plan, simulation_of(plan, Choices("1")))
     assert run.execute().violations == []
     assert all(pull.begin_offset == 0 for pull in run._ledger.pulls)
     assert run._ledger.reported == {}

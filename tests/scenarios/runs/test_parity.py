@@ -14,6 +14,7 @@ from tornlog.faults.disk.image import FileImage, Image
 from tornlog.scenarios.claims.machine import ROOT, config_of
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -205,7 +206,7 @@ def crash_images(ranges: Ranges, base: str, wanted: int) -> list[tuple[Plan, Ima
     for seed in range(10 * wanted):
         choices = Choices(f"{base}/{seed}")
         plan = draw_plan(choices.stream("plan"), ranges)
-        run = Run(plan, choices)
+        run = Run(plan, simulation_of(plan, choices))
 
         def keep(image: Image, plan: Plan = plan) -> None:
             if f"{ROOT}/abort" in image.files:

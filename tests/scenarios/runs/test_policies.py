@@ -8,6 +8,7 @@ from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import POLICY_PARAMETERS
 from tornlog.scenarios.claims.scenario import POLICIES
 from tornlog.scenarios.runs.policies import horizon_steps, policy_of
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 
@@ -28,7 +29,7 @@ def test_a_policy_that_there_is_not_is_refused(quiet_plan: Plan) -> None:
 def test_a_run_under_any_policy_comes_out_the_same_twice(quiet_plan: Plan) -> None:
     for name, (parameters, _) in POLICY_PARAMETERS.items():
         plan = replace(quiet_plan, policy=name, policy_parameter=parameters[0])
-        outcomes = [Run(plan, Choices("1")).execute() for _ in range(2)]
+        outcomes = [Run(plan, simulation_of(plan, Choices("1"))).execute() for _ in range(2)]
         assert outcomes[0].digest == outcomes[1].digest
         assert not outcomes[0].violations
 
@@ -47,7 +48,7 @@ def test_the_horizon_is_near_the_steps_that_runs_take(name: str) -> None:
     seeds = near = 0
     for seed in range(25):
         choices, plan = draw(SCENARIOS[name].narrowed(policy="random-walk"), seed)
-        steps = Run(plan, choices).execute().steps
+        steps = Run(plan, simulation_of(plan, choices)).execute().steps
         seeds += 1
         near += steps / 3 < horizon_steps(plan) < steps * 3
 

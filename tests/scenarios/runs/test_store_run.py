@@ -13,6 +13,7 @@ from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.runs.outcome import RunOutcome
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
@@ -71,15 +72,15 @@ def test_the_same_choices_give_the_same_outcome(crash_plan: Plan, execute: Execu
 
 def test_a_run_can_be_repeated_from_its_record(crash_plan: Plan) -> None:
     choices = Choices("1")
-    first = Run(crash_plan, choices).execute()
+    first = Run(crash_plan, simulation_of(crash_plan, choices)).execute()
     replayed, schedule = Choices.replaying(choices.decisions()), Labelling(first.schedule)
-    second = Run(crash_plan, replayed, schedule).execute()
+    second = Run(crash_plan, simulation_of(crash_plan, replayed, schedule)).execute()
     assert second == first
     assert (replayed.unmet(), schedule.left) == ([], 0)
 
 
 def test_whoever_asks_is_given_every_image_that_a_machine_finds(crash_plan: Plan) -> None:
-    run = Run(crash_plan, Choices("1"))
+    run = Run(crash_plan, simulation_of(crash_plan, Choices("1")))
     images: list[Image] = []
     run.lasting.on_image = images.append
     assert run.execute().violations == []
@@ -177,7 +178,7 @@ def test_a_service_that_spins_is_named(
             self.signal.notify()
 
     put(FlushConsumeQueueService, "finish", finish)
-    monkeypatch.setattr("tornlog.scenarios.runs.execution.STEP_LIMIT", 5_000)
+    monkeypatch.setattr("tornlog.faults.simulation.simulation.STEP_LIMIT", 5_000)
     invariant, summary = only_violation(execute(quiet_plan))
     assert invariant == "LIVE"
     assert summary.startswith("no end in sight")

@@ -12,6 +12,7 @@ from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.runs.outcome import RunOutcome
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.delayed_traffic import DELAYS_MS, draw_level, draw_patience_ms, redirect
 from tornlog.sim.choices import Choices
@@ -52,7 +53,7 @@ def test_the_ledger_knows_place_size_and_properties_of_what_is_stored_and_of_its
         ask(self, put)
 
     monkeypatch.setattr(Ledger, "ask", note)
-    run = Run(plan, Choices("1"))
+    run = Run(plan, simulation_of(plan, Choices("1")))
     assert run.execute().violations == []
     assert run._store is not None
 
@@ -83,7 +84,8 @@ def test_a_copy_is_known_by_its_place_and_its_properties(make_put: Callable[...,
 
 
 def test_illegal_messages_are_refused_before_they_wait(delayed_plan: Plan) -> None:
-    run = Run(delayed_plan.replace(messages={"illegal_chance": 1.0}), Choices("1"))
+    plan = delayed_plan.replace(messages={"illegal_chance": 1.0})
+    run = Run(plan, simulation_of(plan, Choices("1")))
     assert run.execute().violations == []
     assert run._ledger.puts
     assert all(put.physical_offset is None for put in run._ledger.puts)
@@ -96,15 +98,8 @@ def test_consumers_see_the_copies_of_what_is_delayed(delayed_plan: Plan) -> None
     copies = 0
     for seed in range(10):
         choices = Choices(str(seed))
-        run = Run(
-            draw_plan(
-                choices.stream("plan"),
-                ranges.replace(
-                    messages={"batch_chance": (0.0,)},
-                ),
-            ),
-            choices,
-        )
+        plan = draw_plan(choices.stream("plan"), ranges.replace(messages={"batch_chance": (0.0,)}))
+        run = Run(plan, simulation_of(plan, choices))
         assert run.execute().violations == []
         assert all(one.copy_end is not None for one in run._ledger.stable)
         assert all(one.is_durable for one in run._ledger.stable)

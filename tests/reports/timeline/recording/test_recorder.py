@@ -19,6 +19,7 @@ from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.scenarios.runs.outcome import RunOutcome
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -28,7 +29,7 @@ from tornlog.sim.policies.random_walk import RoundRobin
 def execute(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunOutcome:
     choices, plan = draw(scenario, seed)
     ledger = None if recorder is None else recorder.ledger
-    return Run(plan, choices, None, recorder, ledger=ledger).execute()
+    return Run(plan, simulation_of(plan, choices, None, recorder), ledger=ledger).execute()
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -86,7 +87,9 @@ def test_machines_follow_one_another_and_say_how_they_ended(
 ) -> None:
     assert execute(crash_plan).violations == []
     recorder = RunRecorder()
-    outcome = Run(crash_plan, Choices("1"), None, recorder, ledger=recorder.ledger).execute()
+    outcome = Run(
+        crash_plan, simulation_of(crash_plan, Choices("1"), None, recorder), ledger=recorder.ledger
+    ).execute()
     run = recorder.run_recording(Subject("crash", "", 1, None), outcome)
     assert [(machine.name, machine.ending) for machine in run.machines] == [
         ("life-0", "killed"),
@@ -119,7 +122,9 @@ def test_after_a_violation_nothing_more_is_told(quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, consumers=1)
     recorder = RunRecorder()
     with applied_mutant("ack-before-flush"):
-        outcome = Run(plan, Choices("1"), None, recorder, ledger=recorder.ledger).execute()
+        outcome = Run(
+            plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger
+        ).execute()
     run = recorder.run_recording(Subject("broken", "", 1, None), outcome)
     assert run.broken[0].at == len(run.moments) - 1
     who = run.tasks[run.broken[0].task].name

@@ -17,6 +17,7 @@ from tornlog.reports.timeline.recording.record import (
 from tornlog.reports.timeline.recording.recorder import RunRecorder
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.mutants.known import applied_mutant
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 
@@ -25,7 +26,9 @@ from tornlog.sim.choices import Choices
 def record_plan() -> Callable[[Plan], RunRecording]:
     def record_plan(plan: Plan) -> RunRecording:
         recorder = RunRecorder()
-        outcome = Run(plan, Choices("1"), None, recorder, ledger=recorder.ledger).execute()
+        outcome = Run(
+            plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger
+        ).execute()
         assert outcome.violations == []
         return recorder.run_recording(Subject("", "", 1, None), outcome)
 
@@ -107,7 +110,9 @@ def test_the_checkpoint_is_told_when_it_is_written(
 def recorded(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[RunRecording, RunRecorder]:
     recorder = RunRecorder()
     with applied_mutant(mutant):
-        outcome = Run(plan, Choices(seed), None, recorder, ledger=recorder.ledger).execute()
+        outcome = Run(
+            plan, simulation_of(plan, Choices(seed), None, recorder), ledger=recorder.ledger
+        ).execute()
     return recorder.run_recording(Subject("", "", 1, mutant), outcome), recorder
 
 

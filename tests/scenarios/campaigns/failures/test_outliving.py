@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.campaigns.failures.failing_run import FailingRun
-from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.failure import FailingRun, Failure
 from tornlog.scenarios.campaigns.failures.replay import RunReplay, replay
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.store.log.flush import GroupCommitService
@@ -42,7 +41,7 @@ def replay_all(
 
 
 def comes_back(breach: FailingRun, replayed: RunReplay) -> bool:
-    violations = replayed.outcome.violations
+    violations = replayed.result.violations
     return bool(violations) and violations[0].signature == breach.violations[0].signature
 
 
@@ -62,7 +61,7 @@ def test_there_are_failures_of_each_kind() -> None:
     assert len(FILES) >= 5
     assert any(breach.size.sectors for breach in breaches)
     assert any(breach.size.preemptions for breach in breaches)
-    assert any(life.crash_point for breach in breaches for life in breach.record.plan.lives)
+    assert any(crash.point for breach in breaches for crash in breach.record.crashes)
 
 
 def test_stored_failures_come_back() -> None:
@@ -80,7 +79,7 @@ def test_they_outlive_a_world_call_that_is_new(monkeypatch: pytest.MonkeyPatch) 
     found = replay_all()
     assert shrunk_ones(those_lost(found)) == []
     steps = {name: breach.steps for name, (breach, _) in found.items()}
-    assert any(replayed.outcome.steps > steps[name] for name, (_, replayed) in found.items())
+    assert any(replayed.result.steps > steps[name] for name, (_, replayed) in found.items())
 
 
 @pytest.mark.parametrize("service", [DispatchService, GroupCommitService])
@@ -102,15 +101,15 @@ def test_they_outlive_a_task_of_another_name_or_say_which_switches_knew_the_old_
 
 def test_they_outlive_a_producer_more() -> None:
     def with_a_producer_more(breach: FailingRun) -> FailingRun:
-        plan = breach.record.plan
+        plan = breach.record.setup
         plan = replace(plan, producers=plan.producers + 1)
-        return replace(breach, record=replace(breach.record, plan=plan))
+        return replace(breach, record=replace(breach.record, setup=plan))
 
     found = replay_all(with_a_producer_more)
     assert len(those_lost(found)) <= len(found) // 4
-    assert any(replayed.outcome.messages > breach.size.messages for breach, replayed in found.values())
+    assert any(replayed.result.messages > breach.size.messages for breach, replayed in found.values())
 
 
 def test_without_their_bug_none_comes_back() -> None:
     for _, _, breach in failures():
-        assert replay(breach.record).outcome.violations == []
+        assert replay(breach.record).result.violations == []

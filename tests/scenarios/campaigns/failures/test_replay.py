@@ -5,16 +5,22 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.campaigns.failures.failing_run import FailingRun
-from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.failures.replay import RunReplay, breach_of, breach_of_seed, replay
+from tornlog.scenarios.campaigns.failures.failure import FailingRun, Failure
+from tornlog.scenarios.campaigns.failures.replay import (
+    RunReplay,
+    failing_run_of,
+    is_same_run,
+    replay,
+    run_plan,
+    verified_run,
+)
 from tornlog.scenarios.campaigns.failures.story import STORY_LINES
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.campaigns.seeds import draw, run_seed
 from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant, mutant_named
-from tornlog.scenarios.runs.store_run import Run
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.sim.choices import Decision
 from tornlog.sim.errors import ReplayDivergedError
 from tornlog.sim.schedule import Switch
@@ -43,7 +49,7 @@ def test_a_replay_gives_the_same_digest_and_violations_every_time(failure: Failu
     stored = Failure.from_json(failure.to_json())
     for _ in range(3):
         replayed = replay_with_its_mutant(stored)
-        assert replayed.is_same(failure.original)
+        assert is_same_run(replayed, failure.original)
         assert replayed.record == failure.original.record
 
 
@@ -54,13 +60,16 @@ def test_failures_with_crashes_pauses_and_switches_replay_too(
     mutant_result: Callable[[str], Failure], mutant: str
 ) -> None:
     failure = Failure.from_json(mutant_result(mutant).to_json())
-    assert replay_with_its_mutant(failure).is_same(failure.original)
+    assert is_same_run(replay_with_its_mutant(failure), failure.original)
 
 
 def test_no_life_ends_in_an_operation_by_number(mutant_result: Callable[[str], Failure]) -> None:
-    lives = mutant_result("no-dir-fsync-on-rollover").original.record.plan.lives
-    assert {life.operation for life in lives} == {-1}
-    assert any(life.crash_point for life in lives)
+    record = mutant_result("no-dir-fsync-on-rollover").original.record
+    assert any(crash.point for crash in record.crashes)
+    numbers = replace(record.setup, lives=tuple(replace(life, operation=0) for life in record.setup.lives))
+    with applied_mutant("no-dir-fsync-on-rollover"):
+        others = replay(replace(record, setup=numbers))
+        assert others.result.digest == replay(record).result.digest
 
 
 # The story
@@ -130,30 +139,30 @@ def test_a_decision_that_is_gone_is_named_and_the_rest_is_followed(
     failure: Failure, part: Decision | Switch, line: str
 ) -> None:
     replayed = replay_with_its_mutant(doctored(failure, part))
-    assert replayed.gone == [line]
-    assert not replayed.is_same(failure.original)
-    assert replayed.outcome.digest == failure.original.digest
+    assert replayed.gone_lines == [line]
+    assert not is_same_run(replayed, failure.original)
+    assert replayed.result.digest == failure.original.digest
     assert replayed.record == failure.original.record
 
 
 def test_another_plan_is_another_run(failure: Failure) -> None:
     record = failure.original.record
     with applied_mutant(failure.mutant):
-        replayed = replay(replace(record, plan=replace(record.plan, producers=1)))
-    assert any("life-0/producer-1" in line for line in replayed.gone)
-    assert not replayed.is_same(failure.original)
+        replayed = replay(replace(record, setup=replace(record.setup, producers=1)))
+    assert any("life-0/producer-1" in line for line in replayed.gone_lines)
+    assert not is_same_run(replayed, failure.original)
 
 
 def test_without_its_mutant_a_failure_does_not_come_back(failure: Failure) -> None:
     replayed = replay(failure.original.record)
-    assert replayed.outcome.violations == []
-    assert not replayed.is_same(failure.original)
+    assert replayed.result.violations == []
+    assert not is_same_run(replayed, failure.original)
 
 
 def test_a_trace_of_a_replay_changes_nothing(failure: Failure) -> None:
     trace = Trace()
     with applied_mutant(failure.mutant):
-        assert replay(failure.original.record, trace).is_same(failure.original)
+        assert is_same_run(replay(failure.original.record, trace), failure.original)
     assert len(trace) > len(failure.original.story)
 
 
@@ -162,20 +171,21 @@ def test_a_trace_of_a_replay_changes_nothing(failure: Failure) -> None:
 
 def test_what_does_not_break_is_no_breach(failure: Failure) -> None:
     with pytest.raises(ReplayDivergedError):
-        breach_of(failure.original.record)
+        verified_run(failure.original.record)
     with applied_mutant(failure.mutant):
-        again = breach_of(failure.original.record)
+        again = verified_run(failure.original.record)
     assert isinstance(again, FailingRun)
     assert again == failure.original
 
 
 def test_a_run_that_cannot_be_repeated_is_no_breach(quiet_scenario: Scenario) -> None:
     choices, plan = draw(quiet_scenario, 1)
-    outcome = Run(plan, choices).execute()
-    breach_of_seed(plan, choices.decisions(), outcome)
+    simulation = simulation_of(plan, choices)
+    outcome = run_plan(plan, simulation)
+    failing_run_of(outcome, simulation)
     outcome.digest = "another"
-    with pytest.raises(ReplayDivergedError, match="recorded another"):
-        breach_of_seed(plan, choices.decisions(), outcome)
+    with pytest.raises(ReplayDivergedError, match="another"):
+        failing_run_of(outcome, simulation)
 
 
 # Sizes
@@ -188,6 +198,6 @@ def test_the_size_counts_what_there_is_to_read(mutant_result: Callable[[str], Fa
     assert size.switches == len(schedule)
     assert size.preemptions == sum(not switch.label.startswith("~") for switch in schedule)
     assert 0 < size.sectors <= len([one for one in torn.record.decisions if one.label.startswith("page ")])
-    assert size.lives == len(torn.record.plan.lives)
+    assert size.lives == len(torn.record.setup.lives)
     failing = mutant_result("flush-advance-on-io-error").original
     assert failing.size.faults >= 1

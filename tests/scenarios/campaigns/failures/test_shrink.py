@@ -5,9 +5,8 @@ from statistics import median
 
 import pytest
 
-from tornlog.scenarios.campaigns.failures.failing_run import RunRecord, Size
-from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.failures.replay import replay
+from tornlog.scenarios.campaigns.failures.failure import Failure, RunRecord, Size
+from tornlog.scenarios.campaigns.failures.replay import is_same_run, replay
 from tornlog.scenarios.campaigns.failures.shrink import shrink_failure, shrunk_json
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.campaigns.seeds import run_seed
@@ -71,8 +70,8 @@ def test_what_is_shrunk_breaks_the_same_promise_and_only_with_the_bug(shrunk: di
         small = Failure.from_json(failure.to_json()).smallest
         assert small.violations[0].signature == failure.violations[0].signature
         with applied_mutant(name):
-            assert replay(small.record).is_same(small)
-        assert replay(small.record).outcome.violations == []
+            assert is_same_run(replay(small.record), small)
+        assert replay(small.record).result.violations == []
 
 
 def test_an_interleaving_keeps_the_switch_it_takes_and_a_fault_the_fault(shrunk: dict[str, Failure]) -> None:

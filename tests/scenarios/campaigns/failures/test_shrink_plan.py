@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tornlog.scenarios.campaigns.failures.failing_run import RunRecord
-from tornlog.scenarios.campaigns.failures.shrink_plan import shrink_crashes, shrink_workload, without_life
+from tornlog.faults.simulation.record import Record
+from tornlog.faults.simulation.simulation import Crash
+from tornlog.scenarios.campaigns.failures.failure import RunRecord
+from tornlog.scenarios.campaigns.failures.shrink_plan import shrink_lives, shrink_workload, without_life
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.sim.choices import Decision
 from tornlog.sim.schedule import Switch
@@ -19,13 +21,13 @@ def smallest(
     shrink: Callable[[Search[RunRecord]], None] = shrink_workload,
 ) -> Plan:
     """Shrink a record of a plan alone that fails under plans of some kind, until nothing more comes of it."""
-    best, before = RunRecord((), (), plan), None
+    best, before = Record((), (), (), plan), None
     while best != before:
         before = best
-        search = Search(best, lambda record: record if still_fails(record.plan) else None, tries_max=1000)
+        search = Search(best, lambda record: record if still_fails(record.setup) else None, tries_max=1000)
         shrink(search)
         best = search.best
-    return best.plan
+    return best.setup
 
 
 def test_without_a_life_the_later_ones_have_the_numbers_before_theirs(quiet_plan: Plan) -> None:
@@ -45,10 +47,13 @@ def test_without_a_life_the_later_ones_have_the_numbers_before_theirs(quiet_plan
         Switch("heal/main", "store", 1, "healed/flush"),
     )
     plan = replace(quiet_plan, lives=LIVES, left_out=("m0.1.0", "m1.0.0", "m2.0.1", "m3.0.0"))
-    found = without_life(RunRecord(decisions, schedule, plan), 1)
+    crashes = tuple(Crash(f"life-{number}", "xfs", "after", "") for number in range(3))
+    found = without_life(Record(decisions, schedule, crashes, plan), 1)
 
-    assert [life.messages_each for life in found.plan.lives] == [1, 3]
-    assert found.plan.left_out == ("m0.1.0", "m1.0.1", "m2.0.0")
+    assert [crash.life for crash in found.crashes] == ["life-0", "life-1"]
+
+    assert [life.messages_each for life in found.setup.lives] == [1, 3]
+    assert found.setup.left_out == ("m0.1.0", "m1.0.1", "m2.0.0")
     assert [str(one) for one in found.schedule] == [
         "life-0/main @ store #1 -> life-0/flush",
         "life-1/main @ ~join life-1/producer-0 #1 -> life-1/flush#2",
@@ -131,21 +136,19 @@ def test_files_are_filled_by_fewer_larger_messages(quiet_plan: Plan) -> None:
     assert found.messages.equal_sizes
 
 
-def test_a_life_ends_as_kindly_as_it_can(quiet_plan: Plan) -> None:
-    life = Life(LifeEnding.CRASH_IN_LOAD, "strict-posix", -1, "during", 3, "store /store/a #40")
-    plan = replace(quiet_plan, lives=(life,))
+def test_a_life_ends_in_a_stop_or_in_traffic_if_it_can(quiet_plan: Plan) -> None:
+    plan = replace(quiet_plan, lives=(Life(LifeEnding.CRASH_IN_LOAD, "strict-posix", -1, "during", 3),))
+    start = Record((), (), (Crash("life-0", "strict-posix", "during", "store /store/a #40"),), plan)
 
-    assert smallest(plan, lambda plan: True, shrink_crashes).lives[0].ending == "stop"
+    def smallest_of(still_fails: Callable[[RunRecord], bool]) -> RunRecord:
+        search = Search(start, lambda record: record if still_fails(record) else None, tries_max=1000)
+        shrink_lives(search)
+        return search.best
 
-    def dies_in_an_operation(plan: Plan) -> bool:
-        (life,) = plan.lives
-        return life.crash_point.startswith("store /store/a") and int(life.crash_point.split("#")[1]) >= 7
+    stopped = smallest_of(lambda record: True)
+    assert stopped.setup.lives[0].ending == "stop"
+    assert stopped.crashes == ()
 
-    (found,) = smallest(plan, dies_in_an_operation, shrink_crashes).lives
-    assert found == Life(LifeEnding.CRASH_IN_TRAFFIC, "nothing-lost", -1, "before", 3, "store /store/a #7")
-
-    def loses_pages(plan: Plan) -> bool:
-        return plan.lives[0].ending != "stop" and plan.lives[0].profile in ("ext4-ordered", "strict-posix")
-
-    (found,) = smallest(plan, loses_pages, shrink_crashes).lives
-    assert (found.ending, found.profile, found.crash_point) == ("crash at rest", "ext4-ordered", "")
+    in_traffic = smallest_of(lambda record: bool(record.crashes))
+    assert in_traffic.setup.lives[0].ending == "crash in traffic"
+    assert in_traffic.crashes == start.crashes

@@ -6,6 +6,7 @@ import pytest
 
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 from tornlog.store.errors import CorruptFileError
@@ -22,7 +23,8 @@ PLAIN = Ranges().replace(
 
 def run(seed: str = "judgements") -> list[Violation]:
     choices = Choices(seed)
-    return Run(draw_plan(choices.stream("plan"), PLAIN), choices).execute().violations
+    plan = draw_plan(choices.stream("plan"), PLAIN)
+    return Run(plan, simulation_of(plan, choices)).execute().violations
 
 
 def test_a_sound_store_breaks_nothing() -> None:

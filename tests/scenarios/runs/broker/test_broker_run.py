@@ -15,6 +15,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.broker.run import BrokerRun
 from tornlog.scenarios.runs.marks import RunMarks
 from tornlog.scenarios.runs.outcome import RunOutcome
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.store.broker.broker import Broker
 from tornlog.store.message_store import MessageStore
 
@@ -33,7 +34,7 @@ STOPPING = Scenario(
 
 def outcome_of(seed: int) -> RunOutcome:
     choices, plan = draw(STOPPING, seed)
-    return BrokerRun(plan, choices).execute()
+    return BrokerRun(plan, simulation_of(plan, choices)).execute()
 
 
 def test_a_stop_that_was_not_clean_is_taken_for_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:

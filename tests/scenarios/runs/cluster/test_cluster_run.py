@@ -22,7 +22,7 @@ from tornlog.scenarios.runs.cluster.node import Node
 from tornlog.scenarios.runs.cluster.run import ClusterRun
 from tornlog.scenarios.runs.cluster.witness import ReplicationWitness
 from tornlog.scenarios.runs.marks import RunMarks
-from tornlog.scenarios.runs.run_of import run_of
+from tornlog.scenarios.runs.run_of import run_of, simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 from tornlog.store.message import PutMessageStatus
@@ -78,7 +78,7 @@ def test_puts_are_acknowledged_and_slaves_have_them() -> None:
     statuses, held_bytes = set(), 0
     for seed in range(8):
         choices, plan = draw(SCENARIOS["sync-replication-survives-a-lost-master"], seed)
-        run = ClusterRun(plan, choices)
+        run = ClusterRun(plan, simulation_of(plan, choices))
         run.execute()
         statuses |= {put.status for put in run._ledger.puts}
         held_bytes += sum(held.size_bytes for held in run._witness.replicas.held.values())
@@ -97,8 +97,8 @@ def test_network_faults_that_a_plan_switches_on_happen() -> None:
 def test_a_plan_with_slaves_is_a_cluster_and_any_other_a_store_alone(quiet_plan: Plan) -> None:
     cluster = draw(Scenario("c", "c", CLUSTER), 0)[1]
 
-    assert isinstance(run_of(cluster, Choices("0")), ClusterRun)
-    assert isinstance(run_of(quiet_plan, Choices("0")), Run)
+    assert isinstance(run_of(cluster, simulation_of(cluster, Choices("0"))), ClusterRun)
+    assert isinstance(run_of(quiet_plan, simulation_of(quiet_plan, Choices("0"))), Run)
     assert not cluster.is_alone
     assert quiet_plan.is_alone
 
@@ -241,7 +241,7 @@ def test_clean_stops_of_a_master_are_told_to_who_looks_for_what_follows_what(
         choices, plan = draw(_ends(endings=("stop",)), seed)
         machines = plan.cluster.slaves + 1
 
-        assert ClusterRun(plan, choices).execute().crashes == 0
+        assert ClusterRun(plan, simulation_of(plan, choices)).execute().crashes == 0
         stops = sum(life.node % machines == 0 for life in plan.lives)
         assert ends == [(False, True)] * (stops + 1), "and the one in which all is well"
 
@@ -284,4 +284,4 @@ def test_a_failure_of_a_cluster_is_replayed_from_its_artefact_and_made_small(
     assert replay(read.original.record).is_same(read.original)
     small = shrink_failure(read, tries_max=300).failure.smallest
     assert small.size.messages <= 2
-    assert not small.record.plan.is_alone
+    assert not small.record.setup.is_alone

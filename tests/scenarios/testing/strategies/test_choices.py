@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.runs.outcome import RunOutcome
+from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.testing.strategies import choices, plans, schedules
 from tornlog.scenarios.testing.strategies.choices import DrawnChoices, Surprises
@@ -18,8 +19,8 @@ QUICK = settings(deadline=None, database=None, derandomize=True, max_examples=25
 
 
 def test_nothing_but_zeros_is_the_plainest_run_there_is(crash_plan: Plan) -> None:
-    plain = Run(crash_plan, DrawnChoices(lambda options: 0), Replay()).execute()
-    replayed = Run(crash_plan, Choices.replaying(()), Replay()).execute()
+    plain = Run(crash_plan, simulation_of(crash_plan, DrawnChoices(lambda options: 0), Replay())).execute()
+    replayed = Run(crash_plan, simulation_of(crash_plan, Choices.replaying(()), Replay())).execute()
 
     assert plain.violations == []
     assert plain.digest == replayed.digest
@@ -29,11 +30,11 @@ def test_what_was_drawn_can_be_replayed_without_who_drew_it(crash_plan: Plan) ->
     numbers = iter(range(1, 100_000))
     drawn = DrawnChoices(lambda options: next(numbers) % options)
 
-    outcome = Run(crash_plan, drawn, Replay()).execute()
+    outcome = Run(crash_plan, simulation_of(crash_plan, drawn, Replay())).execute()
     again = Choices.replaying(drawn.decisions())
 
     assert len(drawn.decisions()) > 10
-    assert Run(crash_plan, again, Replay()).execute().digest == outcome.digest
+    assert Run(crash_plan, simulation_of(crash_plan, again, Replay())).execute().digest == outcome.digest
     assert again.unmet() == []
 
 
@@ -61,7 +62,7 @@ def test_whole_runs_of_any_plan_hold_what_was_promised() -> None:
     @QUICK
     @given(plan=plans(), drawn=choices(), schedule=schedules())
     def check(plan: Plan, drawn: Choices, schedule: Replay) -> None:
-        assert Run(plan, drawn, schedule).execute().violations == []
+        assert Run(plan, simulation_of(plan, drawn, schedule)).execute().violations == []
 
     check()
 
@@ -77,7 +78,7 @@ def test_a_run_is_shrunk_to_the_plainest_that_does_it(
     @st.composite
     def runs(draw: st.DrawFn) -> tuple[Choices, RunOutcome]:
         drawn = draw(choices())
-        return drawn, Run(crash_plan, drawn, draw(schedules())).execute()
+        return drawn, Run(crash_plan, simulation_of(crash_plan, drawn, draw(schedules()))).execute()
 
     phases = (Phase.generate, Phase.shrink)
     drawn, _ = find(runs(), lost, settings=settings(QUICK, max_examples=200, phases=phases))

@@ -1,7 +1,6 @@
 """What one life leaves on a disk, and what the next one finds."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -9,8 +8,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange, FileImage, Image
 from tornlog.faults.plan import FaultPlan
-from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.runs.disk_lifecycle import DiskLifecycle, Rot, no_rot
+from tornlog.faults.simulation.disk_lifecycle import DiskLifecycle, Rot, no_rot
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -22,10 +20,10 @@ FAULTS = FaultPlan(slow_sync_chance=1.0)
 class Bench:
     """A lasting disk, and machines that live on it one after the other."""
 
-    def __init__(self, plan: Plan, rot: Rot = no_rot) -> None:
+    def __init__(self, rot: Rot = no_rot) -> None:
         choices = Choices("lasting")
         self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-        self.lasting = DiskLifecycle(replace(plan, faults=FAULTS), self.kernel, choices.stream, rot=rot)
+        self.lasting = DiskLifecycle(self.kernel, choices.stream, faults=FAULTS, rot=rot)
         self.lives = 0
 
     def live(self, disk: Disk, body: Callable[[Files], None]) -> None:
@@ -44,8 +42,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(quiet_plan: Plan) -> Bench:
-    return Bench(quiet_plan)
+def bench() -> Bench:
+    return Bench()
 
 
 def write_synced(files: Files) -> None:
@@ -111,14 +109,14 @@ def test_what_happens_while_it_is_off_is_found_and_a_stop_loses_nothing(bench: B
     assert [sorted(image.files) for image in shown] == [["/a", "/b"]]
 
 
-def test_rot_reaches_faulty_disks_only(quiet_plan: Plan) -> None:
+def test_rot_reaches_faulty_disks_only() -> None:
     asked: list[str] = []
 
     def rot(name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
         asked.append(name)
         return Image({"/rotten": FileImage(b"", 0)}, image.directories), []
 
-    bench = Bench(quiet_plan, rot=rot)
+    bench = Bench(rot=rot)
     shown: list[Image] = []
     bench.lasting.on_image = shown.append
     first = bench.lasting.find("new", faulty=True)

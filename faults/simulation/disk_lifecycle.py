@@ -1,17 +1,20 @@
-"""What the lives of one machine find and leave: a disk that outlives them, or the image that a power cut leaves."""
+"""Disk lifecycle: what the lives of one machine find and leave.
+
+A disk outlives the process that was killed, an image the power cut.
+"""
 
 from collections import Counter
 from collections.abc import Callable
 
-from ...faults.crashes.profiles import PROFILES, CrashProfile
-from ...faults.disk.disk import Disk
-from ...faults.disk.image import DamagedRange, Image
-from ...faults.disk.syncs import SyncTiming
-from ...faults.plan import FaultPlan
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
-from ..claims.plan import Plan
+from ..crashes.profiles import PROFILES, CrashProfile
+from ..disk.disk import Disk
+from ..disk.image import DamagedRange, Image
+from ..disk.syncs import SyncTiming, Timing
+from ..plan import FaultPlan
 
+PROCESS_KILL = "process-kill"
 Change = Callable[[Image], Image]
 """What happens to an image while its machine is off."""
 
@@ -30,29 +33,30 @@ def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
 
 
 class DiskLifecycle:
-    """Invariant: between two lives `_kept` is what the next one finds, without it `_image`, without both a new disk.
+    """The disk of one machine through its lives. faults, timing and capacity are those of disks found from now on.
 
+    Invariant: between two lives `_kept` is what the next one finds, without it `_image`, without both a new disk.
     Beside `_kept` there may be an older image: of the power cut that a killed process had started from.
     """
 
     def __init__(
         self,
-        plan: Plan,
         kernel: Kernel,
         streams: Callable[[str], Stream],
         *,
         faults: FaultPlan | None = None,
+        timing: Timing | None = None,
         rot: Rot = no_rot,
     ) -> None:
-        """faults: of faulty disks; None: the plan's."""
-        self.on_image: Callable[[Image], None] = _nobody
+        self.faults = faults or FaultPlan()
+        self.timing = timing or SyncTiming()
+        self.capacity_bytes: int | None = None
+        self.on_image: Callable[[Image], None] = _ignore
         """Called with each image that a machine is about to find, as it was left."""
         self.stream_name = ""
         """From which the present disk draws."""
-        self._plan = plan
         self._kernel = kernel
         self._streams = streams
-        self._faults = plan.faults if faults is None else faults
         self._rot = rot
         self._image: Image | None = None
         self._kept: Disk | None = None
@@ -70,11 +74,13 @@ class DiskLifecycle:
         """Return what has been done to what was durable, in all lives."""
         return [one for disk in self._all for one in disk.damage]
 
-    def find(self, stream: str, *, faulty: bool) -> Disk:
-        """Return what the next life finds; one that is not faulty has been exchanged for a sound one."""
+    def find(self, stream: str, *, faulty: bool = True) -> Disk:
+        """Return what the next life finds; one that is not faulty has been exchanged for a sound one.
+
+        stream: the name of the one that a new disk draws from; a disk that was kept has its own.
+        """
         if self._kept is not None and faulty:
             disk, self._kept = self._kept, None
-            disk.fired["crash process-kill"] += 1  # nobody asks it for an image of that crash
             disk.disarm()  # the last life may have died of something else first
             return disk
         image = self.settled()
@@ -89,8 +95,9 @@ class DiskLifecycle:
             self._kernel,
             self._streams(stream),
             image=image,
-            timing=SyncTiming(base_ns_max=self._plan.sync_ms_max * 1_000_000),
-            faults=self._faults if faulty else FaultPlan(),
+            timing=self.timing,
+            faults=self.faults if faulty else FaultPlan(),
+            capacity_bytes=self.capacity_bytes,
             bad_sectors=bad_sectors,
         )
         self._all.append(disk)
@@ -99,7 +106,7 @@ class DiskLifecycle:
     def settled(self) -> Image | None:
         """Return the image that is left, None of a new disk; what a killed process has left is on the disk then."""
         if self._kept is not None:
-            self._image, self._kept = self._kept.crash(PROFILES["process-kill"]), None
+            self._image, self._kept = self._kept.crash(PROFILES[PROCESS_KILL]), None
         return self._image
 
     def leave(self, image: Image) -> None:
@@ -111,7 +118,9 @@ class DiskLifecycle:
 
         A killed process leaves its page cache, so the next life mounts the same disk: a power cut may still come.
         """
-        if profile.name == "process-kill" and not disk.is_stopped:
+        assert self._kept is None, "the last life's disk was found before this one was left"
+        if profile.name == PROCESS_KILL and not disk.is_stopped:
+            disk.note_kill()
             self._kept = disk
         else:
             self._image = change(disk.crash(profile))
@@ -119,9 +128,10 @@ class DiskLifecycle:
 
     def leave_after_stop(self, disk: Disk, change: Change = unchanged) -> None:
         """Keep what a clean power-off leaves of it; change: what happens to that."""
+        assert self._kept is None, "the last life's disk was found before this one was left"
         self._image = change(disk.settle())
         self._bad_sectors = disk.bad_sectors
 
 
-def _nobody(image: Image) -> None:
+def _ignore(image: Image) -> None:
     """Do nothing."""

@@ -1,0 +1,69 @@
+"""Where lives of a plan end: drawn as a number, recorded and replayed by name."""
+
+from dataclasses import replace
+
+from tornlog.faults.simulation.simulation import Crash, Simulation
+from tornlog.scenarios.campaigns.failures.replay import run_plan
+from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.runs.policies import policy_of
+from tornlog.scenarios.runs.run_of import simulation_of
+from tornlog.sim.choices import Choices
+
+TRAFFIC = Life("crash in traffic", "process-kill", 25, "before", 6)
+
+
+def drawn(plan: Plan) -> Simulation:
+    return simulation_of(plan, Choices("1"))
+
+
+def recorded(plan: Plan, crashes: tuple[Crash, ...], choices: Choices | None = None) -> Simulation:
+    choices = choices or Choices("1")
+    return Simulation(choices, policy_of(plan, choices), crashes=crashes)
+
+
+def test_a_name_ends_a_life_where_its_number_does(delayed_plan: Plan) -> None:
+    plan = replace(delayed_plan, lives=(TRAFFIC, replace(TRAFFIC, operation=5)))
+    simulation = drawn(plan)
+    first = run_plan(plan, simulation)
+    other_numbers = replace(plan, lives=tuple(replace(life, operation=1) for life in plan.lives))
+    second = run_plan(other_numbers, recorded(plan, simulation.crashes))
+
+    assert [crash.life for crash in simulation.crashes] == ["life-0", "life-1"]
+    assert all(crash.point for crash in simulation.crashes)
+    assert first.crashes == 2
+    assert (second.digest, second.fired) == (first.digest, first.fired)
+
+
+def test_an_operation_is_named_from_when_progress_is_persisted_if_its_number_counts_from_there() -> None:
+    points = []
+    for seed in range(12):
+        choices, plan = draw(SCENARIOS["progress-survives-every-crash"], seed)
+        simulation = simulation_of(plan, choices)
+        first = run_plan(plan, simulation)
+        again, plan = draw(SCENARIOS["progress-survives-every-crash"], seed)
+        assert run_plan(plan, recorded(plan, simulation.crashes, again)).digest == first.digest
+        in_persist = {
+            f"life-{number}" for number, life in enumerate(plan.lives) if life.ending == "crash in persist"
+        }
+        points += [crash.point for crash in simulation.crashes if crash.life in in_persist]
+    assert any("/config/" in point for point in points)
+
+
+def test_a_life_that_does_not_come_to_its_operation_crashes_at_its_end(crash_plan: Plan) -> None:
+    late = replace(crash_plan, lives=(replace(TRAFFIC, operation=10**6),))
+    simulation = drawn(late)
+    first = run_plan(late, simulation)
+
+    assert simulation.crashes == (Crash("life-0", "process-kill", "before", ""),)
+    assert run_plan(late, recorded(late, simulation.crashes)).digest == first.digest
+
+
+def test_what_a_record_says_of_a_crash_counts_and_not_what_the_plan_drew(crash_plan: Plan) -> None:
+    plan = replace(crash_plan, lives=(TRAFFIC,))
+    kinder = Crash("life-0", "nothing-lost", "after", "")
+    simulation = recorded(plan, (kinder,))
+    run_plan(plan, simulation)
+
+    assert simulation.crashes == (kinder,)
