@@ -12,7 +12,7 @@ function readRecord() {
   const lines = (rows) => rows.map(([at, words, tone]) => ({ at, words: text(words), tone: text(tone) }));
   const tasks = raw.tasks.map(([name, begin, end, ending]) => {
     const [machine, ...rest] = text(name).split("/");
-    return { name: text(name), machine, short: rest.join("/") || machine, begin, end, ending: text(ending) };
+    return { name: text(name), machine, short: shortName(machine, rest.join("/")), begin, end, ending: text(ending) };
   });
   const record = {
     pageBytes: raw.pageBytes,
@@ -106,4 +106,11 @@ function wordsOf(one) {
     case "violation": return one.words;
     default: return one.words;
   }
+}
+
+// A task without the life of its machine; of several machines that live at once, with whose it is.
+function shortName(machine, task) {
+  const host = machine.match(/^(.+?)(?:-again)?-(?:life-\d+|alone)$/);
+  if (!task) return machine;
+  return host ? `${host[1]}/${task}` : task;
 }

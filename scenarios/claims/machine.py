@@ -9,6 +9,7 @@ from ...sim.trace import Trace
 from ...store.config import FlushDiskType, StoreConfig
 from ...store.delivery.transaction_check import TransactionConfig
 from ...store.formats.delay_level import parse_delay_levels
+from ...store.network import Network
 from ...store.world import World
 from .plan import Plan
 
@@ -33,9 +34,9 @@ class WorldTrace(Trace, ABC):
         """Return the same world, with every call noted here."""
 
 
-def world_of(machine: Machine, disk: Disk) -> World:
+def world_of(machine: Machine, disk: Disk, network: Network | None = None) -> World:
     """Return the world of one machine with one disk; watched, if the run is recorded."""
-    world = World(machine.clock, machine.tasks, disk.mount(machine))
+    world = World(machine.clock, machine.tasks, disk.mount(machine), network)
     trace = disk.kernel.trace
     return trace.watch(world, machine, disk) if isinstance(trace, WorldTrace) else world
 

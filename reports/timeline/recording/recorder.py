@@ -111,6 +111,8 @@ class RunRecorder(WorldTrace):
         return True
 
     def _killed(self, machine: str) -> None:
+        if not self._machines or machine != self._machines[-1].name:
+            return  # one beside the machine whose files are shown: its tasks say that they were cut off
         at = self._moments.mark()
         self._moments.stop()
         self._puts.died()

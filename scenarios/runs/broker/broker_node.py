@@ -10,7 +10,7 @@ from ....store.broker.server import RemotingServer
 from ....store.errors import CorruptFileError
 from ....store.message_store import MessageStore
 from ....store.world import World
-from ...claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of
+from ...claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of, world_of
 from ...claims.plan import Plan
 from ...oracle.evidence import place_of, tried
 from ...oracle.judge import Judge
@@ -73,7 +73,7 @@ class BrokerNode:
         """Begin a life: load, be judged, and answer requests."""
         self._life = (machine, disk, endpoint)
         self.store = None
-        world = World(machine.clock, machine.tasks, disk.mount(machine), endpoint)
+        world = world_of(machine, disk, endpoint)
         server = self._server = RemotingServer(world, self._limits)
         server.listen([ADDRESS])
         broker = self._broker = self._load(world)
@@ -100,7 +100,7 @@ class BrokerNode:
 
         settled: whether transactions must have been decided; shown: whether consumers must have been given everything.
         """
-        broker = self._load(World(machine.clock, machine.tasks, disk.mount(machine)))
+        broker = self._load(world_of(machine, disk))
         self._recovered(broker.own_store, disk)
         records = read_store(broker.own_store).records
         if settled:

@@ -22,6 +22,7 @@ from ....store.message_store import MessageStore
 from ....store.network import Network
 from ....store.replication.ha_service import HAService
 from ....store.world import World
+from ...claims.machine import world_of
 from ...claims.plan import Life, LifeEnding
 from ...oracle import guarantees, opening
 from ...oracle.end_of_run import note_crash
@@ -204,7 +205,11 @@ class ClusterRun(Execution):
         node.ha.start()
 
     def _load(self, node: Node, machine: Machine, disk: Disk, network: Network | None) -> MessageStore:
-        store = MessageStore(World(machine.clock, machine.tasks, disk.mount(machine), network), node.config)
+        if node.is_master:  # what a picture shows of files is its disk
+            world = world_of(machine, disk, network)
+        else:
+            world = World(machine.clock, machine.tasks, disk.mount(machine), network)
+        store = MessageStore(world, node.config)
         opening.load(self._kernel, self._judge, store, disk, machine)
         node.store = store
         if network is not None and not node.is_master and self._plan.recover_whole_log:
