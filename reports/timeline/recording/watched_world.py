@@ -40,7 +40,7 @@ class Watcher(Protocol):
 def watched(world: World, watcher: Watcher) -> World:
     """Return the same world, observed."""
     files = cast(Files, WatchedFiles(world.files, watcher))
-    return World(world.clock, WatchedTasks(world.tasks, watcher), files)
+    return World(world.clock, WatchedTasks(world.tasks, watcher), files, world.network)
 
 
 class WatchedLock:
