@@ -6,12 +6,12 @@ from tornlog.faults.simulation.simulation import Crash, Simulation
 from tornlog.scenarios.campaigns.failures.replay import run_plan
 from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.plan import Life, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.runs.policies import policy_of
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.sim.choices import Choices
 
-TRAFFIC = Life("crash in traffic", "process-kill", 25, "before", 6)
+TRAFFIC = Life(LifeEnding.CRASH_IN_TRAFFIC, "process-kill", 25, "before", 6)
 
 
 def drawn(plan: Plan) -> Simulation:
@@ -45,7 +45,9 @@ def test_an_operation_is_named_from_when_progress_is_persisted_if_its_number_cou
         again, plan = draw(SCENARIOS["progress-survives-every-crash"], seed)
         assert run_plan(plan, recorded(plan, simulation.crashes, again)).digest == first.digest
         in_persist = {
-            f"life-{number}" for number, life in enumerate(plan.lives) if life.ending == "crash in persist"
+            f"life-{number}"
+            for number, life in enumerate(plan.lives)
+            if life.ending is LifeEnding.CRASH_IN_PERSIST
         }
         points += [crash.point for crash in simulation.crashes if crash.life in in_persist]
     assert any("/config/" in point for point in points)
