@@ -72,10 +72,13 @@ class RecordShrinker(Generic[Setup, Result]):
         axes: Sequence[Axis[Setup]],
         *,
         tries_max: int,
+        coarsely_first: bool = False,
         stop: Callable[[], bool] = lambda: False,
         on_try: Callable[[Record[Setup], bool], None] = lambda record, accepted: None,
     ) -> Search[Record[Setup]]:
         """Return the search that has the smallest record. stop and on_try are those of `sim.shrink.Search`.
+
+        coarsely_first: whether each axis drops large parts only at first, as is wise where runs are long.
 
         Raises ReplayDivergedError if the record does not reproduce its failure.
         """
@@ -86,12 +89,15 @@ class RecordShrinker(Generic[Setup, Result]):
         self.operations.update(first.simulation.operations)
         search = Search(start, self.still_fails, tries_max=tries_max, stop=stop, on_try=on_try)
         with guard():  # inside of it, the guards of the runs cost next to nothing
-            search.is_coarse, before = True, None
-            while before != search.best and not search.is_over:
-                before = None if search.is_coarse else search.best
+            search.is_coarse = coarsely_first
+            if coarsely_first:
                 for axis in axes:
                     axis(search)
-                search.is_coarse = False
+            search.is_coarse, before = False, None
+            while before != search.best and not search.is_over:
+                before = search.best
+                for axis in axes:
+                    axis(search)
         return search
 
     def still_fails(self, record: Record[Setup]) -> Record[Setup] | None:

@@ -21,10 +21,13 @@ from ...sim.guard import guard
 from ...sim.policies.random_walk import draw_policy
 from ...sim.trace import Trace
 from . import record as records
+from .explore import ExplorationCounts, WholeRuns, explore_chunk, situation_of
 from .finding import Finding, TrialRecord, story_of
 from .record import Program, RecordReplay, execute, record_of, verify
 from .simulation import STEP_LIMIT, Crash, PromiseBroken, Scenario, Simulation
 
+EXPLORE_LIMIT = 64
+"""States of one crash unless another limit is given: each takes a whole run."""
 _ROOT = __file__.rsplit("/", 3)[0]
 _OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "scenarios"))
 """Where no line is a user's own."""
@@ -210,3 +213,42 @@ def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace
     return Finding(
         seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TrialExploration:
+    """One life of one run, explored: every moment that it can die at, and every state that each may leave."""
+
+    life: str
+    findings: tuple[Finding, ...]
+    """One for each signature."""
+    counts: ExplorationCounts[None]
+
+    def __str__(self) -> str:
+        """Return what was tried, and what broke, in lines."""
+        total = self.counts.total
+        every = f"all states of {total.exhausted:,} of {total.crashes:,} crashes"
+        head = f"{self.life}: {total.moments:,} moments, {total.judged:,} states judged, {every}"
+        return "\n".join([head, *(f"  broken  {finding.error}" for finding in self.findings)])
+
+
+def explore(
+    scenario: Scenario, seed: int = 0, *, life: str = "", limit: int = EXPLORE_LIMIT
+) -> TrialExploration:
+    """Let one life of a seed's run die at each of its operations, and judge every state that may be left.
+
+    Everything but that crash is as the seed has it, without crashes. life: the first that may crash unless given;
+    limit: of states that are tried of one crash. Raises ValueError if no life may crash.
+    """
+    program, choices = program_of(scenario), Choices(str(seed))
+    simulation = Simulation(choices, draw_policy(choices.stream("schedule")), crashes=())
+    situation, outcome = situation_of(program, None, simulation, life=life)
+    found: ExplorationCounts[None] = ExplorationCounts()
+    if situation is None:
+        trace = Trace()
+        record = record_of(program, None, simulation, outcome, trace).record
+        return TrialExploration("", (_finding(seed, record, outcome, trace),), found)
+    explore_chunk(WholeRuns(program, limit), situation, range(len(situation.points)), found)
+    broken = [records.replay(program, record).record for record in found.breaches.values()]
+    findings = tuple(finding_of(scenario, seed, record) for record in broken)
+    return TrialExploration(situation.life, findings, found)

@@ -10,7 +10,7 @@ hand in what they have (`is_stop_wanted`), and are then terminated.
 
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
@@ -116,8 +116,8 @@ def in_processes(
             if not pending:
                 is_done = True
                 return
-            futures = [future for _, future in pending.values()]
-            while not interruption.is_wanted and not wait(futures, _LOOK_SECONDS, FIRST_COMPLETED).done:
+            first = pending[next_out][1]  # no other lets a job begin: results are yielded in order
+            while not interruption.is_wanted and not wait([first], _LOOK_SECONDS).done:
                 pass  # it is not broken off: it would keep the locks of futures
             while next_out in pending and pending[next_out][1].done():
                 job, future = pending.pop(next_out)

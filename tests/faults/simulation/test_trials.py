@@ -5,9 +5,10 @@ import pytest
 from tornlog.faults.simulation import record as records
 from tornlog.faults.simulation.finding import Finding
 from tornlog.faults.simulation.record import Record, record_of
-from tornlog.faults.simulation.simulation import Crash, PromiseBroken, Scenario, Simulation, SimWorld
+from tornlog.faults.simulation.simulation import CRASHES, Crash, PromiseBroken, Scenario, Simulation, SimWorld
 from tornlog.faults.simulation.trials import (
     TrialOutcome,
+    explore,
     find,
     finding_of,
     program_of,
@@ -183,3 +184,56 @@ def test_a_run_ends_at_its_step_limit() -> None:
         run.live("only", spin)
 
     assert replay(endless, Record((), (), (), None), step_limit=100).result.signature == "NoProgressError"
+
+
+def test_exploring_a_life_finds_what_some_crash_leaves_and_the_finding_replays() -> None:
+    explored = explore(lossy, 1)
+
+    (finding,) = explored.findings
+    assert (explored.life, finding.signature) == ("first", LOST)
+    assert replay(lossy, finding.record).is_same(finding)
+    total = explored.counts.total
+    assert 0 < total.violations < total.judged <= total.states
+    assert f"broken  {LOST}" in str(explored)
+
+
+def test_exploring_sound_code_tries_every_crash_and_finds_nothing() -> None:
+    def sound(run: Simulation) -> None:
+        done = []
+
+        def write(world: SimWorld) -> None:
+            for number, _ in run.steps("files", 3):
+                world.files.write(f"/{number}", b"x")
+                world.files.sync(f"/{number}")
+                world.files.sync_directory("/")
+                done.append(str(number))
+
+        def judge(world: SimWorld) -> None:
+            if set(done) - set(world.files.list_directory("/")):
+                raise PromiseBroken(LOST, "something is missing")
+
+        run.live("first", write, crash_within=12)
+        run.live("second", judge)
+
+    explored = explore(sound, 1)
+    total = explored.counts.total
+    assert explored.findings == ()
+    assert total.moments == 3 * 9 + 3 * 2, "before, after, and inside of what has a middle"
+    assert total.exhausted == total.crashes == total.moments * len(set(CRASHES))
+
+
+def test_a_scenario_that_breaks_without_a_crash_is_not_explored_further() -> None:
+    explored = explore(racy_in_every_schedule, 1)
+
+    assert [finding.signature for finding in explored.findings] == ["never"]
+    assert explored.counts.total.moments == 0
+
+
+def racy_in_every_schedule(run: Simulation) -> None:
+    run.live("only", lambda world: world.files.write("/a", b"x"), crash_within=3)
+    raise PromiseBroken("never", "always")
+
+
+def test_a_life_that_cannot_crash_is_not_explored() -> None:
+    with pytest.raises(ValueError, match="life: expected one of those that may crash"):
+        explore(lambda run: run.live("only", lambda world: None), 1)
