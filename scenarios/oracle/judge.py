@@ -17,7 +17,7 @@ from ..claims.plan import Plan
 from . import allowances, guarantees
 from .evidence import Evidence, Violation, place_of, services_text, tried
 from .guarantees import PROMISED, Promise
-from .invariants import CHECKERS, ckpt, clean, idx, pos, read, stopped
+from .invariants import CHECKERS, clean, consumers, idx, pos, side_files, status
 from .known_damage import damaged_log_offset
 from .ledger import Ledger
 from .reader import Known
@@ -138,7 +138,7 @@ class Judge:
 
     def _claims(self, store: MessageStore, disk: Disk, ledger: Ledger | None) -> None:
         self.report(pos.check(store, disk, ledger))
-        self.report(ckpt.check(store, disk, ledger))
+        self.report(side_files.check_checkpoint(store, disk, ledger))
 
     def recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Judge a recovery by nothing but its store and disk, and return what it found; nothing is settled by it."""
@@ -166,7 +166,7 @@ class Judge:
             found = read_store(store, known_damage=self._ledger.known_damage, known=self._known)
             if found.damage is not None:
                 return
-            self.report(read.check(self._ledger, found))
+            self.report(consumers.check_read(self._ledger, found))
             if removes:  # a restart would find what is hidden from everybody now
                 self.report(self._unreachable(store, found))
 
@@ -193,7 +193,7 @@ class Judge:
         """Judge a stop that says it was clean."""
         self.claims(store, disk)
         self.report(idx.check_stopped(store, disk))
-        self.report(stopped.check(store, disk))
+        self.report(status.check_stopped(store, disk))
         self._check_all_tasks_ended(machine)
 
     def unclean_stop(self, store: MessageStore, disk: Disk, *, has_room: bool) -> None:

@@ -15,9 +15,9 @@ from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ..claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, DELAY_OFFSET_INTERVAL_MS, DELAYS_MS
 from ..claims.plan import Plan
 from .evidence import Violation, error_text, services_text
-from .invariants import live, meta, redel
+from .invariants import delivery, live, side_files
+from .invariants.side_files import Versions, WatchedSideFile
 from .ledger import Group, Ledger
-from .side_versions import Versions, WatchedSideFile
 
 _POLL_MS = 100
 
@@ -63,22 +63,22 @@ class GroupProgress:
         """
         if self._plan.delay.chance:
             yield from self._found(self.delayed)
-            yield from meta.check_levels(store)
+            yield from side_files.check_levels(store)
         manager = self.manager
         if manager is None:
             return
         manager.load()
         yield from self._found(self.groups)
         found = self._offsets(manager)
-        yield from meta.check_reported(self._ledger, found)
-        yield from redel.check_groups(self._ledger, found)
+        yield from side_files.check_reported(self._ledger, found)
+        yield from delivery.check_groups(self._ledger, found)
         manager.clamp(store)
         clamped = self._offsets(manager)
-        yield from meta.check_clamped(store, found, clamped)
+        yield from side_files.check_clamped(store, found, clamped)
         self._ledger.reported = {group: offset for group, offset in clamped.items() if offset >= 0}
 
     def _found(self, versions: Versions) -> Iterator[Violation]:
-        yield from meta.check_version(versions)
+        yield from side_files.check_version(versions)
         versions.settle()
 
     def _offsets(self, manager: ConsumerOffsetManager) -> dict[Group, int]:

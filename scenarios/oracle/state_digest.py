@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from ...faults.disk.image import DamagedRange
+from .invariants.side_files import Versions
 from .ledger import Ledger
 from .put_entry import PutEntry
-from .side_versions import Versions
 
 
 def state_digest_of(ledger: Ledger, versions: Iterable[Versions], damage: Sequence[DamagedRange]) -> str:

@@ -10,7 +10,7 @@ from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ..claims.plan import Plan
 from ..oracle import reader
 from ..oracle.evidence import Violation
-from ..oracle.invariants import read, sched
+from ..oracle.invariants import consumers, delivery
 from ..oracle.ledger import ConsumedMessage, Ledger, Pull
 from ..oracle.put_entry import PutEntry
 from ..oracle.reader import LogRecord, UnreadableError
@@ -65,7 +65,7 @@ class Consumer:
         while self._pull_once(pull) or goes_on() or self._is_to_begin_again:
             if progress is not None:
                 self._commit(progress, pull.end_offset)
-        self._report(read.check_beyond(self._store, pull.topic, pull.queue_id))
+        self._report(consumers.check_beyond(self._store, pull.topic, pull.queue_id))
 
     @property
     def _is_to_begin_again(self) -> bool:
@@ -99,7 +99,7 @@ class Consumer:
                 pull.puts.append(put)
                 copy_end = None if put.detour is None else _place_of(raw) + len(raw)
                 if put.delay_ms is not None:
-                    self._report(sched.check_seen(put, self._kernel.now_ns))
+                    self._report(delivery.check_seen(put, self._kernel.now_ns))
                 self._ledger.seen.append(
                     ConsumedMessage(pull.topic, pull.queue_id, queue_offset, put, copy_end)
                 )

@@ -16,9 +16,9 @@ from ...store.message_store import MessageStore
 from ..claims.machine import world_of
 from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle import guarantees
+from ..oracle.invariants.side_files import Versions
 from ..oracle.judge import Judge
 from ..oracle.ledger import Ledger
-from ..oracle.side_versions import Versions
 from .damage import (
     damage_record,
     damaged_checkpoint,

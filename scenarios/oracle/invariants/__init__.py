@@ -1,25 +1,28 @@
-"""Invariants, one checker a file. A checker reads, yields every violation, and changes nothing.
+"""Invariants, by what they look at. A checker reads, yields every violation, and changes nothing.
 
-CHECKERS judge a store after each recovery. `pos`, `ckpt` and `status` ask the simulated disk as the run goes, `live`
-and `read` judge what users met, `iso` what a second instance does, `clean` also each file that retention removes,
-`meta` what a start finds beside the log, `rep` slaves and their master. START, IDEMPOTENT and what the kernel reports
-under LIVE are in `scenarios.runs`, ONCE is in its `broker`.
+CHECKERS judge a store after each recovery. `pos`, `status` and the checkpoint's in `side_files` ask the simulated disk
+as the run goes, `live` and `consumers` judge what users met, `iso` what a second instance does, `clean` also each file
+that retention removes, `side_files` what a start finds beside the log, `rep` slaves and their master. START, IDEMPOTENT
+and what the kernel reports under LIVE are in `scenarios.runs`, ONCE is in its `broker`.
 """
 
 from ..evidence import Invariant
-from . import clean, cq_complete, cq_valid, dur, idx, prefix, qoff, redel, sched, tx, vis
+from . import clean, dur, idx, prefix, tx
+from .consume_queues import check_cq_complete, check_cq_valid, check_qoff
+from .consumers import check_vis
+from .delivery import check_redel, check_sched
 
 CHECKERS: dict[str, Invariant] = {
     "DUR": dur.check,
     "PREFIX": prefix.check,
-    "CQ-COMPLETE": cq_complete.check,
-    "CQ-VALID": cq_valid.check,
-    "QOFF": qoff.check,
-    "VIS": vis.check,
+    "CQ-COMPLETE": check_cq_complete,
+    "CQ-VALID": check_cq_valid,
+    "QOFF": check_qoff,
+    "VIS": check_vis,
     "IDX": idx.check,
     "CLEAN": clean.check,
-    "SCHED": sched.check,
-    "REDEL": redel.check,
+    "SCHED": check_sched,
+    "REDEL": check_redel,
     "TX": tx.check,
 }
 

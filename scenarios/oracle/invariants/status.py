@@ -1,12 +1,14 @@
 """STATUS: the answer to a put is truthful at the moment it is given, and a store that must refuse puts does.
 
 OK under SYNC_FLUSH means that the disk has every byte, which the simulated disk is asked at once; a time-out means
-that the time was really up, or that a sync failed. An error that the plan gives no reason for is a lie too.
+that the time was really up, or that a sync failed. An error that the plan gives no reason for is a lie too. A store
+that was stopped cleanly gives no answers at all, and leaves no marker of an unclean exit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ....faults.disk.disk import Disk
+from ....store.errors import StoreNotReadableError
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ....store.message import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ....store.message_store import MessageStore
@@ -18,6 +20,7 @@ from ..room import Room
 
 LOOK_MS_MAX = 15_000
 """How long a store may take to notice that its disk has room again: an interval, and a pass of cleaning."""
+_NOBODYS_TOPIC = "nobody's"
 
 
 def check(
@@ -94,6 +97,24 @@ def check_refusing(store: MessageStore) -> Sequence[Violation]:
         return ()
     summary = "puts are taken although the disk is too full"
     return (Violation("STATUS", summary, "", -1, "flags", "DISK_FULL", "writeable"),)
+
+
+def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+    """Yield the marker of an unclean exit if a clean stop left it, and an answer if the stopped store gives one.
+
+    The marker would cost the next start a recovery for nothing; an answer would be taken from maps that are given back.
+    """
+    tried("STATUS")
+    marker = store.config.abort_path
+    with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
+        if store.world.files.status(marker) is not None:
+            yield Violation("STATUS", "a clean stop left the marker", marker, 0, "file", "none", "there")
+    try:
+        result = store.get_message(_NOBODYS_TOPIC, 0, 0)  # no map has anything to do with it
+    except StoreNotReadableError:
+        return
+    summary = "a store that was stopped still answers"
+    yield Violation("READ", summary, "", -1, "answer", "StoreNotReadableError", result.status.value)
 
 
 def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:

@@ -25,7 +25,7 @@ from ...claims.plan import KNOBS, Plan
 from ...oracle import guarantees
 from ...oracle.end_of_run import note_crash
 from ...oracle.evidence import place_of
-from ...oracle.invariants import look_up
+from ...oracle.invariants import consumers
 from ...oracle.judge import Judge, StopOnViolation
 from ...oracle.ledger import Ledger
 from ...oracle.put_entry import PutEntry
@@ -241,4 +241,4 @@ class StoreSession:
         return self._store
 
     def _look_up(self, put: PutEntry) -> None:
-        self._judge.report(look_up.check(self._opened(), self.ledger, put))
+        self._judge.report(consumers.check_look_up(self._opened(), self.ledger, put))

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tornlog.faults.disk.image import DamagedRange
+from tornlog.scenarios.oracle.invariants.side_files import Versions
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Delivery, Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
-from tornlog.scenarios.oracle.side_versions import Versions
 from tornlog.scenarios.oracle.state_digest import state_digest_of
 from tornlog.scenarios.oracle.transactions import Behaviour
 from tornlog.store.message import PutMessageStatus

@@ -10,11 +10,11 @@ from tornlog.faults.disk.image import FileImage, Image, RotPlan
 from tornlog.faults.kinds import FaultKind
 from tornlog.scenarios.claims.machine import CONFIG, config_of, world_of
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
+from tornlog.scenarios.oracle.invariants.side_files import Versions
 from tornlog.scenarios.oracle.judge import Judge
 from tornlog.scenarios.oracle.known_damage import damaged_log_offset
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
-from tornlog.scenarios.oracle.side_versions import Versions
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.offline_faults import OfflineFaults
 from tornlog.sim.choices import Choices

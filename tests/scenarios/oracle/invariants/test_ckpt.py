@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.scenarios.oracle.invariants import ckpt
+from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 
@@ -19,7 +19,7 @@ def fill(store: MessageStore) -> None:
 
 
 def broken(store: MessageStore, disk: Disk) -> list[str]:
-    return [violation.field for violation in ckpt.check(store, disk)]
+    return [violation.field for violation in side_files.check_checkpoint(store, disk)]
 
 
 def test_a_checkpoint_that_lags_holds(on_a_store: OnAStore) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.evidence import Evidence, Violation
-from tornlog.scenarios.oracle.invariants import clean, dur, prefix, qoff, read, vis
+from tornlog.scenarios.oracle.invariants import clean, consume_queues, consumers, dur, prefix
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, Pull
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.store.index.index_service import QueryMessageResult
@@ -36,14 +36,14 @@ def test_a_store_that_lost_what_retention_took_holds_under_every_checker(evidenc
     puts = list(evidence.ledger.puts)
     evidence.ledger.stable = [ConsumedMessage("T0", 0, number, put) for number, put in enumerate(puts)]
     expire(evidence, 2)
-    for checker in (clean, dur, prefix, qoff, vis):
-        assert list(checker.check(evidence)) == [], checker
+    for check in (clean.check, dur.check, prefix.check, consume_queues.check_qoff, consumers.check_vis):
+        assert list(check(evidence)) == [], check
 
 
 def test_a_store_that_has_back_what_retention_took_holds_too(evidence: Evidence) -> None:
     evidence.ledger.expired_to = evidence.store.records[2].record.physical_offset
-    for checker in (clean, dur, prefix, qoff, vis):
-        assert list(checker.check(evidence)) == [], checker
+    for check in (clean.check, dur.check, prefix.check, consume_queues.check_qoff, consumers.check_vis):
+        assert list(check(evidence)) == [], check
 
 
 @pytest.mark.parametrize("asked_for", [0, 50])
@@ -84,7 +84,7 @@ def test_no_more_than_what_retention_took_is_excused(evidence: Evidence) -> None
     expire(evidence, 2)
     evidence.ledger.expired_to = m1.physical_offset or 0
     assert [violation.expected for violation in dur.check(evidence)] == ["m1"]
-    assert [violation.expected for violation in vis.check(evidence)] == ["m1"]
+    assert [violation.expected for violation in consumers.check_vis(evidence)] == ["m1"]
 
 
 def test_a_record_that_was_cut_may_not_come_back_behind_what_retention_took(evidence: Evidence) -> None:
@@ -98,7 +98,7 @@ def test_a_queue_that_counts_anew_behind_what_expired_is_found(evidence: Evidenc
     (last,) = evidence.store.records
     last.record = last.record._replace(queue_offset=1)
     evidence.ledger.puts[2].queue_offset = 1
-    (violation,) = qoff.check(evidence)
+    (violation,) = consume_queues.check_qoff(evidence)
     assert (violation.expected, violation.found) == ("2", "1")
 
 
@@ -107,9 +107,9 @@ def test_a_queue_that_was_removed_as_a_whole_may_count_anew(evidence: Evidence) 
     (last,) = evidence.store.records
     last.record = last.record._replace(queue_offset=0)
     evidence.ledger.puts[2].queue_offset = 0
-    assert [violation.expected for violation in qoff.check(evidence)] == ["2"]
+    assert [violation.expected for violation in consume_queues.check_qoff(evidence)] == ["2"]
     evidence.ledger.ended_queues.add(("T0", 0))
-    assert list(qoff.check(evidence)) == []
+    assert list(consume_queues.check_qoff(evidence)) == []
 
 
 @pytest.mark.parametrize("given", [(0, 1, 2), (1, 2), (2,)])
@@ -119,13 +119,13 @@ def test_a_consumer_may_have_been_given_what_expired_or_not(
     puts = evidence.ledger.puts
     expire(evidence, 2)
     evidence.ledger.pulls = [Pull("T0", 0, None, [puts[number] for number in given], 0, 3)]
-    assert list(read.check(evidence.ledger, evidence.store)) == []
+    assert list(consumers.check_read(evidence.ledger, evidence.store)) == []
 
 
 def test_a_consumer_that_missed_what_is_there_is_found_whatever_expired(evidence: Evidence) -> None:
     expire(evidence)
     evidence.ledger.pulls = [Pull("T0", 0, None, [evidence.ledger.puts[1]], 0, 3)]
-    assert [found.expected for found in read.check(evidence.ledger, evidence.store)] == ["m1, m2"]
+    assert [found.expected for found in consumers.check_read(evidence.ledger, evidence.store)] == ["m1, m2"]
 
 
 # -- as files go -----------------------------------------------------------------------------------

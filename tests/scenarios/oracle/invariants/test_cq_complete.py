@@ -1,13 +1,13 @@
 import pytest
 
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.invariants import cq_complete, cq_valid
+from tornlog.scenarios.oracle.invariants import consume_queues
 from tornlog.scenarios.oracle.recovered import FoundQueue
 from tornlog.store.formats.message import TRANSACTION_PREPARED
 
 
 def summaries(evidence: Evidence) -> list[str]:
-    return [violation.summary for violation in cq_complete.check(evidence)]
+    return [violation.summary for violation in consume_queues.check_cq_complete(evidence)]
 
 
 def test_a_queue_with_one_entry_per_record_holds(evidence: Evidence) -> None:
@@ -17,7 +17,7 @@ def test_a_queue_with_one_entry_per_record_holds(evidence: Evidence) -> None:
 def test_a_record_without_an_entry_is_found_at_its_slot(evidence: Evidence) -> None:
     evidence.store.queues["T0", 0].entries.pop()
 
-    (violation,) = cq_complete.check(evidence)
+    (violation,) = consume_queues.check_cq_complete(evidence)
 
     assert (violation.offset, violation.found) == (40, "none")
 
@@ -66,7 +66,7 @@ def light(evidence: Evidence) -> FoundQueue:
 
 def test_a_record_is_in_its_light_queue_too(evidence: Evidence, light: FoundQueue) -> None:
     assert summaries(evidence) == []
-    assert list(cq_valid.check(evidence)) == []
+    assert list(consume_queues.check_cq_valid(evidence)) == []
 
 
 def test_a_record_that_its_light_queue_does_not_lead_to_is_found(
@@ -74,7 +74,7 @@ def test_a_record_that_its_light_queue_does_not_lead_to_is_found(
 ) -> None:
     light.entries.clear()
 
-    (violation,) = cq_complete.check(evidence)
+    (violation,) = consume_queues.check_cq_complete(evidence)
 
     assert (violation.file, violation.found) == ("consumequeue/%LMQ%a/0", "none")
 
@@ -84,7 +84,7 @@ def test_an_entry_of_a_light_queue_that_its_record_does_not_name_is_found(
 ) -> None:
     light.entries.append(evidence.store.queues["T0", 0].entries[2])
 
-    assert [violation.found for violation in cq_valid.check(evidence)] == ["T0/0"]
+    assert [violation.found for violation in consume_queues.check_cq_valid(evidence)] == ["T0/0"]
 
 
 def test_a_record_without_a_place_in_a_light_queue_that_it_names_is_found(

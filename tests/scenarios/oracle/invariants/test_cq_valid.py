@@ -1,14 +1,14 @@
 import pytest
 
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.invariants import cq_valid
+from tornlog.scenarios.oracle.invariants import consume_queues
 from tornlog.scenarios.oracle.recovered import FoundQueue
 from tornlog.store.formats.consume_queue import BLANK_ENTRY, tags_code
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 
 
 def test_entries_that_match_their_records_hold(evidence: Evidence) -> None:
-    assert list(cq_valid.check(evidence)) == []
+    assert list(consume_queues.check_cq_valid(evidence)) == []
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_an_entry_into_the_void_or_the_middle_of_a_record_is_found(
 ) -> None:
     evidence.store.queues["T0", 0].entries[1] = entry
 
-    (violation,) = cq_valid.check(evidence)
+    (violation,) = consume_queues.check_cq_valid(evidence)
 
     assert (violation.field, violation.offset) == (field, offset)
 
@@ -31,7 +31,7 @@ def test_an_entry_into_the_void_or_the_middle_of_a_record_is_found(
 def test_a_blank_entry_is_found(evidence: Evidence) -> None:
     evidence.store.queues["T0", 0].entries[1] = BLANK_ENTRY
 
-    assert {violation.field for violation in cq_valid.check(evidence)} == {"size", "tagsCode"}
+    assert {violation.field for violation in consume_queues.check_cq_valid(evidence)} == {"size", "tagsCode"}
 
 
 def test_a_wrong_size_and_a_wrong_tag_are_found_at_their_bytes(evidence: Evidence) -> None:
@@ -39,7 +39,7 @@ def test_a_wrong_size_and_a_wrong_tag_are_found_at_their_bytes(evidence: Evidenc
     physical_offset, size_bytes, code = entries[2]
     entries[2] = (physical_offset, size_bytes + 1, code + 1)
 
-    found = {violation.field: violation.offset for violation in cq_valid.check(evidence)}
+    found = {violation.field: violation.offset for violation in consume_queues.check_cq_valid(evidence)}
 
     assert found == {"size": 48, "tagsCode": 52}
 
@@ -47,7 +47,7 @@ def test_a_wrong_size_and_a_wrong_tag_are_found_at_their_bytes(evidence: Evidenc
 def test_an_entry_for_a_record_of_another_queue_is_found(evidence: Evidence) -> None:
     evidence.store.queues["T0", 1] = evidence.store.queues.pop(("T0", 0))
 
-    assert [violation.found for violation in cq_valid.check(evidence)] == ["T0/0"] * 3
+    assert [violation.found for violation in consume_queues.check_cq_valid(evidence)] == ["T0/0"] * 3
 
 
 def test_the_tag_of_a_delayed_message_is_its_time_and_that_of_its_copy_its_own(
@@ -59,8 +59,8 @@ def test_the_tag_of_a_delayed_message_is_its_time_and_that_of_its_copy_its_own(
     queues["T0", 0] = FoundQueue(
         "T0", 0, 0, 0, 1, "", [(copy.record.physical_offset, 200, tags_code("TagA"))]
     )
-    assert list(cq_valid.check(delayed_evidence)) == []
+    assert list(consume_queues.check_cq_valid(delayed_evidence)) == []
 
     queues["T0", 0].entries = [(copy.record.physical_offset, 200, 2000)]
-    (violation,) = cq_valid.check(delayed_evidence)
+    (violation,) = consume_queues.check_cq_valid(delayed_evidence)
     assert (violation.field, violation.expected) == ("tagsCode", str(tags_code("TagA")))

@@ -3,9 +3,9 @@ from collections.abc import Callable
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.scenarios.oracle.invariants import meta
+from tornlog.scenarios.oracle.invariants import side_files
+from tornlog.scenarios.oracle.invariants.side_files import Versions
 from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.oracle.side_versions import Versions
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 
@@ -25,14 +25,14 @@ def versions() -> Versions:
 def test_the_durable_version_and_all_that_were_begun_after_it_hold(versions: Versions, loaded: bytes) -> None:
     versions.loaded = loaded
 
-    assert list(meta.check_version(versions)) == []
+    assert list(side_files.check_version(versions)) == []
 
 
 @pytest.mark.parametrize("loaded", [None, b"older"])
 def test_any_other_version_is_found(versions: Versions, loaded: bytes | None) -> None:
     versions.loaded = loaded
 
-    (violation,) = meta.check_version(versions)
+    (violation,) = side_files.check_version(versions)
 
     assert (violation.invariant, violation.file) == ("META", "/store/config/consumerOffset.json")
     assert (violation.expected, violation.found) == ("durable", "none" if loaded is None else "older")
@@ -43,7 +43,7 @@ def test_no_version_holds_before_the_first_is_durable() -> None:
     versions = Versions("/store/config/delayOffset.json")
     versions.begun = [b"first"]
 
-    assert list(meta.check_version(versions)) == []
+    assert list(side_files.check_version(versions)) == []
 
 
 def test_progress_within_the_queues_of_its_levels_holds(on_a_store: Callable[..., object]) -> None:
@@ -51,7 +51,7 @@ def test_progress_within_the_queues_of_its_levels_holds(on_a_store: Callable[...
         store.put_message(Message("T0", b"later", properties="KEYS\1k\2DELAY\0011"))
         store.world.tasks.sleep(2_000)
         assert store.schedule.offsets == {1: 1}
-        assert list(meta.check_levels(store)) == []
+        assert list(side_files.check_levels(store)) == []
 
     on_a_store(body)
 
@@ -66,7 +66,7 @@ def test_progress_outside_of_a_levels_queue_is_found(
         store.put_message(Message("T0", b"later", properties="KEYS\1k\2DELAY\0011"))
         store.world.tasks.sleep(100)
         store.schedule.offsets = {level: offset}
-        (violation,) = meta.check_levels(store)
+        (violation,) = side_files.check_levels(store)
         assert violation.summary == f"progress of delay level {level} leads out of its queue"
         assert (violation.expected, violation.found) == (expected, str(offset))
 
@@ -77,9 +77,9 @@ def test_a_group_ahead_of_all_it_ever_reported_is_found() -> None:
     ledger = Ledger()
     ledger.report_offset(GROUP, 7)
     ledger.report_offset(GROUP, 5)
-    assert list(meta.check_reported(ledger, {GROUP: 7})) == []
+    assert list(side_files.check_reported(ledger, {GROUP: 7})) == []
 
-    (violation,) = meta.check_reported(ledger, {GROUP: 8})
+    (violation,) = side_files.check_reported(ledger, {GROUP: 8})
 
     assert violation.summary == "G0 in T0/0 is ahead of what it reported"
     assert (violation.expected, violation.found) == ("<= 7", "8")
@@ -92,8 +92,8 @@ def test_a_group_that_is_not_where_it_should_be_in_its_queue_is_found(
     def body(store: MessageStore, disk: Disk) -> None:
         store.put_message(Message("T0", b"now", properties="KEYS\1k"))
         store.world.tasks.sleep(100)
-        assert list(meta.check_clamped(store, {GROUP: found}, {GROUP: min(found, 1)})) == []
-        (violation,) = meta.check_clamped(store, {GROUP: found}, {GROUP: clamped})
+        assert list(side_files.check_clamped(store, {GROUP: found}, {GROUP: min(found, 1)})) == []
+        (violation,) = side_files.check_clamped(store, {GROUP: found}, {GROUP: clamped})
         assert violation.summary == "G0 in T0/0 is not brought into its queue"
         assert (violation.expected, violation.found) == (expected, str(clamped))
 

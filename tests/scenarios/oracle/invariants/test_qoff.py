@@ -1,5 +1,5 @@
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.invariants import qoff
+from tornlog.scenarios.oracle.invariants import consume_queues
 
 
 def renumber(evidence: Evidence, index: int, queue_offset: int) -> None:
@@ -9,14 +9,14 @@ def renumber(evidence: Evidence, index: int, queue_offset: int) -> None:
 
 
 def test_offsets_that_count_up_from_nothing_hold(evidence: Evidence) -> None:
-    assert list(qoff.check(evidence)) == []
+    assert list(consume_queues.check_qoff(evidence)) == []
 
 
 def test_a_gap_is_found_once(evidence: Evidence) -> None:
     renumber(evidence, 1, 2)
     renumber(evidence, 2, 3)
 
-    (violation,) = qoff.check(evidence)
+    (violation,) = consume_queues.check_qoff(evidence)
 
     assert (violation.expected, violation.found) == ("1", "2")
 
@@ -24,7 +24,7 @@ def test_a_gap_is_found_once(evidence: Evidence) -> None:
 def test_an_offset_that_two_records_have_is_found(evidence: Evidence) -> None:
     renumber(evidence, 2, 1)
 
-    (violation,) = qoff.check(evidence)
+    (violation,) = consume_queues.check_qoff(evidence)
 
     assert (violation.expected, violation.found) == ("2", "1")
 
@@ -33,16 +33,16 @@ def test_a_queue_of_a_whole_log_begins_at_nothing(evidence: Evidence) -> None:
     for index in range(3):
         renumber(evidence, index, index + 4)
 
-    assert [violation.found for violation in qoff.check(evidence)] == ["4"]
+    assert [violation.found for violation in consume_queues.check_qoff(evidence)] == ["4"]
 
     evidence.store.min_offset = 2048
-    assert list(qoff.check(evidence)) == []
+    assert list(consume_queues.check_qoff(evidence)) == []
 
 
 def test_an_offset_that_is_not_the_answered_one_is_found(evidence: Evidence) -> None:
     evidence.ledger.puts[1].queue_offset = 5
 
-    (violation,) = qoff.check(evidence)
+    (violation,) = consume_queues.check_qoff(evidence)
 
     assert violation.summary == "m1 has another queue offset than its producer was told"
 
@@ -57,13 +57,13 @@ def give_places(evidence: Evidence, *offsets: int) -> None:
 def test_places_in_a_light_queue_that_count_up_hold(evidence: Evidence) -> None:
     give_places(evidence, 0, 1, 2)
 
-    assert list(qoff.check(evidence)) == []
+    assert list(consume_queues.check_qoff(evidence)) == []
 
 
 def test_a_place_in_a_light_queue_that_two_records_have_is_found(evidence: Evidence) -> None:
     give_places(evidence, 0, 0)
 
-    (violation,) = qoff.check(evidence)
+    (violation,) = consume_queues.check_qoff(evidence)
 
     assert violation.summary == "queue offsets of %LMQ%a/0 do not count up"
     assert (violation.expected, violation.found) == ("1", "0")
@@ -71,6 +71,6 @@ def test_a_place_in_a_light_queue_that_two_records_have_is_found(evidence: Evide
 
 def test_a_light_queue_of_a_log_that_lost_its_front_begins_anywhere(evidence: Evidence) -> None:
     give_places(evidence, 4, 5)
-    assert [violation.found for violation in qoff.check(evidence)] == ["4"]
+    assert [violation.found for violation in consume_queues.check_qoff(evidence)] == ["4"]
     evidence.store.min_offset = 2048
-    assert list(qoff.check(evidence)) == []
+    assert list(consume_queues.check_qoff(evidence)) == []

@@ -1,7 +1,7 @@
 import pytest
 
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.invariants import read
+from tornlog.scenarios.oracle.invariants import consumers
 from tornlog.scenarios.oracle.ledger import Pull
 
 
@@ -13,7 +13,7 @@ def pull(evidence: Evidence) -> Pull:
 
 
 def broken(evidence: Evidence) -> list[tuple[str, str]]:
-    return [(found.expected, found.found) for found in read.check(evidence.ledger, evidence.store)]
+    return [(found.expected, found.found) for found in consumers.check_read(evidence.ledger, evidence.store)]
 
 
 def test_a_walk_that_was_given_everything_in_order_holds(evidence: Evidence, pull: Pull) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.invariants import redel
+from tornlog.scenarios.oracle.invariants import delivery
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.scenarios.runs.outcome import RunOutcome
@@ -22,17 +22,17 @@ def copy_again(evidence: Evidence, *, at: int) -> None:
 
 
 def test_one_copy_of_each_message_holds(delayed_evidence: Evidence) -> None:
-    assert list(redel.check(delayed_evidence)) == []
+    assert list(delivery.check_redel(delayed_evidence)) == []
 
 
 def test_a_store_without_delayed_messages_holds(evidence: Evidence) -> None:
-    assert list(redel.check(evidence)) == []
+    assert list(delivery.check_redel(evidence)) == []
 
 
 def test_a_second_copy_by_the_same_life_is_found(delayed_evidence: Evidence) -> None:
     copy_again(delayed_evidence, at=5000)
 
-    (violation,) = redel.check(delayed_evidence)
+    (violation,) = delivery.check_redel(delayed_evidence)
 
     assert violation.summary == "d0 was delivered twice by one life of the store"
 
@@ -41,7 +41,7 @@ def test_a_second_copy_by_a_life_that_began_behind_the_message_holds(delayed_evi
     delayed_evidence.ledger.begin_delivery(4000, {})
     copy_again(delayed_evidence, at=5000)
 
-    assert list(redel.check(delayed_evidence)) == []
+    assert list(delivery.check_redel(delayed_evidence)) == []
 
 
 def test_a_second_copy_by_a_life_whose_progress_had_passed_the_message_is_found(
@@ -50,7 +50,7 @@ def test_a_second_copy_by_a_life_whose_progress_had_passed_the_message_is_found(
     delayed_evidence.ledger.begin_delivery(4000, {1: 1})
     copy_again(delayed_evidence, at=5000)
 
-    (violation,) = redel.check(delayed_evidence)
+    (violation,) = delivery.check_redel(delayed_evidence)
 
     assert violation.summary == "d0 was delivered again although progress had passed it"
     assert (violation.expected, violation.found) == ("1 or later", "0")
@@ -63,30 +63,30 @@ def test_a_copy_behind_a_cut_is_the_later_lifes(delayed_evidence: Evidence) -> N
     copy_again(delayed_evidence, at=9500)
 
     assert ledger.delivery_of(9500) == 2
-    assert list(redel.check(delayed_evidence)) == []
+    assert list(delivery.check_redel(delayed_evidence)) == []
 
 
 def test_a_copy_of_what_nobody_put_is_not_counted(delayed_evidence: Evidence) -> None:
     for found in delayed_evidence.store.records:
         found.record = found.record._replace(properties=b"KEYS\1stranger\2REAL_TOPIC\1T0")
 
-    assert list(redel.check(delayed_evidence)) == []
+    assert list(delivery.check_redel(delayed_evidence)) == []
 
 
 def test_progress_that_a_clean_stop_left_behind_what_was_delivered_is_found(
     delayed_evidence: Evidence,
 ) -> None:
     delayed_evidence.ledger.progress_is_final = True
-    assert list(redel.check(delayed_evidence)) == []
+    assert list(delivery.check_redel(delayed_evidence)) == []
 
     delayed_evidence.store.delivered_to = {1: 1}
-    (violation,) = redel.check(delayed_evidence)
+    (violation,) = delivery.check_redel(delayed_evidence)
 
     assert violation.summary == "d1 was delivered before a clean stop, and will be again"
     assert (violation.expected, violation.found) == ("beyond 1", "1")
 
     delayed_evidence.ledger.progress_is_final = False
-    assert list(redel.check(delayed_evidence)) == []
+    assert list(delivery.check_redel(delayed_evidence)) == []
 
 
 def test_progress_that_a_crash_took_may_still_be_missing_after_a_later_life_stopped_cleanly(
@@ -96,7 +96,7 @@ def test_progress_that_a_crash_took_may_still_be_missing_after_a_later_life_stop
     delayed_evidence.ledger.progress_is_final = True
     delayed_evidence.store.delivered_to = {}
 
-    assert list(redel.check(delayed_evidence)) == []
+    assert list(delivery.check_redel(delayed_evidence)) == []
 
 
 def test_groups_that_begin_where_a_clean_stop_left_them_hold() -> None:
@@ -104,17 +104,17 @@ def test_groups_that_begin_where_a_clean_stop_left_them_hold() -> None:
     ledger.report_offset(GROUP, 4)
     ledger.progress_is_final = True
 
-    assert list(redel.check_groups(ledger, {GROUP: 4})) == []
+    assert list(delivery.check_groups(ledger, {GROUP: 4})) == []
 
 
 @pytest.mark.parametrize("found", [-1, 3, 5])
 def test_a_group_that_begins_elsewhere_is_found_after_a_clean_stop_only(found: int) -> None:
     ledger = Ledger()
     ledger.report_offset(GROUP, 4)
-    assert list(redel.check_groups(ledger, {GROUP: found})) == []
+    assert list(delivery.check_groups(ledger, {GROUP: found})) == []
 
     ledger.progress_is_final = True
-    (violation,) = redel.check_groups(ledger, {GROUP: found})
+    (violation,) = delivery.check_groups(ledger, {GROUP: found})
 
     assert violation.summary == "G0 in T0/0 does not begin where a clean stop left it"
     assert (violation.expected, violation.found) == ("4", str(found))

@@ -5,17 +5,17 @@ import pytest
 
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.invariants import sched
+from tornlog.scenarios.oracle.invariants import delivery
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.store.delivery.schedule import ScheduleMessageService
 
 
 def test_messages_delivered_when_due_hold(delayed_evidence: Evidence) -> None:
-    assert list(sched.check(delayed_evidence)) == []
+    assert list(delivery.check_sched(delayed_evidence)) == []
 
 
 def test_a_store_without_delayed_messages_holds(evidence: Evidence) -> None:
-    assert list(sched.check(evidence)) == []
+    assert list(delivery.check_sched(evidence)) == []
 
 
 def test_a_copy_that_was_stored_a_ms_before_it_was_due_is_found(delayed_evidence: Evidence) -> None:
@@ -23,7 +23,7 @@ def test_a_copy_that_was_stored_a_ms_before_it_was_due_is_found(delayed_evidence
     early = copy.record._replace(store_timestamp_ms=copy.record.store_timestamp_ms - 1)
     copy.record = early
 
-    (violation,) = sched.check(delayed_evidence)
+    (violation,) = delivery.check_sched(delayed_evidence)
 
     assert violation.summary == "d1 was delivered early"
     assert (violation.expected, violation.found) == ("when due", "1 ms before")
@@ -33,7 +33,7 @@ def test_a_copy_that_was_stored_a_ms_before_it_was_due_is_found(delayed_evidence
 def test_a_copy_whose_record_is_not_there_is_found(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[0]
 
-    (violation,) = sched.check(delayed_evidence)
+    (violation,) = delivery.check_sched(delayed_evidence)
 
     assert violation.summary == "d0 was delivered without having been put"
 
@@ -42,7 +42,7 @@ def test_a_copy_in_front_of_its_record_is_found(delayed_evidence: Evidence) -> N
     records = delayed_evidence.store.records
     records.insert(0, records.pop())
 
-    (violation,) = sched.check(delayed_evidence)
+    (violation,) = delivery.check_sched(delayed_evidence)
 
     assert violation.summary == "d1 was delivered without having been put"
 
@@ -51,13 +51,13 @@ def test_a_copy_may_outlive_its_record_when_the_front_of_the_log_expires(delayed
     expired = delayed_evidence.store.records.pop(0)
     delayed_evidence.store.min_offset = expired.record.size_bytes
 
-    assert list(sched.check(delayed_evidence)) == []
+    assert list(delivery.check_sched(delayed_evidence)) == []
 
 
 def test_a_record_that_progress_has_passed_without_a_copy_is_found(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[-1]
 
-    (violation,) = sched.check(delayed_evidence)
+    (violation,) = delivery.check_sched(delayed_evidence)
 
     assert violation.summary == "d1 was passed over"
     assert (violation.expected, violation.found) == ("one at least", "none")
@@ -67,14 +67,14 @@ def test_a_record_that_progress_has_not_reached_needs_no_copy(delayed_evidence: 
     del delayed_evidence.store.records[-1]
     delayed_evidence.store.delivered_to = {1: 1}
 
-    assert list(sched.check(delayed_evidence)) == []
+    assert list(delivery.check_sched(delayed_evidence)) == []
 
 
 def test_a_copy_that_was_damaged_after_a_stop_is_not_missed(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[-1]
     delayed_evidence.ledger.delivered_into_damage.add("d1")
 
-    assert list(sched.check(delayed_evidence)) == []
+    assert list(delivery.check_sched(delayed_evidence)) == []
 
 
 def test_a_store_that_delivers_at_once_is_found(
@@ -109,7 +109,7 @@ def test_a_message_that_a_consumer_is_given_before_its_time_is_found(
     put = delayed_evidence.ledger.puts[0]
     put.asked_ns = 5_999_999
 
-    violations = list(sched.check_seen(put, now_ms * 1_000_000))
+    violations = list(delivery.check_seen(put, now_ms * 1_000_000))
 
     assert [violation.found for violation in violations] == ([] if found is None else [found])
     assert all(violation.expected == ">= 1000 ms" for violation in violations)

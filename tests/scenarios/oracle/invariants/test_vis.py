@@ -1,7 +1,7 @@
 import pytest
 
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.invariants import vis
+from tornlog.scenarios.oracle.invariants import consumers
 from tornlog.scenarios.oracle.ledger import ConsumedMessage
 
 
@@ -13,13 +13,13 @@ def seen(evidence: Evidence) -> Evidence:
 
 
 def test_what_was_seen_and_is_still_there_holds(seen: Evidence) -> None:
-    assert list(vis.check(seen)) == []
+    assert list(consumers.check_vis(seen)) == []
 
 
 def test_what_was_seen_and_has_no_entry_any_more_is_found(seen: Evidence) -> None:
     seen.store.queues["T0", 0].entries.pop()
 
-    (violation,) = vis.check(seen)
+    (violation,) = consumers.check_vis(seen)
 
     assert (violation.expected, violation.found, violation.offset) == ("m2", "nothing", 40)
 
@@ -27,14 +27,14 @@ def test_what_was_seen_and_has_no_entry_any_more_is_found(seen: Evidence) -> Non
 def test_what_was_seen_in_a_queue_that_is_gone_is_found(seen: Evidence) -> None:
     seen.store.queues.clear()
 
-    assert len(list(vis.check(seen))) == 3
+    assert len(list(consumers.check_vis(seen))) == 3
 
 
 def test_another_message_at_an_offset_that_was_seen_is_found(seen: Evidence) -> None:
     entries = seen.store.queues["T0", 0].entries
     entries[1] = entries[0]
 
-    (violation,) = vis.check(seen)
+    (violation,) = consumers.check_vis(seen)
 
     assert violation.expected == "m1"
     assert "m0" in violation.found

@@ -10,7 +10,7 @@ from tornlog.scenarios.claims.catalogue.brokers import BROKER
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle import allowances
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.oracle.invariants import ckpt
+from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.broker.run import BrokerRun
 from tornlog.scenarios.runs.marks import RunMarks
@@ -61,6 +61,6 @@ def test_a_recovered_broker_is_asked_what_its_checkpoint_claims(monkeypatch: pyt
         if ledger is None:
             yield Violation("CKPT", "ahead")
 
-    monkeypatch.setattr(ckpt, "check", lying)
+    monkeypatch.setattr(side_files, "check_checkpoint", lying)
 
     assert [violation.invariant for violation in outcome_of(0).violations] == ["CKPT"]

@@ -16,7 +16,7 @@ from tornlog.scenarios.claims.catalogue.clusters import CLUSTER, TROUBLED
 from tornlog.scenarios.claims.plan import Life, Plan
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.oracle.invariants import ckpt
+from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.cluster.node import Node
 from tornlog.scenarios.runs.cluster.run import ClusterRun
@@ -265,7 +265,7 @@ def test_slaves_are_asked_what_their_checkpoints_claim(moment: str, monkeypatch:
             yield Violation("CKPT", "ahead", field="claim")
 
     monkeypatch.setattr(owner, moment, marking)
-    monkeypatch.setattr(ckpt, "check", lying)
+    monkeypatch.setattr(side_files, "check_checkpoint", lying)
 
     assert summaries(_claim(), 40) == {"claim"}
 

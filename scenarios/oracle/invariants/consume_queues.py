@@ -1,0 +1,243 @@
+"""Consume queues against the log: CQ-COMPLETE (records to entries), CQ-VALID (entries to records), QOFF (numbering)."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.formats.message import TRANSACTION_MASK
+from ....store.queues.dispatch import UNDISPATCHED
+from ..evidence import Evidence, Violation, tried
+from ..light_places import LIGHT_MARK, light_places, missing_places
+from ..reader import BLANK_ENTRY_SIZE, tag_code, tag_code_of
+from ..recovered import FoundQueue, FoundRecord
+
+_LIGHT = b"INNER_MULTI_DISPATCH\1"
+_EMPTY_BYTES = (0, BLANK_ENTRY_SIZE)
+
+
+def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
+    """CQ-COMPLETE: yield every record that not exactly one entry of its queue leads to, at its queueOffset.
+
+    So it is with each light queue that a record names, once it does not wait for anything; it has its place there in
+    its properties. A record that is damaged may have lost its entry, and no other with it.
+    """
+    store = evidence.store
+    queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
+    if store.records:
+        tried("CQ-COMPLETE")
+    for found in store.records:
+        physical_offset, _, topic, queue_id, index, sys_flag, _, properties, _ = found.record
+        if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
+            continue
+        entry = _entry(queues.get((topic, queue_id)), index)
+        if (entry is None or entry[0] != physical_offset) and physical_offset not in unreadable:
+            yield _unreachable(topic, queue_id, index, physical_offset, entry)
+        if _LIGHT in properties:
+            yield from _check_light(evidence, found)
+    for (topic, queue_id), queue in queues.items():
+        if len({entry[0] for entry in queue.entries}) == len(queue.entries):
+            continue
+        counts = Counter(entry[0] for entry in queue.entries if entry[1] != 0x7FFFFFFF and entry[1] > 0)
+        for physical_offset, count in counts.items():
+            if count > 1:
+                yield Violation(
+                    "CQ-COMPLETE",
+                    "a record that its queue leads to more than once",
+                    f"consumequeue/{topic}/{queue_id}",
+                    queue.begin * 20,
+                    "entries",
+                    f"1 for phyOffset {physical_offset}",
+                    str(count),
+                )
+
+
+def _entry(queue: FoundQueue | None, index: int) -> tuple[int, int, int] | None:
+    if queue is None or not queue.begin <= index < queue.begin + len(queue.entries):
+        return None
+    return queue.entries[index - queue.begin]
+
+
+def _check_light(evidence: Evidence, found: FoundRecord) -> Iterator[Violation]:
+    record, queues = found.record, evidence.store.queues
+    put = evidence.ledger.seen_in(record)
+    for topic, queue_id in missing_places(record, () if put is None else put.light_names):
+        yield Violation(
+            "CQ-COMPLETE",
+            "a record without a place in a light queue that it names",
+            found.file,
+            found.position,
+            "INNER_MULTI_QUEUE_OFFSET",
+            f"a place in {topic}/{queue_id}",
+            "none",
+        )
+    for (topic, queue_id), index in light_places(record).items():
+        entry = _entry(queues.get((topic, queue_id)), index)
+        if entry is None or entry[0] != record.physical_offset:
+            yield _unreachable(topic, queue_id, index, record.physical_offset, entry)
+
+
+def _unreachable(
+    topic: str, queue_id: int, index: int, physical_offset: int, entry: tuple[int, int, int] | None
+) -> Violation:
+    return Violation(
+        "CQ-COMPLETE",
+        "a record that its queue does not lead to",
+        f"consumequeue/{topic}/{queue_id}",
+        index * 20,
+        "entry",
+        f"phyOffset {physical_offset}",
+        "none" if entry is None else f"phyOffset {entry[0]}",
+    )
+
+
+def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
+    """CQ-VALID: yield every entry that leads to no record of its topic and queue, or has another size or tag.
+
+    Entries in front of the log's first segment lead to what has expired, and blank ones there stand for it; behind it
+    a blank entry, which stands for a record that is gone, is a violation too, but where there is known to be none. A
+    record is of each light queue that it has a place in, as of its own. A delayed message's tag is the time it is
+    due, that of its copy its own.
+    """
+    store, ledger = evidence.store, evidence.ledger
+    found_at, put_of = store.by_offset.get, ledger.by_properties.get
+    for (topic, queue_id), queue in store.queues.items():
+        holes = ledger.holes.get((topic, queue_id), ())
+        file = f"consumequeue/{topic}/{queue_id}"
+        if queue.entries:
+            tried("CQ-VALID")
+        for number, (physical_offset, size_bytes, code) in enumerate(queue.entries, queue.begin):
+            if size_bytes in _EMPTY_BYTES and number in holes:
+                continue
+            found = found_at(physical_offset)
+            if found is None and physical_offset < store.min_offset:
+                continue
+            if found is None:
+                yield Violation(
+                    "CQ-VALID",
+                    "an entry that leads to no record",
+                    file,
+                    number * 20,
+                    "phyOffset",
+                    "a record's",
+                    str(physical_offset),
+                )
+                continue
+            _, record_bytes, record_topic, record_queue_id, _, _, _, properties, _ = found.record
+            is_own = record_queue_id == queue_id and record_topic == topic
+            if not is_own and (topic, queue_id) not in light_places(found.record):
+                there = f"{record_topic}/{record_queue_id}"
+                yield Violation(
+                    "CQ-VALID",
+                    "an entry that leads to another queue's record",
+                    file,
+                    number * 20,
+                    "queue",
+                    f"{topic}/{queue_id}",
+                    there,
+                )
+            if record_bytes != size_bytes:
+                yield Violation(
+                    "CQ-VALID",
+                    "an entry of the wrong size",
+                    file,
+                    number * 20 + 8,
+                    "size",
+                    str(record_bytes),
+                    str(size_bytes),
+                )
+            put = put_of(properties) or ledger.seen_in(found.record)
+            if put is None:
+                if record_topic == SCHEDULE_TOPIC:
+                    continue
+                wanted = tag_code_of(properties)  # the store's own, or of a run whose ledger is its clients'
+            elif record_topic == SCHEDULE_TOPIC and put.delay_ms is not None:
+                wanted = found.record.store_timestamp_ms + put.delay_ms
+            else:
+                wanted = tag_code(put.tags)
+            if code != wanted:
+                yield Violation(
+                    "CQ-VALID",
+                    "an entry with another tag",
+                    file,
+                    number * 20 + 12,
+                    "tagsCode",
+                    str(wanted),
+                    str(code),
+                )
+
+
+def check_qoff(evidence: Evidence) -> Iterator[Violation]:
+    """QOFF: yield every record whose queueOffset does not follow, or is not what its producer was told.
+
+    Nor may there be gaps in the places that records have in light queues, which they carry in their properties. What
+    retention has removed was counted: a queue goes on behind it, unless all that was left of it were numbers and
+    somebody had it removed.
+    """
+    expected: dict[tuple[str, int], int] = {}
+    ledger = evidence.ledger
+    put_of = ledger.by_properties.get
+    expired = _counted_to(evidence) if ledger.expired_to else {}
+    if evidence.store.records:
+        tried("QOFF")
+    for found in evidence.store.records:
+        _, _, topic, queue_id, queue_offset, sys_flag, _, properties, _ = found.record
+        if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
+            continue
+        key = (topic, queue_id)
+        wanted = expected.get(key)
+        if wanted is None:
+            wanted = max(queue_offset, expired.get(key, 0)) if evidence.store.min_offset > 0 else 0
+        if queue_offset != wanted and not _is_skipped(ledger.holes.get(key), wanted, queue_offset):
+            yield _out_of_order(found, key, found.position + 20, wanted, queue_offset)
+        expected[key] = queue_offset + 1
+        for key, place in light_places(found.record).items() if LIGHT_MARK in properties else ():
+            wanted = expected.get(key, place if evidence.store.min_offset > 0 else 0)
+            if place != wanted:
+                yield _out_of_order(found, key, found.position, wanted, place)
+            expected[key] = place + 1
+        put = put_of(properties) or ledger.put_of(found.record)
+        if put is not None and put.queue_offset != queue_offset and put.queue_offset is not None:
+            yield Violation(
+                "QOFF",
+                f"{put.name} has another queue offset than its producer was told",
+                found.file,
+                found.position + 20,
+                "queueOffset",
+                str(put.queue_offset),
+                str(queue_offset),
+            )
+
+
+def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:
+    """Return whether no record is known to have any of the numbers between the two, nor the lower of them."""
+    low, high = min(wanted, queue_offset), max(wanted, queue_offset)
+    return holes is not None and holes.issuperset(range(low, high))
+
+
+def _counted_to(evidence: Evidence) -> dict[tuple[str, int], int]:
+    """Return the least queue offset, by topic and queue, that can come behind what has expired."""
+    ledger, counted_to = evidence.ledger, dict[tuple[str, int], int]()
+    for put in ledger.puts:
+        if (
+            ledger.has_expired(put.physical_offset, evidence.store.min_offset)
+            and put.queue_offset is not None
+            and put.name not in ledger.gone
+            and put.place not in ledger.ended_queues
+        ):
+            counted_to[put.place] = max(put.queue_offset + 1, counted_to.get(put.place, 0))
+    return counted_to
+
+
+def _out_of_order(
+    found: FoundRecord, key: tuple[str, int], position: int, wanted: int, queue_offset: int
+) -> Violation:
+    topic, queue_id = key
+    return Violation(
+        "QOFF",
+        f"queue offsets of {topic}/{queue_id} do not count up",
+        found.file,
+        position,
+        "queueOffset",
+        str(wanted),
+        str(queue_offset),
+    )

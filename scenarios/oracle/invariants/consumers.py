@@ -1,0 +1,134 @@
+"""What consumers are given: READ (all that a subscription matches, each once, in queue order), VIS (it stays there).
+
+Tags that share a hash pass the store's filter; the workload's tags do not.
+"""
+
+from collections.abc import Iterator
+
+from ....store.message_store import MessageStore
+from ..evidence import Evidence, Violation, tried
+from ..ledger import Ledger, Pull
+from ..light_places import light_places
+from ..put_entry import PutEntry
+from ..recovered import RecoveredStore
+
+_FAR = 1_000_000
+"""Queue offsets that no queue here ever gets to."""
+
+
+def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
+    """READ: yield every walk of this life that missed something, repeated it, or was given what it did not ask for.
+
+    A record that is damaged may be given or not. store: as it is at the end of the same life, before any crash.
+    """
+    for pull in ledger.pulls:
+        tried("READ")
+        wanted = _wanted(pull, ledger, store)
+        unreadable = ledger.known_damage.unreadable
+        given = [
+            put.name
+            for put in pull.puts
+            if not ledger.may_be_removed(put) and put.physical_offset not in unreadable
+        ]
+        if given != wanted:
+            yield Violation(
+                "READ",
+                f"a walk over {pull.topic}/{pull.queue_id} for {pull.tags or '*'}",
+                f"consumequeue/{pull.topic}/{pull.queue_id}",
+                pull.begin_offset * 20,
+                "messages",
+                ", ".join(wanted) or "none",
+                ", ".join(given) or "none",
+            )
+
+
+def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
+    tags = None if pull.tags is None else {tag.strip() for tag in pull.tags.split("||")}
+    names = []
+    for found in store.records:
+        record = found.record
+        offset: int | None = record.queue_offset
+        if (record.topic, record.queue_id) != (pull.topic, pull.queue_id):
+            offset = light_places(record).get((pull.topic, pull.queue_id))
+        if offset is None or record.physical_offset in ledger.known_damage.unreadable:
+            continue
+        put = ledger.seen_in(record)
+        # PREFIX has seen every record of an earlier life, this one's are all puts
+        assert put is not None, record
+        if ledger.may_be_removed(put):
+            continue
+        if pull.begin_offset <= offset < pull.end_offset and (tags is None or put.tags in tags):
+            names.append(put.name)
+    return names
+
+
+def check_beyond(store: MessageStore, topic: str, queue_id: int) -> Iterator[Violation]:
+    """READ: yield what is wrong with the answer to a pull behind a queue's end: where to go on is the end, or 0."""
+    tried("READ")
+    result = store.get_message(topic, queue_id, _FAR)
+    ends = (0, store.get_max_offset_in_queue(topic, queue_id))
+    if result.records or not ends[0] <= result.next_begin_offset <= ends[1]:
+        yield Violation(
+            "READ",
+            "a pull behind a queue's end leads astray",
+            f"consumequeue/{topic}/{queue_id}",
+            _FAR * 20,
+            "next begin offset",
+            f"<= {ends[1]}",
+            str(result.next_begin_offset),
+        )
+
+
+def check_look_up(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterator[Violation]:
+    """READ, by log offset: yield what is wrong with the answer to a look-up of a put's record.
+
+    It is found where its producer was told it is, as it was put. Not judged: one of which nobody knows.
+    """
+    offset = put.physical_offset
+    if offset is None or put.name in ledger.gone:
+        return
+    tried("READ")
+    readable = offset + put.record_bytes <= store.dispatch.readable_limit()
+    record = store.look_message_by_offset(offset)
+    if record is None:
+        if readable and not ledger.may_be_removed(put):
+            yield _wrong_record(put, "record", put.name, "none")
+        return
+    for field, expected, found in (
+        ("properties", put.properties, record.properties.encode(errors="surrogateescape")),
+        ("body", put.body, record.body),
+        ("topic", put.place[0], record.topic),
+    ):
+        if expected != found:
+            yield _wrong_record(put, field, repr(expected)[:80], repr(found)[:80])
+
+
+def _wrong_record(put: PutEntry, field: str, expected: str, found: str) -> Violation:
+    summary = f"looking up {put.name} gives something else"
+    return Violation("READ", summary, "commitlog", put.physical_offset or 0, field, expected, found)
+
+
+def check_vis(evidence: Evidence) -> Iterator[Violation]:
+    """VIS: yield everything seen that is gone or replaced, unless retention or a fault may have taken it."""
+    store = evidence.store
+    if evidence.ledger.stable:
+        tried("VIS")
+    for seen in evidence.ledger.stable:
+        if evidence.ledger.has_expired(seen.physical_offset, store.min_offset):
+            continue
+        queue = store.queues.get((seen.topic, seen.queue_id))
+        index = seen.queue_offset - (queue.begin if queue else 0)
+        found = None
+        if queue is not None and 0 <= index < len(queue.entries):
+            found = store.by_offset.get(queue.entries[index][0])
+        if found is None or evidence.ledger.seen_in(found.record) is not seen.put:
+            other = "nothing" if found is None else found.record.properties.decode(errors="replace")
+            yield Violation(
+                "VIS",
+                f"{seen.put.name} was given to a consumer and is not there any more",
+                f"consumequeue/{seen.topic}/{seen.queue_id}",
+                seen.queue_offset * 20,
+                "message",
+                seen.put.name,
+                other,
+            )

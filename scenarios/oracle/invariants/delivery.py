@@ -1,0 +1,130 @@
+"""Delivery in time and again: SCHED (delayed messages are delivered, and not early), REDEL (how often again).
+
+After each recovery the copies of delayed messages are held against their records. As a run goes, consumers look at
+the clock when they are given one, and a start compares where consumer groups begin with where they were.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ..evidence import Evidence, Violation, tried
+from ..ledger import Group, Ledger
+from ..put_entry import PutEntry
+from ..recovered import FoundRecord
+
+
+def check_sched(evidence: Evidence) -> Iterator[Violation]:
+    """SCHED: yield every copy without its record or too early, and every record that was passed over.
+
+    Every copy has the record it was made of in front of it, and was stored no earlier than that was and its delay;
+    every record that progress has passed has a copy. That progress gets to the end of each level, so that all are
+    delivered, is LIVE's; that nothing else comes where copies do, and all that a copy keeps of its message, are
+    PREFIX's; how many copies there may be is REDEL's.
+    """
+    if not any(topic == SCHEDULE_TOPIC for topic, _ in evidence.store.queues):
+        return
+    ledger, store = evidence.ledger, evidence.store
+    waiting: dict[str, FoundRecord] = {}
+    delivered = set(ledger.delivered_into_damage)
+    for found in store.records:
+        record = found.record
+        if record.topic == SCHEDULE_TOPIC:
+            put = ledger.put_of(record)
+            if put is not None:
+                waiting[put.name] = found
+            continue
+        put = ledger.copied_by(record)
+        if put is None or put.delay_ms is None:
+            continue
+        delivered.add(put.name)
+        own = waiting.get(put.name)
+        if own is None:
+            if store.min_offset == 0:
+                summary = f"{put.name} was delivered without having been put"
+                yield _broken("SCHED", found, summary, "put", "before it", "no")
+            continue
+        due_ms = own.record.store_timestamp_ms + put.delay_ms
+        if record.store_timestamp_ms < due_ms:
+            early_ms = due_ms - record.store_timestamp_ms
+            summary = f"{put.name} was delivered early"
+            yield _broken("SCHED", found, summary, "delivery", "when due", f"{early_ms} ms before")
+    if waiting:
+        tried("SCHED")
+    for name, own in waiting.items():
+        level = own.record.queue_id + 1
+        if own.record.queue_offset < store.delivered_to.get(level, 0) and name not in delivered:
+            yield _broken("SCHED", own, f"{name} was passed over", "delivery", "one at least", "none")
+
+
+def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:
+    """SCHED: yield a delayed message that a consumer is given at now_ns, sooner than its delay after it was put."""
+    assert put.delay_ms is not None, put.name
+    tried("SCHED")
+    waited_ms = now_ns // 1_000_000 - put.asked_ns // 1_000_000  # store times are whole ms
+    if waited_ms < put.delay_ms:
+        summary = f"{put.name} was given to a consumer early"
+        yield Violation("SCHED", summary, "", -1, "delivery", f">= {put.delay_ms} ms", f"{waited_ms} ms")
+
+
+def check_redel(evidence: Evidence) -> Iterator[Violation]:
+    """REDEL: yield every copy of a delayed message that should not have been made, or is about to be made again.
+
+    Each life of a store delivers one copy at most, and none of what the progress it began with has passed. After a
+    clean stop that persisted its progress, that has passed all that the life before it delivered. What progress a
+    crash leaves is META's.
+    """
+    ledger, store = evidence.ledger, evidence.store
+    if not any(topic == SCHEDULE_TOPIC for topic, _ in store.queues):
+        return
+    waiting: dict[str, FoundRecord] = {}
+    delivered_in: dict[str, set[int]] = {}
+    for found in store.records:
+        record = found.record
+        if record.topic == SCHEDULE_TOPIC:
+            put = ledger.put_of(record)
+            if put is not None:
+                waiting[put.name] = found
+            continue
+        put = ledger.copied_by(record)
+        own = None if put is None else waiting.get(put.name)
+        if put is None or own is None:
+            continue  # SCHED's, if it is a delayed one's
+        life = ledger.delivery_of(record.physical_offset)
+        lives = delivered_in.setdefault(put.name, set())
+        level, offset = own.record.queue_id + 1, own.record.queue_offset
+        begun_at = ledger.deliveries[life].offsets.get(level, 0)
+        if life in lives:
+            summary = f"{put.name} was delivered twice by one life of the store"
+            yield _broken("REDEL", found, summary, "progress", "once", "again")
+        elif offset < begun_at:
+            summary = f"{put.name} was delivered again although progress had passed it"
+            yield _broken("REDEL", found, summary, "progress", f"{begun_at} or later", str(offset))
+        lives.add(life)
+    if delivered_in:
+        tried("REDEL")
+    if ledger.progress_is_final:
+        last = len(ledger.deliveries) - 1
+        for name in [name for name, lives in delivered_in.items() if last in lives]:
+            own = waiting[name]
+            offset, delivered_to = own.record.queue_offset, store.delivered_to.get(own.record.queue_id + 1, 0)
+            if offset >= delivered_to:
+                summary = f"{name} was delivered before a clean stop, and will be again"
+                yield _broken("REDEL", own, summary, "progress", f"beyond {offset}", str(delivered_to))
+
+
+def check_groups(ledger: Ledger, found: Mapping[Group, int]) -> Iterator[Violation]:
+    """REDEL: yield every consumer group that begins elsewhere than it was at a clean stop."""
+    if not ledger.progress_is_final:
+        return
+    for group, offset in ledger.reported.items():
+        tried("REDEL")
+        if found[group] != offset:
+            name, topic, queue_id = group
+            summary = f"{name} in {topic}/{queue_id} does not begin where a clean stop left it"
+            yield Violation("REDEL", summary, "", -1, "offset", str(offset), str(found[group]))
+
+
+def _broken(
+    invariant: str, found: FoundRecord, summary: str, field: str, expected: str, seen: str
+) -> Violation:
+    return Violation(invariant, summary, found.file, found.position, field, expected, seen)

@@ -1,0 +1,255 @@
+"""What is kept beside the log: META (progress is found as it was last durable, or newer), CKPT (the checkpoint).
+
+A side file is replaced as a whole, and its versions are noted as they come and go. So persisted progress never goes
+back over a crash. What is loaded is never ahead of what was reported, and is brought into what the crash left of the
+queues before anybody uses it. That one complete version can be read at all is seen where a store is opened. What is in
+the files beyond offsets is not looked at.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from ....faults.disk.disk import Disk
+from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.log.segment import Segment
+from ....store.message_store import MessageStore
+from ....store.side_file import SideFile
+from ....store.world import Files
+from ..evidence import Violation, tried
+from ..ledger import Group, Ledger
+from ..reader import ENTRY, UnreadableError, leads_to_a_record, walk
+
+Value = TypeVar("Value")
+
+_SHOWN_BYTES = 120
+
+
+class Versions:
+    """The versions of a side file over all lives of a store: which one a start may find, by what was said of them.
+
+    A store that has returned from making a version durable has said so; of one whose making was begun and has not
+    returned, or has failed, nothing is known. A start finds one of these, complete, or nothing if none was ever
+    durable.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.durable: bytes | None = None
+        """The version that is the current one unless a later one is; None before the first."""
+        self.begun: list[bytes] = []
+        """Versions begun after that."""
+        self.kept: bytes | None = None
+        """The version before the durable one, to be found when that cannot be read; None if none has to be."""
+        self.loaded: bytes | None = None
+        """What the last start found."""
+
+    def lose_durable(self) -> None:
+        """Note that the durable version cannot be read any more."""
+        self.durable, self.kept = self.kept, None
+
+    @property
+    def is_persisted(self) -> bool:
+        """Return whether the last version that was begun is durable."""
+        return not self.begun
+
+    def settle(self) -> None:
+        """Note that a start has found `loaded`, which is durable from then on."""
+        if self.begun or self.loaded != self.durable:
+            self.kept = None
+        self.durable = self.loaded
+        self.begun.clear()
+
+
+class WatchedSideFile(SideFile):
+    """A side file whose versions are noted as they come and go."""
+
+    def __init__(self, files: Files, versions: Versions, on_begin: Callable[[], None]) -> None:
+        """Watch the file at the versions' path; on_begin is called before a version is made that is a new one."""
+        super().__init__(files, versions.path)
+        self._versions = versions
+        self._on_begin = on_begin
+
+    def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
+        """Return what `SideFile.load` does, and note which version that is."""
+        parsed: list[bytes] = []
+
+        def note(raw: bytes, file: str) -> Value:
+            value = parse(raw, file)
+            parsed.append(raw)
+            return value
+
+        loaded = super().load(note)
+        self._versions.loaded = parsed[-1] if parsed else None
+        return loaded
+
+    def store(self, content: bytes) -> bool:
+        """Do what `SideFile.store` does, and note that it was begun and, if it returns, that it is durable."""
+        versions = self._versions
+        if content != versions.durable:
+            self._on_begin()
+        before = None if versions.begun else versions.durable
+        versions.begun.append(content)
+        written = super().store(content)
+        if written:
+            versions.kept = before
+        versions.durable = content
+        versions.begun.clear()
+        return written
+
+
+# -- what a start finds ----------------------------------------------------------------------------
+
+
+def check_version(versions: Versions) -> Iterator[Violation]:
+    """META: yield a file of which another version was found than can be."""
+    if versions.durable is not None:
+        tried("META")
+    if versions.loaded != versions.durable and versions.loaded not in versions.begun:
+        yield Violation(
+            "META",
+            f"a version that was durable is not what the next start found, {len(versions.begun)} were begun after it",
+            versions.path,
+            0,
+            "version",
+            _shown(versions.durable),
+            _shown(versions.loaded),
+        )
+
+
+def _shown(content: bytes | None) -> str:
+    return "none" if content is None else content[:_SHOWN_BYTES].decode(errors="replace")
+
+
+def check_levels(store: MessageStore) -> Iterator[Violation]:
+    """META: yield every delay level of a store just loaded whose progress is outside of its queue."""
+    for level, offset in store.schedule.offsets.items():
+        queue = store.queues.find(SCHEDULE_TOPIC, level - 1)
+        least, most = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+        if not least <= offset <= most:
+            yield Violation(
+                "META",
+                f"progress of delay level {level} leads out of its queue",
+                store.schedule.file.path,
+                0,
+                "level",
+                f"{least} to {most}",
+                str(offset),
+            )
+
+
+def check_reported(ledger: Ledger, found: Mapping[Group, int]) -> Iterator[Violation]:
+    """META: yield every group that was found to be further than it ever said."""
+    for group, offset in found.items():
+        tried("META")
+        if offset > ledger.furthest[group]:
+            yield _group_violation(
+                group, "is ahead of what it reported", f"<= {ledger.furthest[group]}", offset
+            )
+
+
+def check_clamped(
+    store: MessageStore, found: Mapping[Group, int], clamped: Mapping[Group, int]
+) -> Iterator[Violation]:
+    """META: yield every group that was not brought to where its queue ends, or was moved without need."""
+    for group, offset in found.items():
+        _, topic, queue_id = group
+        wanted = min(offset, store.get_max_offset_in_queue(topic, queue_id))
+        if clamped[group] != wanted:
+            yield _group_violation(group, "is not brought into its queue", str(wanted), clamped[group])
+
+
+def _group_violation(group: Group, what: str, expected: str, found: int) -> Violation:
+    name, topic, queue_id = group
+    return Violation("META", f"{name} in {topic}/{queue_id} {what}", "", -1, "offset", expected, str(found))
+
+
+# -- what the checkpoint claims --------------------------------------------------------------------
+
+
+def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
+    """CKPT: yield every time in the checkpoint that is ahead of the disk, for log, queues or full index files.
+
+    The times in memory are judged, for they may reach the disk at any moment. The disk is asked about bytes, not
+    about the names of their files; records of the very millisecond that is claimed are left out, as recovery does
+    with its margin of seconds.
+
+    ledger says what retention may have removed from the disk, and not from memory yet: that is not looked at.
+    """
+    claimed = store.checkpoint.values
+    if any(claimed):
+        tried("CKPT")
+    logs = [segment for segment in store.log.segments if not _is_durable(segment, disk)]
+    if logs:
+        log_end = _end_of_records_before(store, disk, claimed.physic_msg_timestamp_ms)
+        for segment in logs:
+            end = min(log_end - segment.base_offset, segment.size_bytes)
+            if ledger is not None and segment.end_offset <= ledger.expired_to:
+                continue
+            if end > 0 and not disk.is_durable(segment.file.path, 0, end):
+                yield _ahead("physicMsgTimestamp", segment.file.path, end, claimed.physic_msg_timestamp_ms)
+    entries = [
+        segment
+        for queue in store.queues.all()
+        for segment in queue.queue.segments
+        if not _is_durable(segment, disk)
+    ]
+    if entries:
+        log_end = _end_of_records_before(store, disk, claimed.logics_msg_timestamp_ms)
+        for segment in entries:
+            end = _end_of_entries_below(segment, disk, log_end)
+            if end and not disk.is_durable(segment.file.path, 0, end):
+                yield _ahead("logicsMsgTimestamp", segment.file.path, end, claimed.logics_msg_timestamp_ms)
+    for file in () if store.index is None else store.index.table.files:
+        path, end, claimed_ms = file.file.path, file.file.size_bytes, claimed.index_msg_timestamp_ms
+        if file.end_timestamp_ms <= claimed_ms and file.is_full and not disk.is_durable(path, 0, end):
+            yield _ahead("indexMsgTimestamp", path, end, claimed_ms)
+
+
+def _is_durable(segment: Segment, disk: Disk) -> bool:
+    """Return whether nothing that could be claimed of a segment is wrong: most are, and need no look at the log."""
+    return disk.is_durable(segment.file.path, 0, segment.size_bytes)
+
+
+def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -> int:
+    """Return the log offset behind the last record stored before a time; store times never fall along the log."""
+    end = store.log.min_offset
+    if timestamp_ms <= 0:
+        return end
+    for segment in store.log.segments:
+        content = disk.content(segment.file.path)
+        if not content:
+            end = segment.end_offset  # removed a moment ago, when every queue entry it needs was durable
+            continue
+        try:
+            end_position, file = segment.wrote.get(), segment.file.path
+            for record, _ in walk(content, end_position, file=file, base_offset=segment.base_offset):
+                if record.store_timestamp_ms >= timestamp_ms:
+                    return end
+                end = record.physical_offset + record.size_bytes
+        except UnreadableError:
+            return end  # PREFIX says what is wrong there
+    return end
+
+
+def _end_of_entries_below(segment: Segment, disk: Disk, log_end: int) -> int:
+    """Return the position behind a queue segment's last entry for a record below log_end."""
+    raw = disk.content(segment.file.path)[: segment.wrote.get()]
+    end = 0
+    while end < len(raw):
+        entry = ENTRY.unpack_from(raw, end)
+        if not leads_to_a_record(*entry) or entry[0] >= log_end:
+            break  # of a blank entry nothing says when it was written; CQ-VALID says that it must not be there
+        end += ENTRY.size
+    return end
+
+
+def _ahead(field: str, file: str, end: int, timestamp_ms: int) -> Violation:
+    return Violation(
+        "CKPT",
+        "the checkpoint speaks for bytes that are not durable",
+        file,
+        end,
+        field,
+        "a time before theirs",
+        str(timestamp_ms),
+    )
