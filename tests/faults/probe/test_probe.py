@@ -10,11 +10,12 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.probe.check_jobs import Checkers
 from tornlog.faults.probe.failure import ProbeFailure
 from tornlog.faults.probe.probe import CrashCase, ProbeReport, probe
-from tornlog.faults.probe.record import ProgramRecord, RecordError, Step
+from tornlog.faults.probe.record import ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import DISK_STREAM, Replayer
 from tornlog.faults.probe.shrink import NotReproducedError, Scene, shrink
 from tornlog.faults.probe.story import described, step_text, story
+from tornlog.faults.simulation.artefact import ArtefactError
 from tornlog.sim.choices import Choices
 
 CheckFile = Callable[[str], Path]
@@ -177,9 +178,9 @@ def test_a_failure_outlives_being_written_down_and_leads_to_its_state(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("tornlog-probe-failure/1", "tornlog-run/1", "format: expected tornlog-probe-failure/1"),
-        ('"disk": "strict-posix"', '"disk": "floppy"', "disk: expected one of"),
-        ('"digest"', '"digits"', "KeyError: 'digest'"),
+        ("tornlog-failure/3", "tornlog-run/1", "format: expected tornlog-failure/3"),
+        ('"disk": "strict-posix"', '"disk": "floppy"', "failure.disk: expected one of"),
+        ('"digest"', '"digits"', "failure: Object missing required field `digest`"),
         ("{", "[", "not JSON"),
     ],
 )
@@ -191,7 +192,7 @@ def test_a_document_that_is_no_failure_is_refused_by_name(
         shown = shrink(saved, EMPTY, found.breaches[LOST].smallest, checkers)
     text = ProbeFailure("check.py", shown.case, EMPTY, saved).to_json(shown)
 
-    with pytest.raises(RecordError, match=message):
+    with pytest.raises(ArtefactError, match=message):
         ProbeFailure.from_json(text.replace(old, new))
 
 
