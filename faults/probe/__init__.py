@@ -8,4 +8,4 @@ is to say what it promises imports one name, which costs nothing when nobody rec
     acknowledge("order 7 stored")
 """
 
-from .acknowledging import acknowledge as acknowledge
+from .record import acknowledge as acknowledge

@@ -9,10 +9,10 @@ from ..crashes.profiles import PROFILES
 from ..disk.image import Image
 from .check import CheckOutcome
 from .check_jobs import Checkers
-from .losses import Loss, losses_of
 from .probe import CrashCase
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Replayer
+from .story import Loss, losses_of
 
 TRIES_MAX = 200
 

@@ -1,15 +1,26 @@
-"""What a program did, in lines: each step with the line of the user's own program that it comes from."""
+"""Step and loss texts: what a program did, each step with the line of the user's own program, and what a crash took."""
 
 import os
 import sysconfig
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import NamedTuple
 
+from ..crashes.enumeration import CrashLosses
+from ..crashes.page_outcomes import DirtyPage, PageOutcome
+from ..disk.changes import Change, Create, Extend, Rename, Truncate
 from . import record as steps
-from .losses import named
-from .record import ProgramRecord, SourceLine, Step
+from .record import FILES, ProgramRecord, SourceLine, Step
 
 STORY_STEPS = 12
+
+
+class Loss(NamedTuple):
+    """One thing that is lost."""
+
+    what: str
+    step: int
+    """The step that had made it; of a page, the first of those whose writes are lost."""
 
 
 def step_text(record: ProgramRecord, number: int) -> str:
@@ -35,18 +46,23 @@ def described(record: ProgramRecord, step: Step) -> str:
         case steps.SYNC:
             return f"sync {name}"
         case steps.RENAME | steps.LINK:
-            return f"{step.kind} {named(step.path)} -> {named(step.target)}"
+            return f"{step.kind} {_named(step.path)} -> {_named(step.target)}"
         case steps.SYNC_ALL:
             return step.kind
         case steps.ACKNOWLEDGE:
             return f"acknowledge {step.path!r}"
-    return f"{step.kind} {named(step.path)}"
+    return f"{step.kind} {_named(step.path)}"
+
+
+def _named(path: str) -> str:
+    """Return a path as the program knows it: relative to its directory, or absolute outside of that."""
+    return path.removeprefix(f"{FILES}/") if path != FILES else "."
 
 
 def _name_of(record: ProgramRecord, file: int) -> str:
     """Return what a file was called first."""
     made = [step.path for step in record.steps if step.kind == steps.CREATE and step.file == file]
-    return named(made[0]) if made else f"file {file}"
+    return _named(made[0]) if made else f"file {file}"
 
 
 def where(stack: Sequence[SourceLine]) -> str:
@@ -85,3 +101,60 @@ def _is_standard(file: str) -> bool:
     paths = sysconfig.get_paths()
     packages = (paths["purelib"], paths["platlib"])
     return file.startswith(("<", paths["stdlib"])) and not file.startswith(packages)
+
+
+def losses_of(taken: CrashLosses, steps_of: Sequence[int]) -> list[Loss]:
+    """Return what was lost, in the order in which it had been made. steps_of: the step of each operation."""
+    found = [(change.number, _of_change(change, kept_bytes)) for change, kept_bytes in taken.changes]
+    for page, page_outcome in taken.pages:
+        found += _of_page(page, page_outcome)
+    return [Loss(what, steps_of[number]) for number, what in sorted(found)]
+
+
+def _of_change(change: Change, kept_bytes: int) -> str:
+    path = _named(change.path)
+    match change:
+        case Extend() if kept_bytes:
+            left_bytes = change.before_bytes + kept_bytes
+            return f"size of {path} cut to {left_bytes:,} bytes: it had grown to {change.size_bytes:,}"
+        case Extend():
+            return f"size of {path} lost: it had grown to {change.size_bytes:,} bytes"
+        case Truncate():
+            return f"cut of {path} to {change.size_bytes:,} bytes undone"
+        case Create():
+            return f"name of {path} lost"
+        case Rename():
+            return f"rename of {path} to {_named(change.target)} undone"
+    return f"{change.kind} {path}: {change.lost}"
+
+
+def _of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[int, str]]:
+    """Yield the loss of a page, if it is one, with the number of the first operation that is concerned."""
+    writes, latest = page.writes, len(page.writes)
+    which_page = f"page {page.page} of {_named(page.path)}"
+    if page_outcome.torn_at and page_outcome.other != page_outcome.version:
+        first = min(page_outcome.version, page_outcome.other)
+        yield (
+            writes[first][0],
+            f"{which_page} torn inside a sector: newer only up to its byte {page_outcome.torn_at}",
+        )
+    elif page_outcome.sectors and page_outcome.other != page_outcome.version:
+        first = min(page_outcome.version, page_outcome.other)
+        sectors = [
+            str(bit) for bit in range(page_outcome.sectors.bit_length()) if page_outcome.sectors >> bit & 1
+        ]
+        age = "older" if page_outcome.other < page_outcome.version else "newer"
+        yield (
+            writes[first][0],
+            f"{which_page} torn: {'sector' if len(sectors) == 1 else 'sectors'} {', '.join(sectors)} {age}",
+        )
+    elif page_outcome.version < latest:
+        gone = latest - page_outcome.version
+        which = (
+            "its write"
+            if latest == 1
+            else f"its last {gone} of {latest} writes"
+            if page_outcome.version
+            else f"all {latest} writes"
+        )
+        yield writes[page_outcome.version][0], f"{which_page} lost: {which}"

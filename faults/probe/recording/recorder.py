@@ -31,7 +31,6 @@ from ..record import (
     Unseen,
     only_promises,
 )
-from .main_module import MainModule
 
 STEPS_MAX = 1_000_000
 
@@ -43,14 +42,15 @@ _DEPTH_MAX = 32
 
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
-_BOTTOM = MainModule.run.__code__
-"""Below that, a program's stack is not its own."""
-
 
 class Stacks:
-    """All stacks so far. places: each by its number, innermost line first; the first one is of nowhere."""
+    """All stacks so far. places: each by its number, innermost line first; the first one is of nowhere.
 
-    def __init__(self) -> None:
+    bottom: the code below which a program's stack is not its own.
+    """
+
+    def __init__(self, bottom: CodeType) -> None:
+        self._bottom = bottom
         self.places: list[tuple[SourceLine, ...]] = [()]
         self._numbers: dict[tuple[SourceLine, ...], int] = {(): 0}
         self._known: dict[tuple[object, ...], int] = {}
@@ -59,11 +59,11 @@ class Stacks:
 
     def present(self) -> int:
         """Return the number of the stack that the caller's caller was called from."""
-        key: list[object] = []
+        key, bottom = list[object](), self._bottom
         frame: FrameType | None = sys._getframe(3)
         while frame is not None:
             code = frame.f_code
-            if code is _BOTTOM:
+            if code is bottom:
                 break
             key += (id(code), frame.f_lasti)
             frame = frame.f_back
@@ -75,7 +75,7 @@ class Stacks:
 
     def _find(self, frame: FrameType | None) -> int:
         places: list[SourceLine] = []
-        while frame is not None and frame.f_code is not _BOTTOM:
+        while frame is not None and frame.f_code is not self._bottom:
             code = frame.f_code
             self._codes[id(code)] = code
             if len(places) < _DEPTH_MAX and not code.co_filename.startswith(_HERE):
@@ -89,9 +89,12 @@ class Stacks:
 
 
 class ProgramRecorder:
-    """Takes notes of one process. Who changes anything in root, a real path, holds `lock` until it is noted."""
+    """Takes notes of one process. Who changes anything in root, a real path, holds `lock` until it is noted.
 
-    def __init__(self, root: str) -> None:
+    bottom: the code that runs the program.
+    """
+
+    def __init__(self, root: str, bottom: CodeType) -> None:
         self.lock = RLock()
         self.busy = 0
         """The thread whose present call of the system is being recorded; 0: none."""
@@ -102,7 +105,7 @@ class ProgramRecorder:
         self._root = _realpath(root)
         self._steps: list[tuple[str, str, str, int, int, bytes, int]] = []
         self._printed: set[int] = set()
-        self._stacks = Stacks()
+        self._stacks = Stacks(bottom)
         self._unseen: dict[tuple[str, str, int], Unseen] = {}
         self._files: dict[tuple[int, int], int] = {}
         self._names: dict[str, int] = {}

@@ -3,10 +3,10 @@
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.probe.losses import losses_of
 from tornlog.faults.probe.record import ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import Replayer
+from tornlog.faults.probe.story import losses_of
 from tornlog.sim.choices import Choices
 
 STEPS = (

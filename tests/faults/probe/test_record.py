@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.probe import acknowledging
-from tornlog.faults.probe.acknowledging import acknowledge, listen
 from tornlog.faults.probe.record import (
     FILE_BYTES_MAX,
     ProgramRecord,
@@ -14,6 +12,8 @@ from tornlog.faults.probe.record import (
     SourceLine,
     Step,
     Unseen,
+    acknowledge,
+    listen,
     only_promises,
 )
 
@@ -83,7 +83,7 @@ def test_printed_lines_count_only_while_the_program_promises_nothing_by_itself()
 
 
 def test_an_acknowledgement_costs_nothing_unless_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acknowledging, "_listeners", [])
+    monkeypatch.setattr("tornlog.faults.probe.record._listeners", [])
     heard: list[str] = []
     acknowledge("before")
     listen(heard.append)

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.probe.faithful import differences, first_difference
 from tornlog.faults.probe.record import ProgramRecord, RecordError, Step
-from tornlog.faults.probe.recording.run import EMPTY
+from tornlog.faults.probe.recording.run import EMPTY, differences, first_difference
 from tornlog.faults.probe.replay import PAGE_BYTES, Point, Replayer, piece_ends
 
 
