@@ -23,8 +23,7 @@ from ...cli.options import EXIT_HARNESS, JsonFile, write_json
 from ...cli.reporting import write_page
 from ...html.results import SweepResults
 from ...html.sweep_report import sweep_page
-from ..absolute import absolute
-from ..spark.options import IN_PROCESS, Conf, session_for
+from ..spark.options import IN_PROCESS, Conf, absolute, session_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +86,7 @@ def analyze(
 
 
 def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[Path]) -> dict[str, Any]:
-    from .coverage import never
+    from .analysis import never
 
     return {
         "format": "tornlog-analysis/1",

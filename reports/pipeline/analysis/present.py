@@ -10,7 +10,7 @@ from rich.table import Table
 from ....scenarios.campaigns.failures.print_failure import prose
 from ...cli.common import plain_table
 from ...quantities import rate
-from .coverage import never
+from .analysis import never
 
 _BROKEN_TOLD = 20
 Sums = dict[tuple[str, ...], Counter[str]]

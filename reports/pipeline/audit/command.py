@@ -15,8 +15,7 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ...cli.common import OUT, progress_bar
 from ...cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
-from ..absolute import absolute
-from ..spark.options import Conf, Master, Ship, session_for
+from ..spark.options import Conf, Master, Ship, absolute, session_for
 
 if TYPE_CHECKING:
     from .audit import Audit

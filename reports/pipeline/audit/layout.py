@@ -37,7 +37,7 @@ _INDEX_BYTES_MAX = 0x7FFFFFFF
 
 
 class LayoutViolation(NamedTuple):
-    """A row of `violations`."""
+    """A row of what is found, as `tables` lists it."""
 
     promise: str
     file: str

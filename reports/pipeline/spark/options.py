@@ -1,4 +1,4 @@
-"""The options of every command that works on Spark, and the session or engine that they ask for."""
+"""Spark options: those of every command that works on Spark, and the session, engine and places that they ask for."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from .engine import Engine
+
+import os
 
 IN_PROCESS = "in-process"
 
@@ -86,3 +88,11 @@ def _pair(text: str) -> tuple[str, str]:
     if not key or not equals:
         raise typer.BadParameter(f"expected KEY=VALUE, found {text!r}", param_hint="--conf")
     return key, value
+
+
+def absolute(place: str) -> str:
+    """Return a path of this machine from its root on, and a URI as it is.
+
+    Spark's processes need not stand in the directory in which the program was called.
+    """
+    return place if "://" in place else os.path.abspath(place)

@@ -41,8 +41,7 @@ from ...cli.options import (
 from ...cli.reporting import leave_timelines, replay_command, write_page
 from ...html.results import SweepResults
 from ...html.sweep_report import sweep_page
-from ..absolute import absolute
-from ..spark.options import Conf, Master, Ship, engine_for
+from ..spark.options import Conf, Master, Ship, absolute, engine_for
 
 if TYPE_CHECKING:
     from .sweep import SweepProgress

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.reports.pipeline.absolute import absolute
+from tornlog.reports.pipeline.spark.options import absolute
 
 
 def test_a_path_is_told_from_the_root_on_and_a_uri_as_it_is(

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tornlog.reports.pipeline.analysis.analysis import analysed, write_tables
-from tornlog.reports.pipeline.analysis.coverage import never
+from tornlog.reports.pipeline.analysis.analysis import analysed, never, write_tables
 from tornlog.reports.pipeline.analysis.source import NoSweepError, rows_of, sweep_at
 from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.sweep.request import SweepRequest
