@@ -29,9 +29,8 @@ from ..oracle.progress import GroupProgress
 from ..oracle.recovered import content_digest
 from ..oracle.removals import WatchedRemovals
 from ..oracle.room import Room
+from ..workload.mishaps import SKIPPED_NUMBERS, short_of_memory, skip_numbers
 from ..workload.offline_faults import OfflineFaults
-from ..workload.short_of_memory import short_of_memory
-from ..workload.skipped_numbers import KIND, skip_numbers
 from ..workload.transaction_traffic import TransactionTraffic
 from .execution import HEAL, Execution, timing_of
 
@@ -201,7 +200,7 @@ class Run(Execution):
         if self._plan.starts.skipped_numbers_max:
             stream = self._choices.stream(f"life-{number}/skipped numbers")
             skipping = skip_numbers(store, stream, self._plan.starts.skipped_numbers_max, self._ledger)
-            self._skipped[KIND] += skipping
+            self._skipped[SKIPPED_NUMBERS] += skipping
         opening.start(self._kernel, store, disk, machine)
         return store
 

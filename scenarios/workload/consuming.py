@@ -14,7 +14,7 @@ from ..oracle.invariants import consumers, delivery
 from ..oracle.ledger import ConsumedMessage, Ledger, Pull
 from ..oracle.put_entry import PutEntry
 from ..oracle.reader import LogRecord, UnreadableError
-from . import light_traffic
+from . import options
 
 _COMMIT_CHANCE = 0.7
 _REMOVED = (
@@ -45,7 +45,7 @@ class Consumer:
         self._report = report
         topic = f"T{stream.below(plan.topics, 'topic')}"
         queue_id = stream.below(plan.queues_per_topic, "queue")
-        topic, queue_id = light_traffic.draw_queue(stream, plan, (topic, queue_id))
+        topic, queue_id = options.draw_queue(stream, plan, (topic, queue_id))
         tags = (
             stream.pick(("TagA", "TagB || TagC", "TagD"), "subscription") if plan.consuming.filtered else None
         )

@@ -20,9 +20,8 @@ from ..oracle.invariants import iso, live, status
 from ..oracle.ledger import Ledger
 from ..oracle.put_entry import PLAIN, PutContent, PutEntry
 from ..oracle.room import Room
-from . import delayed_traffic, headers, key_traffic, light_traffic, operators, transaction_traffic
+from . import headers, operators, options, transaction_traffic
 from .consuming import Consumer
-from .key_traffic import Seeker
 from .transaction_traffic import TransactionTraffic
 
 TAGS = ("", "TagA", "TagB", "TagC")
@@ -141,7 +140,7 @@ class Traffic:
             users.append(spawn("producer-group", self._decide_late))
         for number in range(self._plan.index.seekers):
             stream = self._streams(f"life-{self._life}/seeker-{number}")
-            seeker = Seeker(self._plan, self._life, self._store, self._ledger, stream, self._report)
+            seeker = options.Seeker(self._plan, self._life, self._store, self._ledger, stream, self._report)
             users.append(spawn(f"seeker-{number}", partial(seeker.seek, messages_each)))
         return users
 
@@ -165,7 +164,7 @@ class Traffic:
     def _wait_for_delayed(self) -> None:
         """Give what is delayed some time to come, and consumers to see it."""
         stream = self._streams(f"life-{self._life}/patient")
-        self._store.world.tasks.sleep(delayed_traffic.draw_patience_ms(stream))
+        self._store.world.tasks.sleep(options.draw_patience_ms(stream))
         self._producing -= 1
 
     def _decide_late(self) -> None:
@@ -257,8 +256,8 @@ class Traffic:
             head = headers.message_of(topic, b"", queue_id, "", given, wait=wait)
             result = self._store.put_messages(MessageBatch(head, units))
         else:
-            level = delayed_traffic.draw_level(stream, plan) if plan.delay.chance else 0
-            light_names = light_traffic.draw_names(stream, plan) if plan.light_queues.chance else ()
+            level = options.draw_level(stream, plan) if plan.delay.chance else 0
+            light_names = options.draw_light_names(stream, plan) if plan.light_queues.chance else ()
             entry = self._entry(
                 stream, about, name, topic, queue_id, given, wait=wait, level=level, light_names=light_names
             )
@@ -267,7 +266,7 @@ class Traffic:
                 topic, entry.body, queue_id, entry.properties.decode(), given, wait=wait
             )
             result = self._store.put_message(message)
-        widest_bytes = sum([light_traffic.widest_bytes(entry) for entry in entries])
+        widest_bytes = sum([options.widest_bytes(entry) for entry in entries])
         fits = widest_bytes + BLANK_BYTES <= plan.commit_log_bytes
         self._answered(entries, result, legal=legal and fits)
 
@@ -306,7 +305,7 @@ class Traffic:
         if tags:
             pieces.append(f"TAGS\1{tags}")
         if plan.index.keys_chance and not fixed:
-            shared, unique = key_traffic.draw_keys(stream, plan, name)
+            shared, unique = options.draw_keys(stream, plan, name)
             pieces[0] = " ".join((pieces[0], *shared))
             if unique:
                 pieces.append(f"UNIQ_KEY\1{unique}")
@@ -332,7 +331,7 @@ class Traffic:
         entry.given = given
         entry.light_names = light_names
         if level:
-            delayed_traffic.redirect(entry, level)
+            options.redirect(entry, level)
         self._ledger.ask(entry)
         return entry
 

@@ -31,7 +31,7 @@ from ...oracle.ledger import Ledger
 from ...oracle.put_entry import PutEntry
 from ...runs.settling import Settling
 from ...workload.consuming import Consumer
-from ...workload.key_traffic import Seeker
+from ...workload.options import Seeker
 from ...workload.traffic import Traffic
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000

@@ -15,7 +15,7 @@ from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.damage import damage_record, flip_number, without_queues
-from tornlog.scenarios.workload.skipped_numbers import KIND, skip_numbers
+from tornlog.scenarios.workload.mishaps import SKIPPED_NUMBERS, skip_numbers
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -209,6 +209,6 @@ def test_what_happens_to_records_and_numbers_is_counted(
 
     assert [outcome.violations for outcome in outcomes] == [[]] * 10
     fired = sum((outcome.fired for outcome in outcomes), outcomes[0].fired)
-    assert fired[KIND] > 0
+    assert fired[SKIPPED_NUMBERS] > 0
     assert fired["flipped number"] > 0
     assert fired["damaged record"] > 0

@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
-from tornlog.scenarios.workload.delayed_traffic import DELAYS_MS, draw_level, draw_patience_ms, redirect
+from tornlog.scenarios.workload.options import DELAYS_MS, draw_level, draw_patience_ms, redirect
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.message_store import MessageStore

@@ -8,7 +8,7 @@ import pytest
 
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.runs.outcome import RunOutcome
-from tornlog.scenarios.workload.key_traffic import SHARED, UNIQUE, Seeker, draw_keys
+from tornlog.scenarios.workload.options import SHARED_KEYS, UNIQUE_KEYS, Seeker, draw_keys
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.index_key import key_hash
 from tornlog.store.index.index_service import QueryMessageResult
@@ -30,8 +30,8 @@ def drawn(plan: Plan) -> list[tuple[list[str], str]]:
 
 def test_some_messages_share_keys_and_some_have_one_of_their_own(keyed: Plan) -> None:
     keys = drawn(keyed)
-    assert {key for shared, _ in keys for key in shared} == set(SHARED)
-    assert {unique for _, unique in keys} == {"", "m0", *UNIQUE}
+    assert {key for shared, _ in keys for key in shared} == set(SHARED_KEYS)
+    assert {unique for _, unique in keys} == {"", "m0", *UNIQUE_KEYS}
     assert ([], "") in keys
 
 
@@ -42,9 +42,9 @@ def test_without_a_chance_nothing_is_drawn(quiet_plan: Plan) -> None:
 
 
 def test_shared_keys_collide_by_design() -> None:
-    hashes = [key_hash("T0", key.encode()) for key in SHARED]
+    hashes = [key_hash("T0", key.encode()) for key in SHARED_KEYS]
     assert all(one == other for one, other in pairwise(hashes[:3]))
-    assert len(set(hashes)) == len(SHARED) - 2
+    assert len(set(hashes)) == len(SHARED_KEYS) - 2
 
 
 def test_users_look_for_what_is_put_what_others_share_and_what_never_was(
@@ -64,7 +64,7 @@ def test_users_look_for_what_is_put_what_others_share_and_what_never_was(
     plan = keyed.replace(pauses={"chance": 0.5, "ms_max": 5})
     for seed in range(5):
         assert execute(plan, str(seed)).violations == []
-    assert set(asked) & set(SHARED)
+    assert set(asked) & set(SHARED_KEYS)
     assert any(key.startswith("m0.1.") for key in asked)
     assert {0, 1} <= set(answers)
     assert max(answers) > 1

@@ -9,8 +9,8 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.runs.outcome import RunOutcome
-from tornlog.scenarios.workload import light_traffic
-from tornlog.scenarios.workload.delayed_traffic import redirect
+from tornlog.scenarios.workload import options
+from tornlog.scenarios.workload.options import redirect
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.properties import decode_properties, encode_properties
 from tornlog.store.message import PutMessageStatus
@@ -37,17 +37,17 @@ def record_of(put: PutEntry, topic: str = "T", **added: str) -> LogRecord:
 
 def test_messages_name_light_queues_if_the_plan_has_them(light_plan: Plan) -> None:
     stream = Choices("light").stream("one")
-    drawn = [light_traffic.draw_names(stream, light_plan) for _ in range(50)]
-    assert {name for names in drawn for name in names} == set(light_traffic.NAMES)
+    drawn = [options.draw_light_names(stream, light_plan) for _ in range(50)]
+    assert {name for names in drawn for name in names} == set(options.LIGHT_NAMES)
     assert {len(names) for names in drawn} == {1, 2, 3}
-    assert light_traffic.draw_names(stream, light_plan.replace(light_queues={"chance": 0.0})) == ()
+    assert options.draw_light_names(stream, light_plan.replace(light_queues={"chance": 0.0})) == ()
 
 
 def test_consumers_read_light_queues_only_where_there_are_some(light_plan: Plan) -> None:
     stream = Choices("light").stream("one")
-    read = {light_traffic.draw_queue(stream, light_plan, ("T1", 1)) for _ in range(50)}
+    read = {options.draw_queue(stream, light_plan, ("T1", 1)) for _ in range(50)}
     assert read == {("T1", 1), ("%LMQ%L0", 0), ("%LMQ%L1", 0), ("M0", 1), ("T0", 1)}
-    assert light_traffic.draw_queue(stream, light_plan.replace(light_queues={"chance": 0.0}), ("T1", 1)) == (
+    assert options.draw_queue(stream, light_plan.replace(light_queues={"chance": 0.0}), ("T1", 1)) == (
         "T1",
         1,
     )
@@ -98,12 +98,12 @@ def test_a_delayed_message_gets_its_places_when_it_is_delivered(light_put: PutEn
 def test_room_is_needed_for_the_longest_places_there_are(light_put: PutEntry) -> None:
     plain = 91 + 4 + 1 + len(light_put.properties)
     places = len("\2INNER_MULTI_QUEUE_OFFSET\1") + 2 * 19 + 1
-    assert light_traffic.widest_bytes(light_put) == plain + places
+    assert options.widest_bytes(light_put) == plain + places
     redirect(light_put, 1)
     goes_to = len("\2REAL_TOPIC\1T\2REAL_QID\0010")
-    assert light_traffic.widest_bytes(light_put) == plain + places + goes_to
+    assert options.widest_bytes(light_put) == plain + places + goes_to
     light_put.light_names = ()
-    assert light_traffic.widest_bytes(light_put) == light_put.record_bytes
+    assert options.widest_bytes(light_put) == light_put.record_bytes
 
 
 def test_a_put_that_is_stored_knows_its_size(
@@ -115,4 +115,4 @@ def test_a_put_that_is_stored_knows_its_size(
     execute(light_plan)
     stored = [put for put in asked if put.status is PutMessageStatus.PUT_OK and put.light_names]
     assert stored
-    assert all(put.wrote_bytes and put.wrote_bytes < light_traffic.widest_bytes(put) for put in stored)
+    assert all(put.wrote_bytes and put.wrote_bytes < options.widest_bytes(put) for put in stored)

@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundQueue, FoundRecord, RecoveredStore
-from tornlog.scenarios.workload.delayed_traffic import redirect
+from tornlog.scenarios.workload.options import redirect
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk

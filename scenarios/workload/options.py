@@ -1,0 +1,167 @@
+"""Options of a message, as producers draw them: a delay, light queues, and keys that others have too.
+
+A delayed message is a put like any other, with a DELAY in its properties. What the ledger has to know beside that:
+where its record waits, for how long, and how long the record is, as the store adds where the message is to go.
+
+Light queues are entered beside a message's own. A few are shared by all producers and all primary queues: two that
+have one queue for all queue ids, one that has as many as there are, and one that is a topic with messages of its own.
+
+Every message has its name as a key. Some share a few more: two each of the same hash, one that is long, one that is
+not ASCII, and a UNIQ_KEY, which a producer that tries again uses twice. What a seeker asks for is drawn, and may not
+have been put yet, or never.
+"""
+
+from collections.abc import Callable, Iterable
+
+from ...sim.choices import Stream
+from ...store.errors import StoreNotReadableError
+from ...store.formats.delay_level import SCHEDULE_TOPIC
+from ...store.message_store import MessageStore
+from ..claims.machine import DELAYS_MS
+from ..claims.plan import Plan
+from ..oracle.evidence import Violation
+from ..oracle.invariants import idx
+from ..oracle.ledger import LIGHT_OFFSETS, Ledger
+from ..oracle.light_places import LIGHT_PREFIX, QueueKey, light_queue
+from ..oracle.put_entry import Detour, PutEntry
+
+_PATIENCE_MS_MAX = (1, 1_500, 4_000, max(DELAYS_MS.values()) + 2_000)
+
+LIGHT_NAMES = (f"{LIGHT_PREFIX}L0", f"{LIGHT_PREFIX}L1", "M0", "T0")
+_LIGHT_QUEUES_MAX = 3
+_OFFSET_DIGITS_MAX = 19
+_READS_CHANCE = 0.6
+
+SHARED_KEYS = ("AaAa", "BBBB", "AaBB", "order-1", "k" * 150, "schlüssel")
+"""The first three have one hash, in every topic."""
+UNIQUE_KEYS = ("C0A80001", "C0A80002")
+_KEYS_MAX = 3
+_AGO_MS_MAX = 5_000
+_PAUSE_CHANCE = 0.7
+_SHARED_CHANCE = 0.4
+_WINDOW_CHANCE = 0.3
+
+
+# -- delays ----------------------------------------------------------------------------------------
+
+
+def draw_level(stream: Stream, plan: Plan) -> int:
+    """Draw the level of a message, 0 for one that is to be seen at once."""
+    if not stream.chance(plan.delay.chance, "delayed"):
+        return 0
+    return stream.pick(list(DELAYS_MS), "level")
+
+
+def redirect(put: PutEntry, level: int) -> None:
+    """Note where a put with a DELAY of that level waits, and for how long."""
+    put.detour = Detour((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level])
+    added = f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}" + ("" if put.wait else "\2WAIT\1false")
+    put.wrote_bytes = put.given.record_bytes(put.body, SCHEDULE_TOPIC, put.properties + added.encode())
+
+
+def draw_patience_ms(stream: Stream) -> int:
+    """Draw how long somebody waits for what is delayed: long enough for every level, or for some, or for none."""
+    return stream.between(1, stream.pick(_PATIENCE_MS_MAX, "patience"), "patience ms")
+
+
+# -- light queues ----------------------------------------------------------------------------------
+
+
+def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
+    """Draw the light queues of a message, none of most; one may come twice."""
+    if not stream.chance(plan.light_queues.chance, "light"):
+        return ()
+    count = stream.between(1, _LIGHT_QUEUES_MAX, "light queues")
+    return tuple(stream.pick(LIGHT_NAMES, "light queue") for _ in range(count))
+
+
+def widest_bytes(put: PutEntry) -> int:
+    """Return the size that the store must be able to give a put's record, and the one it becomes if it waits first.
+
+    Places are known only when it is stored, so that they count as the longest there can be.
+    """
+    if not put.light_names:
+        return put.record_bytes
+    added = f"\2{LIGHT_OFFSETS}\1" + ",".join("9" * _OFFSET_DIGITS_MAX for _ in put.light_names)
+    if put.detour is not None:
+        added += f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}"
+    entering = put.given.record_bytes(put.body, put.topic, put.properties + added.encode())
+    return entering if put.detour is None else max(entering, put.record_bytes)
+
+
+def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:
+    """Draw what a consumer reads: its own queue, or a light one."""
+    if not plan.light_queues.chance or not stream.chance(_READS_CHANCE, "reads light"):
+        return own
+    return light_queue(stream.pick(LIGHT_NAMES, "light queue"), own[1])
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+def draw_keys(stream: Stream, plan: Plan, name: str) -> tuple[list[str], str]:
+    """Draw the keys that a message has beside its name, and its UNIQ_KEY, empty for none."""
+    if not stream.chance(plan.index.keys_chance, "more keys"):
+        return [], ""
+    count = stream.below(_KEYS_MAX + 1, "shared keys")
+    shared = [stream.pick(SHARED_KEYS, "shared key") for _ in range(count)]
+    return shared, stream.pick(("", name, *UNIQUE_KEYS), "unique key")
+
+
+class Seeker:
+    """A user who looks up as many messages as a producer puts, and reports what is wrong with the answers."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        life: int,
+        store: MessageStore,
+        ledger: Ledger,
+        stream: Stream,
+        report: Callable[[Iterable[Violation]], None],
+    ) -> None:
+        self._plan = plan
+        self._life = life
+        self._store = store
+        self._ledger = ledger
+        self._stream = stream
+        self._report = report
+
+    def seek(self, messages_each: int) -> None:
+        """Look messages up, one after the other, until the store stops."""
+        for _ in range(messages_each):
+            try:
+                self.seek_one(messages_each)
+            except StoreNotReadableError:
+                return
+
+    def seek_one(self, messages_each: int) -> None:
+        """Look up what is drawn, out of what so many puts each may have put. Raises StoreNotReadableError."""
+        plan, store, stream = self._plan, self._store, self._stream
+        topic = f"T{stream.below(plan.topics, 'topic')}"
+        key = self._draw_key(messages_each)
+        ago_ms = self._draw_window()
+        if stream.chance(_PAUSE_CHANCE, "pause"):
+            store.world.tasks.sleep(stream.between(1, plan.pauses.ms_max, "pause ms"))
+        window_ms = idx.ALWAYS_MS
+        if ago_ms is not None:
+            now_ms = store.world.clock.now_ms()
+            window_ms = (now_ms - ago_ms[0], now_ms - ago_ms[1])
+        dispatched_to = store.dispatch.reput_from.get()
+        result = store.query_message(topic, key, idx.ANSWERS_MAX, *window_ms)
+        self._report(idx.check_answer(store, self._ledger, (topic, key), window_ms, result, dispatched_to))
+
+    def _draw_key(self, messages_each: int) -> str:
+        """Draw a key: one of those that messages share, or the name of one that is put in this or an earlier life."""
+        stream = self._stream
+        if stream.chance(_SHARED_CHANCE, "shared"):
+            return stream.pick((*SHARED_KEYS, *UNIQUE_KEYS), "shared key")
+        life, count = stream.below(self._life + 1, "life"), stream.below(messages_each, "message")
+        return f"m{life}.{stream.below(self._plan.producers, 'producer')}.{count}"
+
+    def _draw_window(self) -> tuple[int, int] | None:
+        """Draw how many ms ago the time asked for begins and ends, None for all times."""
+        if not self._stream.chance(_WINDOW_CHANCE, "window"):
+            return None
+        begin_ms = self._stream.below(_AGO_MS_MAX, "begins ms ago")
+        return begin_ms, self._stream.below(begin_ms + 1, "ends ms ago")
