@@ -35,7 +35,9 @@ def test_a_cluster_is_run_like_any_scenario_and_a_seed_is_a_run(tornlog: Tornlog
     assert result.exit_code == 0, result.output
 
 
-@pytest.mark.parametrize("name", [NAME, "a-broker-keeps-what-it-answered"])
+@pytest.mark.parametrize(
+    "name", [NAME, pytest.param("a-broker-keeps-what-it-answered", marks=pytest.mark.slow)]
+)
 def test_every_crash_of_a_cluster_and_of_a_broker_is_explored(
     tornlog: Tornlog, name: str, tmp_path: Path
 ) -> None:
