@@ -29,6 +29,14 @@ from ....store.formats.consume_queue import ADDRESS_MAX, ENTRY_BYTES
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from .tables import SCHEMA, AuditTables, damage_violations, number_of, violations
 
+_ENTRY_PLACE = ["topic", "queue_id", "physical_offset"]
+_ENTRY_FIELDS = (("size", "size"), ("tags_code", "tagsCode"), ("queue_offset", "phyOffset"))
+"""What an entry has of its record, and the field that has it; its number is the record's queue offset."""
+_FIELD_AT = {"phyOffset": 0, "size": 8, "tagsCode": 12}
+_INDEX_KEY = ["physical_offset", "key_hash"]
+_TIME_DIFF_AT = 12
+"""Where an entry of the index has it."""
+
 
 @dataclass(frozen=True)
 class Audit:
@@ -102,12 +110,6 @@ def _offsets(tables: AuditTables) -> DataFrame:
     wanted = fn.coalesce(fn.lag("queue_offset").over(in_order) + 1, first)
     rows = tables.queued.withColumn("wanted", wanted).where("wanted != queue_offset")
     return violations(rows, "QOFF", "queueOffset", fn.col("wanted"), fn.col("queue_offset"))
-
-
-_ENTRY_PLACE = ["topic", "queue_id", "physical_offset"]
-_ENTRY_FIELDS = (("size", "size"), ("tags_code", "tagsCode"), ("queue_offset", "phyOffset"))
-"""What an entry has of its record, and the field that has it; its number is the record's queue offset."""
-_FIELD_AT = {"phyOffset": 0, "size": 8, "tagsCode": 12}
 
 
 def _queues(tables: AuditTables) -> DataFrame:
@@ -211,10 +213,6 @@ def _with_usual_delays(both: DataFrame) -> DataFrame:
     due = fn.col("store_timestamp_ms") + fn.col("usual_ms")
     both = both.join(fn.broadcast(usual), ["topic", "queue_id"], "left")
     return both.withColumn("tags_code", fn.coalesce(due, fn.col("tags_code")))
-
-
-_INDEX_KEY = ["physical_offset", "key_hash"]
-_TIME_DIFF_AT = 12
 
 
 def _index(tables: AuditTables) -> DataFrame | None:
