@@ -1,11 +1,24 @@
 """Crash states of unmodified Python programs: what one does to its files is recorded, and done on a simulated disk.
 
 `recording` stands in the program's process and uses the real world; everything else here is simulated. A program that
-is to say what it promises imports one name, which costs nothing when nobody records:
+is to say what it promises imports one name, which costs nothing when nobody records; so nothing else is imported here:
 
     from tornlog.faults.probe import acknowledge
 
     acknowledge("order 7 stored")
 """
 
-from .record import acknowledge as acknowledge
+from collections.abc import Callable
+
+_listeners: list[Callable[[str], None]] = []
+
+
+def acknowledge(promise: str) -> None:
+    """Say that something is promised, from this moment on. While nobody records, nothing happens."""
+    for listener in _listeners:
+        listener(promise)
+
+
+def listen(listener: Callable[[str], None]) -> None:
+    """Have each promise told to a listener, too, for the rest of the process."""
+    _listeners.append(listener)

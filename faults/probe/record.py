@@ -19,8 +19,6 @@ order of their paths, have the first ones.
     sync all          -       -        -      -       -
     acknowledge       text    -        -      -       -        a promise; of programs that make none, a printed line
 
-A program promises something by `acknowledge`, from that moment on.
-
 Modes, owners, times and extended attributes are not in it: the simulated disk keeps none that a program could lose.
 
 JSON: `{"format": "tornlog-record/1", "program": [arguments], "exit": code, "steps": [{"do": kind, "path", "target",
@@ -30,7 +28,7 @@ JSON: `{"format": "tornlog-record/1", "program": [arguments], "exit": code, "ste
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -51,10 +49,6 @@ FILE_BYTES_MAX = 64 << 20
 """Of one file: what is longer is not replayed, but reported."""
 RECORD_BYTES_MAX = 256 << 20
 """Of all that is written."""
-
-
-_listeners: list[Callable[[str], None]] = []
-"""Who is told of each promise: in a process that is recorded, the recorder."""
 
 
 class RecordError(ValueError):
@@ -197,14 +191,3 @@ def only_promises(steps: Sequence[Step], printed: Collection[int]) -> list[Step]
     """Return steps without printed lines, which have these numbers, if the program has promised anything by itself."""
     made = [number for number, step in enumerate(steps) if step.kind == ACKNOWLEDGE and number not in printed]
     return [step for number, step in enumerate(steps) if not (made and number in printed)]
-
-
-def acknowledge(promise: str) -> None:
-    """Say that something is promised now. While nobody records, nothing happens."""
-    for listener in _listeners:
-        listener(promise)
-
-
-def listen(listener: Callable[[str], None]) -> None:
-    """Have each promise told to a listener, too, for the rest of the process."""
-    _listeners.append(listener)

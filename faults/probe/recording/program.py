@@ -21,7 +21,8 @@ from importlib.util import find_spec
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
-from ..record import FILES, TEMPORARY, listen
+from .. import listen
+from ..record import FILES, TEMPORARY
 from .audit import AuditHook
 from .files import RecordedFile, recorded_open
 from .os_calls import OsCalls, install

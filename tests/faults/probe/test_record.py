@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tornlog.faults.probe import acknowledge, listen
 from tornlog.faults.probe.record import (
     FILE_BYTES_MAX,
     ProgramRecord,
@@ -12,8 +13,6 @@ from tornlog.faults.probe.record import (
     SourceLine,
     Step,
     Unseen,
-    acknowledge,
-    listen,
     only_promises,
 )
 
@@ -83,7 +82,7 @@ def test_printed_lines_count_only_while_the_program_promises_nothing_by_itself()
 
 
 def test_an_acknowledgement_costs_nothing_unless_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tornlog.faults.probe.record._listeners", [])
+    monkeypatch.setattr("tornlog.faults.probe._listeners", [])
     heard: list[str] = []
     acknowledge("before")
     listen(heard.append)
