@@ -30,7 +30,6 @@ from ...sim.choices import Choices, Decision
 from ...sim.policies.replay import Replay
 from ...sim.process import garbage_kept
 from ..claims.plan import Life, LifeEnding, Plan
-from ..oracle.end_of_run import note_crash
 from ..oracle.evidence import Violation
 from ..oracle.judge import StopOnViolation
 from ..oracle.state_digest import state_digest_of
@@ -94,7 +93,7 @@ class DyingRun(Run):
     def _promised(self, disk: Disk, profile: str, before: bytes) -> CrashGuarantees:
         """Return what is promised after a crash of that profile; before: the ledger as it was when the machine died."""
         vars(self._ledger).update(vars(pickle.loads(before)))
-        note_crash(self._plan, self._judge, self._ledger, self._store, disk, PROFILES[profile])
+        self._judge.crash(self._store, disk, PROFILES[profile])
         self._judge.note_damage(self._config, disk.damage)
         versions = (self._progress.delayed, self._progress.groups)
         damage = tuple(self.lasting.damage)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from ...faults.crashes.profiles import CrashProfile
 from ...faults.disk.disk import Disk
 from ...faults.disk.image import DamagedRange
 from ...sim.errors import LivenessError, TaskFailedError
@@ -11,6 +12,7 @@ from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ...sim.process import NoEndInSight
 from ...store.config import StoreConfig
+from ...store.log.transient_pool import BufferedSegmentQueue
 from ...store.message_store import MessageStore
 from ...store.service import Service
 from ..claims.plan import Plan
@@ -33,7 +35,10 @@ class StopOnViolation(Exception):
 
 
 class Judge:
-    """Reads what a run has come to, and notes what recoveries settle; never acts. `violations` is what it found."""
+    """Reads what a run has come to, and notes what crashes and recoveries settle; never acts.
+
+    `violations` is what it found.
+    """
 
     def __init__(
         self,
@@ -195,6 +200,24 @@ class Judge:
         self.report(idx.check_stopped(store, disk))
         self.report(status.check_stopped(store, disk))
         self._check_all_tasks_ended(machine)
+
+    def crash(self, store: MessageStore | None, disk: Disk, profile: CrashProfile) -> None:
+        """Judge what the store claims in the moment of a crash, and note what that may not take. None: not opened."""
+        flushed_where, committed_where = 0, None
+        if store is not None:
+            self.claims(store, disk)
+            flushed_where = store.log.flushed_where.get()
+            if isinstance(store.log, BufferedSegmentQueue):
+                committed_where = store.log.committed_where
+        cache_is_whole = not allowances.has_reverted(disk)
+        guarantees.note_crash(
+            self._ledger,
+            self._plan,
+            profile,
+            flushed_where,
+            committed_where,
+            cache_is_whole=cache_is_whole,
+        )
 
     def unclean_stop(self, store: MessageStore, disk: Disk, *, has_room: bool) -> None:
         """Judge a stop that says it was not clean: it must have a reason.

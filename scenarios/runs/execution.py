@@ -1,20 +1,25 @@
-"""What runs of all kinds have in common: a kernel, a judge, and what it all comes to in the end."""
+"""What runs of all kinds have in common: a kernel, a judge, stores to open, and what it all comes to in the end."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
 from ...faults.disk.disk import Disk
 from ...faults.disk.syncs import SyncTiming
 from ...faults.simulation.simulation import Crash, Simulation
+from ...sim.errors import MachineDied
+from ...sim.machine import Machine
 from ...sim.policies.starving import Starving
+from ...store.errors import CorruptFileError
 from ...store.marks import collected
 from ...store.message import PutMessageStatus
 from ...store.message_store import MessageStore
+from ..claims.machine import CONFIG
 from ..claims.plan import Life, LifeEnding, Plan
-from ..oracle.evidence import tries_collected
+from ..oracle import allowances
+from ..oracle.evidence import Violation, place_of, tried, tries_collected
 from ..oracle.judge import Judge, StopOnViolation
 from ..oracle.ledger import Ledger
 from ..workload.traffic import Traffic
@@ -90,6 +95,51 @@ class Execution(ABC):
         self._outcome.crashes += 1
         if self._number < len(self._crashes):
             self.simulation.note_crash(self._crashes[self._number])
+
+    def _load_store(
+        self,
+        store: MessageStore,
+        disk: Disk,
+        machine: Machine,
+        load_progress: Callable[[], Iterable[Violation]] = tuple,
+    ) -> None:
+        """Load a store, then what stands beside it, and report what that finds.
+
+        MachineDied if the disk has excused it, StopOnViolation if nothing has.
+        """
+        if self._kernel.trace is not None:
+            self._kernel.trace.emit(store)
+        try:
+            store.load()
+            progress = list(load_progress())
+        except Exception as error:
+            if isinstance(error, OSError) and allowances.has_met_any(disk):
+                self._kernel.kill(machine)
+                raise MachineDied(machine.name) from error
+            if isinstance(error, CorruptFileError) and self._judge.may_refuse:
+                raise StopOnViolation(f"refused by name: {error}") from error
+            is_progress = isinstance(error, CorruptFileError) and error.file.startswith(CONFIG)
+            self._judge.broken(
+                "META" if is_progress else "START",
+                f"the store cannot be opened: {type(error).__name__}: {error}",
+                "load",
+                "",
+                "",
+                detail=f"raised in {place_of(error)}",
+            )
+        if store.log.segments:
+            tried("START")
+        self._judge.report(progress)
+
+    def _start_store(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
+        """Start a store. MachineDied if it gives up because the disk failed it."""
+        try:
+            store.start()
+        except OSError as error:
+            if not allowances.has_met_any(disk):
+                raise
+            self._kernel.kill(machine)
+            raise MachineDied(machine.name) from error
 
     def _traffic(self, number: int, store: MessageStore, disk: Disk) -> Traffic:
         """Return the users of a store in the life of that number."""

@@ -22,13 +22,11 @@ from ...store.message_store import MessageStore
 from ...store.world import Files
 from ..claims.machine import config_of, world_of
 from ..claims.plan import Life, LifeEnding
-from ..oracle import allowances, guarantees, opening
-from ..oracle.end_of_run import note_crash
+from ..oracle import allowances, guarantees
+from ..oracle.disk_space import Room, WatchedRemovals
 from ..oracle.evidence import tried
 from ..oracle.progress import GroupProgress
 from ..oracle.recovered import content_digest
-from ..oracle.removals import WatchedRemovals
-from ..oracle.room import Room
 from ..workload.mishaps import SKIPPED_NUMBERS, short_of_memory, skip_numbers
 from ..workload.offline_faults import OfflineFaults
 from ..workload.transaction_traffic import TransactionTraffic
@@ -201,12 +199,12 @@ class Run(Execution):
             stream = self._choices.stream(f"life-{number}/skipped numbers")
             skipping = skip_numbers(store, stream, self._plan.starts.skipped_numbers_max, self._ledger)
             self._skipped[SKIPPED_NUMBERS] += skipping
-        opening.start(self._kernel, store, disk, machine)
+        self._start_store(store, disk, machine)
         return store
 
     def _load(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         self._progress.attach(store)
-        opening.load(self._kernel, self._judge, store, disk, machine, partial(self._progress.load, store))
+        self._load_store(store, disk, machine, partial(self._progress.load, store))
 
     def _recover(self, name: str, judge: Callable[[MessageStore, Disk], None] | None = None) -> str:
         """Load a store from the last image, have it judged, and return its content's digest; nothing is started."""
@@ -246,7 +244,7 @@ class Run(Execution):
         else:
             self._note_crash()
             profile = PROFILES[life.profile]
-            note_crash(self._plan, self._judge, self._ledger, store, disk, profile)
+            self._judge.crash(store, disk, profile)
             self.lasting.leave_after_crash(
                 disk, profile, partial(offline_faults.after_crash, life, store=store)
             )

@@ -8,10 +8,10 @@ from ...sim.choices import Stream
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ..oracle import allowances
+from ..oracle.disk_space import Room
 from ..oracle.evidence import Violation
 from ..oracle.invariants import status
 from ..oracle.ledger import Ledger
-from ..oracle.room import Room
 
 _HOUR_MS = 3_600_000
 _ROUNDS_MAX = 4

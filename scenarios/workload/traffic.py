@@ -15,11 +15,11 @@ from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Signal, Task
 from ..claims.plan import Plan
+from ..oracle.disk_space import Room
 from ..oracle.evidence import Violation, services_text
 from ..oracle.invariants import iso, live, status
 from ..oracle.ledger import Ledger
 from ..oracle.put_entry import PLAIN, PutContent, PutEntry
-from ..oracle.room import Room
 from . import headers, operators, options, transaction_traffic
 from .consuming import Consumer
 from .transaction_traffic import TransactionTraffic

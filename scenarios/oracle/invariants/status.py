@@ -14,9 +14,9 @@ from ....store.message import AppendMessageResult, PutMessageResult, PutMessageS
 from ....store.message_store import MessageStore
 from ...claims.plan import Plan
 from .. import allowances
+from ..disk_space import Room
 from ..evidence import Violation, tried
 from ..put_entry import PutEntry
-from ..room import Room
 
 LOOK_MS_MAX = 15_000
 """How long a store may take to notice that its disk has room again: an interval, and a pass of cleaning."""

@@ -24,8 +24,7 @@ from ....store.replication.ha_service import HAService
 from ....store.world import World
 from ...claims.machine import world_of
 from ...claims.plan import Life, LifeEnding
-from ...oracle import guarantees, opening
-from ...oracle.end_of_run import note_crash
+from ...oracle import guarantees
 from ...oracle.invariants import rep
 from ...oracle.recovered import RecoveredStore, read_store
 from ..execution import HEAL, Execution
@@ -174,7 +173,7 @@ class ClusterRun(Execution):
         self._note_crash()
         if node.is_master:
             self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
-            note_crash(self._plan, self._judge, self._ledger, node.store, disk, profile)
+            self._judge.crash(node.store, disk, profile)
             self._judge.note_damage(node.config, disk.damage)
         else:
             if node.store is not None:
@@ -200,7 +199,7 @@ class ClusterRun(Execution):
     def _start(self, node: Node, machine: Machine, disk: Disk, endpoint: Network) -> None:
         """Load a store, judge what recovery made of the last life, and start it and its replication."""
         store = self._load(node, machine, disk, self._witness.network_of(node, endpoint))
-        opening.start(self._kernel, store, disk, machine)
+        self._start_store(store, disk, machine)
         node.ha = HAService(store.world, store, listen_host=node.host)
         node.ha.start()
 
@@ -210,7 +209,7 @@ class ClusterRun(Execution):
         else:
             world = World(machine.clock, machine.tasks, disk.mount(machine), network)
         store = MessageStore(world, node.config)
-        opening.load(self._kernel, self._judge, store, disk, machine)
+        self._load_store(store, disk, machine)
         node.store = store
         if network is not None and not node.is_master and self._plan.recover_whole_log:
             # the next load finds the record's place again; one that trusts the checkpoint would not look

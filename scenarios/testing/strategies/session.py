@@ -23,7 +23,6 @@ from ...claims.disk_models import DISK_MODELS
 from ...claims.machine import config_of, world_of
 from ...claims.plan import KNOBS, Plan
 from ...oracle import guarantees
-from ...oracle.end_of_run import note_crash
 from ...oracle.evidence import place_of
 from ...oracle.invariants import consumers
 from ...oracle.judge import Judge, StopOnViolation
@@ -212,7 +211,7 @@ class StoreSession:
         profile = PROFILES[self._choices.stream("crash").pick(disk_model.crashes, "profile")]
         self._machine = self._traffic = None
         with self._told():
-            note_crash(self._plan, self._judge, self.ledger, self._store, disk, profile)
+            self._judge.crash(self._store, disk, profile)
         self._disks.leave_after_crash(disk, profile)
         self._judge.note_damage(self._config, disk.damage)
 

@@ -10,10 +10,9 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.oracle.disk_space import Room, WatchedRemovals
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.oracle.removals import WatchedRemovals
-from tornlog.scenarios.oracle.room import Room
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel

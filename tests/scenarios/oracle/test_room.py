@@ -1,7 +1,7 @@
 """Room on a disk, and how long ago there was too little of it."""
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.scenarios.oracle.room import Room
+from tornlog.scenarios.oracle.disk_space import Room
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk

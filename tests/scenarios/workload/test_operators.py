@@ -7,8 +7,8 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import CONFIG, ROOT, world_of
+from tornlog.scenarios.oracle.disk_space import Room
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.oracle.room import Room
 from tornlog.scenarios.workload.operators import (
     persisting_operators,
     queue_operator,

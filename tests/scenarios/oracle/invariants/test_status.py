@@ -6,9 +6,9 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
+from tornlog.scenarios.oracle.disk_space import Room
 from tornlog.scenarios.oracle.invariants import status
 from tornlog.scenarios.oracle.put_entry import PutEntry
-from tornlog.scenarios.oracle.room import Room
 from tornlog.sim.choices import Choices
 from tornlog.store.message import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
