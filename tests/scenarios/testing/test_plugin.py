@@ -100,7 +100,7 @@ def test_each_parameter_of_a_class_fails_with_a_place_and_a_file_of_its_own(
     assert len({one["failure"] for one in report}) == 2
     for one in report:
         assert (
-            json.loads((tmp_path / "project" / one["failure"]).read_text())["format"] == "tornlog-finding/1"
+            json.loads((tmp_path / "project" / one["failure"]).read_text())["format"] == "tornlog-failure/3"
         )
         assert shell(one["again"], tmp_path / "project").returncode == 1
     cases = list(ElementTree.parse(tmp_path / "project" / "junit.xml").iter("testcase"))
