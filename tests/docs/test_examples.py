@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.simulation.finding import Finding
+from tornlog.faults.simulation.finding import Finding, steps_taken
 from tornlog.faults.simulation.shrink import shrink
 from tornlog.faults.simulation.simulation import Scenario
 from tornlog.faults.simulation.trials import NeverFired, TrialOutcome, find, replay
@@ -72,10 +72,10 @@ def test_each_bug_is_found_made_small_and_replayed(
     found, smallest = shrunk(bug)
 
     assert smallest.signature == found.signature
-    assert len(smallest.record.taken) <= BUGS[bug]
+    assert len(steps_taken(smallest.record)) <= BUGS[bug]
     assert len(smallest.record.crashes) == 1
     assert len(smallest.record.schedule) <= 3
-    assert len(smallest.record.decisions) <= len(smallest.record.taken) + 1
+    assert len(smallest.record.decisions) <= len(steps_taken(smallest.record)) + 1
     kept = Finding.from_json(smallest.to_json())
     assert kept == smallest
     assert replay(scenario_of(check, bug), kept.record).is_same(kept)
@@ -99,7 +99,7 @@ def test_a_put_between_two_lines_needs_no_loss_but_switches(
 
     assert [crash.profile for crash in record.crashes] == ["nothing-lost"]
     assert any(switch.is_preemption and switch.label == "lock log" for switch in record.schedule)
-    assert record.decisions == record.taken
+    assert record.decisions == steps_taken(record)
 
 
 def test_the_example_is_the_same_in_any_process_whatever_its_hashes(tmp_path: Path) -> None:

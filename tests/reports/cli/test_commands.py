@@ -364,15 +364,22 @@ def test_json_of_a_replay_says_whether_it_was_the_same(
     assert result.stderr == ""
 
 
-def doctor(path: Path, **fields: object) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+def doctor(path: Path, *place: str, **fields: object) -> None:
+    """Change fields of a stored failure, or of what is at a place in it."""
+    envelope = json.loads(path.read_text())
+    holder = envelope["failure"]
+    for step in place:
+        holder = holder[step]
+    holder |= fields
+    path.write_text(json.dumps(envelope))
 
 
 def test_decisions_that_are_gone_are_named_and_the_rest_is_followed(tornlog: Tornlog, stored: Path) -> None:
-    document = json.loads(stored.read_text())
+    record = json.loads(stored.read_text())["failure"]["original"]["record"]
     gone = ["life-0/main @ a label of yore #1 -> life-0/main"] * 30
-    doctor(stored, schedule=document["schedule"] + gone)
-    doctor(stored, decisions={**document["decisions"], "of yore": [["torn", 1, 3, 2]]})
+    doctor(stored, "original", "record", schedule=record["schedule"] + gone)
+    decisions = {**record["decisions"], "of yore": [["torn", 1, 3, 2]]}
+    doctor(stored, "original", "record", decisions=decisions)
     result = tornlog("replay", stored)
     assert result.exit_code == 1
     assert "the same breach by another way" in result.stdout
@@ -388,8 +395,9 @@ def test_a_failure_that_is_repaired_exits_0(tornlog: Tornlog, stored: Path) -> N
 
 
 def test_another_violation_is_told(tornlog: Tornlog, stored: Path) -> None:
-    document = json.loads(stored.read_text())
-    doctor(stored, violations=[{**document["violations"][0], "field": "another", "invariant": "DUR"}])
+    original = json.loads(stored.read_text())["failure"]["original"]
+    other = {**original["violations"][0], "field": "another", "invariant": "DUR"}
+    doctor(stored, "original", violations=[other])
     result = tornlog("replay", stored)
     assert result.exit_code == 1
     assert "something else broke this time: STATUS: " in result.stdout

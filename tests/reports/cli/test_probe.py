@@ -123,7 +123,7 @@ def test_a_replay_that_comes_to_another_state_is_no_replay(save: list[str], tmp_
     invoke("--out", str(tmp_path / "out"), *save)
     file = next((tmp_path / "out" / "failures").rglob("failure.json"))
     document = json.loads(file.read_text())
-    document["decisions"] = {}
+    document["failure"]["decisions"] = {}
     file.write_text(json.dumps(document))
     result = invoke("--replay", str(file))
 

@@ -72,7 +72,7 @@ def test_what_nothing_explains_is_kept_and_ends_with_1(
     assert "here: ours one thing, real another" in result.stdout
     file = tmp_path / "failures/ours-8/failure.json"
     assert f"--replay {file}" in result.stdout
-    assert json.loads(file.read_text())["differences"][-1]["place"] == "here"
+    assert json.loads(file.read_text())["failure"]["differences"][-1]["place"] == "here"
     again = tornlog("compare", "--replay", file)
     assert again.exit_code == 0, again.output
     assert again.stdout == "ours-8: explained\n"

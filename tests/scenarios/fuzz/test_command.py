@@ -99,8 +99,9 @@ def test_a_finding_is_kept_told_and_replayed(tmp_path: Path) -> None:
 def test_what_was_mended_holds_when_it_is_replayed(tmp_path: Path) -> None:
     run(*PLANTED, "--out", str(tmp_path))
     (path,) = (tmp_path / "failures").iterdir()
-    document = json.loads(path.read_text())
-    path.write_text(json.dumps(document | {"mutant": None}))
+    envelope = json.loads(path.read_text())
+    envelope["failure"]["mutant"] = None
+    path.write_text(json.dumps(envelope))
     code, replayed = result_of("--replay", str(path))
 
     assert code == 0
@@ -147,7 +148,9 @@ def test_a_file_that_is_no_finding_is_a_usage_error(tmp_path: Path) -> None:
     run(*PLANTED, "--out", str(tmp_path))
     (path,) = (tmp_path / "failures").iterdir()
     assert run("index", "--replay", str(path)).exit_code == 2
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"mutant": "gone"}))
+    envelope = json.loads(path.read_text())
+    envelope["failure"]["mutant"] = "gone"
+    path.write_text(json.dumps(envelope))
     assert run("--replay", str(path)).exit_code == 2
 
 
