@@ -134,11 +134,12 @@ class Simulation:
         self._lifecycles.append(lifecycle)
         return lifecycle
 
-    def planned_crash(self, drawn: Crash) -> Crash:
-        """Return how a life ends if it ends in a crash: as it was drawn, in a replay as the record has it."""
-        if self._recorded is None:
-            return drawn
-        return self._recorded.get(drawn.life, Crash(drawn.life, NOTHING_LOST, CrashPhase.AFTER, ""))
+    def planned_crash(self, drawn: Crash, unrecorded: Crash) -> Crash:
+        """Return how a life ends if it ends in a crash: as it was drawn, in a replay as the record has it.
+
+        unrecorded: how one ends of which the record says nothing, because its run never came to that.
+        """
+        return drawn if self._recorded is None else self._recorded.get(drawn.life, unrecorded)
 
     def arm(self, disk: Disk, crash: Crash, operation: int | None) -> None:
         """Have a life end at the operation of its crash; else, if nothing is recorded, at that of a number from now."""
@@ -250,6 +251,7 @@ class Simulation:
         draw = self.choices.stream("crash").raw_random
         operation = int(draw() * crash_within)
         profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
-        crash = self.planned_crash(Crash(life, profile, moment, ""))
+        kind = Crash(life, NOTHING_LOST, CrashPhase.AFTER, "")
+        crash = self.planned_crash(Crash(life, profile, moment, ""), kind)
         self.arm(disk, crash, operation)
         return crash

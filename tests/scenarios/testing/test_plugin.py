@@ -192,7 +192,7 @@ WRONG_MARKS = {
     "scenario='no-such'": "no scenario no-such",
     "scenario='rollover-at-a-crash', disk='floppy'": "disk: expected one of",
     "scenario='rollover-at-a-crash', mutant='no-such'": "no mutant no-such",
-    "scenario='rollover-at-a-crash', ranges={'colour': (1,)}": "ranges: no field colour",
+    "scenario='rollover-at-a-crash', ranges={'colour': (1,)}": "ranges: colour: no knob of a plan",
     "disk='xfs'": "disk: only of a scenario",
     "must_fire=['rain']": "must_fire: no fault rain",
     "never_fired='shout'": "never_fired: expected one of ignore, warn, fail, found shout",
