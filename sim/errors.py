@@ -1,4 +1,4 @@
-"""What can end a simulated run.
+"""Errors that end a simulated run.
 
 MachineDied                   the machine is off; a BaseException, so that no service survives it by accident
 SimError                      anything the kernel reports of a run

@@ -1,4 +1,4 @@
-"""What probing leaves: documents, and for each kind of breach a directory with the failure and what the crash left."""
+"""Probe results: documents, and for each kind of breach a directory with the failure and what the crash left."""
 
 import re
 from collections.abc import Iterable, Iterator

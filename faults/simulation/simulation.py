@@ -72,7 +72,7 @@ class Crash(NamedTuple):
     moment: str
     """Before, during or after the operation."""
     point: str
-    """The operation it died at, as `aim` names it; empty: after the body's end."""
+    """The operation it died at, as `CrashPoint` names it; empty: after the body's end."""
 
     def __str__(self) -> str:
         where = f"{self.moment} {self.point}" if self.point else "at its end"

@@ -1,4 +1,4 @@
-"""What the simulation does in a second, on one core."""
+"""Benchmarks of the simulation, on one core."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext

@@ -1,4 +1,4 @@
-"""What is measured, with the floor each figure has to reach, and the running of it.
+"""The benchmark suite: what is measured, the floor that each figure has to reach, and the running of it.
 
 Floors are the project's budget for one core of a two-core CI machine; noisy neighbours can halve any figure, so rounds
 are interleaved: each goes through all measurements once, and what is compared was measured in the same round. Of puts,

@@ -1,4 +1,4 @@
-"""What `tornlog run` does: seeds of scenarios, round after round, and everything that is left of them for a reader."""
+"""The campaign of `tornlog run`: seeds of scenarios, round after round, and everything that it leaves for a reader."""
 
 from collections import Counter
 from collections.abc import Iterable

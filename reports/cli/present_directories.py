@@ -1,4 +1,4 @@
-"""What people see of a store directory: tables for the terminal."""
+"""Tables of store directories, for the terminal."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What commands leave in a directory for a reader: a page, and the timelines that it leads to."""
+"""Report directories: the page that a command leaves, and the timelines that it leads to."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping

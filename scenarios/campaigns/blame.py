@@ -1,4 +1,4 @@
-"""Which bug broke a promise, where several are in at once: each is left out, and put in alone.
+"""Causes: which of several bugs broke a promise. Each is left out, and put in alone.
 
 A failure's record is followed again, crash point and choices by name, so that what changes is the bug and as little
 else as can be. A bug is enough where the run with nothing but it breaks the promise in the same way; mending it helps

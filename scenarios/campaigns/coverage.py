@@ -1,4 +1,4 @@
-"""What a campaign has never reached: faults that never fired and marks that were never hit prove nothing by silence."""
+"""Campaign coverage: faults that were never injected, marks that were never hit; silence proves nothing about them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Runs of this process against those of others: another hash seed, another order, other batches, other interpreters.
+"""Determinism checks: runs of this process against those of others, with another hash seed, order or Python.
 
 This process runs scenario by scenario and seed by seed, as `tornlog run` does. A witness runs the same seeds shuffled,
 in batches of another size, in a process whose texts and bytes have other hashes. Where digests differ, both run the

@@ -1,4 +1,4 @@
-"""The other process: runs the seeds it is told to, in the order it is told to, and says what came of each.
+"""The witness process of a determinism check: it runs seeds in the order given and prints what came of each.
 
 It is a process that calls `main`: a pickled `Job` on its standard input gives a pickled answer on its standard output,
 for `Runs` a list of `Statement`, for `OneRun` a `TraceRecording`.

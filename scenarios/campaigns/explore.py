@@ -1,4 +1,4 @@
-"""Exploring a seed's run as a whole, in this process or in several: chunks of operations, and their sum.
+"""Exploring a seed's run as a whole, in one process or several: chunks of operations, and their sum.
 
 The first life of a run is explored. It ends in a stop, so crashes in the midst of stopping are among those tried. With
 nest, some of the images, those with the least digests, are recovered by a machine that dies at each operation of its

@@ -1,4 +1,4 @@
-"""Other Pythons: which there are on this machine, and what one needs to run this very code.
+"""Interpreters: the other Pythons of this machine, and what one needs to run this very code.
 
 An interpreter gets an environment of its own, thrown away later: what this package requires is installed into it, the
 package itself is what this process runs, reached by a link. So nothing is built, and no other copy is proven.

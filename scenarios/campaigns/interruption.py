@@ -1,4 +1,4 @@
-"""Work that Ctrl-C ends within two seconds, and that keeps what is done: in this process, and in others.
+"""Interruption: Ctrl-C ends work within two seconds and keeps what is done, in this process and in others.
 
 A SIGINT is noted at once. Only work that was begun through `Interruption.unless_wanted` is broken off by it: what that
 has not finished is lost, and whoever sums up results is never interrupted himself. A second SIGINT is a

@@ -1,4 +1,4 @@
-"""Mutation runs: how many seeds until some invariant sees it, while the unmutated store stays silent on them."""
+"""Mutation runs: how many seeds it takes to see a bug, while the store without it stays silent on them."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool

@@ -1,4 +1,4 @@
-"""Many seeds of many scenarios, in this process or in several, and their sum.
+"""The runner: many seeds of many scenarios, in one process or several, and their sum.
 
 Results are folded in seed order whatever process they came from, so the digests of a batch do not depend on how it was
 cut up. `tornlog run --jobs N` is the standard library's process pool; everything larger belongs on Spark.

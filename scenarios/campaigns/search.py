@@ -1,4 +1,4 @@
-"""One plan under every schedule within a bound: what is left to chance for seeds is gone through here.
+"""Schedule search: one plan under every schedule within a bound, where seeds would leave that to chance.
 
 Everything but the schedule is as the seed drew it. Streams belong to users and disks, not to moments: a schedule that
 lets two operations on one disk change places also has them change their draws.

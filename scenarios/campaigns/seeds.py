@@ -1,4 +1,4 @@
-"""One seed of one scenario, from its number to a result that can travel between processes."""
+"""A seed: one run of one scenario, from its number to a result that can travel between processes."""
 
 import traceback
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A simulated machine as a store sees it: the kernel's clock and tasks, the disk's files."""
+"""A store's machine: the kernel's clock and tasks, the disk's files, and the settings that a plan asks for."""
 
 from abc import ABC, abstractmethod
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What a seed decides before anything runs: the sizes, the traffic, the faults and how each life of the store ends."""
+"""Plans: what a seed decides before anything runs. Sizes, traffic, faults, and how each life of the store ends."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace

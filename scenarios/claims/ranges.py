@@ -1,4 +1,4 @@
-"""From what plans are drawn: a scenario narrows the ranges to its claim, and every seed draws one plan from them.
+"""Ranges: from what plans are drawn. A scenario narrows them to its claim, and every seed draws one plan from them.
 
 A feature that a plan leaves out leaves room for the others (swarm testing, Groce et al., ISSTA 2012).
 """

@@ -1,4 +1,4 @@
-"""Many seeds of both directions: what stores of ours left, opened by the real one, and the other way round."""
+"""Conformance campaigns: stores of ours opened by the real one, and the other way round, over many seeds."""
 
 import shutil
 import tarfile

@@ -1,4 +1,4 @@
-"""Directories to compare: what stores of ours left in simulated crashes, and what the real one left in real kills."""
+"""Cases: directories that stores of ours left in simulated crashes, and the real one in real kills."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence

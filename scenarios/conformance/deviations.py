@@ -1,4 +1,4 @@
-"""Where the two stores may differ: each is a line of docs/deviations.md, and the promise it is about.
+"""Deviations: where the two stores may differ. Each is a line of docs/deviations.md, and the promise it is about.
 
 A difference is explained by one of these only where what is seen here is what the log itself says, and what the real
 store shows is of the very kind that the line speaks of. All others count against us.

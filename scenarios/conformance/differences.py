@@ -1,4 +1,4 @@
-"""Every difference between what is seen of one directory here and by the real store, each explained or not."""
+"""Differences between what is seen of one directory here and by the real store, each explained or not."""
 
 from collections import Counter
 from collections.abc import Iterator

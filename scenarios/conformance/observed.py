@@ -1,4 +1,4 @@
-"""What users can see of a store in a directory, the real one's or ours, in one form that can be compared.
+"""Observations: what users can see of a store in a directory, the real one's or ours, in a form that can be compared.
 
 records   every record, as a look-up by offset gives it
 queues    of each queue its ends, its entries, and what a consumer gets who pulls all of it

@@ -1,4 +1,4 @@
-"""What queues and look-ups must be, given the log alone: written down again, apart from the store's own code.
+"""Expected answers: what queues and look-ups must be, given the log alone; written apart from the store's own code.
 
 An explanation of a difference is worth something only if the store here is known to be right, so it is checked first,
 and whatever is wrong with it is a difference that nothing explains.

@@ -1,4 +1,4 @@
-"""What the real store is asked to store: settings and puts of several producers, drawn by seed."""
+"""Workloads for the real store: settings and puts of several producers, drawn by seed."""
 
 from dataclasses import dataclass, field
 from typing import Any

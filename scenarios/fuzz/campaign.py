@@ -1,4 +1,4 @@
-"""Fuzzing one format from its earlier corpus to its findings, made small: what a command, or a worker process, does."""
+"""A fuzzing campaign of one format, from its earlier corpus to its findings, made small."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext

@@ -1,4 +1,4 @@
-"""A store directory as one input. Big-endian.
+"""Containers: a store directory as one input. Big-endian.
 
 offset  bytes  field
 0       4      magic     "TLD1"

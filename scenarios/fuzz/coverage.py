@@ -1,4 +1,4 @@
-"""The loop driven by atheris, which looks at the branches that inputs take: `tornlog fuzz --engine atheris`.
+"""Coverage-guided fuzzing by atheris, which looks at the branches that inputs take: `tornlog fuzz --engine atheris`.
 
 atheris instruments modules as they are imported and ends its process when it is done, so it has one of its own: see
 `covered_process`. What that finds is made small and told here, as what our own engine finds is.

@@ -1,4 +1,4 @@
-"""How a store directory is broken: files by what they are, and names, lengths and places of files."""
+"""Directory mutations: files changed by what they are, and names, lengths and places of files."""
 
 from collections.abc import Callable, Sequence
 

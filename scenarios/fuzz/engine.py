@@ -1,4 +1,4 @@
-"""The loop: an input that is valid, or took a way of its own, is broken a few times, and each copy judged.
+"""The fuzzing loop: an input that is valid, or took a way of its own, is broken a few times, and each copy judged.
 
 What guides it is the outcome alone, which is cheap: an input whose outcome nobody has seen is kept, and broken further.
 All is drawn from the seed, and nothing depends on the clock but where it ends: the same seed over the same corpus makes

@@ -1,4 +1,4 @@
-"""What came of one input, whatever it was: an outcome, or what the code under test did that it never should.
+"""Judging an input: an outcome, or what the code under test did that it never should.
 
 A promise that a target knows of has its own name; beside them there are `crash-...` for an error that nobody documents,
 named by its type and the function it came from, `hang`, and `allocation`.

@@ -1,4 +1,4 @@
-"""What valid inputs are made of: topics, properties, bodies and hosts, plain and awkward, and their records."""
+"""Input material: topics, properties, bodies and hosts, plain and awkward, and their records."""
 
 from functools import cache
 

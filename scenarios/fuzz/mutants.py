@@ -1,4 +1,4 @@
-"""Bugs of parsers, to be put in on purpose: what fuzzing must find, or its silence proves nothing.
+"""Parser bugs, put in on purpose: fuzzing must find them, or its silence proves nothing.
 
 They are no bugs of the catalogue, which crashes find; those of the catalogue that a broken directory shows can
 be fuzzed for, too.

@@ -1,4 +1,4 @@
-"""How an input is broken: a few changes, most of them to fields whose meaning is known, some to parts, some anywhere.
+"""Input mutation: a few changes, most of them to fields whose meaning is known, some to parts, some anywhere.
 
 A change that moves bytes leaves the shape behind: what follows in the same input then hits what is near, which is as
 good. What makes broken inputs get past the first check, a checksum that is right again, is the target's to do.

@@ -1,4 +1,4 @@
-"""What a recovered store serves, held against the files that it was given: nothing may be served that is not there."""
+"""Served content: what a recovered store serves, held against the files that it was given."""
 
 from collections.abc import Iterator, Mapping
 

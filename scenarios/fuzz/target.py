@@ -1,4 +1,4 @@
-"""What is fuzzed: a format, or recovery. A target makes valid inputs, breaks them, and judges any bytes at all.
+"""Fuzz targets: a format, or recovery. A target makes valid inputs, breaks them, and judges any bytes at all.
 
 Judging ends in an outcome, a short text that is the same for inputs that took the same way: inputs with a new one are
 worth breaking further. What must never come of an input is `TargetViolation`; so is every error that no docstring

@@ -1,4 +1,4 @@
-"""Every mutant that can be named: the catalogue's, real versions and what they have beside, and those of other modules.
+"""Known mutants: the catalogue's, real versions and what they have beside, and those of other modules.
 
 A module that can be imported brings mutants of its own: it has `MUTANTS`, a mapping of ids to mutants, and may have
 `SURVIVORS`, which says of some of them why they live. Their names are `MODULE:ID`, in every process that runs them.

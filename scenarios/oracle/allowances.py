@@ -1,4 +1,4 @@
-"""What a disk has done that excuses a store: errors it was given, and waits.
+"""Allowances: the errors and waits of a disk that excuse what a store does.
 
 An excuse counts once the fault has fired, not because it might; but for pauses, which leave no trace where they strike.
 An error excuses the operation that met it, and what was refused meanwhile; the rest of a life only if it cannot pass

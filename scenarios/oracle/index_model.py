@@ -1,4 +1,4 @@
-"""The index by its bytes: what a file must be, given its entries, and what a recovered store's files have.
+"""The index model: what an index file must be, given its entries, and what a recovered store's files have.
 
 Written down again, with nothing of the store's code.
 """

@@ -1,4 +1,4 @@
-"""Damage that is known: where the disk has damaged the log unasked, and what the harness has done to single records.
+"""Known damage: where the disk has damaged the log unasked, and what the harness has done to single records.
 
 A judge reads the log as it would be without the harness's damage, as long as it is there: what a recovery cut, or what
 was put in its place, is seen as it is.

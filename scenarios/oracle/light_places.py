@@ -1,4 +1,4 @@
-"""Which places a record has in light queues, read off its properties: the harness's own reading, not the store's.
+"""Light queue places: which a record has, read off its properties by the harness and not by the store's code.
 
 INNER_MULTI_DISPATCH names queues, INNER_MULTI_QUEUE_OFFSET holds a place in each, both separated by commas. Of a name
 that comes twice, or is that of the record's own queue, no second place is meant.

@@ -1,4 +1,4 @@
-"""Progress that is kept beside the log: of delayed delivery, which the store keeps, and of consumer groups.
+"""Progress: how far delayed delivery and consumer groups are, as it is kept beside the log.
 
 Consumer groups commit to a ConsumerOffsetManager, which a broker runs beside its store; here the run does. It is
 loaded behind the store and brought into the queues before there are puts. One `GroupProgress` sees all lives of a

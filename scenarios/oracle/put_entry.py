@@ -1,4 +1,4 @@
-"""One put as its producer knows it: what was handed in, what was answered, and where its record is to be.
+"""Put entries: a put as its producer knows it. What was handed in, what was answered, and where its record is to be.
 
 Beside topic, queue, properties and body a producer hands in, and a record keeps:
 

@@ -1,4 +1,4 @@
-"""What a recovered store holds, read once for all checkers, and the digest that recovering again must not change."""
+"""A recovered store, read once for all checkers, and the digest that recovering again must not change."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a log holds of each transaction: half messages, ops, copies and what was given up, by the name of the put.
+"""The transaction log: half messages, ops, copies and what was given up, by the name of the put.
 
 Nothing here is taken from the store's own reading of these records.
 """

@@ -1,4 +1,4 @@
-"""What producers did about their transactions, and what they were told: the ledger's part of TX.
+"""Transactions: what producers did about theirs and what they were answered. The ledger's part of TX.
 
 A half message is a put like any other, with its place in the half topic. Beside it stand how its producer is going to
 behave, each decision it asked for, and the copies that commits have made.

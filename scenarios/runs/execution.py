@@ -1,4 +1,4 @@
-"""What runs of all kinds have in common: a kernel, a judge, stores to open, and what it all comes to in the end."""
+"""An execution: what runs of all kinds share. A kernel, a judge, stores to open, and the outcome."""
 
 from abc import ABC, abstractmethod
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Marks that a whole run hits, beside those of the store: where the plug met it, and what followed what."""
+"""Marks of a whole run, beside those of the store: where a crash met it, and what followed what."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What one run gave."""
+"""The outcome of one run."""
 
 from collections import Counter
 from dataclasses import dataclass, field

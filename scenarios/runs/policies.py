@@ -1,4 +1,4 @@
-"""The policy of a run, made from its plan."""
+"""The scheduling policy of a run, made from its plan."""
 
 from ...sim.choices import Choices
 from ...sim.policies import Policy

@@ -1,4 +1,4 @@
-"""Which kind of run a plan is one of."""
+"""The kind of run that a plan is of, and the simulation that it runs in."""
 
 from ...faults.simulation.simulation import Simulation
 from ...sim.choices import Choices

@@ -1,4 +1,4 @@
-"""A test that stands behind one of tornlog's own scenarios: seeds of it are run, then the function judges their sum."""
+"""Tests behind one of tornlog's own scenarios: seeds of it are run, then the function judges their sum."""
 
 from collections.abc import Callable
 from dataclasses import replace

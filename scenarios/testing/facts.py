@@ -1,4 +1,4 @@
-"""What one test came to: what was run, what happened in it, and how to see again what broke."""
+"""Test facts: what was run, what happened in it, and how to see again what broke."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""What a test is to be run with: its mark, and what the command line says instead."""
+"""Arguments of the mark `tornlog`, and what the command line says instead."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

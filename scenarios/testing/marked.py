@@ -1,4 +1,4 @@
-"""A marked test, as pytest is to call it in place of its function: through its seeds, and failing with a story."""
+"""Marked tests: run through their seeds in place of their function, and failing with a story."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""What tests came to, in a line for the terminal and as a document.
+"""The report of a test session, in a line for the terminal and as a document.
 
 The document, DIR/report.json: `{"format": "tornlog-pytest/1", "tests": [{"id", "scenario" or null, "seeds",
 "time_up", "crash_points", "fired": {fault: times}, "never_fired": [faults], "signature" or null, "failure": path or

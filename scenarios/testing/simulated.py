@@ -1,4 +1,4 @@
-"""A test of a user's own storage code: its function is a scenario of the laboratory, tried seed by seed."""
+"""Tests of a user's own storage code: a function is a scenario of the engine, tried seed by seed."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

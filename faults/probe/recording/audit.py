@@ -1,4 +1,4 @@
-"""What a recorder cannot see, as Python itself tells of it: audit events of what passes it by.
+"""Audit events of Python: what passes the recorder by.
 
 Each of these is reported with its line; whoever knows that one is harmless can say so. What makes no event (a library
 in C that opens a file by itself, a system call that this list does not know) is found in the end, when what is there

@@ -1,4 +1,4 @@
-"""How much it took to see each mutant: seeds in order of their number, until one of them breaks a promise.
+"""Detection: how many seeds, in the order of their numbers, it took until one broke a promise, for each mutant.
 
 The order is that of numbers, not of time. In a guided sweep a scenario's seeds are used in this order, too, but the
 scenarios do not take turns.

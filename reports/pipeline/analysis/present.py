@@ -1,4 +1,4 @@
-"""How an analysis reads on a terminal: sums where the files have every cell."""
+"""An analysis on the terminal: sums, where the files have every cell."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the driver can tell of a directory without reading it through: names, lengths, gaps, headers and the checkpoint.
+"""A directory's layout, as the driver sees it without reading through: names, lengths, gaps, headers, checkpoint.
 
 A row of segments has one length, the one most of its files have: a cut file is the odd one out, not all the others.
 What an unclean exit leaves at a row's end, files that are short and all zero, recovery removes: that is explained.

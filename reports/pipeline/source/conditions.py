@@ -1,4 +1,4 @@
-"""What a query asks of columns, as far as the source can see to it itself."""
+"""Pushed-down conditions: what a query asks of columns, as far as the source can see to it itself."""
 
 import operator
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What is wrong with bytes, as the column `damage` has it: struct<field, expected, found> of strings; null if nothing.
+"""Damage as a column: struct<field, expected, found> of strings; null where nothing is wrong.
 
 A store that lives writes while it is read. What looks like damage where it may be writing is looked at again, after
 a pause in which any write that was under way has ended: what stays as it was is damage, what changed was not there yet.

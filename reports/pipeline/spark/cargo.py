@@ -1,4 +1,4 @@
-"""What a session brings along for its executors.
+"""Cargo of a session: what it brings along for its executors.
 
     tornlog-0.1.0-py3-none-any.whl    a wheel, .zip, .egg or .py: imported from where it is put, so Python only
     environment.tar.gz#environment    an archive with a whole environment in it, unpacked as ./environment

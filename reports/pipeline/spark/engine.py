@@ -1,4 +1,4 @@
-"""Where work is done: in this process, one piece after the other, or on Spark, as many at once as it has cores."""
+"""Engines: work is done in this process, piece after piece, or on Spark, as many pieces at once as it has cores."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait

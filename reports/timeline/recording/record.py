@@ -1,4 +1,4 @@
-"""What a recording is made of: plain data, for whoever draws it.
+"""Recordings: plain data, for whoever draws it.
 
 Everything has a moment: an index into `RunRecording.moments`, which are in the order in which things happened. That
 order is what distinguishes events: virtual time stands still while anything runs, so hundreds of them may have the same

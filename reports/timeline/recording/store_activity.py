@@ -1,4 +1,4 @@
-"""What a recorded store does: positions of its log, checkpoints, puts and what each recovery made of them."""
+"""Store activity: positions of the log, checkpoints, puts, and what each recovery made of them."""
 
 import re
 from collections.abc import Iterator

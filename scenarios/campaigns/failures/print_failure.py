@@ -1,4 +1,4 @@
-"""How a failure reads on a terminal: the claim, what broke, the end of the story, how to see it again.
+"""A failure on the terminal: the claim, what broke, the end of the story, how to see it again.
 
 Everything fits 80 columns. In a pipe, prose is not wrapped: lines there are for grep.
 """

@@ -1,4 +1,4 @@
-"""Replays of plans: the record of a run that failed is made, followed again, and told as a story."""
+"""Replays of plans: a failing run is recorded, followed again, and summed up."""
 
 import re
 from collections import Counter

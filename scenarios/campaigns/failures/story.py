@@ -1,4 +1,4 @@
-"""What happened before a promise broke, in ten lines: those that concern the violation, not the last ones of anybody.
+"""The story of a failure: the ten lines before a promise broke that concern the violation.
 
 An event concerns it that touched the bytes it points at, or the record of a message it names; less so one of the same
 file, of the task that waited or died, or the end of a machine. Of equals the last are told; the rest is counted.

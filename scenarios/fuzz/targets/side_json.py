@@ -1,4 +1,4 @@
-"""What is kept as text: side files in RocketMQ's JSON, and broker.conf. An input is a file's name, then its text.
+"""Side files: text in RocketMQ's JSON, and broker.conf. An input is a file's name, then its text.
 
 What is read is written again, and that is read as the same. A file that a manager cannot read is named by its damage,
 as there is no version before it.

@@ -1,4 +1,4 @@
-"""Bugs of dispatch, and of services that end and tell nobody."""
+"""Bugs of dispatch, and of services that end without a sign."""
 
 from ....store.errors import StoreError
 from ....store.queues.dispatch import DispatchService

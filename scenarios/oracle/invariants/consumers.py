@@ -1,4 +1,4 @@
-"""What consumers are given: READ (all that a subscription matches, each once, in queue order), VIS (it stays there).
+"""Consumers: READ (all that a subscription matches, each once, in queue order) and VIS (it stays there).
 
 Tags that share a hash pass the store's filter; the workload's tags do not.
 """

@@ -1,4 +1,4 @@
-"""What is kept beside the log: META (progress is found as it was last durable, or newer), CKPT (the checkpoint).
+"""Side files: META (progress is found as it was last durable, or newer) and CKPT (the checkpoint).
 
 A side file is replaced as a whole, and its versions are noted as they come and go. So persisted progress never goes
 back over a crash. What is loaded is never ahead of what was reported, and is brought into what the crash left of the

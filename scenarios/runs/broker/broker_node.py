@@ -1,4 +1,4 @@
-"""The broker's machine through all its lives."""
+"""The broker's node: its machine through all its lives."""
 
 from ....faults.disk.disk import Disk
 from ....sim.machine import Machine

@@ -1,4 +1,4 @@
-"""What clients were told, and what that promises.
+"""The client ledger: what clients of a broker were answered, and what that promises.
 
     a send                     answered SUCCESS: it is where the answer says; answered otherwise: as the code says;
                                not answered: nobody knows, it may be there once for each time it was sent

@@ -1,4 +1,4 @@
-"""A client that has some queues to itself and pulls them as RocketMQ's push consumer does: each in held pulls."""
+"""A simulated consumer: it has some queues to itself and pulls them as RocketMQ's push consumer does."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial

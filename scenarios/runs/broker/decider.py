@@ -1,4 +1,4 @@
-"""What a producer does about its half messages: says what is to become of them, at once or when it is asked.
+"""A transaction listener: it decides half messages, at once or when it is asked about them.
 
 What it decides of a message it has decided before it sends it, and never changes; what it says may be lost.
 """

@@ -1,4 +1,4 @@
-"""A client that sends messages one after another, each again until it is answered or given up, as RocketMQ's does."""
+"""A simulated producer: it sends one message after another, each again until it is answered or given up."""
 
 from collections import deque
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""A record that reaches a slave's dispatch with one bit of its queueOffset wrong, which no checksum covers.
+"""A flipped bit of queueOffset in a record that reaches a slave: no checksum covers it.
 
 So does one that changed on its way past TCP's checksum, and one that the master itself has so. Here it is wrong as
 dispatch is handed it, and not in the log, which is then still its master's: the next load finds its place again.

@@ -1,4 +1,4 @@
-"""One machine of a cluster through all its lives: its disk outlives them, its store and replication do not."""
+"""A cluster's node: its disk outlives its lives, its store and replication do not."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A machine's network with an observer of what its connections send."""
+"""A watched network: an observer sees what its connections send."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Who sees all that slaves and their master say to each other, and what each has in that moment."""
+"""The replication witness: it sees all that slaves and their master send, and what each has at that moment."""
 
 from collections.abc import Iterator
 from functools import partial

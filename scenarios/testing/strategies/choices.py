@@ -1,4 +1,4 @@
-"""Chance that Hypothesis draws: each decision of a run is one of its own, which it shrinks and keeps in its database.
+"""Drawn choices: each decision of a run is one of Hypothesis, which shrinks it and keeps it in its database.
 
 By custom 0 is the plainest outcome of a draw, in which nothing goes wrong, and Hypothesis shrinks towards 0. So what is
 left of a failing run is what it takes.

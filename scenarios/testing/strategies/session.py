@@ -1,4 +1,4 @@
-"""One store through its lives, step by step: used, killed, stopped and opened again by whoever holds the session.
+"""A session: one store through its lives, step by step. It is used, killed, stopped and opened by whoever holds it.
 
 Each step is a task on the store's machine that somebody outside waits for; between two steps no time passes. What the
 store answers goes into a ledger, and every check of the scenarios is made when it is due: at the answer, at the crash,

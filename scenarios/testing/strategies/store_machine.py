@@ -1,4 +1,4 @@
-"""The store against what it has promised, as a state machine that Hypothesis drives and shrinks.
+"""The store machine: the store against what it has promised, driven and shrunk by Hypothesis.
 
     from tornlog.scenarios.testing.strategies import StoreMachine
 

@@ -1,4 +1,4 @@
-"""What 4.9.8 gets wrong about delayed messages over a crash: when they are due, and how far it had come."""
+"""Delayed delivery in 4.9.8 over a crash: when messages are due, and how far delivery had come."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Every bug of the catalogue, and whether RocketMQ 4.9.8 has it.
+"""Bugs of RocketMQ 4.9.8: every bug of the catalogue, and whether it has it.
 
 What counts is the mechanism, not only its symptom: a bug whose place in 4.9.8 another one has taken is not there.
 Sources are the versions that RocketMQ's issues and fixes name, its 4.9.8 sources, and runs of the real 4.9.8

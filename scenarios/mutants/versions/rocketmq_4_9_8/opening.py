@@ -1,4 +1,4 @@
-"""What 4.9.8 does otherwise as it opens a directory: when the marker comes, what counts as durable, what is reused."""
+"""Opening a directory in 4.9.8: when the marker comes, what counts as durable, what is reused."""
 
 from .....store.log.allocate import AllocateMappedFileService
 from .....store.log.recovery import Recovery

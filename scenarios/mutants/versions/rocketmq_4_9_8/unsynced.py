@@ -1,4 +1,4 @@
-"""What 4.9.8 leaves to luck on the way to the disk: names, queues in a pass, side files, the pool's buffers.
+"""Missing syncs of 4.9.8: names, queues in a pass, side files, the pool's buffers.
 
 Observed: of all that it does to a store directory, the only fsync of a file is the lock file's, and no directory is
 ever synced. Names of segments and of the marker are in the catalogue; these are the others.
