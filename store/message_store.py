@@ -189,7 +189,7 @@ class MessageStore:
         if not self.config.flush_commit_log_timed:
             self.flush.wake()
 
-    def close_files(self) -> None:
+    def _close_files(self) -> None:
         """Give every map back, without a word to the disk."""
         self.checkpoint.close()
         if self.pool is not None:
@@ -324,7 +324,7 @@ class MessageStore:
 
     def close(self) -> None:
         """Give maps and lock back, without a word to the disk."""
-        self.close_files()
+        self._close_files()
         if self._lock is not None:
             self._lock.release()
             self._lock = None

@@ -19,7 +19,10 @@ HERE = __name__
 PARTS = {"config", "flags", "stats", "on_arriving"}
 """What a store has as attributes, and outsiders may ask for."""
 
-OPERATIONS = {name for name in vars(MessageStore) if not name.startswith("_")}
+INTERNAL = {"follow", "services"}
+"""What replication and the harness ask of the store itself, past all plugins."""
+
+OPERATIONS = {name for name in vars(MessageStore) if not name.startswith("_")} - INTERNAL
 
 
 class Counting(AbstractPluginMessageStore):
