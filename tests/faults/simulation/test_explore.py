@@ -1,0 +1,53 @@
+"""Exploring any program: what is judged is what a run really comes to."""
+
+from typing import Any
+
+import pytest
+
+from tornlog.faults.crashes.profiles import CrashProfile
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.image import Image
+from tornlog.faults.simulation.explore import CrashChoice, WholeCrash
+from tornlog.faults.simulation.simulation import Simulation, SimWorld
+from tornlog.faults.simulation.trials import explore
+
+
+def unsynced(run: Simulation) -> None:
+    """Write into two files, sync one of them, and rename it."""
+
+    def write(world: SimWorld) -> None:
+        for number, draw in run.steps("writes", 3):
+            world.files.write("/a", b"x" * draw.between(1, 9000, "bytes"))
+            world.files.write("/b", b"y" * 700 * number)
+            world.files.sync("/a")
+            world.files.rename("/a", "/c")
+
+    run.live("first", write, crash_within=50, profiles=("strict-posix", "xfs"))
+    run.live("second", lambda world: None)
+
+
+def test_every_state_that_is_judged_is_what_its_run_finds_on_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crash, judge = Disk.crash, WholeCrash.judge
+    found: list[str] = []
+    states = []
+
+    def seen_crash(disk: Disk, profile: CrashProfile) -> Image:
+        image = crash(disk, profile)
+        found.append(image.digest())
+        return image
+
+    def seen_judge(self: WholeCrash[Any, Any], profile: str, choice: CrashChoice) -> str:
+        found.clear()
+        signature = judge(self, profile, choice)
+        assert choice.digest in found, (profile, choice.digest)
+        states.append(choice.digest)
+        return signature
+
+    monkeypatch.setattr(Disk, "crash", seen_crash)
+    monkeypatch.setattr(WholeCrash, "judge", seen_judge)
+    explored = explore(unsynced, 1, limit=24)
+    assert explored.findings == ()
+    assert len(states) == explored.counts.total.judged > 300
+    assert len(set(states)) > 50
