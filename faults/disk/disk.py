@@ -71,6 +71,11 @@ class Disk:
         return self._stream.name
 
     @property
+    def is_finished(self) -> bool:
+        """Return whether it is an image already: no machine can mount it."""
+        return self._finished
+
+    @property
     def operations(self) -> int:
         """Return how many operations have begun: the next one has this number."""
         return self._injector.operations

@@ -10,14 +10,15 @@ be tested, uses it and judges what it finds; where the body is to be crashed, it
 The same function is run for seeds, replayed from a record, and shrunk: see `findings`.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ...sim.choices import Choices, Stream
 from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
-from ...sim.machine import SimClock, SimTasks
+from ...sim.machine import Machine, SimClock, SimTasks
 from ...sim.policies import Policy
 from ...sim.trace import Trace
 from ..crashes.profiles import PROFILES, crash_kinds
@@ -61,6 +62,14 @@ class SimWorld(NamedTuple):
     clock: SimClock
     tasks: SimTasks
     files: SimFiles
+
+
+class WorldTrace(Trace, ABC):
+    """A trace that also sees what code asks of its world."""
+
+    @abstractmethod
+    def watch(self, machine: Machine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]:
+        """Return tasks and files that do the same, with every call noted here."""
 
 
 class Crash(NamedTuple):
@@ -218,11 +227,17 @@ class Simulation:
         """
         machine = self.kernel.machine(life)
         disk = self._find_disk(life)
-        world = SimWorld(machine.clock, machine.tasks, disk.mount(machine))
+        files, trace = disk.mount(machine), self.kernel.trace
+
+        def main() -> T:
+            if isinstance(trace, WorldTrace):
+                return body(SimWorld(machine.clock, *trace.watch(machine, disk, machine.tasks, files)))
+            return body(SimWorld(machine.clock, machine.tasks, files))
+
         crash = self._plan_crash(life, disk, crash_within, profiles) if crash_within else None
         value, died = None, False
         try:
-            value = self.kernel.run(machine, lambda: body(world), time_limit_ns=TIME_LIMIT_NS)
+            value = self.kernel.run(machine, main, time_limit_ns=TIME_LIMIT_NS)
         except MachineDied:
             died = True
         if crash is not None:

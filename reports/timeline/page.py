@@ -87,11 +87,16 @@ def timeline_page(run_recording: RunRecording) -> str:
 def _facts(run_recording: RunRecording) -> list[tuple[str, str]]:
     """Return what else there is to know of the run, in pairs."""
     plan, last = run_recording.plan, run_recording.moments[-1]
+    of_store = []
+    if plan is not None:
+        of_store = [
+            ("messages", f"{len(run_recording.puts):,}"),
+            ("flush", "sync" if plan.sync_flush else "async"),
+            ("disk", plan.disk),
+        ]
     return [
-        ("messages", f"{len(run_recording.puts):,}"),
-        ("lives", f"{len(plan.lives):,}"),
-        ("flush", "sync" if plan.sync_flush else "async"),
-        ("disk", plan.disk),
+        *of_store,
+        ("lives", f"{len(run_recording.machines) if plan is None else len(plan.lives):,}"),
         ("steps", f"{last.step:,}"),
         ("virtual time", f"{last.now_ns / 1e6:,.1f} ms"),
         ("digest", run_recording.digest),

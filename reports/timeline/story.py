@@ -138,7 +138,7 @@ class Storyteller:
                 yield Line(died, "its producer dies without an answer", PLAIN)
         elif put.status != _OK:
             yield Line(put.answered, f"answered {put.status}", PLAIN)
-        elif not self._run_recording.plan.sync_flush or not put.wait:
+        elif self._run_recording.plan is None or not self._run_recording.plan.sync_flush or not put.wait:
             yield Line(put.answered, "answered PUT_OK, which promised the page cache only", PLAIN)
         elif durable:
             yield Line(put.answered, "answered PUT_OK, after the sync", GOOD)

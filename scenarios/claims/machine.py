@@ -1,16 +1,16 @@
 """A store's machine: the kernel's clock and tasks, the disk's files, and the settings that a plan asks for."""
 
-from abc import ABC, abstractmethod
 from functools import lru_cache
+from typing import cast
 
 from ...faults.disk.disk import Disk
+from ...faults.simulation.simulation import WorldTrace
 from ...sim.machine import Machine
-from ...sim.trace import Trace
 from ...store.config import FlushDiskType, StoreConfig
 from ...store.delivery.transaction_check import TransactionConfig
 from ...store.formats.delay_level import parse_delay_levels
 from ...store.network import Network
-from ...store.world import World
+from ...store.world import Files, Tasks, World
 from .plan import Plan
 
 ROOT = "/store"
@@ -26,19 +26,12 @@ TRANSACTIONS = TransactionConfig(
 )
 
 
-class WorldTrace(Trace, ABC):
-    """A trace that also sees what a store asks of its world."""
-
-    @abstractmethod
-    def watch(self, world: World, machine: Machine, disk: Disk) -> World:
-        """Return the same world, with every call noted here."""
-
-
 def world_of(machine: Machine, disk: Disk, network: Network | None = None) -> World:
     """Return the world of one machine with one disk; watched, if the run is recorded."""
-    world = World(machine.clock, machine.tasks, disk.mount(machine), network)
-    trace = disk.kernel.trace
-    return trace.watch(world, machine, disk) if isinstance(trace, WorldTrace) else world
+    tasks, files, trace = cast(Tasks, machine.tasks), cast(Files, disk.mount(machine)), disk.kernel.trace
+    if isinstance(trace, WorldTrace):
+        tasks, files = trace.watch(machine, disk, tasks, files)
+    return World(machine.clock, tasks, files, network)
 
 
 @lru_cache(maxsize=32)  # exploring recovers many states of each of a few plans

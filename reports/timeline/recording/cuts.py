@@ -42,6 +42,8 @@ class Cuts:
         self._open: Cut | None = None
         self._before: DiskState | None = None
         self._aftermath: Aftermath | None = None
+        self._crashed: Disk | None = None
+        """The last disk that has become an image by a crash."""
 
     @property
     def disk(self) -> Disk | None:
@@ -71,9 +73,19 @@ class Cuts:
         self._before, self._aftermath = disk.state(), None
         self.all.append(cut)
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether a machine has died, and none has found what it left."""
+        return self._open is not None
+
+    @property
+    def is_of_the_disk_shown(self) -> bool:
+        """Return whether an aftermath that comes now is of the disk shown: others', of slaves, come too."""
+        return self._disk is not None and self._disk.is_finished and self._disk is not self._crashed
+
     def crashed(self, aftermath: Aftermath) -> None:
         """Note what the crash left."""
-        self._aftermath = aftermath
+        self._aftermath, self._crashed = aftermath, self._disk
         if self._open is not None:
             self._open.how, self._open.lost = aftermath.profile, aftermath.lost
 

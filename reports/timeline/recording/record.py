@@ -216,7 +216,8 @@ class RunRecording:
     """One run. Lists are in the order of beginnings; numbers of tasks and puts are indices of `tasks` and `puts`."""
 
     subject: Subject
-    plan: Plan
+    plan: Plan | None
+    """None of a user's own code."""
     digest: str
     fired: dict[str, int]
     page_bytes: int

@@ -1,22 +1,28 @@
 """The recorder of a run: a trace that keeps everything a picture needs, in the order in which it happened.
 
-Hand it to a run as its trace, and `ledger` as its ledger. `world_of` then has it observe every
-world that a store lives in. It reads and never acts: the run has the digest that it has without.
+Hand it to a run as its trace, and `ledger` as its ledger. It then observes the tasks and files of every machine whose
+disk is shown: a store's, a master's, a broker's, that of a user's own code. It reads and never acts: the run has the
+digest that it has without.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ....faults.disk.aftermath import Aftermath
 from ....faults.disk.disk import Disk
+from ....faults.simulation import trials
+from ....faults.simulation.finding import Finding
+from ....faults.simulation.simulation import Scenario as OwnScenario
+from ....faults.simulation.simulation import WorldTrace
 from ....scenarios.campaigns.failures.failure import RunRecord
 from ....scenarios.campaigns.failures.replay import RunReplay, replay
 from ....scenarios.campaigns.seeds import draw
-from ....scenarios.claims.machine import WorldTrace
+from ....scenarios.claims.plan import Plan
 from ....scenarios.claims.scenario import Scenario
 from ....scenarios.mutants.known import applied_mutant
 from ....scenarios.oracle.evidence import Evidence, Violation
+from ....scenarios.runs.execution import life_name
 from ....scenarios.runs.run_of import run_of, simulation_of
 from ....sim.machine import Machine as SimMachine
 from ....sim.machine import Scheduler, SimTask, Waiting
@@ -24,15 +30,11 @@ from ....sim.policies import Policy
 from ....sim.process import garbage_kept
 from ....sim.trace import RollingDigest
 from ....store.message_store import MessageStore
-from ....store.world import World
 from .cuts import DISTURBANCES, Cuts, Faults
 from .record import MachineRecord, RunRecording, Subject, ViolationRecord
 from .store_activity import Positions, Puts, RecordedLedger
 from .task_activity import Moments, Operations, TaskSpans
-from .watched_world import WatchedCell, WatchedLock, watched
-
-if TYPE_CHECKING:
-    from ....scenarios.runs.outcome import RunOutcome
+from .watched_world import WatchedCell, WatchedFiles, WatchedLock, WatchedTasks
 
 
 class RunRecorder(WorldTrace):
@@ -99,7 +101,9 @@ class RunRecorder(WorldTrace):
             self._puts.follow(fact)
         elif isinstance(fact, Evidence):
             self._puts.recovered(fact, self._moments.kernel.current.machine.name)
-        elif isinstance(fact, Aftermath):
+        elif isinstance(fact, Aftermath) and self._cuts.is_of_the_disk_shown:
+            if not self._cuts.is_open:  # a machine whose work was done: it dies with its disk
+                self._killed(self._machines[-1].name)
             self._cuts.crashed(fact)
 
     def _goes_on(self) -> bool:
@@ -137,10 +141,10 @@ class RunRecorder(WorldTrace):
 
     # -- what is seen of a store's world -----------------------------------------------
 
-    def watch(self, world: World, machine: SimMachine, disk: Disk) -> World:
-        """Return the same world, watched, for a machine that has mounted a disk."""
+    def watch(self, machine: SimMachine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]:
+        """Return a machine's tasks and files, watched, now that it has mounted a disk."""
         if self._broken:
-            return world
+            return tasks, files
         began = self._tasks.tasks[self._tasks.current()].begin
         self._end_machine(began, "stopped")
         self._cuts.mounted(machine, disk, began)
@@ -148,7 +152,7 @@ class RunRecorder(WorldTrace):
         state = disk.state()
         self._page_bytes, self._sector_bytes = state.page_bytes, state.sector_bytes
         self._machines.append(MachineRecord(machine.name, began))
-        return watched(world, self)
+        return WatchedTasks(tasks, self), WatchedFiles(files, self)
 
     @contextmanager
     def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
@@ -189,22 +193,24 @@ class RunRecorder(WorldTrace):
 
     # -- in the end --------------------------------------------------------------------------------
 
-    def run_recording(self, subject: Subject, outcome: "RunOutcome") -> RunRecording:
-        """Return all of it, now that the run is over."""
+    def run_recording(
+        self, subject: Subject, plan: Plan | None, digest: str, fired: Mapping[str, int]
+    ) -> RunRecording:
+        """Return all of it, now that the run is over. plan: a store's; None of a user's own code."""
         at = self._moments.last()
         self._tasks.finish(at)
         self._operations.finish(at)
         self._end_machine(at, "" if self._broken else "stopped")
         self._cuts.finish()
-        lives = {f"life-{number}": life for number, life in enumerate(outcome.plan.lives)}
+        lives = {} if plan is None else {life_name(number): life for number, life in enumerate(plan.lives)}
         for cut in self._cuts.all:
             if cut.operation and cut.machine in lives:
                 cut.when = lives[cut.machine].moment
         return RunRecording(
             subject,
-            outcome.plan,
-            outcome.digest,
-            dict(sorted(outcome.fired.items())),
+            plan,
+            digest,
+            dict(sorted(fired.items())),
             self._page_bytes,
             self._sector_bytes,
             self._moments.all,
@@ -226,7 +232,8 @@ def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, Run
     """Replay a record as `replay` does, and return its recording too. The subject's mutant is not applied here."""
     recorder = RunRecorder()
     replayed = replay(record, recorder, ledger=recorder.ledger)
-    return replayed, recorder.run_recording(subject, replayed.result)
+    outcome = replayed.result
+    return replayed, recorder.run_recording(subject, record.setup, outcome.digest, outcome.fired)
 
 
 def record_seed(
@@ -238,4 +245,17 @@ def record_seed(
         choices, plan = draw(scenario, seed)
         simulation = simulation_of(plan, choices, policy, recorder)
         outcome = run_of(plan, simulation, ledger=recorder.ledger).execute()
-    return recorder.run_recording(Subject(scenario.name, scenario.claim, seed, mutant), outcome)
+    subject = Subject(scenario.name, scenario.claim, seed, mutant)
+    return recorder.run_recording(subject, plan, outcome.digest, outcome.fired)
+
+
+def record_finding(scenario: OwnScenario, finding: Finding) -> RunRecording:
+    """Replay a finding of a user's own scenario, and return its recording."""
+    recorder = RunRecorder()
+    outcome = trials.replay(scenario, finding.record, recorder).result
+    if outcome.failure is not None:
+        promise, _, found = outcome.error.partition(": ")
+        recorder.emit(Violation("PROMISE", promise, found=found, detail=outcome.raised))
+    name = getattr(scenario, "__name__", "scenario")
+    subject = Subject(name, finding.signature, finding.seed, None)
+    return recorder.run_recording(subject, None, outcome.digest, outcome.fired)

@@ -5,9 +5,9 @@ Nothing that passes is changed, and no scheduling point is added, so a run that 
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from ....store.world import Cell, Files, MappedFile, Signal, Task, Tasks, World
+from ....store.world import Cell, Files, MappedFile, Signal, Task, Tasks
 
 _NAMES_OF_CALLS = {"list_directory": "list", "set_mtime_ms": "set mtime"}
 _NOT_WATCHED = ("buffer",)
@@ -35,12 +35,6 @@ class Watcher(Protocol):
 
     def written(self, cell: "WatchedCell") -> None:
         """Note that a cell was given a value."""
-
-
-def watched(world: World, watcher: Watcher) -> World:
-    """Return the same world, observed."""
-    files = cast(Files, WatchedFiles(world.files, watcher))
-    return World(world.clock, WatchedTasks(world.tasks, watcher), files, world.network)
 
 
 class WatchedLock:

@@ -15,7 +15,6 @@ from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.claims.machine import world_of
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.mutants.known import mutant_named
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.kernel import Kernel
@@ -64,10 +63,9 @@ class Workshop:
 
     def run_recording(self) -> RunRecording:
         """Return what was recorded."""
-        outcome = RunOutcome(self.plan)
-        outcome.digest = self.kernel.digest()
+        digest = self.kernel.digest()
         self.kernel.close()
-        return self.recorder.run_recording(SUBJECT, outcome)
+        return self.recorder.run_recording(SUBJECT, self.plan, digest, {})
 
 
 @pytest.fixture

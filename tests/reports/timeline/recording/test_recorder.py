@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.disk import Disk
+from tornlog.faults.simulation.simulation import PromiseBroken, Simulation, SimWorld
+from tornlog.faults.simulation.trials import find
+from tornlog.reports.timeline.page import timeline_page
 from tornlog.reports.timeline.recording.record import RunRecording, Subject
-from tornlog.reports.timeline.recording.recorder import RunRecorder, record_seed, replay_recorded
+from tornlog.reports.timeline.recording.recorder import (
+    RunRecorder,
+    record_finding,
+    record_seed,
+    replay_recorded,
+)
 from tornlog.reports.timeline.recording.watched_world import WatchedLock, WatchedTasks
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.seeds import draw
@@ -90,7 +98,7 @@ def test_machines_follow_one_another_and_say_how_they_ended(
     outcome = Run(
         crash_plan, simulation_of(crash_plan, Choices("1"), None, recorder), ledger=recorder.ledger
     ).execute()
-    run = recorder.run_recording(Subject("crash", "", 1, None), outcome)
+    run = recorder.run_recording(Subject("crash", "", 1, None), outcome.plan, outcome.digest, outcome.fired)
     assert [(machine.name, machine.ending) for machine in run.machines] == [
         ("life-0", "killed"),
         ("heal", "stopped"),
@@ -125,9 +133,43 @@ def test_after_a_violation_nothing_more_is_told(quiet_plan: Plan) -> None:
         outcome = Run(
             plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger
         ).execute()
-    run = recorder.run_recording(Subject("broken", "", 1, None), outcome)
+    run = recorder.run_recording(Subject("broken", "", 1, None), outcome.plan, outcome.digest, outcome.fired)
     assert run.broken[0].at == len(run.moments) - 1
     who = run.tasks[run.broken[0].task].name
     assert who in {f"life-0/producer-{number}" for number in range(plan.producers)}
     assert run.machines[-1].end == run.broken[0].at
     assert run.machines[-1].ending == ""
+
+
+def lossy(run: Simulation) -> None:
+    """Write a file that nobody syncs, and demand that it is there."""
+
+    def write(world: SimWorld) -> None:
+        log = world.files.open("/log")
+        with world.tasks.lock("log"):
+            log.write(0, b"x" * 700)
+        log.sync()
+
+    def judge(world: SimWorld) -> None:
+        if "log" not in world.files.list_directory("/"):
+            raise PromiseBroken("what was written is there", "it is gone")
+
+    run.live("first", write, crash_within=12, profiles=("os-crash", "strict-posix"))
+    run.live("second", judge)
+
+
+def test_a_finding_of_ones_own_code_is_recorded_with_its_cut_and_what_broke() -> None:
+    finding = find(lossy, range(200))
+    assert finding is not None
+    recording = record_finding(lossy, finding)
+
+    assert recording.digest == finding.digest
+    assert [machine.name for machine in recording.machines] == ["first", "second"]
+    assert {"/log"} <= {operation.path for operation in recording.operations}
+    (cut,) = recording.cuts
+    assert (cut.machine, cut.following) == ("first", "second")
+    assert cut.how in ("os-crash", "strict-posix")
+    (broken,) = recording.broken
+    assert broken.violation.summary == "what was written is there"
+    page = timeline_page(recording)
+    assert "what was written is there" in page

@@ -30,7 +30,7 @@ def record_plan() -> Callable[[Plan], RunRecording]:
             plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger
         ).execute()
         assert outcome.violations == []
-        return recorder.run_recording(Subject("", "", 1, None), outcome)
+        return recorder.run_recording(Subject("", "", 1, None), outcome.plan, outcome.digest, outcome.fired)
 
     return record_plan
 
@@ -113,7 +113,9 @@ def recorded(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[Ru
         outcome = Run(
             plan, simulation_of(plan, Choices(seed), None, recorder), ledger=recorder.ledger
         ).execute()
-    return recorder.run_recording(Subject("", "", 1, mutant), outcome), recorder
+    return recorder.run_recording(
+        Subject("", "", 1, mutant), outcome.plan, outcome.digest, outcome.fired
+    ), recorder
 
 
 def test_puts_are_those_of_the_ledger(quiet_plan: Plan) -> None:
