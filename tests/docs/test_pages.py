@@ -29,7 +29,7 @@ def run_page(page: str, directory: Path) -> str:
         nonlocal printed
         kind, text = block["kind"], block["text"]
         if kind == "python":
-            with contextlib.redirect_stdout(io.StringIO()) as out:
+            with contextlib.chdir(directory), contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(compile(text, "page", "exec"), names)
             printed = out.getvalue()
             return block[0]
