@@ -7,7 +7,7 @@ be tested, uses it and judges what it finds; where the body is to be crashed, it
         run.live("first", use, crash_within=200)
         run.live("second", judge)
 
-The same function is run for seeds, replayed from a record, and shrunk: see `findings`.
+The same function is run for seeds (`trials`), replayed (`record`), shrunk and explored.
 """
 
 from abc import ABC, abstractmethod
@@ -266,7 +266,7 @@ class Simulation:
         draw = self.choices.stream("crash").raw_random
         operation = int(draw() * crash_within)
         profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
-        kind = Crash(life, NOTHING_LOST, CrashPhase.AFTER, "")
-        crash = self.planned_crash(Crash(life, profile, moment, ""), kind)
+        harmless = Crash(life, NOTHING_LOST, CrashPhase.AFTER, "")
+        crash = self.planned_crash(Crash(life, profile, moment, ""), harmless)
         self.arm(disk, crash, operation)
         return crash
