@@ -26,7 +26,7 @@ class FaultKind(StrEnum):
 
     group: str
     meaning: str
-    """What it means when it fired, in a line."""
+    """What it means when it was injected, in a line."""
     cause: str
     """What really happens."""
     model: str
@@ -584,4 +584,4 @@ class FaultKind(StrEnum):
 
 
 FAULTS: dict[str, str] = {kind.value: kind.meaning for kind in FaultKind}
-"""Name -> what it means when it fired."""
+"""Name -> what it means when it was injected."""

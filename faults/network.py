@@ -28,10 +28,10 @@ _PARTITION_NS_MIN = 100 * _MS
 
 
 class NetworkFaults:
-    """The conditions of a network (sim.network.conditions). fired: every fault that really happened."""
+    """The conditions of a network (sim.network.conditions). injected: every fault that really happened."""
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: NetworkPlan) -> None:
-        self.fired: Counter[str] = Counter()
+        self.injected: Counter[str] = Counter()
         self._kernel = kernel
         self._stream = stream
         self._plan = plan
@@ -148,7 +148,7 @@ class NetworkFaults:
         """Draw whether a fault happens here, and count it if so. What has no chance is not drawn."""
         if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):
             return False
-        self.fired[fault] += 1
+        self.injected[fault] += 1
         if self._kernel.trace is not None:
             self._kernel.trace.add(fault, label)
         return True

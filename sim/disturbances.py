@@ -46,13 +46,13 @@ class DisturbancePlan:
 
 
 class Disturbances:
-    """The disturbances of one kernel, from `start` to `stop`; fired counts those that happened.
+    """The disturbances of one kernel, from `start` to `stop`; injected counts those that happened.
 
     Invariant: `_coming` are those of the present window that are still to come, the next one last.
     """
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: DisturbancePlan) -> None:
-        self.fired: Counter[str] = Counter()
+        self.injected: Counter[str] = Counter()
         self._kernel = kernel
         self._stream = stream
         self._plan = plan
@@ -130,6 +130,6 @@ class Disturbances:
         return draw_tail(self._stream, 1_000_000, max(1, most_ms) * 1_000_000, f"ns of a {kind}")
 
     def _count(self, kind: str) -> None:
-        self.fired[kind] += 1
+        self.injected[kind] += 1
         if self._kernel.trace is not None:
             self._kernel.trace.add(kind, self._kernel.current.name)

@@ -16,7 +16,7 @@ from kv_log import KvLog
 from tornlog.faults.simulation.finding import Finding
 from tornlog.faults.simulation.shrink import shrink
 from tornlog.faults.simulation.simulation import PromiseBroken, Scenario, Simulation, SimWorld
-from tornlog.faults.simulation.trials import Coverage, NeverFired, find, replay
+from tornlog.faults.simulation.trials import Coverage, NeverInjected, find, replay
 
 CLIENTS = ("ann", "bob")
 PUTS_EACH, COMPACTIONS = 6, 1
@@ -96,7 +96,7 @@ def main(bug: str = "", command: str = "find") -> int:
         return 1
     coverage = Coverage()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NeverFired)  # it stands in the coverage
+        warnings.simplefilter("ignore", NeverInjected)  # it stands in the coverage
         found = find(check, range(1_000), coverage.add)
     if found is None:
         print(f"nothing found: {coverage}")

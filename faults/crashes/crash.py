@@ -66,7 +66,7 @@ class PowerCut:
             change for change in unsynced if change.number > committed or not metadata.is_in_order(change)
         ]
 
-    def entries_without(self, lost: Lost, fired: Counter[str]) -> MetadataState:
+    def entries_without(self, lost: Lost, injected: Counter[str]) -> MetadataState:
         """Return names and sizes after these changes are lost, and count them."""
         assert lost.keys() <= {change.number for change in self._names.journal}, lost
         entries = self._names.durable.copy()
@@ -74,9 +74,9 @@ class PowerCut:
             kept_bytes = lost.get(change.number)
             if kept_bytes is not None:
                 change.lose(entries, kept_bytes)
-                fired[change.lost_as(kept_bytes)] += 1
+                injected[change.lost_as(kept_bytes)] += 1
                 if change.acknowledged:
-                    fired[FaultKind.LIE_EXPOSED] += 1
+                    injected[FaultKind.LIE_EXPOSED] += 1
             else:
                 change.apply(entries)
         entries.prune()
@@ -112,7 +112,7 @@ class PowerCut:
         entries: MetadataState,
         dirty: Sequence[DirtyPage],
         page_outcomes: Sequence[PageOutcome],
-        fired: Counter[str],
+        injected: Counter[str],
         wall_start_ms: int,
     ) -> Image:
         """Return the durable files with each dirty page as its outcome says; count the outcomes."""
@@ -126,7 +126,7 @@ class PowerCut:
             if content is None:
                 content = inode.durable_bytes(entries.sizes.get(inode.identity, 0))
                 if path in outcomes:
-                    content = self._content(inode, content, outcomes[path], fired)
+                    content = self._content(inode, content, outcomes[path], injected)
                 laid[inode.identity] = content
             contents[path] = content
         return _image(entries, contents, wall_start_ms)
@@ -136,7 +136,7 @@ class PowerCut:
         inode: Inode,
         durable: bytes,
         outcomes: Sequence[tuple[DirtyPage, PageOutcome]],
-        fired: Counter[str],
+        injected: Counter[str],
     ) -> bytes:
         content = bytearray(durable)
         for page, page_outcome in outcomes:
@@ -147,20 +147,20 @@ class PowerCut:
                 tears = lay_outcome(
                     content, start, end, page.writes, page_outcome, self._sector_bytes, durable
                 )
-                fired[FaultKind.TORN_PAGE if tears.page else _outcome_name(page, version)] += 1
+                injected[FaultKind.TORN_PAGE if tears.page else _outcome_name(page, version)] += 1
                 if tears.sectors:
-                    fired[FaultKind.TORN_SECTOR] += tears.sectors
+                    injected[FaultKind.TORN_SECTOR] += tears.sectors
                 if tears.garbage:
-                    fired[FaultKind.GARBAGE_SECTOR] += tears.garbage
+                    injected[FaultKind.GARBAGE_SECTOR] += tears.garbage
                     self.damage += self._garbage(page, page_outcome)
             else:
                 if version == len(page.writes):  # what readers see
                     content[start:end] = inode.readable[start:end]
                 else:
                     lay_version(content, start, end, page.writes[:version])
-                fired[_outcome_name(page, version)] += 1
+                injected[_outcome_name(page, version)] += 1
             if inode.in_drive and self._exposes_lie(inode, page, page_outcome, content[start:end], durable):
-                fired[FaultKind.LIE_EXPOSED] += 1
+                injected[FaultKind.LIE_EXPOSED] += 1
         return durable if content == durable else bytes(content)
 
     def _garbage(self, page: DirtyPage, page_outcome: PageOutcome) -> Iterator[DamagedRange]:

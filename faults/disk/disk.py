@@ -86,9 +86,9 @@ class Disk:
         return self._injector.met
 
     @property
-    def fired(self) -> Counter[str]:
+    def injected(self) -> Counter[str]:
         """Return how often each fault really happened."""
-        return self._injector.fired
+        return self._injector.injected
 
     @property
     def damage(self) -> list[DamagedRange]:
@@ -142,7 +142,7 @@ class Disk:
         """Do as crash_at does, at the operation that trigger says, which may be none of those to come."""
         if moment not in MOMENTS:
             raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
-        self._injector.armed = self.operations
+        self._injector.crash_at = self.operations
         self._injector.moment = moment
         self._injector.aim = trigger
 
@@ -163,7 +163,7 @@ class Disk:
 
     def disarm(self) -> None:
         """Let nobody die any more of a trigger that no operation has met."""
-        self._injector.armed = -1
+        self._injector.crash_at = -1
         self._injector.met = None
         self._injector.aim = None
 
@@ -196,12 +196,12 @@ class Disk:
             return image
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         lost = draw_lost_changes(self._stream, profile, cut.unsure_changes())
-        entries = cut.entries_without(lost, self.fired)
+        entries = cut.entries_without(lost, self.injected)
         dirty = cut.dirty_pages(entries)
         page_outcomes = draw_page_outcomes(
             self._stream, dirty, cut.page_sectors, self._sector_faults(profile)
         )
-        image = cut.image(entries, dirty, page_outcomes, self.fired, wall_start_ms)
+        image = cut.image(entries, dirty, page_outcomes, self.injected, wall_start_ms)
         self.damage.extend(cut.damage)
         if trace is not None:
             taken = [(change, lost[change.number]) for change in self._names.journal if change.number in lost]
@@ -215,8 +215,8 @@ class Disk:
         self._count_crash(PROFILES["process-kill"])
 
     def _count_crash(self, profile: CrashProfile) -> None:
-        self.fired["crash"] += 1
-        self.fired[f"crash {profile.name}"] += 1
+        self.injected["crash"] += 1
+        self.injected[f"crash {profile.name}"] += 1
 
     def fingerprint(self) -> str:
         """Return a digest of what crash states are made of, equal for moments of one run that can leave the same."""

@@ -54,18 +54,18 @@ class CrashSite(NamedTuple):
 class FaultInjector:
     """What every operation of a disk passes through.
 
-    operations: how many have begun. fired: every fault that really happened. armed: the number of the operation to die
-    at, or, while there is an aim, of the next one, which may be it; -1 for none. faults: what goes wrong, and how
-    often.
+    operations: how many have begun. injected: every fault that really happened. crash_at: the number of the operation
+    to die at, or, while there is an aim, of the next one, which may be it; -1 for none. faults: what goes wrong, and
+    how often.
     """
 
     __slots__ = (
         "_stalled_until_ns",
         "aim",
-        "armed",
+        "crash_at",
         "damage",
         "faults",
-        "fired",
+        "injected",
         "kernel",
         "met",
         "moment",
@@ -77,13 +77,13 @@ class FaultInjector:
     def __init__(self, kernel: Kernel, stream: Stream, faults: FaultPlan) -> None:
         self.kernel = kernel
         self.stream = stream
-        self.fired: Counter[str] = Counter()
+        self.injected: Counter[str] = Counter()
         self.damage: list[DamagedRange] = []
         self._stalled_until_ns = 0
         self.operations = 0
         self.stopped = 0
         """The errno of all that would change a file system that has stopped itself; 0 while it goes on."""
-        self.armed = -1
+        self.crash_at = -1
         self.aim: CrashTrigger | None = None
         self.faults = faults
         self.moment: str = CrashPhase.BEFORE
@@ -107,7 +107,7 @@ class FaultInjector:
         """Draw whether a fault happens here, and count it if so. What has no chance is not drawn."""
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
             return False
-        self.fired[fault] += 1
+        self.injected[fault] += 1
         return True
 
     def writable_bytes(self, path: str, size_bytes: int) -> int:
@@ -167,14 +167,14 @@ class FaultInjector:
             kernel.trace.add(kind, path)
         number = self.operations
         self.operations = number + 1
-        if number == self.armed and self.is_met(number, kind, path) and self.moment == CrashPhase.BEFORE:
+        if number == self.crash_at and self.is_met(number, kind, path) and self.moment == CrashPhase.BEFORE:
             self.crash_now(machine, kind)
         return number
 
     def is_met(self, number: int, kind: str, path: str, at: int = 0) -> bool:
-        """Return whether the operation that is armed is the one to die at; arm the next one if it is not."""
+        """Return whether operation crash_at is the one to die at; let crash_at be the next one if it is not."""
         if self.aim is not None and not self.aim.meets(number, kind, path):
-            self.armed = number + 1
+            self.crash_at = number + 1
             return False
         self.aim = None
         self.met = CrashSite(kind, path, at)
@@ -192,7 +192,7 @@ class FaultInjector:
     def begin_atomic(self, machine: Machine, kind: str, path: str) -> int:
         """Begin an operation that has no middle: a crash during it is drawn to be before or after its effect."""
         number = self.begin(machine, kind, path)
-        dying = number == self.armed and self.moment == CrashPhase.DURING
+        dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and self.stream.chance(0.5, f"{kind} {path} had no effect"):
             self.crash_now(machine, kind)
         return number
@@ -205,7 +205,7 @@ class FaultInjector:
         A crash during it may leave any length in between, as the C library does where the file system cannot allocate.
         """
         number = self.begin_atomic(machine, "extend", path)
-        dying = number == self.armed and self.moment == CrashPhase.DURING
+        dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and after_bytes - before_bytes > 1 and self.inject_if(0.5, FaultKind.PARTIAL_EXTEND, path):
             missing_bytes = self.stream.between(
                 1, after_bytes - before_bytes - 1, f"bytes not allocated {path}"
@@ -215,19 +215,19 @@ class FaultInjector:
 
     def end(self, machine: Machine, kind: str, number: int) -> None:
         """End an operation; raises MachineDied if it was the last one."""
-        if number == self.armed:
+        if number == self.crash_at:
             self.crash_now(machine, kind)
 
     def crash_now(self, machine: Machine, kind: str) -> NoReturn:
         """Kill the machine in the midst of an operation; always raises MachineDied."""
-        self.fired[f"crash {self.moment} {kind}"] += 1
-        self.armed = -1
+        self.injected[f"crash {self.moment} {kind}"] += 1
+        self.crash_at = -1
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 
     def signal_bus_error(self, machine: Machine, fault: FaultKind) -> NoReturn:
         """Kill the machine's process by a SIGBUS, for a page that cannot be had; always raises MachineDied."""
-        self.fired[fault] += 1
+        self.injected[fault] += 1
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 

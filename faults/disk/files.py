@@ -72,7 +72,7 @@ class SimDescriptor:
         injector.fail_by_chance(injector.faults.failed_read_chance, FaultKind.FAILED_READ, self.path)
         end = min(at + size_bytes, inode.size_bytes)
         if inode.flaws is not None and inode.flaws.spoils_read(at, end):
-            injector.fired[FaultKind.LATENT_SECTOR_ERROR] += 1
+            injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
             raise io_error(self.path)
         inode.thaw(0)
         return bytes(inode.readable[at:end])
@@ -142,7 +142,7 @@ def write_through(
     A crash during it leaves a drawn number of the first bytes. The caller has passed a scheduling point.
     """
     number = injector.begin(machine, "write", path)
-    if number == injector.armed and injector.moment == CrashPhase.DURING:
+    if number == injector.crash_at and injector.moment == CrashPhase.DURING:
         data = data[: len(data) - injector.stream.below(len(data) + 1, f"bytes not written {path}")]
     if data:
         injector.kernel.note((_NOTE_WRITE | at, crc32(data)))
@@ -261,7 +261,7 @@ class SimFiles:
         inode = self._names.find(path)
         injector.fail_by_chance(injector.faults.failed_read_chance, FaultKind.FAILED_READ, path)
         if inode.flaws is not None and inode.flaws.bad_sectors:
-            injector.fired[FaultKind.LATENT_SECTOR_ERROR] += 1
+            injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
             raise io_error(path)
         return inode.content()
 
@@ -385,5 +385,5 @@ class SimFiles:
         return self._injector.begin_atomic(self._machine, kind, path)
 
     def _end(self, kind: str, number: int) -> None:
-        if number == self._injector.armed:
+        if number == self._injector.crash_at:
             self._injector.crash_now(self._machine, kind)

@@ -129,14 +129,14 @@ def rot(
     image: Image,
     stream: Stream,
     plan: RotPlan,
-    fired: Counter[str],
+    injected: Counter[str],
     *,
     sector_bytes: int = 512,
     page_bytes: int = 4096,
 ) -> tuple[Image, list[DamagedRange]]:
     """Return what time has made of an image, and where it did so; the image itself if it did nothing.
 
-    fired counts what changed a byte; a sector that cannot be read is counted by who tries. Damages of that kind are
+    injected counts what changed a byte; a sector that cannot be read is counted by who tries. Damages of that kind are
     what `Disk` takes as bad_sectors.
     """
     if not plan.is_possible:
@@ -144,7 +144,7 @@ def rot(
     damage: list[DamagedRange] = []
     files = dict(image.files)
     for path, file in image.files.items():
-        rotting = _Rotting(path, file.content, stream.within(path), fired, sector_bytes, page_bytes)
+        rotting = _Rotting(path, file.content, stream.within(path), injected, sector_bytes, page_bytes)
         rotting.suffer(plan)
         if rotting.content != file.content:
             files[path] = FileImage(bytes(rotting.content), file.mtime_ms)
@@ -160,7 +160,7 @@ class _Rotting:
         path: str,
         content: bytes,
         stream: Stream,
-        fired: Counter[str],
+        injected: Counter[str],
         sector_bytes: int,
         page_bytes: int,
     ) -> None:
@@ -168,7 +168,7 @@ class _Rotting:
         self.damage: list[DamagedRange] = []
         self._path = path
         self._stream = stream
-        self._fired = fired
+        self._injected = injected
         self._sector_bytes = sector_bytes
         self._page_bytes = page_bytes
 
@@ -182,13 +182,13 @@ class _Rotting:
             bit = self._stream.below((end - start) * 8, f"bit of {FaultKind.BIT_ROT}")
             self.content[start + bit // 8] ^= 1 << bit % 8
             self._note(start, end, FaultKind.BIT_ROT)
-            self._fired[FaultKind.BIT_ROT] += 1
+            self._injected[FaultKind.BIT_ROT] += 1
         if chance(plan.zeroed_sector_chance, FaultKind.ZEROED_SECTOR):
             start, end = self._place(self._sector_bytes, FaultKind.ZEROED_SECTOR)
             if any(self.content[start:end]):
                 self.content[start:end] = bytes(end - start)
                 self._note(start, end, FaultKind.ZEROED_SECTOR)
-                self._fired[FaultKind.ZEROED_SECTOR] += 1
+                self._injected[FaultKind.ZEROED_SECTOR] += 1
         if chance(plan.swapped_pages_chance, FaultKind.SWAPPED_PAGES):
             self._swap()
         if chance(plan.latent_sector_error_chance, FaultKind.LATENT_SECTOR_ERROR):
@@ -210,7 +210,7 @@ class _Rotting:
         self.content[first : first + page_bytes], self.content[second : second + page_bytes] = other, one
         self._note(first, first + page_bytes, FaultKind.SWAPPED_PAGES)
         self._note(second, second + page_bytes, FaultKind.SWAPPED_PAGES)
-        self._fired[FaultKind.SWAPPED_PAGES] += 1
+        self._injected[FaultKind.SWAPPED_PAGES] += 1
 
     def _place(self, unit_bytes: int, label: str, upto: int | None = None) -> tuple[int, int]:
         """Draw a sector or a page: one that has something in it, if there is one, or now and then any."""

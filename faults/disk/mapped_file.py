@@ -81,7 +81,7 @@ class SimMappedFile:
             data = bytes(data)
         number = injector.operations
         injector.operations = number + 1
-        if number == injector.armed and injector.is_met(number, "store", self.path, at):
+        if number == injector.crash_at and injector.is_met(number, "store", self.path, at):
             self._die_writing("store", number, at, data)
         if kernel.trace is not None:
             kernel.trace.add("store", f"{self.path} [{at}, {end})")
@@ -113,7 +113,7 @@ class SimMappedFile:
             end = at + len(data)
         number = injector.operations
         injector.operations = number + 1
-        if number == injector.armed and injector.is_met(number, "pwrite", self.path, at):
+        if number == injector.crash_at and injector.is_met(number, "pwrite", self.path, at):
             self._die_writing("pwrite", number, at, data)
         if kernel.trace is not None:
             kernel.trace.add("pwrite", f"{self.path} [{at}, {end})")
@@ -230,7 +230,7 @@ class FlawedMappedFile(SimMappedFile):
         if at >= 0 and end <= self._limit:
             self._injector.pause(self._machine, "pwrite")
             if self._flaws.spoils_write(at, end):
-                self._injector.fired[FaultKind.LATENT_SECTOR_ERROR] += 1
+                self._injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
                 raise io_error(self.path)
             if not self._fill_holes(at, end):
                 raise self._volume.full(self.path)

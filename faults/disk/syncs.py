@@ -189,7 +189,7 @@ class Syncs:
             else:
                 inode.make_durable(number, start, end)
             self._names.sync_file(inode, number)
-        if number == injector.armed:
+        if number == injector.crash_at:
             injector.crash_now(machine, why.kind)
 
     def directory(self, machine: Machine, why: SyncWait) -> None:
@@ -219,7 +219,7 @@ class Syncs:
         number = injector.begin(machine, why.kind, why.path)
         latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
         assert latency_ns >= 0, (why.label, latency_ns)
-        dying = number == injector.armed and injector.moment == CrashPhase.DURING
+        dying = number == injector.crash_at and injector.moment == CrashPhase.DURING
         if dying:
             latency_ns //= 2
         if latency_ns:
@@ -253,7 +253,7 @@ class Syncs:
             self._save(inode, number, start, end)
             return False
         lost = inode.drop(number, start, end)
-        injector.fired[FaultKind.FAILED_SYNC] += 1
+        injector.injected[FaultKind.FAILED_SYNC] += 1
         if faults.failing_sync == "btrfs":
             for page in sorted(lost):
                 injector.damage.append(DamagedRange(why.path, *inode.revert(page), FaultKind.FAILED_SYNC))
@@ -285,8 +285,8 @@ class Syncs:
             return False
         injector = self._injector
         injector.damage += lost
-        injector.fired[FaultKind.LATE_SYNC_ERROR] += 1
-        injector.fired[FaultKind.FAILED_SYNC] += 1
+        injector.injected[FaultKind.LATE_SYNC_ERROR] += 1
+        injector.injected[FaultKind.FAILED_SYNC] += 1
         return True
 
     # -- syncs that lie ----------------------------------------------------------------------------
@@ -298,7 +298,7 @@ class Syncs:
 
     def _note_lie(self, number: int) -> None:
         self._kernel.note((_NOTE_LIED, number))
-        self._injector.fired[FaultKind.LYING_SYNC] += 1
+        self._injector.injected[FaultKind.LYING_SYNC] += 1
 
     # -- writes that go astray ---------------------------------------------------------------------
 
@@ -354,5 +354,5 @@ class Syncs:
             self._note_damage(FaultKind.MISDIRECTED_WRITE, *damage)
 
     def _note_damage(self, kind: FaultKind, *damage: DamagedRange) -> None:
-        self._injector.fired[kind] += 1
+        self._injector.injected[kind] += 1
         self._injector.damage += damage

@@ -375,7 +375,7 @@ class Volume:
 
     def full(self, path: str) -> OSError:
         """Make the error for what there is no room for, and count it."""
-        self.injector.fired[FaultKind.DISK_FULL] += 1
+        self.injector.injected[FaultKind.DISK_FULL] += 1
         return _no_space(path)
 
     def lock(self, path: str, machine: Machine) -> "SimFileLock":

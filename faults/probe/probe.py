@@ -118,15 +118,15 @@ class ProbeReport:
     images: set[str] = field(default_factory=set)
     judged: int = 0
     seconds: float = 0.0
-    fired: set[str] = field(default_factory=set)
+    injected: set[str] = field(default_factory=set)
     """Faults that made some state, by the names in `kinds`."""
     enabled: tuple[str, ...] = ()
     """Faults that could have: by what the program did, and by the disks."""
 
     @property
-    def never_fired(self) -> list[str]:
+    def never_injected(self) -> list[str]:
         """Return the faults that could have made a state and made none."""
-        return [name for name in self.enabled if name not in self.fired]
+        return [name for name in self.enabled if name not in self.injected]
 
     @property
     def states(self) -> int:
@@ -231,17 +231,17 @@ class Prober:
 
     def _note(self, states: CrashStates, state: CrashState) -> None:
         """Take note of the faults that make a state."""
-        fired = self.found.fired
+        injected = self.found.injected
         if state.lost:
-            fired.update(change.lost_as(kept_bytes) for change, kept_bytes in states.taken(state).changes)
+            injected.update(change.lost_as(kept_bytes) for change, kept_bytes in states.taken(state).changes)
         for page, page_outcome in zip(state.dirty_pages, state.page_outcomes, strict=True):
             if page_outcome.torn_at and page_outcome.version != page_outcome.other:
-                fired.add("torn sector")
-                fired.add("torn page")
+                injected.add("torn sector")
+                injected.add("torn page")
             elif page_outcome.sectors and page_outcome.version != page_outcome.other:
-                fired.add("torn page")
+                injected.add("torn page")
             elif page_outcome.version < len(page.writes):
-                fired.add("page lost")
+                injected.add("page lost")
 
     def _keep(
         self, point: Point, disk: str, states: CrashStates, state: CrashState, verdict: CheckOutcome

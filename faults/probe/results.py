@@ -94,7 +94,7 @@ def probed_json(
             for example in found.examples(record)
             for signature, breach in example.breaches.items()
         ],
-        "never_fired": found.never_fired,
+        "never_injected": found.never_injected,
         "refused": [],
         "allowed": allowed,
         "seconds": round(found.seconds, 3),

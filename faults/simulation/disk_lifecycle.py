@@ -65,9 +65,9 @@ class DiskLifecycle:
         self._all: list[Disk] = []
 
     @property
-    def fired(self) -> Counter[str]:
+    def injected(self) -> Counter[str]:
         """Return how often each fault of it really happened, in all lives."""
-        return sum((disk.fired for disk in self._all), Counter())
+        return sum((disk.injected for disk in self._all), Counter())
 
     @property
     def damage(self) -> list[DamagedRange]:

@@ -188,9 +188,9 @@ class Simulation:
         return {life: trigger.times for life, trigger in self.triggers.items()}
 
     @property
-    def fired(self) -> Counter[str]:
+    def injected(self) -> Counter[str]:
         """Return how often each fault really happened, by the names in `kinds`."""
-        return sum((lifecycle.fired for lifecycle in self._lifecycles), Counter())
+        return sum((lifecycle.injected for lifecycle in self._lifecycles), Counter())
 
     @property
     def enabled(self) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ _OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "s
 """Where no line is a user's own."""
 
 
-class NeverFired(UserWarning):
+class NeverInjected(UserWarning):
     """Nothing was found, in seeds in which some fault that could have happened never did."""
 
 
@@ -41,7 +41,7 @@ class Ran(Protocol):
     """What is asked of one run."""
 
     @property
-    def fired(self) -> dict[str, int]:
+    def injected(self) -> dict[str, int]:
         """Return how often each fault really happened, by the names in `kinds`."""
 
     @property
@@ -54,31 +54,31 @@ class Coverage:
 
     def __init__(self) -> None:
         self.seeds = 0
-        self.fired: Counter[str] = Counter()
+        self.injected: Counter[str] = Counter()
         """How often each fault happened; `crash` is how often a life ended in one."""
         self._enabled: dict[str, None] = {}
 
     def add(self, seed: int, outcome: Ran) -> None:
         """Take another run, as `on_run` of `find` is called with it."""
         self.seeds += 1
-        self.fired.update(outcome.fired)
+        self.injected.update(outcome.injected)
         self._enabled.update(dict.fromkeys(outcome.enabled))
 
     @property
-    def never_fired(self) -> list[str]:
+    def never_injected(self) -> list[str]:
         """Return the faults that could have happened in some run, and never did."""
-        return [name for name in self._enabled if not self.fired[name]]
+        return [name for name in self._enabled if not self.injected[name]]
 
     def __str__(self) -> str:
         """Return what happened and what never did, in lines."""
-        faults = [(name, times) for name, times in self.fired.items() if not name.startswith("crash")]
+        faults = [(name, times) for name, times in self.injected.items() if not name.startswith("crash")]
         happened = ", ".join(
             f"{name} {times:,}" for name, times in sorted(faults, key=lambda one: (-one[1], one[0]))
         )
         return (
-            f"{self.seeds:,} seed{'' if self.seeds == 1 else 's'}, {self.fired['crash']:,} crashes\n"
-            f"  fired        {happened or 'nothing'}\n"
-            f"  never fired  {', '.join(self.never_fired) or 'nothing that could have'}"
+            f"{self.seeds:,} seed{'' if self.seeds == 1 else 's'}, {self.injected['crash']:,} crashes\n"
+            f"  injected        {happened or 'nothing'}\n"
+            f"  never injected  {', '.join(self.never_injected) or 'nothing that could have'}"
         )
 
 
@@ -91,7 +91,7 @@ class TrialOutcome:
     digest: str
     steps: int
     """Scheduling points."""
-    fired: dict[str, int]
+    injected: dict[str, int]
     """How often each fault really happened, by the names in `kinds`."""
     enabled: tuple[str, ...]
     """The faults that could have happened: what plans switch on, and what crashes may take of what was done."""
@@ -141,7 +141,7 @@ def _run(scenario: Scenario, setup: None, run: Simulation) -> TrialOutcome:
         except Exception as error:
             failure = error
         digest = kernel.digest()
-    return TrialOutcome(failure, digest, kernel.steps, dict(run.fired), run.enabled, run.crashes)
+    return TrialOutcome(failure, digest, kernel.steps, dict(run.injected), run.enabled, run.crashes)
 
 
 def run_seed(scenario: Scenario, seed: int) -> TrialOutcome:
@@ -161,8 +161,8 @@ def find(
 ) -> Finding | None:
     """Run seeds until one fails, and return its finding; None if none does. on_run is called with each run.
 
-    Warns, by NeverFired, if none does and some fault that could have happened never did. Raises LeakError as run_seed
-    does, ReplayDivergedError if the run that failed cannot be repeated.
+    Warns, by NeverInjected, if none does and some fault that could have happened never did. Raises LeakError as
+    run_seed does, ReplayDivergedError if the run that failed cannot be repeated.
     """
     coverage = Coverage()
 
@@ -171,10 +171,10 @@ def find(
         on_run(seed, outcome)
 
     finding = first_failure(scenario, seeds, noted)
-    never = coverage.never_fired
+    never = coverage.never_injected
     if finding is None and never:
         text = f"nothing found in {coverage.seeds:,} seeds, in which there never was: {', '.join(never)}"
-        warnings.warn(NeverFired(text), stacklevel=2)
+        warnings.warn(NeverInjected(text), stacklevel=2)
     return finding
 
 

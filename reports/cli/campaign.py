@@ -12,7 +12,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 
 from ...scenarios.campaigns.amounts import seconds_in, seeds_in
 from ...scenarios.campaigns.blame import ViolationKind, broken_promises, explained
-from ...scenarios.campaigns.coverage import never_fired, never_hit
+from ...scenarios.campaigns.coverage import never_hit, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.campaigns.interruption import Interruption, interruptible
@@ -50,7 +50,7 @@ from .options import (
     was_given,
     write_json,
 )
-from .present import print_fired, print_version, runs_table, version_json
+from .present import print_injected, print_version, runs_table, version_json
 from .reporting import draw_run, leave_run_report, replay_command
 
 _SECONDS = 30.0
@@ -117,7 +117,11 @@ def campaign(context: typer.Context, asked: RunOptions) -> None:
             broken = interruption.unless_wanted(lambda: _explain(broken, version, asked.jobs)) or broken
         never: dict[str, list[str]] = {}
         if asked.require_coverage:
-            never = {"faults": never_fired(tallies), "marks": never_hit(tallies), "scenarios": list(not_run)}
+            never = {
+                "faults": never_injected(tallies),
+                "marks": never_hit(tallies),
+                "scenarios": list(not_run),
+            }
         reach = Reach.of(len(scenarios), not_run, interruption)
         results = RunResults(
             command_line(context), tallies, took, broken, mutant, version, never, reach=reach
@@ -154,7 +158,7 @@ def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:
 def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
     """Raise BadParameter for options that do not go together."""
     if asked.require_coverage and (asked.names or asked.disk or asked.policy):
-        raise typer.BadParameter("only all scenarios at once can fire all", param_hint="--require-coverage")
+        raise typer.BadParameter("only all scenarios at once can inject all", param_hint="--require-coverage")
     is_drawn = asked.timeline is not None or asked.trace is not None
     is_one = asked.seed is not None and len(scenarios) == 1
     if is_drawn and not is_one:
@@ -278,7 +282,7 @@ class _Left:
         results, is_shown = self._results, self._asked.json_file != "-"
         if is_shown:
             OUT.print(runs_table(results.tallies, results.seconds, results.reach))
-            print_fired(OUT, results.tallies)
+            print_injected(OUT, results.tallies)
             print_paths(self._drawn)
             if results.version is not None:
                 print_version(OUT, results.version, list(results.broken), self._again_of_row)
@@ -335,7 +339,7 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
         "claim": tally.scenario.claim,
         "seeds": tally.seeds,
         "crash_points": tally.crash_points,
-        "fired": dict(sorted(tally.fired.items())),
+        "injected": dict(sorted(tally.injected.items())),
         "marks": dict(sorted(tally.marks.items())),
         "violations": tally.violations,
         "errors": len(tally.errors),

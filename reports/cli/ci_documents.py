@@ -4,7 +4,7 @@ JUnit XML, as Jenkins, GitLab and GitHub's actions read it:
 
     testsuites
       testsuite       one for each scenario, or mutant
-        properties    seeds, crash points, digest, and how often each fault fired as `fired: NAME`
+        properties    seeds, crash points, digest, and how often each fault was injected as `injected: NAME`
         testcase      of the same name
           failure     a promise was broken: which, the story, the command that shows it again
           error       the harness failed, or a seed is no run
@@ -14,7 +14,7 @@ JUnit XML, as Jenkins, GitLab and GitHub's actions read it:
 What is said of a failure is all in its text: GitLab shows nothing else. Properties belong to the suite, where every
 reader takes them, and there are no attributes beyond those of the schema of Jenkins' xUnit plugin (junit-10.xsd).
 
-The summary (GITHUB_STEP_SUMMARY): a table of scenarios, what broke, what fired.
+The summary (GITHUB_STEP_SUMMARY): a table of scenarios, what broke, what was injected.
 """
 
 import re
@@ -85,7 +85,7 @@ def _run_suite(tally: Tally, again: Callable[[Failure], str]) -> Element:
         "seeds": tally.seeds,
         "crash points": tally.crash_points,
         "digest": tally.digest,
-        **{f"fired: {kind}": times for kind, times in sorted(tally.fired.items())},
+        **{f"injected: {kind}": times for kind, times in sorted(tally.injected.items())},
     }
     case = _case(tally.scenario.name, tally.wall_seconds)
     if tally.failures:
@@ -162,18 +162,18 @@ def _summary_lines(
     seeds = sum(tally.seeds for tally in tallies)
     yield f"### tornlog: {seeds:,} seeds in {seconds:.1f} s, {verdict_of(tallies, reach)}"
     yield ""
-    yield "| scenario | seeds | crash points | faults fired | broken |"
+    yield "| scenario | seeds | crash points | faults injected | broken |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for tally in tallies:
         broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
-        fired = faults_of(tally.fired).total()
+        injected = faults_of(tally.injected).total()
         name = f"**{tally.scenario.name}**" if broken else tally.scenario.name
-        yield f"| {name} | {tally.seeds:,} | {tally.crash_points:,} | {fired:,} | {broken:,} |"
+        yield f"| {name} | {tally.seeds:,} | {tally.crash_points:,} | {injected:,} | {broken:,} |"
     yield from (f"| {name} | not run | | | |" for name in reach.not_run)
     yield ""
     for tally in tallies:
         yield from _summary_broken(tally, again)
-    yield from _summary_fired(tallies)
+    yield from _summary_injected(tallies)
 
 
 def _summary_broken(tally: Tally, again: Callable[[Failure], str]) -> Iterator[str]:
@@ -195,12 +195,12 @@ def _fenced(text: str) -> Iterator[str]:
     yield from ("", _FENCE, text, _FENCE, "")
 
 
-def _summary_fired(tallies: Sequence[Tally]) -> Iterator[str]:
+def _summary_injected(tallies: Sequence[Tally]) -> Iterator[str]:
     """Yield which faults came about how often, and which never did: of those nothing is known."""
-    fired: Counter[str] = sum((faults_of(tally.fired) for tally in tallies), Counter())
-    kinds = [f"| {kind} | {times:,} |" for kind, times in fired.most_common()]
-    never = [kind for kind in FAULTS if not fired[kind]]
-    yield f"<details><summary>{fired.total():,} faults of {len(kinds)} kinds fired</summary>"
+    injected: Counter[str] = sum((faults_of(tally.injected) for tally in tallies), Counter())
+    kinds = [f"| {kind} | {times:,} |" for kind, times in injected.most_common()]
+    never = [kind for kind in FAULTS if not injected[kind]]
+    yield f"<details><summary>{injected.total():,} faults of {len(kinds)} kinds injected</summary>"
     yield ""
     if kinds:
         yield from ("| fault | times |", "| --- | ---: |", *kinds, "")

@@ -32,7 +32,7 @@ def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> 
     table = plain_table(
         f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {verdict_of(rows, reach)}",
         ("scenario",),
-        ("seeds", "crash\npoints", "fired", "violations"),
+        ("seeds", "crash\npoints", "injected", "violations"),
     )
     for tally in rows:
         broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
@@ -40,7 +40,7 @@ def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> 
             tally.scenario.name,
             f"{tally.seeds:,}",
             f"{tally.crash_points:,}",
-            f"{faults_of(tally.fired).total():,}",
+            f"{faults_of(tally.injected).total():,}",
             f"{broken:,}",
             style="red" if broken else "",
         )
@@ -49,23 +49,23 @@ def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> 
     return table
 
 
-def print_fired(console: Console, tallies: Iterable[Tally]) -> None:
+def print_injected(console: Console, tallies: Iterable[Tally]) -> None:
     """Print how often each fault, each kind of end and each mark came about, and which never did."""
-    fired: Counter[str] = Counter()
+    injected: Counter[str] = Counter()
     marks: Counter[str] = Counter()
     for tally in tallies:
-        fired += tally.fired
+        injected += tally.injected
         marks += tally.marks
-    table = Table(title="what fired", title_justify="left", show_header=False, box=box.SIMPLE)
+    table = Table(title="what was injected", title_justify="left", show_header=False, box=box.SIMPLE)
     table.add_column(no_wrap=True)
     table.add_column(justify="right")
-    for counts in (faults_of(fired), ends_of(fired), marks):
+    for counts in (faults_of(injected), ends_of(injected), marks):
         for kind, times in counts.most_common():
             table.add_row(kind, f"{times:,}")
         table.add_section()
-    if fired:
+    if injected:
         console.print(table)
-    for what, names, counts in (("faults", FAULTS, fired), ("marks", MARKS, marks)):
+    for what, names, counts in (("faults", FAULTS, injected), ("marks", MARKS, marks)):
         never = [name for name in names if not counts[name]]
         if never:
             prose(console, 2, f"{what} that never did: {', '.join(never)}")

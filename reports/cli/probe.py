@@ -4,7 +4,7 @@ JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check",
 "exhausted", "cut", "states", "broken"}], "limit", "steps", "operations", "points", "acknowledged", "states", "images",
 "judged", "breaches": [{"signature", "outcome", "violations", "example", "disks": {disk: states}, "states", "points",
 "smallest": {"disk", "step", "operations", "inside", "acknowledged", "losses": [{"what", "by"}], "story"}, "file",
-"directory"}], "never_fired": [faults], "refused": [reasons], "allowed": [reasons], "seconds", "states_per_second"}`.
+"directory"}], "never_injected": [faults], "refused": [reasons], "allowed": [reasons], "seconds", "states_per_second"}`.
 
 breaches: one for each message; smallest, file and directory are of its example: the smallest of all messages whose
 smallest case is of the same disk and the same last operation. states: that were built; images: different ones; judged:
@@ -233,7 +233,7 @@ def _print_probed(console: Console, found: ProbeReport, record: ProgramRecord) -
         f"{found.judged:,} checked with what was promised by then, in {found.seconds:.1f} s",
         soft_wrap=True,
     )
-    never = found.never_fired
+    never = found.never_injected
     if never:
         prose(console, 0, f"never happened on these disks: {', '.join(never)}")
     if found.breaches:

@@ -1,6 +1,6 @@
 """The command that runs seeds, as the command line has it; what it does: `campaign`, which is imported when it does it.
 
-JSON, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "claim", "seeds", "crash_points", "fired",
+JSON, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "claim", "seeds", "crash_points", "injected",
 "marks", "violations", "errors", "nondeterministic", "digest", "messages", "steps", "seconds", "disks": {disk: seeds
 that came to a verdict}, "tried": [{"invariant", "disk", "seeds"}], "broken": [likewise]}], "not_run": [names of
 scenarios], "interrupted": true or false, "failures": [paths], "seconds"}`; with --out also "report": path; with
@@ -98,7 +98,7 @@ def run(
         bool,
         typer.Option(
             "--require-coverage",
-            help="Fail if a kind of fault never fires, a mark is never hit, or a scenario is not run.",
+            help="Fail if a kind of fault is never injected, a mark is never hit, or a scenario is not run.",
         ),
     ] = False,
     out: Annotated[

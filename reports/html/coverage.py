@@ -1,4 +1,4 @@
-"""Coverage as bars: faults that fired, ways in which lives ended, marks that were hit, and what never came about."""
+"""Coverage as bars: injected faults, ways in which lives ended, marks that were hit, and what never came about."""
 
 from collections.abc import Mapping
 from math import log1p
@@ -31,11 +31,11 @@ class Group(NamedTuple):
     never: list[Never]
 
 
-def coverage_groups(fired: Mapping[str, int], marks: Mapping[str, int]) -> list[Group]:
-    """Return the groups, each from what came about most often; fired: as seeds count it, ends of lives included."""
+def coverage_groups(injected: Mapping[str, int], marks: Mapping[str, int]) -> list[Group]:
+    """Return the groups, each from what came about most often; injected: as seeds count it, ends of lives included."""
     return [
-        _group("faults that fired", faults_of(fired), FAULTS),
-        _group("how lives ended", ends_of(fired), {}),
+        _group("injected faults", faults_of(injected), FAULTS),
+        _group("how lives ended", ends_of(injected), {}),
         _group("rare paths that were taken", marks, MARKS),
     ]
 

@@ -73,7 +73,7 @@ class SweepResults:
     pass_rates: Sequence[Row]
     put_latency: Sequence[Row]
     detections: Sequence[Row]
-    fired: Mapping[str, int]
+    injected: Mapping[str, int]
     marks: Mapping[str, int]
     judged: Mapping[str, int] = field(default_factory=dict)
     """Seeds that came to a verdict, by disk."""

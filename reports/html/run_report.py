@@ -24,7 +24,7 @@ class ScenarioRow(NamedTuple):
     claim: str
     seeds: int
     crash_points: int
-    fired: int
+    injected: int
     violations: int
     lost: str
     """Seeds without a verdict, in words."""
@@ -62,7 +62,7 @@ def run_page(results: RunResults) -> str:
             sum((tally.broken for tally in tallies), Counter()),
         ),
         coverage=coverage_groups(
-            sum((tally.fired for tally in tallies), Counter()),
+            sum((tally.injected for tally in tallies), Counter()),
             sum((tally.marks for tally in tallies), Counter()),
         ),
         kinds=kinds,
@@ -112,7 +112,7 @@ def _facts(tallies: Sequence[Tally], seconds: float) -> Facts:
         ("scenarios", figure(len(tallies))),
         ("seeds", figure(seeds)),
         ("crash points", figure(sum(tally.crash_points for tally in tallies))),
-        ("faults fired", figure(sum(faults_of(tally.fired).total() for tally in tallies))),
+        ("faults injected", figure(sum(faults_of(tally.injected).total() for tally in tallies))),
         ("messages", figure(sum(tally.messages for tally in tallies))),
         ("steps", figure(sum(tally.steps for tally in tallies))),
         ("seconds", f"{seconds:,.1f}"),
@@ -127,7 +127,7 @@ def _row(tally: Tally) -> ScenarioRow:
         tally.scenario.claim,
         tally.seeds,
         tally.crash_points,
-        faults_of(tally.fired).total(),
+        faults_of(tally.injected).total(),
         tally.violations,
         ", ".join(f"{len(seeds):,} {what}" for seeds, what in lost if seeds),
     )

@@ -76,7 +76,7 @@ def sweep_page(results: SweepResults) -> str:
         promises=promises,
         picture=latency_picture(results.put_latency) if latencies else None,
         latencies=latencies,
-        coverage=coverage_groups(results.fired, results.marks),
+        coverage=coverage_groups(results.injected, results.marks),
         told=stories,
     )
 
@@ -126,7 +126,7 @@ def _facts(results: SweepResults) -> Facts:
     return [
         *((text, figure(totals[name])) for name, text in names.items()),
         ("scenarios", figure(len({row["scenario"] for row in results.pass_rates}))),
-        ("faults fired", figure(faults_of(results.fired).total())),
+        ("faults injected", figure(faults_of(results.injected).total())),
         ("seconds", f"{results.seconds:,.1f}"),
     ]
 

@@ -9,10 +9,10 @@ from ..runs.marks import MARKS as MARKS
 from .runner import Tally
 
 
-def never_fired(tallies: Iterable[Tally]) -> list[str]:
-    """Return the kinds of fault that never fired."""
-    fired: Counter[str] = sum((tally.fired for tally in tallies), Counter())
-    return [kind for kind in FAULTS if not fired[kind]]
+def never_injected(tallies: Iterable[Tally]) -> list[str]:
+    """Return the kinds of fault that were never injected."""
+    injected: Counter[str] = sum((tally.injected for tally in tallies), Counter())
+    return [kind for kind in FAULTS if not injected[kind]]
 
 
 def never_hit(tallies: Iterable[Tally]) -> list[str]:
@@ -21,15 +21,15 @@ def never_hit(tallies: Iterable[Tally]) -> list[str]:
     return [mark for mark in MARKS if not marks[mark]]
 
 
-def faults_of(fired: Mapping[str, int]) -> Counter[str]:
-    """Return how often each kind of fault fired: what is counted, but for the ends of machines."""
-    return Counter({kind: times for kind, times in fired.items() if not kind.startswith("crash")})
+def faults_of(injected: Mapping[str, int]) -> Counter[str]:
+    """Return how often each kind of fault was injected: what is counted, but for the ends of machines."""
+    return Counter({kind: times for kind, times in injected.items() if not kind.startswith("crash")})
 
 
-def ends_of(fired: Mapping[str, int]) -> Counter[str]:
+def ends_of(injected: Mapping[str, int]) -> Counter[str]:
     """Return how machines died: in which operations, summed up by moment, and under which profile."""
     ends: Counter[str] = Counter()
-    for kind, times in fired.items():
+    for kind, times in injected.items():
         crash, _, rest = kind.partition(" ")
         first, _, operation = rest.partition(" ")
         if crash == "crash" and rest:

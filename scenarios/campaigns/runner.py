@@ -75,7 +75,7 @@ class Tally:
     steps: int = 0
     wall_seconds: float = 0.0
     violations: int = 0
-    fired: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     judged: Counter[str] = field(default_factory=Counter)
     """How many seeds came to a verdict on each disk."""
@@ -104,7 +104,7 @@ class Tally:
         self.messages += result.messages
         self.steps += result.steps
         self.wall_seconds += result.wall_seconds
-        self.fired += result.fired
+        self.injected += result.injected
         self.marks += result.marks
         if self._next_seed in (None, result.seed):
             self._digest.update(result.digest.encode())

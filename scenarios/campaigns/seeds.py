@@ -40,7 +40,7 @@ class SeedResult:
     steps: int = 0
     virtual_ns: int = 0
     wall_seconds: float = 0.0
-    fired: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     tried: tuple[str, ...] = ()
     """The invariants that were checked on something that could have broken them."""
@@ -99,7 +99,7 @@ def _run(
     result.messages = outcome.messages
     result.steps = outcome.steps
     result.virtual_ns = outcome.virtual_ns
-    result.fired = outcome.fired
+    result.injected = outcome.injected
     result.marks = outcome.marks
     result.tried = outcome.tried
     if check_determinism:

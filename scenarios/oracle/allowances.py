@@ -1,6 +1,7 @@
 """Allowances: the errors and waits of a disk that excuse what a store does.
 
-An excuse counts once the fault has fired, not because it might; but for pauses, which leave no trace where they strike.
+An excuse counts once the fault has been injected, not because it might be; but for pauses, which leave no trace where
+they happen.
 An error excuses the operation that met it, and what was refused meanwhile; the rest of a life only if it cannot pass
 in it, see `cannot_pass`. So where errors stop, a store has to come to its ends as if there had been none.
 """
@@ -68,5 +69,5 @@ def has_reverted(disk: Disk, path: str | None = None) -> bool:
 
 
 def _sum(disk: Disk, kinds: tuple[str, ...]) -> int:
-    fired = disk.fired
-    return sum(fired[kind] for kind in kinds)
+    injected = disk.injected
+    return sum(injected[kind] for kind in kinds)

@@ -121,7 +121,7 @@ class Judge:
             self.report(idx.check_lookups(store, found))
         self.claims(store, disk)
         # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
-        durable = not allowances.sync_errors(disk) and not disk.fired["lying sync"]
+        durable = not allowances.sync_errors(disk) and not disk.injected["lying sync"]
         guarantees.note_recovery(self._ledger, found, durable=durable)
         self.note_damage(store.config, disk.damage)
 
@@ -225,7 +225,7 @@ class Judge:
         has_room: whether the disk has had room again since before the stop began.
         """
         had_room = has_room and self._plan.heals  # but for what has none now and then
-        is_short = disk.fired["failed extend"] if had_room else allowances.wants_of_space(disk)
+        is_short = disk.injected["failed extend"] if had_room else allowances.wants_of_space(disk)
         if not allowances.errors(disk) and not is_short:
             summary, detail = "a stop without a fault was not clean", services_text(store)
             self.broken("LIVE", summary, "exit", "clean", "unclean", detail=detail)

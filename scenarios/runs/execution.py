@@ -82,7 +82,7 @@ class Execution(ABC):
         """Let it all happen. What the judge raises ends it."""
 
     @abstractmethod
-    def _fired(self) -> Iterable[Counter[str]]:
+    def _injected(self) -> Iterable[Counter[str]]:
         """Return what has counted faults beside the disks."""
 
     def _arm(self, disk: Disk) -> None:
@@ -166,11 +166,11 @@ class Execution(ABC):
         outcome.tried = tuple(sorted(tries))
         outcome.violations = self._judge.violations
         outcome.ledger = self._ledger
-        outcome.fired += self.simulation.fired
-        for fired in self._fired():
-            outcome.fired += fired
+        outcome.injected += self.simulation.injected
+        for injected in self._injected():
+            outcome.injected += injected
         if isinstance(self.simulation.policy, Starving):
-            outcome.fired += self.simulation.policy.fired
+            outcome.injected += self.simulation.policy.injected
         self._count_puts()
         outcome.steps = kernel.steps
         outcome.virtual_ns = kernel.now_ns

@@ -15,7 +15,7 @@ class RunOutcome:
 
     plan: Plan
     violations: list[Violation] = field(default_factory=list)
-    fired: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     tried: tuple[str, ...] = ()
     """The invariants that were checked on something that could have broken them."""

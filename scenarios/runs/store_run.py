@@ -61,8 +61,8 @@ class Run(Execution):
             self._live(number, life)
         self._heal()
 
-    def _fired(self) -> Iterable[Counter[str]]:
-        return [+self._skipped, self._offline_faults.fired, self._disturbances.fired]
+    def _injected(self) -> Iterable[Counter[str]]:
+        return [+self._skipped, self._offline_faults.injected, self._disturbances.injected]
 
     # -- lives -------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class Run(Execution):
         world = world_of(machine, disk)
         if self._plan.memory.error_chance and recovered is None:
             stream = self._choices.stream(f"{machine.name}/memory")
-            world = short_of_memory(world, self._plan.memory.error_chance, stream, disk.fired)
+            world = short_of_memory(world, self._plan.memory.error_chance, stream, disk.injected)
         removals = self._removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
         if self._plan.retention.deletes_segments:
             world = replace(world, files=cast(Files, removals))

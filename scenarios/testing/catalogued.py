@@ -39,7 +39,7 @@ def run_scenario(
         for seed in within_time(campaign, facts):
             result = run_seed(scenario, seed, mutant=wanted.mutant, in_detail=True)
             tally.add(result)
-            facts.add(result.fired, result.crashes)
+            facts.add(result.injected, result.crashes)
             if result.plan is not None:
                 facts.enable(enabled_kinds(result.plan.faults))
                 facts.enable(enabled_kinds(result.plan.network))

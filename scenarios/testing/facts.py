@@ -36,26 +36,26 @@ class Facts:
     """The last that was begun."""
     time_up: bool = False
     crash_points: int = 0
-    fired: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)
     enabled: dict[str, None] = field(default_factory=dict)
     """Faults that were switched on in some seed, in the order they were seen in."""
     signature: str | None = None
     failure: str | None = None
     again: str | None = None
 
-    def add(self, fired: dict[str, int], crash_points: int) -> None:
+    def add(self, injected: dict[str, int], crash_points: int) -> None:
         """Take another seed."""
         self.seeds += 1
         self.crash_points += crash_points
-        self.fired.update({name: times for name, times in fired.items() if not name.startswith(CRASH)})
+        self.injected.update({name: times for name, times in injected.items() if not name.startswith(CRASH)})
 
     def enable(self, kinds: Iterable[str]) -> None:
         """Note faults that are switched on."""
         self.enabled.update(dict.fromkeys(kinds))
 
-    def never_fired(self) -> list[str]:
+    def never_injected(self) -> list[str]:
         """Return what is switched on and never happened."""
-        happened = self.fired | {CRASH: self.crash_points}
+        happened = self.injected | {CRASH: self.crash_points}
         return [name for name in self.enabled if not happened.get(name)]
 
     def replay_command(self, *options: str) -> str:
@@ -80,8 +80,8 @@ class Facts:
             "seeds": self.seeds,
             "time_up": self.time_up,
             "crash_points": self.crash_points,
-            "fired": dict(sorted(self.fired.items())),
-            "never_fired": self.never_fired(),
+            "injected": dict(sorted(self.injected.items())),
+            "never_injected": self.never_injected(),
             "signature": self.signature,
             "failure": self.failure,
             "again": self.again,

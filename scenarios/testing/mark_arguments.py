@@ -15,7 +15,7 @@ from ..claims.ranges import Ranges
 SEEDS = 100
 CRASH = "crash"
 """Counts as a fault, beside those of `faults.kinds`."""
-NEVER_FIRED = ("ignore", "warn", "fail")
+NEVER_INJECTED = ("ignore", "warn", "fail")
 
 
 class WrongMark(ValueError):
@@ -30,10 +30,10 @@ class MarkArguments:
     """N for 0 to N - 1, or "A:B" for A to B - 1."""
     shrink: bool = True
     """Whether the first failure is made small before it is told."""
-    must_fire: Sequence[str] = ()
+    must_inject: Sequence[str] = ()
     """Faults, or `crash`, that have to happen in some seed: else the test fails."""
-    never_fired: str = "warn"
-    """What to do about faults that are switched on and never happen: one of NEVER_FIRED."""
+    never_injected: str = "warn"
+    """What to do about faults that are switched on and never happen: one of NEVER_INJECTED."""
     scenario: str | None = None
     """One of tornlog's own scenarios, run against its store in place of the test."""
     disk: str | None = None
@@ -44,12 +44,12 @@ class MarkArguments:
     """A known bug to be put into the store first: a test that holds with it is worth nothing."""
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.must_fire if name not in FAULTS and name != CRASH]
+        unknown = [name for name in self.must_inject if name not in FAULTS and name != CRASH]
         if unknown:
-            raise WrongMark(f"must_fire: no fault {', '.join(unknown)}; `tornlog list` names them")
-        if self.never_fired not in NEVER_FIRED:
+            raise WrongMark(f"must_inject: no fault {', '.join(unknown)}; `tornlog list` names them")
+        if self.never_injected not in NEVER_INJECTED:
             raise WrongMark(
-                f"never_fired: expected one of {', '.join(NEVER_FIRED)}, found {self.never_fired}"
+                f"never_injected: expected one of {', '.join(NEVER_INJECTED)}, found {self.never_injected}"
             )
         try:
             Ranges(**self.ranges)
@@ -76,7 +76,7 @@ class SeedBudget:
 
     seeds: range
     is_whole: bool
-    """Whether these are at least the seeds that the mark asks for, so that what never fired says something."""
+    """Whether these are at least the seeds that the mark asks for, so that what was never injected says something."""
     seconds: float | None
     out: Path | None
     """As it was given: the command to see a failure again names a file in it."""

@@ -13,7 +13,7 @@ from .simulated import run_simulated
 Function = Callable[..., Any]
 
 
-class FaultNeverFired(UserWarning):
+class FaultNeverInjected(UserWarning):
     """A fault that a test switches on never happened in any of its seeds: that it held proves nothing about that."""
 
 
@@ -69,18 +69,18 @@ def _failing(reason: str) -> Function:
 
 def _judge_silence(item: pytest.Function, facts: Facts, wanted: MarkArguments) -> None:
     """Fail or warn for what never happened: that nothing broke proves nothing about it."""
-    happened = facts.fired | {CRASH: facts.crash_points}
-    missing = [name for name in wanted.must_fire if not happened.get(name)]
+    happened = facts.injected | {CRASH: facts.crash_points}
+    missing = [name for name in wanted.must_inject if not happened.get(name)]
     if missing:
         never_there = ", ".join(missing)
         pytest.fail(f"held in {facts.seeds} seeds, in none of which there was: {never_there}", pytrace=False)
-    never = facts.never_fired()
-    if not never or wanted.never_fired == "ignore":
+    never = facts.never_injected()
+    if not never or wanted.never_injected == "ignore":
         return
     text = f"could have happened, and never did in {facts.seeds} seeds: {', '.join(never)}"
-    if wanted.never_fired == "fail":
+    if wanted.never_injected == "fail":
         pytest.fail(text, pytrace=False)
     try:
-        item.warn(FaultNeverFired(text))
-    except FaultNeverFired:  # where warnings are errors
+        item.warn(FaultNeverInjected(text))
+    except FaultNeverInjected:  # where warnings are errors
         raise pytest.fail.Exception(text, pytrace=False) from None

@@ -24,7 +24,7 @@ _OPTIONS = (
     ("--tornlog-replay", "FILE", "Run the failure in FILE again, which --tornlog-out has left; others are skipped."),
 )  # fmt: skip
 _MARK_LINE = (
-    f"{MARK}(seeds=100, *, shrink=True, must_fire=(), never_fired='warn', scenario=None, disk=None, policy=None, "
+    f"{MARK}(seeds=100, *, shrink=True, must_inject=(), never_injected='warn', scenario=None, disk=None, policy=None, "
     "ranges=None, mutant=None): run a test for seeds of a simulation, or behind seeds of a scenario (docs/pytest.md)"
 )
 

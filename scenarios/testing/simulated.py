@@ -66,7 +66,7 @@ def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: 
 
 def _find(scenario: Scenario, campaign: SeedBudget, facts: Facts) -> Finding | None:
     def on_run(seed: int, outcome: TrialOutcome) -> None:
-        facts.add(outcome.fired, len(outcome.crashes))
+        facts.add(outcome.injected, len(outcome.crashes))
 
     return first_failure(scenario, within_time(campaign, facts), on_run)
 
@@ -90,7 +90,7 @@ def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
         return f"{file}: {error}"
     replayed = replay(scenario, finding.record)
     outcome = replayed.result
-    facts.add(outcome.fired, len(outcome.crashes))
+    facts.add(outcome.injected, len(outcome.crashes))
     if outcome.failure is None:
         return None
     facts.signature = outcome.signature

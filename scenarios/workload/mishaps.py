@@ -40,11 +40,11 @@ class OutOfMemoryError(MemoryError, InjectedError):
 class _ShortSignal:
     """A signal of which one wait fails."""
 
-    def __init__(self, signal: Signal, waits: int, fired: Counter[str]) -> None:
+    def __init__(self, signal: Signal, waits: int, injected: Counter[str]) -> None:
         """waits: how many end well before that."""
         self._signal = signal
         self._waits = waits
-        self._fired = fired
+        self._injected = injected
 
     def notify(self) -> None:
         """Wake the waiter."""
@@ -54,7 +54,7 @@ class _ShortSignal:
         """Wait, or fail."""
         self._waits -= 1
         if self._waits == -1:
-            self._fired[OUT_OF_MEMORY] += 1
+            self._injected[OUT_OF_MEMORY] += 1
             raise OutOfMemoryError("cannot allocate a waiter")
         return self._signal.wait(timeout_ms)
 
@@ -62,11 +62,11 @@ class _ShortSignal:
 class _ShortTasks:
     """Tasks of a machine on which one service runs out of memory."""
 
-    def __init__(self, tasks: Any, victim: str, waits: int, fired: Counter[str]) -> None:
+    def __init__(self, tasks: Any, victim: str, waits: int, injected: Counter[str]) -> None:
         self._tasks = tasks
         self._victim = victim
         self._waits = waits
-        self._fired = fired
+        self._injected = injected
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tasks, name)
@@ -74,11 +74,11 @@ class _ShortTasks:
     def signal(self, name: str) -> Any:
         """Make a signal."""
         signal = self._tasks.signal(name)
-        return _ShortSignal(signal, self._waits, self._fired) if name == self._victim else signal
+        return _ShortSignal(signal, self._waits, self._injected) if name == self._victim else signal
 
 
-def short_of_memory(world: World, chance: float, stream: Stream, fired: Counter[str]) -> World:
-    """Return a world in which, with some chance, one service finds no memory as it waits for work. fired counts that.
+def short_of_memory(world: World, chance: float, stream: Stream, injected: Counter[str]) -> World:
+    """Return a world in which, with some chance, one service finds no memory as it waits; injected counts that.
 
     What it raises is nothing that it foresaw: it stands for every error in a service that nobody thought of. Which
     service it is, and which of its waits, is drawn for each life.
@@ -86,7 +86,7 @@ def short_of_memory(world: World, chance: float, stream: Stream, fired: Counter[
     if not stream.chance(chance, OUT_OF_MEMORY):
         return world
     victim = stream.pick(_SERVICES, "service")
-    tasks: Any = _ShortTasks(world.tasks, victim, stream.below(_WAITS_MAX, "waits"), fired)
+    tasks: Any = _ShortTasks(world.tasks, victim, stream.below(_WAITS_MAX, "waits"), injected)
     return replace(world, tasks=tasks)
 
 

@@ -42,7 +42,7 @@ _STRAY = b"not the store's"
 
 
 class OfflineFaults:
-    """The time between the lives of one run; fired counts what happened in it."""
+    """The time between the lives of one run; injected counts what happened in it."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class OfflineFaults:
         groups: Versions,
         streams: Callable[[str], Stream],
     ) -> None:
-        self.fired: Counter[str] = Counter()
+        self.injected: Counter[str] = Counter()
         self._plan = plan
         self._config = config
         self._kernel = kernel
@@ -103,7 +103,7 @@ class OfflineFaults:
             if stream.chance(0.5, f"stray {path}"):
                 image = with_file(image, path, _STRAY)
                 self._strays.add(path)
-                self.fired["stray file"] += 1
+                self.injected["stray file"] += 1
         queue_files = files_of_queues(image, store)
         if queue_files and stream.chance(0.5, "queue file cut"):
             path = stream.pick(queue_files, "cut queue file")
@@ -111,13 +111,13 @@ class OfflineFaults:
             # Less than an entry's offset and size cannot be told from a file that was never made whole.
             left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
             image = with_file(image, path, content[:left_bytes])
-            self.fired["odd size"] += 1
+            self.injected["odd size"] += 1
         path = self._config.checkpoint_path
         before = image.files[path].content
         after = damaged_checkpoint(before, stream)
         if after != before:
             image = with_file(image, path, after)
-            self.fired["damaged checkpoint"] += 1
+            self.injected["damaged checkpoint"] += 1
         return image
 
     def _check_strays(self, image: Image) -> None:
@@ -135,7 +135,7 @@ class OfflineFaults:
         """
         if not self._plan.rot.is_possible:
             return image, []
-        rotten, damage = rot(image, self._streams(f"{name}/rot"), self._plan.rot, self.fired)
+        rotten, damage = rot(image, self._streams(f"{name}/rot"), self._plan.rot, self.injected)
         self._judge.note_damage(self._config, damage)
         return rotten, [one for one in damage if one.kind == FaultKind.LATENT_SECTOR_ERROR]
 
@@ -144,7 +144,7 @@ class OfflineFaults:
         exposed = expose_old_blocks(image, store)
         if exposed is None:
             return image
-        self.fired["old blocks"] += 1
+        self.injected["old blocks"] += 1
         return exposed
 
     def _lose_tail(self, image: Image, store: MessageStore) -> Image:
@@ -153,7 +153,7 @@ class OfflineFaults:
         damage = lose_late_sector(image, store, spared)
         if damage is None:
             return image
-        self.fired["lost sector"] += 1
+        self.injected["lost sector"] += 1
         guarantees.note_damage(self._ledger, damage.log_offset)
         guarantees.note_damaged_copies(self._ledger, store.schedule.offsets)
         return damage.image
@@ -164,7 +164,7 @@ class OfflineFaults:
         damage = damage_record(image, store, self._ledger.promised.values(), stream)
         if damage is None:
             return image
-        self.fired["damaged record"] += 1
+        self.injected["damaged record"] += 1
         guarantees.note_unreadable(self._ledger, damage.flaw)
         return (
             damage.image
@@ -177,7 +177,7 @@ class OfflineFaults:
         damage = flip_number(image, store, self._ledger.promised.values(), self._streams("flipped number"))
         if damage is None or self._ledger.known_damage.flaws:
             return image
-        self.fired["flipped number"] += 1
+        self.injected["flipped number"] += 1
         self._ledger.known_damage.note(damage.flaw, unreadable=False)
         return damage.image
 
@@ -188,7 +188,7 @@ class OfflineFaults:
             return image
         file = image.files[groups.path]
         lost = min(SECTOR_BYTES, len(file.content))
-        self.fired[FaultKind.ZEROED_SECTOR] += 1
+        self.injected[FaultKind.ZEROED_SECTOR] += 1
         groups.lose_durable()
         self._ledger.progress_is_final = False
         damaged = FileImage(bytes(lost) + file.content[lost:], file.mtime_ms)
@@ -201,7 +201,7 @@ class OfflineFaults:
         now_ms = self._kernel.wall_start_ms + self._kernel.now_ns // 1_000_000
         if not in_front_of_a_gap or file.mtime_ms + reserved_ms > now_ms:
             return image
-        self.fired["unlink undone"] += 1
+        self.injected["unlink undone"] += 1
         return Image({**image.files, path: file}, image.directories)
 
     def _try_odd_file(self, image: Image, store: MessageStore) -> None:
@@ -210,7 +210,7 @@ class OfflineFaults:
         if odd is None:
             return
         self._odd_starts += 1
-        self.fired["odd size"] += 1
+        self.injected["odd size"] += 1
         name = f"odd-{self._odd_starts}"
         disk = Disk(self._kernel, self._streams(name), image=odd)
         machine = self._kernel.machine(name)

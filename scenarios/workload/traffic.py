@@ -158,7 +158,7 @@ class Traffic:
         """Start a second store on the directory, sooner or later, and see what it does."""
         pause_ms = self._streams(f"life-{self._life}/operator").below(_SECOND_START_MS_MAX, "pause ms")
         self._store.world.tasks.sleep(pause_ms)
-        self._disk.fired["second start"] += 1
+        self._disk.injected["second start"] += 1
         self._report(iso.check(self._store))
 
     def _wait_for_delayed(self) -> None:

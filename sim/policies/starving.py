@@ -27,7 +27,7 @@ class Starving:
             )
         self.name = f"starving {policy.name}"
         self.interrupts_on_wake = policy.interrupts_on_wake
-        self.fired: Counter[str] = Counter()
+        self.injected: Counter[str] = Counter()
         """How often a task that could have run was starved."""
         self._draw = stream.raw_random
         self._policy = policy
@@ -49,7 +49,7 @@ class Starving:
         others = [index for index, task in enumerate(runnable) if task is not self._victim]
         if len(others) < len(runnable) and not self._has_suffered:
             self._has_suffered = True
-            self.fired[STARVED_TASK] += 1
+            self.injected[STARVED_TASK] += 1
         if len(others) == 1:
             return others[0]
         return others[self._policy.choose([runnable[index] for index in others], current, label, step)]

@@ -15,7 +15,7 @@ import pytest
 from tornlog.faults.simulation.finding import Finding, steps_taken
 from tornlog.faults.simulation.shrink import shrink
 from tornlog.faults.simulation.simulation import Scenario
-from tornlog.faults.simulation.trials import NeverFired, TrialOutcome, find, replay
+from tornlog.faults.simulation.trials import NeverInjected, TrialOutcome, find, replay
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 BUGS = {"NoDirectorySync": 5, "RenameBeforeSync": 1, "SnapshotOutsideTheLock": 3}
@@ -51,18 +51,18 @@ def shrunk(check: Any) -> Callable[[str], tuple[Finding, Finding]]:
 
 @pytest.mark.slow
 def test_the_store_as_it_is_loses_nothing_while_disks_do(check: Any) -> None:
-    fired: Counter[str] = Counter()
+    injected: Counter[str] = Counter()
 
     def count(seed: int, outcome: TrialOutcome) -> None:
-        fired.update(outcome.fired)
+        injected.update(outcome.injected)
 
     with pytest.warns(
-        NeverFired, match="never was: emptying undone"
+        NeverInjected, match="never was: emptying undone"
     ):  # no file of this store is ever emptied
         assert find(scenario_of(check), range(1_000, 2_000), count) is None  # the page runs those before
-    assert fired["crash"] > 1_400
+    assert injected["crash"] > 1_400
     for fault in ("name lost", "size lost", "page lost", "rename undone", "unlink undone"):
-        assert fired[fault] > 20, fault
+        assert injected[fault] > 20, fault
 
 
 @pytest.mark.parametrize("bug", BUGS)

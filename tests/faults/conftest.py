@@ -48,8 +48,8 @@ class Rig:
         self.files = self.disk.mount(self.machine)
 
     @property
-    def fired(self) -> Counter[str]:
-        return self.disk.fired
+    def injected(self) -> Counter[str]:
+        return self.disk.injected
 
     def run(self, body: Callable[[], Any]) -> Any:
         return self.kernel.run(self.machine, body, time_limit_ns=3_600 * 10**9)

@@ -105,7 +105,7 @@ def read_often(rig: Rig) -> None:
 
 
 class OwnTwin(NamedTuple):
-    """A program that makes its own world, with a fault on or off, and returns what fired."""
+    """A program that makes its own world, with a fault on or off, and returns what was injected."""
 
     program: Callable[[str, bool], Counter[str]]
 
@@ -115,7 +115,7 @@ def use_bad_sector(seed: str, on: bool) -> Counter[str]:
     bad = [DamagedRange("/gone", 0, 4, "latent sector error")] if on else []
     disk = Disk(kernel, choices.stream("disk"), image=DURABLE, bad_sectors=bad)
     tolerate(lambda: disk.mount(machine).read("/gone"))
-    return disk.fired
+    return disk.injected
 
 
 def touch_hole(seed: str, on: bool) -> Counter[str]:
@@ -130,7 +130,7 @@ def touch_hole(seed: str, on: bool) -> Counter[str]:
 
     with suppress(MachineDied):
         kernel.run(machine, body, time_limit_ns=10**9)
-    return disk.fired
+    return disk.injected
 
 
 def leave_alone(seed: str, on: bool) -> Counter[str]:
@@ -162,7 +162,7 @@ def take_points(seed: str, on: bool) -> Counter[str]:
 
     disturbances.start()
     kernel.run(machine, body, time_limit_ns=3600 * 10**9)
-    return disturbances.fired + starving.fired
+    return disturbances.injected + starving.injected
 
 
 class Networked(NamedTuple):
@@ -199,7 +199,7 @@ class Networked(NamedTuple):
 
         server.tasks.spawn("answer", answer)
         kernel.run(client, ask, time_limit_ns=10**12)
-        return faults.fired
+        return faults.injected
 
 
 def bare_world(seed: str) -> tuple[Choices, Kernel, Machine]:
@@ -264,8 +264,8 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
 }
 
 
-def fired(make_rig: Callable[..., Rig], twin: Twin | OwnTwin | Networked, *, on: bool) -> Counter[str]:
-    """Run a twin with many seeds; return what fired."""
+def injected(make_rig: Callable[..., Rig], twin: Twin | OwnTwin | Networked, *, on: bool) -> Counter[str]:
+    """Run a twin with many seeds; return what was injected."""
     found: Counter[str] = Counter()
     for seed in range(SEEDS):
         if isinstance(twin, OwnTwin | Networked):
@@ -277,7 +277,7 @@ def fired(make_rig: Callable[..., Rig], twin: Twin | OwnTwin | Networked, *, on:
             rig.disk.capacity_bytes = twin.capacity_bytes
         twin.program(rig)
         rig.cut(twin.profile if on else twin.without)
-        found += rig.fired
+        found += rig.injected
     return found
 
 
@@ -287,18 +287,18 @@ def test_a_kind_never_happens_while_it_is_off_and_does_once_it_is_on(
 ) -> None:
     twin = TWINS[kind]
 
-    assert fired(make_rig, twin, on=False)[kind] == 0
-    assert fired(make_rig, twin, on=True)[kind] > 0
+    assert injected(make_rig, twin, on=False)[kind] == 0
+    assert injected(make_rig, twin, on=True)[kind] > 0
 
 
 def test_there_is_a_twin_for_nothing_else() -> None:
     assert set(TWINS) == {kind for kind in FaultKind if not kind.by_scenarios}
 
 
-def test_what_fires_is_a_kind_that_is_listed(make_rig: Callable[..., Rig]) -> None:
+def test_what_is_injected_is_a_kind_that_is_listed(make_rig: Callable[..., Rig]) -> None:
     found: Counter[str] = Counter()
     for twin in TWINS.values():
-        found += fired(make_rig, twin, on=True)
+        found += injected(make_rig, twin, on=True)
     assert {kind for kind in found if not kind.startswith("crash")} <= set(FAULTS)
 
 

@@ -72,7 +72,7 @@ def test_in_fair_weather_everything_arrives_after_the_latency() -> None:
         assert rig.now_ns == 900_000
 
     rig.run(body)
-    assert not rig.faults.fired
+    assert not rig.faults.injected
 
 
 def test_what_is_sent_into_a_partition_arrives_after_it_and_nobody_connects_meanwhile() -> None:
@@ -96,7 +96,7 @@ def test_what_is_sent_into_a_partition_arrives_after_it_and_nobody_connects_mean
         assert rig.pair()
 
     rig.run(body)
-    assert rig.faults.fired == {"partition": 1}
+    assert rig.faults.injected == {"partition": 1}
 
 
 def test_a_partition_concerns_two_hosts_and_no_third_one() -> None:
@@ -132,7 +132,7 @@ def test_a_one_way_link_goes_on_in_the_other_direction() -> None:
         assert rig.now_ns - before_ns >= 100_000_000
 
     rig.run(body)
-    assert rig.faults.fired == {"one-way link": 1}
+    assert rig.faults.injected == {"one-way link": 1}
 
 
 def test_a_slow_link_carries_so_many_bytes_a_second_and_no_more() -> None:
@@ -148,7 +148,7 @@ def test_a_slow_link_carries_so_many_bytes_a_second_and_no_more() -> None:
         assert rig.now_ns - before_ns == 1_500_000_000 + 50_000
 
     rig.run(body)
-    assert rig.faults.fired["slow link"] >= 1
+    assert rig.faults.injected["slow link"] >= 1
 
 
 def test_a_late_delivery_holds_up_its_own_stream_and_no_other() -> None:
@@ -167,7 +167,7 @@ def test_a_late_delivery_holds_up_its_own_stream_and_no_other() -> None:
         assert receive_all(at_first, 2) == b"12"
 
     rig.run(body)
-    assert rig.faults.fired == {"late delivery": 1}
+    assert rig.faults.injected == {"late delivery": 1}
 
 
 def test_a_split_delivery_is_whole_in_the_end() -> None:
@@ -181,7 +181,7 @@ def test_a_split_delivery_is_whole_in_the_end() -> None:
         assert first + receive_all(server, 10 - len(first)) == b"0123456789"
 
     rig.run(body)
-    assert rig.faults.fired == {"split delivery": 1}
+    assert rig.faults.injected == {"split delivery": 1}
 
 
 def test_a_broken_connection_is_reset_at_both_ends() -> None:
@@ -200,7 +200,7 @@ def test_a_broken_connection_is_reset_at_both_ends() -> None:
                 end.send(b"y", 1_000)
 
     rig.run(body)
-    assert rig.faults.fired == {"broken connection": 1}
+    assert rig.faults.injected == {"broken connection": 1}
 
 
 def test_of_a_half_open_connection_neither_end_learns_until_a_system_gives_up() -> None:
@@ -222,7 +222,7 @@ def test_of_a_half_open_connection_neither_end_learns_until_a_system_gives_up() 
             server.receive(1, 1_000_000)
 
     rig.run(body)
-    assert rig.faults.fired == {"half-open connection": 1}
+    assert rig.faults.injected == {"half-open connection": 1}
 
 
 def test_a_refused_connection_was_one_that_somebody_waited_for() -> None:
@@ -235,7 +235,7 @@ def test_a_refused_connection_was_one_that_somebody_waited_for() -> None:
         assert rig.pair()
 
     rig.run(body)
-    assert rig.faults.fired == {"refused connection": 1}
+    assert rig.faults.injected == {"refused connection": 1}
 
 
 def test_a_host_that_talks_to_itself_meets_no_trouble() -> None:
@@ -253,7 +253,7 @@ def test_a_host_that_talks_to_itself_meets_no_trouble() -> None:
         assert accepted.receive(10, None) == b"hello"
 
     rig.run(body)
-    assert not rig.faults.fired
+    assert not rig.faults.injected
 
 
 def test_healing_ends_every_outage_and_finds_out_lost_connections() -> None:
@@ -320,7 +320,7 @@ def test_as_long_as_a_connection_lasts_it_is_a_stream_whatever_the_weather(seed:
     rig, echoed = busy(ROUGH, Choices(str(seed)))
 
     assert echoed == bytes(range(200)) * 2
-    assert sum(rig.faults.fired.values()) > 0
+    assert sum(rig.faults.injected.values()) > 0
 
 
 def test_a_seed_is_a_run() -> None:
@@ -338,7 +338,7 @@ def test_a_record_of_the_draws_repeats_what_befell_the_network() -> None:
     repeated, _ = busy(ROUGH, again)
 
     assert repeated.kernel.digest() == rig.kernel.digest()
-    assert repeated.faults.fired == rig.faults.fired
+    assert repeated.faults.injected == rig.faults.injected
 
 
 def test_each_chance_switches_on_a_kind_of_its_own() -> None:

@@ -60,7 +60,7 @@ def test_a_quiet_plan_disturbs_and_draws_nothing(policy_of: Callable[[int], Poli
     plain.disturbances.start = lambda: None  # type: ignore[method-assign]
     plain.run()
 
-    assert not world.disturbances.fired
+    assert not world.disturbances.injected
     assert world.choices.stream("disturbances").drawn == 0
     assert world.kernel.now_ns == 0
     assert world.kernel.digest() == plain.kernel.digest()
@@ -70,8 +70,8 @@ def test_a_paused_task_stands_still_while_the_others_run_on(policy_of: Callable[
     world = World(DisturbancePlan(paused_task_chance=1.0, paused_task_ms_max=50), policy_of(2))
 
     assert world.run() == 3 * (POINTS // 3)
-    assert world.disturbances.fired["paused task"] >= POINTS // WINDOW_POINTS
-    assert set(world.disturbances.fired) == {"paused task"}
+    assert world.disturbances.injected["paused task"] >= POINTS // WINDOW_POINTS
+    assert set(world.disturbances.injected) == {"paused task"}
     assert world.kernel.now_ns >= 1_000_000  # at last, all but the paused ones had ended
 
 
@@ -86,14 +86,14 @@ def test_a_task_that_is_paused_alone_takes_its_time() -> None:
     world.disturbances.start()
     world.kernel.run(world.machine, main, time_limit_ns=10**9)
 
-    assert world.kernel.now_ns == world.disturbances.fired["paused task"] * 1_000_000
-    assert world.disturbances.fired["paused task"] in (4, 5)
+    assert world.kernel.now_ns == world.disturbances.injected["paused task"] * 1_000_000
+    assert world.disturbances.injected["paused task"] in (4, 5)
 
 
 def test_a_paused_machine_lets_time_pass_at_once(policy_of: Callable[[int], Policy]) -> None:
     world = World(DisturbancePlan(paused_machine_chance=1.0, paused_machine_ms_max=7), policy_of(3))
     world.run()
-    paused = world.disturbances.fired["paused machine"]
+    paused = world.disturbances.injected["paused machine"]
 
     assert paused >= POINTS // WINDOW_POINTS
     assert paused * 1_000_000 <= world.kernel.now_ns <= paused * 7_000_000
@@ -136,7 +136,7 @@ def test_the_clock_steps_ahead_and_back_and_monotonic_time_does_not(
         if after != before
     ]
 
-    assert world.disturbances.fired["clock step"] >= len(steps) > 50
+    assert world.disturbances.injected["clock step"] >= len(steps) > 50
     assert max(abs(step) for step in steps) <= 2 * 500
     assert any(step > 0 for step in steps)
     assert any(step < 0 for step in steps)
@@ -154,7 +154,7 @@ def test_disturbances_do_not_depend_on_how_often_the_policy_is_asked(seed: int) 
 
     assert [entry[2] for entry in again.kernel.schedule] == labels
     assert again.offsets == world.offsets
-    assert again.disturbances.fired == world.disturbances.fired
+    assert again.disturbances.injected == world.disturbances.injected
     assert again.kernel.digest() == world.kernel.digest()
 
 
@@ -167,13 +167,13 @@ def test_a_disturbance_taken_back_leaves_the_others_in_their_windows() -> None:
     again = World(plan, Replay([]), Choices.replaying(entry for entry in decisions if entry != first))
     again.run()
 
-    assert again.disturbances.fired["clock step"] == world.disturbances.fired["clock step"] - 1
+    assert again.disturbances.injected["clock step"] == world.disturbances.injected["clock step"] - 1
 
 
 def test_nothing_is_disturbed_after_a_stop_nor_before_a_start() -> None:
     world = World(EVERYTHING)
     world.run()
-    before = +world.disturbances.fired
+    before = +world.disturbances.injected
     world.disturbances.stop()
     world.disturbances.stop()  # harmless
     other = world.kernel.machine("other")
@@ -186,7 +186,7 @@ def test_nothing_is_disturbed_after_a_stop_nor_before_a_start() -> None:
     world.kernel.run(other, main, time_limit_ns=10**9)
 
     assert before
-    assert world.disturbances.fired == before
+    assert world.disturbances.injected == before
     assert (world.kernel.now_ns, other.wall_offset_ms) == (now_ns, 0)
 
 
@@ -242,9 +242,9 @@ def test_a_trace_tells_what_struck_whom() -> None:
     trace = Trace()
     world = World(EVERYTHING, trace=trace)
     world.run()
-    told = [event for event in trace if event.kind in world.disturbances.fired]
+    told = [event for event in trace if event.kind in world.disturbances.injected]
 
-    assert len(told) == world.disturbances.fired.total() > 0
+    assert len(told) == world.disturbances.injected.total() > 0
     assert {event.text for event in told} <= {
         f"m/{name}" for name in ("main", "worker-0", "worker-1", "worker-2")
     }

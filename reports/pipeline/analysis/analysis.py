@@ -14,7 +14,7 @@ Pass rates, how often runs held, by mutant, scenario, disk and policy:
     rate_low      double  what the true rate is at least, by these seeds: Wilson's score bound, one-sided at 95 %
     rate_high     double  what it is at most, likewise
 
-Coverage, which faults fired and which marks were hit, those among them that never did, and how machines died:
+Coverage, which faults were injected and which marks were hit, those among them that never did, and how machines died:
 
     column  type    meaning
     what    string  fault or mark: every one there is; end: how machines died, the ends that came about
@@ -111,7 +111,7 @@ def _pass_rates(rows: DataFrame) -> pa.Table:
 def _coverage(rows: DataFrame) -> pa.Table:
     """Return the table of coverage: faults, then marks, then ends, each in the order of their names."""
     counts = [
-        *((_what(name), name, times, seeds) for name, times, seeds in _sums(rows, "fired")),
+        *((_what(name), name, times, seeds) for name, times, seeds in _sums(rows, "injected")),
         *(("mark", name, times, seeds) for name, times, seeds in _sums(rows, "marks")),
     ]
     known = [*(("fault", name) for name in FAULTS), *(("mark", name) for name in MARKS)]

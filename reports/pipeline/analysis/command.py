@@ -142,7 +142,7 @@ def _results(tables: dict[str, "pa.Table"], command: str, seconds: float, damage
         rows["pass_rates"],
         rows["put_latency"],
         rows["detections"],
-        fired=times["fault"] | times["end"],
+        injected=times["fault"] | times["end"],
         marks=times["mark"],
         damaged=damaged,
     )

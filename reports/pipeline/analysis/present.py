@@ -84,7 +84,7 @@ def _mutants_table(mutants: list[dict[str, Any]]) -> Table:
 
 
 def _coverage_table(coverage: list[dict[str, Any]]) -> Table:
-    table = plain_table("faults that fired and marks that were hit", ("what", "name"), ("times", "seeds"))
+    table = plain_table("injected faults and marks that were hit", ("what", "name"), ("times", "seeds"))
     for row in coverage:
         if row["seeds"] and row["what"] != "end":
             table.add_row(row["what"], row["name"], f"{row['times']:,}", f"{row['seeds']:,}")

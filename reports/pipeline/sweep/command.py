@@ -210,7 +210,7 @@ def _leave_report(
         sums.pass_rates(),
         sums.put_latency(),
         [] if mutant is None else detections(table, mutant),
-        sums.fired,
+        sums.injected,
         sums.marks,
         sums.judged,
         sums.tried,

@@ -21,7 +21,7 @@
     messages        int64
     steps           int64
     virtual_ns      int64
-    fired           map<string, int64>                faults that happened, by kind
+    injected        map<string, int64>                faults that happened, by kind
     marks           map<string, int64>                rare paths that were taken
     tried           list<string>                      invariants that were checked on something that could break them
     put_latency     list<struct<us: int64, puts: int64>>  virtual time of puts answered OK, exact to 1 us, ascending
@@ -70,7 +70,7 @@ SCHEMA = pa.schema(
         pa.field("messages", pa.int64()),
         pa.field("steps", pa.int64()),
         pa.field("virtual_ns", pa.int64()),
-        pa.field("fired", _COUNTS),
+        pa.field("injected", _COUNTS),
         pa.field("marks", _COUNTS),
         pa.field("tried", pa.list_(pa.string())),
         pa.field("put_latency", _LATENCY),
@@ -103,7 +103,7 @@ def row_of(result: SeedResult, mutant: str | None) -> Row:
         "messages": result.messages,
         "steps": result.steps,
         "virtual_ns": result.virtual_ns,
-        "fired": _counts(result.fired),
+        "injected": _counts(result.injected),
         "marks": _counts(result.marks),
         "tried": list(result.tried),
         "put_latency": [{"us": us, "puts": puts} for us, puts in sorted(result.put_us.items())],

@@ -24,7 +24,7 @@ _COLUMNS = [
     "outcome",
     "invariant",
     "signature",
-    "fired",
+    "injected",
     "marks",
     "tried",
     "put_latency",
@@ -43,7 +43,7 @@ class SweepSums:
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Seeds that broke a promise, by invariant and disk."""
     signatures: Counter[str] = field(default_factory=Counter)
-    fired: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     _outcomes: dict[tuple[Any, ...], Counter[str]] = field(default_factory=dict)
     _puts: dict[tuple[Any, ...], Counter[int]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class SweepSums:
         for invariant, disk, signature, seeds in _counted(violated, ["invariant", "disk", "signature"]):
             self.broken[invariant, disk] += seeds
             self.signatures[signature] += seeds
-        _add_counts(self.fired, rows["fired"])
+        _add_counts(self.injected, rows["injected"])
         _add_counts(self.marks, rows["marks"])
         self._add_puts(rows.filter(pc.is_null(rows["mutant"])))
 

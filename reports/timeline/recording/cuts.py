@@ -227,13 +227,13 @@ class Faults:
 
     def begin(self, disk: Disk) -> None:
         """Count from here on what happens on a disk."""
-        self._known = Counter(disk.fired)
+        self._known = Counter(disk.injected)
 
     def look(self, disk: Disk | None, operations: Operations) -> None:
         """Note what has happened on the disk since the last look, to what is asked of it now."""
-        if disk is None or disk.fired == self._known:
+        if disk is None or disk.injected == self._known:
             return
-        for kind in (disk.fired - self._known).elements():
+        for kind in (disk.injected - self._known).elements():
             if not kind.startswith(_OF_CUTS) and not kind.endswith(_UNDONE):
                 self.struck(kind, operations.path_under_way())
-        self._known = Counter(disk.fired)
+        self._known = Counter(disk.injected)

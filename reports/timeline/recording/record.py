@@ -219,7 +219,7 @@ class RunRecording:
     plan: Plan | None
     """None of a user's own code."""
     digest: str
-    fired: dict[str, int]
+    injected: dict[str, int]
     page_bytes: int
     sector_bytes: int
     moments: list[RecordedMoment]

@@ -194,7 +194,7 @@ class RunRecorder(WorldTrace):
     # -- in the end --------------------------------------------------------------------------------
 
     def run_recording(
-        self, subject: Subject, plan: Plan | None, digest: str, fired: Mapping[str, int]
+        self, subject: Subject, plan: Plan | None, digest: str, injected: Mapping[str, int]
     ) -> RunRecording:
         """Return all of it, now that the run is over. plan: a store's; None of a user's own code."""
         at = self._moments.last()
@@ -210,7 +210,7 @@ class RunRecorder(WorldTrace):
             subject,
             plan,
             digest,
-            dict(sorted(fired.items())),
+            dict(sorted(injected.items())),
             self._page_bytes,
             self._sector_bytes,
             self._moments.all,
@@ -233,7 +233,7 @@ def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, Run
     recorder = RunRecorder()
     replayed = replay(record, recorder, ledger=recorder.ledger)
     outcome = replayed.result
-    return replayed, recorder.run_recording(subject, record.setup, outcome.digest, outcome.fired)
+    return replayed, recorder.run_recording(subject, record.setup, outcome.digest, outcome.injected)
 
 
 def record_seed(
@@ -246,7 +246,7 @@ def record_seed(
         simulation = simulation_of(plan, choices, policy, recorder)
         outcome = run_of(plan, simulation, ledger=recorder.ledger).execute()
     subject = Subject(scenario.name, scenario.claim, seed, mutant)
-    return recorder.run_recording(subject, plan, outcome.digest, outcome.fired)
+    return recorder.run_recording(subject, plan, outcome.digest, outcome.injected)
 
 
 def record_finding(scenario: OwnScenario, finding: Finding) -> RunRecording:
@@ -258,4 +258,4 @@ def record_finding(scenario: OwnScenario, finding: Finding) -> RunRecording:
         recorder.emit(Violation("PROMISE", promise, found=found, detail=outcome.raised))
     name = getattr(scenario, "__name__", "scenario")
     subject = Subject(name, finding.signature, finding.seed, None)
-    return recorder.run_recording(subject, None, outcome.digest, outcome.fired)
+    return recorder.run_recording(subject, None, outcome.digest, outcome.injected)

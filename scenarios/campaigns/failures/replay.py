@@ -73,7 +73,7 @@ def size_of(replayed: RunReplay) -> Size:
     """Return how much there is to read in a run."""
     outcome, record = replayed.result, replayed.record
     faults = Counter(
-        {kind: times for kind, times in outcome.fired.items() if not kind.startswith(_NO_FAULTS)}
+        {kind: times for kind, times in outcome.injected.items() if not kind.startswith(_NO_FAULTS)}
     )
     for kind in _DAMAGED_PAGES:
         del faults[kind]

@@ -123,7 +123,7 @@ def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool
         return stopping or allowances.errors(disk) > 0
     if status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.wants_of_space(disk):
         return True
-    return allowances.errors(disk) > disk.fired["failed write"]
+    return allowances.errors(disk) > disk.injected["failed write"]
 
 
 def _is_for_want_of_room(status: PutMessageStatus, put: PutEntry, room: Room) -> bool:

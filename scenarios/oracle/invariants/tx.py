@@ -150,7 +150,7 @@ def check_answer(
         if any(one.status is done for one in others):
             yield _answer(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:
-        if not (allowances.errors(disk) or allowances.wants_of_space(disk) or disk.fired["slow sync"]):
+        if not (allowances.errors(disk) or allowances.wants_of_space(disk) or disk.injected["slow sync"]):
             yield _answer(
                 f"{name} could not be committed, without a reason", "status", done.name, status.name
             )

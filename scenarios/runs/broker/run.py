@@ -55,8 +55,8 @@ class BrokerRun(Execution):
         with self._judge.judged_errors():
             self._kernel.run(self._director, self._conduct, time_limit_ns=TIME_LIMIT_NS)
 
-    def _fired(self) -> Iterable[Counter[str]]:
-        return [self._links.fired, self._disturbances.fired]
+    def _injected(self) -> Iterable[Counter[str]]:
+        return [self._links.injected, self._disturbances.injected]
 
     def _count_puts(self) -> None:
         outcome = self._outcome

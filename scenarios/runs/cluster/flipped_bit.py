@@ -20,10 +20,10 @@ _RECORDS_MAX = 8
 class _FlippedBit:
     """One record of many. Each dispatcher is handed the same."""
 
-    def __init__(self, record_number: int, bit: int, fired: Counter[str]) -> None:
+    def __init__(self, record_number: int, bit: int, injected: Counter[str]) -> None:
         self._left = record_number
         self._mask = 1 << bit if bit < 63 else -1 << 63
-        self._fired = fired
+        self._injected = injected
         self._struck_at = -1
 
     def dispatch(self, dispatcher: Dispatcher, counts: bool, record: ScannedRecord) -> None:
@@ -32,17 +32,17 @@ class _FlippedBit:
             self._left -= 1
             if self._left < 0:
                 self._struck_at = record.physical_offset
-                self._fired[KIND] += 1
+                self._injected[KIND] += 1
         if record.physical_offset == self._struck_at:
             record = record._replace(queue_offset=record.queue_offset ^ self._mask)
         dispatcher(record)
 
 
-def flip_a_bit(dispatch: DispatchService, chance: float, stream: Stream, fired: Counter[str]) -> None:
-    """Have, with some chance, one of the next records dispatched with a wrong queueOffset. fired counts that."""
+def flip_a_bit(dispatch: DispatchService, chance: float, stream: Stream, injected: Counter[str]) -> None:
+    """Have, with some chance, one of the next records dispatched with a wrong queueOffset. injected counts that."""
     if not stream.chance(chance, KIND):
         return
-    flipped = _FlippedBit(stream.below(_RECORDS_MAX, "records"), stream.pick(_BITS, "bit"), fired)
+    flipped = _FlippedBit(stream.below(_RECORDS_MAX, "records"), stream.pick(_BITS, "bit"), injected)
     dispatch.dispatchers[:] = [
         partial(flipped.dispatch, dispatcher, number == 0)
         for number, dispatcher in enumerate(dispatch.dispatchers)

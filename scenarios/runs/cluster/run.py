@@ -57,8 +57,8 @@ class ClusterRun(Execution):
         with self._judge.judged_errors():
             self._kernel.run(self._referee, self._conduct, time_limit_ns=TIME_LIMIT_NS)
 
-    def _fired(self) -> Iterable[Counter[str]]:
-        return [self._links.fired]
+    def _injected(self) -> Iterable[Counter[str]]:
+        return [self._links.injected]
 
     @property
     def _nodes(self) -> list[Node]:
@@ -214,7 +214,7 @@ class ClusterRun(Execution):
         if network is not None and not node.is_master and self._plan.recover_whole_log:
             # the next load finds the record's place again; one that trusts the checkpoint would not look
             stream = self._choices.stream(f"{machine.name}/flipped bit")
-            flip_a_bit(store.dispatch, self._plan.cluster.flipped_bit_chance, stream, disk.fired)
+            flip_a_bit(store.dispatch, self._plan.cluster.flipped_bit_chance, stream, disk.injected)
         if node.is_master:
             self._judge.recovery(store, disk)
             self._witness.master_recovered(store)

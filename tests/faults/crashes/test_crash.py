@@ -51,13 +51,13 @@ DURABLE = Image(
 
 def crash_often(make_rig: Callable[..., Any], profile: str, seeds: int) -> tuple[list[Image], Counter[str]]:
     images = []
-    fired: Counter[str] = Counter()
+    injected: Counter[str] = Counter()
     for seed in range(seeds):
         rig = make_rig(seed=str(seed), image=DURABLE)
         scribble(rig)
         images.append(rig.cut(profile))
-        fired += rig.fired
-    return images, fired
+        injected += rig.injected
+    return images, injected
 
 
 PAGE_FATES = ("page lost", "page kept", "page at a middle moment", "torn page")
@@ -77,17 +77,17 @@ CHANGE_FATES = (
 def test_a_power_cut_brings_every_fate_within_a_few_seeds(
     make_rig: Callable[..., Any], profile: str, fate: str
 ) -> None:
-    _, fired = crash_often(make_rig, profile, 100)
+    _, injected = crash_often(make_rig, profile, 100)
 
-    assert fired[fate] > 0
-    assert fired["crash"] == fired[f"crash {profile}"] == 100
+    assert injected[fate] > 0
+    assert injected["crash"] == injected[f"crash {profile}"] == 100
 
 
 @pytest.mark.parametrize("profile", SURVIVES)
 def test_nothing_is_lost_if_the_page_cache_survives(make_rig: Callable[..., Any], profile: str) -> None:
-    images, fired = crash_often(make_rig, profile, 10)
+    images, injected = crash_often(make_rig, profile, 10)
 
-    assert set(fired) == {"crash", f"crash {profile}"}
+    assert set(injected) == {"crash", f"crash {profile}"}
     assert {image.digest() for image in images} == {images[0].digest()}
     assert images[0].directories == ("/d", "/d/e", "/hollow2")
     assert {path: file.content[:9] for path, file in images[0].files.items()} == {
@@ -115,7 +115,7 @@ def test_nothing_synced_is_ever_lost(make_rig: Callable[..., Any], profile: str)
         scribble(whole)
 
         assert image.digest() == whole.cut("nothing-lost").digest()
-        assert set(rig.fired) == {"crash", f"crash {profile}"}
+        assert set(rig.injected) == {"crash", f"crash {profile}"}
 
 
 def test_a_power_cut_loses_everything_and_nothing_and_much_between(make_rig: Callable[..., Any]) -> None:

@@ -105,13 +105,13 @@ class Odometer(Stream):
 def all_drawn(disk: Disk, profile: str) -> set[str]:
     """Return the digests of all that a crash can be drawn to leave: every decision made in every way."""
     cut = PowerCut(PROFILES[profile], disk._names, PAGE, SECTOR)
-    odometer, found, fired = Odometer(), set(), Counter[str]()
+    odometer, found, injected = Odometer(), set(), Counter[str]()
     for _ in odometer.turns():
         lost = draw_lost_changes(odometer, PROFILES[profile], cut.unsure_changes())
-        entries = cut.entries_without(lost, fired)
+        entries = cut.entries_without(lost, injected)
         dirty = cut.dirty_pages(entries)
         page_outcomes = draw_page_outcomes(odometer, dirty, cut.page_sectors)
-        found.add(cut.image(entries, dirty, page_outcomes, fired, 0).digest())
+        found.add(cut.image(entries, dirty, page_outcomes, injected, 0).digest())
     return found
 
 
@@ -380,7 +380,7 @@ def test_enumerating_changes_nothing_about_the_disk(left_by: LeftBy) -> None:
     for profile in PROFILES:
         digests(states_of(disk, profile, 50))
 
-    assert disk.fired == twin.fired
+    assert disk.injected == twin.injected
     assert disk.settle().digest() == twin.settle().digest()
 
 

@@ -73,13 +73,13 @@ def all_images(disk: Disk, profile: CrashProfile) -> set[str]:
     if profile.page_cache_survives:
         return {cache_image(names.current, 0).digest()}
     cut = PowerCut(profile, names, PAGE, SECTOR)
-    fired: Counter[str] = Counter()
+    injected: Counter[str] = Counter()
     found = set()
     for lost in lost_sets(cut, profile):
-        entries = cut.entries_without(lost, fired)
+        entries = cut.entries_without(lost, injected)
         dirty = cut.dirty_pages(entries)
         for page_outcomes in product(*(fates_of(page, cut.page_sectors) for page in dirty)):
-            found.add(cut.image(entries, dirty, page_outcomes, fired, 0).digest())
+            found.add(cut.image(entries, dirty, page_outcomes, injected, 0).digest())
     return found
 
 

@@ -33,7 +33,7 @@ def test_the_same_record_gives_the_same_image_and_an_empty_one_keeps_everything(
     whole = make_rig(image=LOG)
     write(whole)
     everything = whole.cut("process-kill").digest()
-    fired: Counter[str] = Counter()
+    injected: Counter[str] = Counter()
     for seed in range(60):
         rig, image = cut(make_rig, seed, HARMFUL)
         decisions = [one for one in rig.choices.decisions() if one.stream == "disk"]
@@ -43,9 +43,9 @@ def test_the_same_record_gives_the_same_image_and_an_empty_one_keeps_everything(
         assert again.digest() == image.digest()
         assert [one for one in replayed.choices.decisions() if one.stream == "disk"] == decisions
         assert plain.digest() == everything
-        fired += rig.fired
-    assert fired["torn sector"] > 5
-    assert fired["garbage sector"] > 5
+        injected += rig.injected
+    assert injected["torn sector"] > 5
+    assert injected["garbage sector"] > 5
 
 
 def test_each_decision_of_a_cut_can_be_taken_back_on_its_own(make_rig: Rig) -> None:
@@ -73,9 +73,9 @@ def test_garbage_stays_within_sectors_that_were_being_written(make_rig: Rig) -> 
             any(byte not in b"\0abc" for byte in content[at : at + SECTOR])
             for at in range(0, 2 * PAGE, SECTOR)
         )
-        assert foreign <= rig.fired["garbage sector"]
+        assert foreign <= rig.injected["garbage sector"]
         told = {(one.path, one.start // SECTOR) for one in rig.disk.damage if one.kind == "garbage sector"}
-        assert len(told) >= rig.fired["garbage sector"]
+        assert len(told) >= rig.injected["garbage sector"]
         assert told <= {("/log", sector) for sector in (0, 1, 2, 3, 4, 9, 10, 11)}
 
 
@@ -83,8 +83,8 @@ def test_a_torn_sector_is_counted_under_a_torn_page_too(make_rig: Rig) -> None:
     found: Counter[str] = Counter()
     for seed in range(100):
         rig, _ = cut(make_rig, seed, FaultPlan(torn_bytes_chance=1.0))
-        found += rig.fired
-        assert rig.fired["torn sector"] <= rig.fired["torn page"]
+        found += rig.injected
+        assert rig.injected["torn sector"] <= rig.injected["torn page"]
     assert found["torn sector"] > 10
     assert found["garbage sector"] == 0
 
@@ -93,7 +93,7 @@ def test_a_torn_sector_is_counted_under_a_torn_page_too(make_rig: Rig) -> None:
 def test_where_pages_are_whole_nothing_is_torn_and_no_tear_is_drawn(make_rig: Rig, profile: str) -> None:
     for seed in range(40):
         rig, _ = cut(make_rig, seed, HARMFUL, profile)
-        assert not {"torn page", "torn sector", "garbage sector"} & set(rig.fired)
+        assert not {"torn page", "torn sector", "garbage sector"} & set(rig.injected)
         assert all(one.label.endswith(" lost") for one in rig.choices.decisions() if one.stream == "disk")
 
 

@@ -69,4 +69,4 @@ def test_a_slow_sync_of_the_fault_plan_comes_on_top(make_rig: Callable[..., Any]
         return rig.kernel.now_ns
 
     assert 10_000_000 <= rig.run(body) <= 80_000_007
-    assert rig.fired["slow sync"] == 1
+    assert rig.injected["slow sync"] == 1

@@ -26,7 +26,7 @@ def test_a_disk_without_a_capacity_takes_everything_and_says_how_much_it_has(mak
     assert space.used_bytes == (1 << 20) + 5
     assert space.used_bytes + space.usable_bytes == 1 << 40
     assert rig.disk.capacity_bytes is None
-    assert rig.fired["disk full"] == 0
+    assert rig.injected["disk full"] == 0
 
 
 def test_a_file_that_does_not_fit_is_made_and_does_not_grow(make_rig: Rig) -> None:
@@ -37,7 +37,7 @@ def test_a_file_that_does_not_fit_is_made_and_does_not_grow(make_rig: Rig) -> No
     assert error.filename == "/a"
     assert rig.files.status("/a").size_bytes == 0
     assert rig.files.map("/a", 100).size_bytes == 100
-    assert rig.fired["disk full"] == 1
+    assert rig.injected["disk full"] == 1
 
 
 def test_a_full_disk_makes_no_file_but_opens_and_changes_those_that_are_there(make_rig: Rig) -> None:
@@ -55,7 +55,7 @@ def test_a_full_disk_makes_no_file_but_opens_and_changes_those_that_are_there(ma
     assert rig.files.map("/d", 50).size_bytes == 50
     assert [rig.files.status(path) for path in ("/a", "/b", "/c")] == [None, None, None]
     assert rig.files.space("/") == (100, 0)
-    assert rig.fired["disk full"] == 2
+    assert rig.injected["disk full"] == 2
 
 
 def test_a_small_file_is_written_as_far_as_there_is_room(make_rig: Rig) -> None:
@@ -135,7 +135,7 @@ def test_no_file_is_made_while_creations_fail_and_nothing_is_left_of_the_attempt
             assert failure.value.errno == errno.ENOSPC
 
     assert rig.files.status("/a") is None
-    assert rig.fired["failed creation"] == 2
+    assert rig.injected["failed creation"] == 2
     assert rig.disk.operations == 0
 
 
@@ -145,7 +145,7 @@ def test_files_that_exist_are_opened_while_creations_fail(make_rig: Callable[...
     with rig.disk.with_faults(failed_creation_chance=1.0):
         assert rig.files.map("/a", 9000).size_bytes == 9000
 
-    assert rig.fired["failed creation"] == 0
+    assert rig.injected["failed creation"] == 0
 
 
 def test_creations_fail_by_chance_and_no_longer_than_the_block(make_rig: Callable[..., Any]) -> None:
@@ -158,7 +158,7 @@ def test_creations_fail_by_chance_and_no_longer_than_the_block(make_rig: Callabl
                 made += 1
             except OSError:
                 assert rig.files.status(f"/{number}") is None
-    assert made == 100 - rig.fired["failed creation"]
+    assert made == 100 - rig.injected["failed creation"]
     assert 20 < made < 80
 
     for number in range(100):

@@ -88,7 +88,7 @@ def test_the_machine_dies_at_the_operation_it_was_told_to(
     rig.run_until_death(every_operation(rig))
     image = rig.disk.crash(PROFILES["process-kill"])
 
-    assert rig.fired[f"crash {moment} {KINDS[operation]}"] == 1
+    assert rig.injected[f"crash {moment} {KINDS[operation]}"] == 1
     assert rig.disk.operations == operation + 1
     done = operation + (moment == "after")
     whole = make_rig()
@@ -106,7 +106,7 @@ def test_without_an_appointment_nobody_dies(make_rig: Callable[..., Any]) -> Non
     rig = make_rig()
     rig.run(every_operation(rig))
 
-    assert not any(kind.startswith("crash") for kind in rig.fired)
+    assert not any(kind.startswith("crash") for kind in rig.injected)
 
 
 def dying_states(make_rig: Callable[..., Any], operation: int, path: str) -> set[bytes | None]:
@@ -319,7 +319,7 @@ def test_an_operation_has_a_name_that_leads_to_the_same_death(
     dying.disk.arm(CrashTrigger(point=CrashPoint.parse(str(point))), moment)
     dying.run_until_death(every_operation(dying))
     assert dying.kernel.digest() == named.kernel.digest()
-    assert dying.fired == named.fired
+    assert dying.injected == named.injected
     assert dying.cut("nothing-lost").digest() == named.cut("nothing-lost").digest()
 
 
@@ -328,7 +328,7 @@ def test_a_name_that_no_operation_has_lets_everybody_live(make_rig: Callable[...
     rig.disk.arm(CrashTrigger(point=CrashPoint("store", "/of/yore", 1)), "before")
     rig.run(every_operation(rig))
 
-    assert not any(kind.startswith("crash") for kind in rig.fired)
+    assert not any(kind.startswith("crash") for kind in rig.injected)
 
 
 def test_operations_are_named_from_the_appointment_on(make_rig: Callable[..., Any]) -> None:

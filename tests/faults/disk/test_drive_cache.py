@@ -33,7 +33,7 @@ def found_after(make_rig: Rig, profile: str, then: Callable[[Any, Any], None]) -
 
 
 def leave_it(rig: Any, mapped: Any) -> None:
-    assert rig.fired["lying sync"] == 1
+    assert rig.injected["lying sync"] == 1
 
 
 @pytest.mark.parametrize("profile", ["process-kill", "os-crash", "nothing-lost"])
@@ -94,7 +94,7 @@ def test_a_sync_that_has_nothing_to_do_is_no_lie(make_rig: Rig) -> None:
     rig.files.sync("/log")
     rig.files.sync_directory("/")
 
-    assert rig.fired["lying sync"] == 0
+    assert rig.injected["lying sync"] == 0
 
 
 @pytest.mark.parametrize(("profile", "survives"), [("os-crash", True), ("strict-posix", False)])
@@ -110,7 +110,7 @@ def test_names_and_sizes_that_were_acknowledged_outlive_an_os_crash_and_not_a_po
         rig.files.sync_directory("/")
         file = rig.cut(profile).files.get("/a")
         found.add(None if file is None else file.content)
-        exposed += rig.fired["lie exposed"]
+        exposed += rig.injected["lie exposed"]
     assert found == ({b"new"} if survives else {None, b"", bytes(3), b"new"})
     assert (exposed == 0) == survives
 
@@ -121,7 +121,7 @@ def test_a_lie_is_exposed_exactly_when_something_acknowledged_is_taken(make_rig:
         mapped = lie(rig)
         mapped.store(PAGE, b"never synced")
         content = rig.cut("strict-posix").files["/log"].content
-        assert rig.fired["lie exposed"] == (content[:4] != b"data")
+        assert rig.injected["lie exposed"] == (content[:4] != b"data")
 
 
 def test_writing_the_same_bytes_again_takes_nothing_away(make_rig: Rig) -> None:
@@ -131,8 +131,8 @@ def test_writing_the_same_bytes_again_takes_nothing_away(make_rig: Rig) -> None:
         mapped.store(0, bytes(4))
         mapped.msync(0, PAGE)
         rig.cut("strict-posix")
-        assert rig.fired["lying sync"] == 1
-        assert rig.fired["lie exposed"] == 0
+        assert rig.injected["lying sync"] == 1
+        assert rig.injected["lie exposed"] == 0
 
 
 def test_an_honest_drive_is_not_asked_whether_it_lies(make_rig: Rig) -> None:
@@ -140,7 +140,7 @@ def test_an_honest_drive_is_not_asked_whether_it_lies(make_rig: Rig) -> None:
     lie(rig)
 
     assert rig.choices.decisions() == []
-    assert rig.fired["lying sync"] == 0
+    assert rig.injected["lying sync"] == 0
 
 
 def test_a_lie_is_part_of_the_digest(make_rig: Rig) -> None:

@@ -29,7 +29,7 @@ def write_and_fail(rig: Any) -> Any:
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"doomed")
     fail(rig, lambda: mapped.msync(0, PAGE))
-    assert rig.fired["failed sync"] == 1
+    assert rig.injected["failed sync"] == 1
     return mapped
 
 
@@ -84,7 +84,7 @@ def journal(rig: Any) -> Any:
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"doomed")
     mapped.msync(0, PAGE)
-    assert not rig.fired
+    assert not rig.injected
     return mapped
 
 
@@ -98,7 +98,7 @@ def test_with_a_data_journal_the_failure_is_told_by_the_next_sync_and_the_data_i
 
     assert not rig.disk.is_durable("/log", 0, 6)
     assert rig.disk.damage == [DamagedRange("/log", 0, PAGE, "late sync error")]
-    assert rig.fired == {"late sync error": 1, "failed sync": 1}
+    assert rig.injected == {"late sync error": 1, "failed sync": 1}
     assert bytes(mapped.view(0, 6)) == b"doomed"
     mapped.msync(0, PAGE)
     assert rig.disk.settle().files["/log"].content[:6] == b"oooooo"
@@ -147,7 +147,7 @@ def test_two_syncs_that_only_reached_the_journal_are_taken_back_together(make_ri
     other.msync(0, PAGE)
     fail(rig, lambda: mapped.msync(0, PAGE))
 
-    assert rig.fired == {"late sync error": 1, "failed sync": 1}
+    assert rig.injected == {"late sync error": 1, "failed sync": 1}
     assert rig.disk.settle().files["/log"].content == LOG.files["/log"].content
 
 
@@ -159,7 +159,7 @@ def test_a_sync_that_wrote_what_was_there_has_nothing_to_lose(make_rig: Rig) -> 
     mapped.msync(0, PAGE)
     mapped.msync(0, PAGE)
 
-    assert not rig.fired
+    assert not rig.injected
 
 
 @pytest.mark.parametrize("variant", FAILING_SYNCS)
@@ -170,7 +170,7 @@ def test_a_failed_sync_of_a_directory_leaves_its_names_unsure(make_rig: Rig, var
         rig = make_rig(seed=str(seed), faults=faults)
         rig.files.write("/a", b"")
         fail(rig, lambda rig=rig: rig.files.sync_directory("/"))
-        assert rig.fired == {"failed directory sync": 1}
+        assert rig.injected == {"failed directory sync": 1}
         rig.files.write("/b", b"")  # the file system goes on
         found.add("".join(rig.cut("strict-posix").files))
     assert found == {"", "/a", "/b", "/a/b"}
@@ -209,7 +209,7 @@ def test_a_stopped_file_system_refuses_every_change_and_xfs_every_look_until_it_
     assert not rig.disk.is_stopped
     mapped = write_and_fail(rig)
     assert rig.disk.is_stopped
-    assert rig.fired["stopped file system"] == 1
+    assert rig.injected["stopped file system"] == 1
 
     expected = errno.EIO if variant == "xfs" else errno.EROFS
     for attempt in change(rig, mapped):
@@ -233,7 +233,7 @@ def test_a_directory_sync_that_fails_may_stop_the_file_system_too(make_rig: Rig,
     fail(rig, lambda: rig.files.sync_directory("/"))
 
     assert rig.disk.is_stopped
-    assert rig.fired == {"failed directory sync": 1, "stopped file system": 1}
+    assert rig.injected == {"failed directory sync": 1, "stopped file system": 1}
 
 
 def test_without_a_chance_no_sync_fails_and_nothing_is_drawn(make_rig: Rig) -> None:
@@ -244,7 +244,7 @@ def test_without_a_chance_no_sync_fails_and_nothing_is_drawn(make_rig: Rig) -> N
             mapped.store(0, b"data")
             mapped.msync(0, PAGE)
             rig.files.sync_directory("/")
-        assert not rig.fired
+        assert not rig.injected
         assert rig.choices.decisions() == []
         assert rig.disk.is_durable("/log", 0, 2 * PAGE)
 

@@ -36,7 +36,7 @@ def test_slow_io_takes_a_while_now_and_then_a_long_one(make_rig: Callable[..., A
     rig = make_rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0, slow_io_ms_max=1000))
     taken = sorted(elapsed_ns(rig, USES[use], 200))
 
-    assert rig.fired["slow IO"] == 200
+    assert rig.injected["slow IO"] == 200
     assert MS <= taken[0] <= taken[100] < 3 * MS
     assert 20 * MS < taken[-1] <= 1000 * MS
 
@@ -60,7 +60,7 @@ def test_nothing_waits_and_nothing_is_drawn_while_the_device_is_well(
     rig = make_rig(image=IMAGE)
 
     assert elapsed_ns(rig, USES[use], 20) == [0] * 20
-    assert not rig.fired
+    assert not rig.injected
     assert rig.choices.stream("disk").drawn == 0
 
 
@@ -80,7 +80,7 @@ def test_a_stall_lets_everyone_wait_who_comes_before_its_end(make_rig: Callable[
     rig.run(body)
     assert len(set(ends)) == 1
     assert 100 * MS <= ends[0] <= 5000 * MS
-    assert rig.fired["stalled device"] == 1
+    assert rig.injected["stalled device"] == 1
 
 
 def test_a_sync_waits_for_the_end_of_a_stall_and_then_takes_its_own_time(

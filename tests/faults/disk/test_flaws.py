@@ -56,7 +56,7 @@ def test_reading_a_file_with_a_bad_sector_is_an_error_for_as_long_as_it_is_bad()
     rig.files.write("/small", b"afresh")
 
     assert rig.files.read("/small") == b"afresh"
-    assert rig.disk.fired == {FaultKind.LATENT_SECTOR_ERROR: 2}
+    assert rig.disk.injected == {FaultKind.LATENT_SECTOR_ERROR: 2}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_looking_at_a_page_with_a_bad_sector_is_the_death_of_the_process(
     rig = FlawedRig(BAD)
 
     assert rig.dies(lambda: rig.files.map("/a", 3 * PAGE).view(start, end)) is is_death
-    assert rig.disk.fired[FaultKind.LATENT_SECTOR_ERROR] == is_death
+    assert rig.disk.injected[FaultKind.LATENT_SECTOR_ERROR] == is_death
 
 
 @pytest.mark.parametrize(("at", "is_death"), [(0, False), (PAGE - 10, True), (PAGE, True), (2 * PAGE, False)])
@@ -96,7 +96,7 @@ def test_a_write_that_covers_the_bad_sector_makes_it_good() -> None:
 
     assert rig.disk.bad_sectors == []
     assert bytes(mapped.view(BAD.start, BAD.end)) == b"x" * SECTOR
-    assert not rig.disk.fired
+    assert not rig.disk.injected
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_first_store_into_a_hole_without_room_is_the_death_of_the_process() 
 
     assert bytes(mapped.view(5 * PAGE, 5 * PAGE + 3)) == b"\0\0\0"
     assert rig.dies(lambda: mapped.store(PAGE - 1, b"zz"))
-    assert rig.disk.fired == {"hole without room": 1}
+    assert rig.disk.injected == {"hole without room": 1}
     assert rig.disk.content("/new")[PAGE - 1 : PAGE + 1] == b"\0\0"
 
 
@@ -173,7 +173,7 @@ def test_a_hole_is_filled_where_there_is_room_and_takes_its_page() -> None:
     mapped.pwrite(2 * PAGE, b"y")
 
     assert rig.files.space("/").used_bytes == before + PAGE + 100
-    assert not rig.disk.fired
+    assert not rig.disk.injected
 
 
 def test_a_write_through_a_descriptor_into_a_hole_without_room_is_an_error() -> None:
@@ -183,7 +183,7 @@ def test_a_write_through_a_descriptor_into_a_hole_without_room_is_an_error() -> 
         mapped.pwrite(0, b"x")
 
     assert failure.value.errno == errno.ENOSPC
-    assert rig.disk.fired == {"disk full": 1}
+    assert rig.disk.injected == {"disk full": 1}
     assert rig.disk.content("/new") == bytes(PAGE)
 
 

@@ -63,9 +63,9 @@ IMAGE = Image(
 
 
 def rotten(plan: RotPlan, seed: int) -> tuple[Image, list[tuple[str, int, int, str]], Counter[str]]:
-    fired: Counter[str] = Counter()
-    image, damage = rot(IMAGE, Choices(str(seed)).stream("rot"), plan, fired)
-    return image, [tuple(found) for found in damage], fired
+    injected: Counter[str] = Counter()
+    image, damage = rot(IMAGE, Choices(str(seed)).stream("rot"), plan, injected)
+    return image, [tuple(found) for found in damage], injected
 
 
 def changed(image: Image, path: str) -> list[int]:
@@ -76,18 +76,18 @@ def changed(image: Image, path: str) -> list[int]:
 
 def test_nothing_rots_and_nothing_is_drawn_without_a_chance() -> None:
     stream = Choices("none").stream("rot")
-    fired: Counter[str] = Counter()
+    injected: Counter[str] = Counter()
 
-    assert rot(IMAGE, stream, RotPlan(), fired) == (IMAGE, [])
+    assert rot(IMAGE, stream, RotPlan(), injected) == (IMAGE, [])
     assert stream.drawn == 0
-    assert not fired
+    assert not injected
 
 
 def test_bit_rot_changes_one_bit_of_each_file_it_strikes() -> None:
     for seed in range(30):
-        image, damage, fired = rotten(RotPlan(bit_rot_chance=1.0), seed)
+        image, damage, injected = rotten(RotPlan(bit_rot_chance=1.0), seed)
         assert [found[0] for found in damage] == ["/d/a", "/small"]
-        assert fired == {"bit rot": 2}
+        assert injected == {"bit rot": 2}
         for path, start, end, _ in damage:
             [at] = changed(image, path)
             assert start <= at < end <= start + SECTOR
@@ -98,8 +98,8 @@ def test_bit_rot_changes_one_bit_of_each_file_it_strikes() -> None:
 def test_a_zeroed_sector_is_zero_and_nothing_else_changes() -> None:
     struck = 0
     for seed in range(30):
-        image, damage, fired = rotten(RotPlan(zeroed_sector_chance=0.5), seed)
-        assert fired["zeroed sector"] == len(damage) == (image is not IMAGE) + (len(damage) == 2)
+        image, damage, injected = rotten(RotPlan(zeroed_sector_chance=0.5), seed)
+        assert injected["zeroed sector"] == len(damage) == (image is not IMAGE) + (len(damage) == 2)
         for path, start, end, _ in damage:
             assert not any(image.files[path].content[start:end])
             assert all(start <= at < end for at in changed(image, path))
@@ -110,8 +110,8 @@ def test_a_zeroed_sector_is_zero_and_nothing_else_changes() -> None:
 def test_swapped_pages_have_each_others_bytes() -> None:
     struck = 0
     for seed in range(30):
-        image, damage, fired = rotten(RotPlan(swapped_pages_chance=1.0), seed)
-        assert fired["swapped pages"] * 2 == len(damage)
+        image, damage, injected = rotten(RotPlan(swapped_pages_chance=1.0), seed)
+        assert injected["swapped pages"] * 2 == len(damage)
         before, after = IMAGE.files["/d/a"].content, image.files["/d/a"].content
         if damage:
             (_, one, one_end, _), (_, other, other_end, _) = damage
@@ -126,7 +126,7 @@ def test_swapped_pages_have_each_others_bytes() -> None:
 
 
 def test_a_latent_sector_error_leaves_the_bytes_to_those_who_judge() -> None:
-    image, damage, fired = rotten(RotPlan(latent_sector_error_chance=1.0), 1)
+    image, damage, injected = rotten(RotPlan(latent_sector_error_chance=1.0), 1)
 
     assert image is IMAGE
     assert {(path, kind) for path, _, _, kind in damage} == {
@@ -134,7 +134,7 @@ def test_a_latent_sector_error_leaves_the_bytes_to_those_who_judge() -> None:
         ("/small", FaultKind.LATENT_SECTOR_ERROR),
     }
     assert all(0 < end - start <= SECTOR for _, start, end, _ in damage)
-    assert not fired  # nobody has read them yet
+    assert not injected  # nobody has read them yet
 
 
 def test_most_of_it_strikes_where_there_is_something_to_lose() -> None:

@@ -33,7 +33,7 @@ def test_a_short_write_writes_some_first_bytes_and_says_how_many() -> None:
 
     assert 1 <= written <= 99
     assert bytes(mapped.view(10, 110)) == bytes(range(1, written + 1)) + bytes(100 - written)
-    assert disk.fired["short write"] == 1
+    assert disk.injected["short write"] == 1
     assert disk.operations == 3  # create, extend, pwrite
 
 
@@ -42,15 +42,15 @@ def test_a_write_of_one_byte_or_none_is_never_short() -> None:
 
     assert mapped.pwrite(0, b"x") == 1
     assert mapped.pwrite(0, b"") == 0
-    assert disk.fired["short write"] == 0
+    assert disk.injected["short write"] == 0
 
 
 def test_writes_that_go_on_where_a_short_one_ended_write_everything() -> None:
     disk, mapped = disk_with(FaultPlan(short_write_chance=1.0))
     data = bytes(range(256)) * 8
 
-    assert written_whole(mapped, data) == disk.fired["short write"] + 1
-    assert disk.fired["short write"] > 1
+    assert written_whole(mapped, data) == disk.injected["short write"] + 1
+    assert disk.injected["short write"] > 1
     assert bytes(mapped.view(0, len(data))) == data
 
 
@@ -71,7 +71,7 @@ def test_a_failed_write_changes_nothing_and_may_be_repeated() -> None:
             assert (failure.errno, failure.filename) == (errno.EIO, "/a")
             assert (bytes(mapped.view(0, 1)), disk.operations) == (before, operations)
 
-    assert 0 < outcomes.count(False) == disk.fired["failed write"] < 40
+    assert 0 < outcomes.count(False) == disk.injected["failed write"] < 40
 
 
 def test_a_refused_lock_says_so_and_the_file_is_as_good_as_before() -> None:
@@ -81,7 +81,7 @@ def test_a_refused_lock_says_so_and_the_file_is_as_good_as_before() -> None:
     mapped.store(0, b"x")
 
     assert refusal.value.errno == errno.ENOMEM
-    assert disk.fired["refused mlock"] == 1
+    assert disk.injected["refused mlock"] == 1
     assert bytes(mapped.view(0, 2)) == b"x\0"
 
 
@@ -96,7 +96,7 @@ def test_without_a_chance_nothing_fails_and_nothing_is_drawn(faults: FaultPlan |
         assert mapped.pwrite(0, bytes(100)) == 100
         mapped.mlock()
 
-    assert sum(disk.fired[fault] for fault in ("short write", "failed write", "refused mlock")) == 0
+    assert sum(disk.injected[fault] for fault in ("short write", "failed write", "refused mlock")) == 0
     assert stream.drawn == 0
 
 

@@ -31,7 +31,7 @@ def test_what_fails_by_chance_is_an_input_output_error_and_works_the_next_time(
 
     assert 20 < len(failures) < 80
     assert set(failures) == {(errno.EIO, "/d" if use == "list" else "/d/a")}
-    assert rig.fired == {fault: len(failures)}
+    assert rig.injected == {fault: len(failures)}
 
 
 @pytest.mark.parametrize("use", ERRORS)
@@ -40,7 +40,7 @@ def test_nothing_fails_and_nothing_is_drawn_without_a_chance(make_rig: Callable[
     for _ in range(100):
         ERRORS[use][2](rig.files)
 
-    assert not rig.fired
+    assert not rig.injected
     assert rig.choices.stream("disk").drawn == 0
 
 
@@ -58,7 +58,7 @@ def test_what_is_not_there_is_not_there_rather_than_unreadable(make_rig: Callabl
     with pytest.raises(FileNotFoundError):
         rig.files.read("/none")
 
-    assert not rig.fired
+    assert not rig.injected
 
 
 def test_a_file_that_cannot_grow_is_as_long_as_before(make_rig: Callable[..., Any]) -> None:
@@ -69,7 +69,7 @@ def test_a_file_that_cannot_grow_is_as_long_as_before(make_rig: Callable[..., An
     assert failure.value.errno == errno.ENOSPC
     assert rig.files.status("/d/a").size_bytes == 3
     assert rig.files.map("/d/a", 3).size_bytes == 3  # one that is long enough needs no room
-    assert rig.fired == {"failed extend": 1}
+    assert rig.injected == {"failed extend": 1}
 
 
 def test_a_small_file_whose_write_fails_is_left_empty(make_rig: Callable[..., Any]) -> None:
@@ -78,7 +78,7 @@ def test_a_small_file_whose_write_fails_is_left_empty(make_rig: Callable[..., An
         rig.files.write("/d/a", b"new")
 
     assert rig.files.read("/d/a") == b""
-    assert rig.fired == {"failed write": 1}
+    assert rig.injected == {"failed write": 1}
 
 
 def test_a_small_file_is_written_whole_however_short_the_writes(make_rig: Callable[..., Any]) -> None:
@@ -87,9 +87,9 @@ def test_a_small_file_is_written_whole_however_short_the_writes(make_rig: Callab
     rig.files.write("/d/a", data)
 
     assert rig.files.read("/d/a") == data
-    assert rig.fired["short write"] > 1
+    assert rig.injected["short write"] > 1
     assert (
-        rig.disk.operations == 1 + rig.fired["short write"] + 1
+        rig.disk.operations == 1 + rig.injected["short write"] + 1
     )  # emptied, and one write more than were short
 
 

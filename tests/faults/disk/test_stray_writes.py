@@ -34,7 +34,7 @@ def test_a_lost_write_shows_to_nobody_before_the_machine_has_been_off(make_rig: 
 
     assert bytes(mapped.view(PAGE - 1, PAGE + 1)) == b"xx"
     assert not rig.disk.is_durable("/a", 0, PAGE)
-    assert rig.fired == {"lost write": 2}
+    assert rig.injected == {"lost write": 2}
     assert rig.disk.damage == [("/a", 0, PAGE, "lost write"), ("/a", PAGE, 2 * PAGE, "lost write")]
     assert rig.cut("strict-posix").files["/a"].content == b"a" * 2 * PAGE
 
@@ -60,7 +60,7 @@ def test_a_write_that_changes_nothing_is_not_missed(make_rig: Callable[..., Any]
     rig = make_rig(image=IMAGE, faults=LOST)
     write_and_sync(rig, 0, b"a")
 
-    assert not rig.fired
+    assert not rig.injected
     assert rig.disk.damage == []
 
 
@@ -80,7 +80,7 @@ def test_what_is_written_while_the_sync_runs_is_as_unsure_as_ever(make_rig: Call
             mapped.msync(0, PAGE)
 
     rig.run(body)
-    assert rig.fired == {"lost write": 1}
+    assert rig.injected == {"lost write": 1}
     assert rig.cut("strict-posix").files["/a"].content[:3] == b"xya"
 
 
@@ -99,7 +99,7 @@ def test_a_misdirected_write_hits_another_page_and_misses_its_own(
     write_and_sync(rig)
 
     assert rig.files.read(path)[-99:] == before[-99:]
-    assert rig.fired == {"misdirected write": 1}
+    assert rig.injected == {"misdirected write": 1}
     assert rig.disk.damage == [
         ("/a", 0, PAGE, "misdirected write"),
         (path, start, end, "misdirected write"),
@@ -138,7 +138,7 @@ def test_a_write_that_lands_where_it_should_is_none(make_rig: Callable[..., Any]
     rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=landing(0, 0))
     write_and_sync(rig)
 
-    assert not rig.fired
+    assert not rig.injected
     assert rig.cut("strict-posix").files["/a"].content[:2] == b"xa"
 
 
@@ -151,7 +151,7 @@ def test_a_file_without_a_name_loses_its_own_page_to_another_file_or_none(
     mapped.store(0, b"x")
     mapped.msync(0, PAGE)
 
-    assert not rig.fired
+    assert not rig.injected
 
 
 def test_damage_is_found_under_the_name_that_a_file_got_later(make_rig: Callable[..., Any]) -> None:

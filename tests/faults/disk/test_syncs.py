@@ -91,7 +91,7 @@ def test_only_a_completed_sync_keeps_its_promise_through_a_power_cut(
             mapped.msync(0, 4096)
 
         rig.run_until_death(body)
-        assert rig.fired[f"crash {moment} msync"] == 1
+        assert rig.injected[f"crash {moment} msync"] == 1
         outcomes.add(rig.disk.crash(PROFILES["ext4-ordered"]).files["/log"].content[:4])
     assert outcomes == ({b"data"} if moment == "after" else {b"data", bytes(4)})
 
@@ -135,7 +135,7 @@ def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_disk(
     with pytest.raises(OSError, match="Input/output error") as failure:
         mapped.msync(0, 4096)
     assert failure.value.errno == errno.EIO
-    assert rig.fired["failed sync"] == 1
+    assert rig.injected["failed sync"] == 1
 
     rig.disk._injector.faults = FaultPlan(failed_sync_chance=0.0)
     mapped.msync(0, 4096)
@@ -211,7 +211,7 @@ def test_some_syncs_are_slow_if_asked_for_and_each_is_counted(make_rig: Callable
     assert 5 < len(slow) < 40
     assert max(slow) > 1000 * MS
     assert min(took) >= MS
-    assert rig.fired["slow sync"] >= len(slow)
+    assert rig.injected["slow sync"] >= len(slow)
 
 
 def test_no_sync_is_slow_or_fails_unless_asked_for(make_rig: Callable[..., Any]) -> None:
@@ -219,7 +219,7 @@ def test_no_sync_is_slow_or_fails_unless_asked_for(make_rig: Callable[..., Any])
     took = syncs(rig, 100)
 
     assert all(MS <= ns <= 2 * MS for ns in took)
-    assert rig.fired["slow sync"] == rig.fired["failed sync"] == 0
+    assert rig.injected["slow sync"] == rig.injected["failed sync"] == 0
 
 
 def test_some_syncs_fail_if_asked_for_and_each_is_counted(make_rig: Callable[..., Any]) -> None:
@@ -227,7 +227,7 @@ def test_some_syncs_fail_if_asked_for_and_each_is_counted(make_rig: Callable[...
     failed = syncs(rig, 100).count(-1)
 
     assert 5 < failed < 40
-    assert rig.fired["failed sync"] == failed
+    assert rig.injected["failed sync"] == failed
 
 
 def test_what_cannot_vary_is_not_drawn(make_rig: Callable[..., Any]) -> None:
@@ -235,7 +235,7 @@ def test_what_cannot_vary_is_not_drawn(make_rig: Callable[..., Any]) -> None:
 
     assert SyncTiming(7, 7).draw(rig.disk._injector, "msync /a") == 7
     assert rig.choices.stream("disk").drawn == 0
-    assert not rig.fired
+    assert not rig.injected
 
 
 def test_latencies_lie_within_their_bounds_and_are_drawn_with_a_label(make_rig: Callable[..., Any]) -> None:
@@ -244,7 +244,7 @@ def test_latencies_lie_within_their_bounds_and_are_drawn_with_a_label(make_rig: 
 
     assert set(usual) == set(range(10, 21))
     assert {draw[0] for draw in rig.choices.recorded()["disk"]} == {"msync /a ns"}
-    assert not rig.fired
+    assert not rig.injected
 
 
 def test_a_slow_sync_takes_up_to_what_the_fault_says(make_rig: Callable[..., Any]) -> None:
@@ -253,7 +253,7 @@ def test_a_slow_sync_takes_up_to_what_the_fault_says(make_rig: Callable[..., Any
 
     assert min(slow) >= 20
     assert 900_000 < max(slow) <= 1_000_000
-    assert rig.fired == {"slow sync": 200}
+    assert rig.injected == {"slow sync": 200}
 
 
 def test_slow_syncs_have_a_heavy_tail(make_rig: Callable[..., Any]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tornlog.faults.simulation.shrink import shrink
 from tornlog.faults.simulation.simulation import CRASHES, PromiseBroken, Scenario, Simulation, SimWorld
-from tornlog.faults.simulation.trials import Coverage, NeverFired, find
+from tornlog.faults.simulation.trials import Coverage, NeverInjected, find
 
 RECORD_BYTES = 40
 
@@ -62,20 +62,22 @@ def test_a_log_of_short_records_with_a_checksum_holds_in_a_thousand_seeds() -> N
     coverage = Coverage()
 
     assert find(appending(checksum=True), range(1000), coverage.add) is None
-    assert coverage.fired["torn sector"] > 30
-    assert coverage.never_fired == []
+    assert coverage.injected["torn sector"] > 30
+    assert coverage.never_injected == []
 
 
 def test_where_sectors_are_whole_the_silence_about_torn_pages_is_said() -> None:
     scenario = appending(checksum=False, profiles=("strict-posix", "process-kill"))
     coverage = Coverage()
 
-    with pytest.warns(NeverFired, match="nothing found in 100 seeds, in which there never was: .*torn page"):
+    with pytest.warns(
+        NeverInjected, match="nothing found in 100 seeds, in which there never was: .*torn page"
+    ):
         assert find(scenario, range(100), coverage.add) is None
-    assert "torn page" in coverage.never_fired
-    assert "torn sector" not in coverage.never_fired
+    assert "torn page" in coverage.never_injected
+    assert "torn sector" not in coverage.never_injected
     assert str(coverage).splitlines()[0].startswith("100 seeds, ")
-    assert "  never fired  " in str(coverage)
+    assert "  never injected  " in str(coverage)
 
 
 def test_one_seed_in_which_nothing_could_happen_is_told_as_such() -> None:
@@ -83,5 +85,5 @@ def test_one_seed_in_which_nothing_could_happen_is_told_as_such() -> None:
     find(lambda run: None, [1], coverage.add)
 
     assert str(coverage) == (
-        "1 seed, 0 crashes\n  fired        nothing\n  never fired  nothing that could have"
+        "1 seed, 0 crashes\n  injected        nothing\n  never injected  nothing that could have"
     )

@@ -33,9 +33,9 @@ class Bench:
 
     def is_faulty(self, disk: Disk) -> bool:
         """Return whether a sync that is always slow on a faulty disk was slow."""
-        before = disk.fired["slow sync"]
+        before = disk.injected["slow sync"]
         self.live(disk, lambda files: files.sync("/a"))
-        return disk.fired["slow sync"] > before
+        return disk.injected["slow sync"] > before
 
     def found(self, disk: Disk) -> dict[str, bytes]:
         return {path: file.content for path, file in disk.settle().files.items()}
@@ -63,7 +63,7 @@ def test_a_killed_process_leaves_its_very_disk_and_the_kill_is_counted(bench: Be
 
     assert bench.lasting.find("second", faulty=True) is disk
     assert bench.lasting.stream_name == "first"
-    assert bench.lasting.fired["crash process-kill"] == 1
+    assert bench.lasting.injected["crash process-kill"] == 1
 
 
 def test_what_a_killed_process_wrote_is_on_the_sound_disk_that_comes_instead(bench: Bench) -> None:
@@ -75,7 +75,7 @@ def test_what_a_killed_process_wrote_is_on_the_sound_disk_that_comes_instead(ben
     assert sound is not disk
     assert not bench.is_faulty(sound)
     assert bench.found(sound) == {"/a": b"content"}
-    assert bench.lasting.fired["crash process-kill"] == 1
+    assert bench.lasting.injected["crash process-kill"] == 1
 
 
 def test_a_power_cut_takes_what_was_not_synced(bench: Bench) -> None:

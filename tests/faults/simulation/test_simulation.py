@@ -69,7 +69,7 @@ def test_a_killed_process_leaves_its_page_cache_for_a_power_cut_to_take() -> Non
             run.live("first", write("/a", b"1"), crash_within=10)
             assert run.live("second", names, crash_within=10) == ["a"]
             found.add(tuple(run.live("third", names) or ()))
-            assert run.fired["crash process-kill"] == 1
+            assert run.injected["crash process-kill"] == 1
 
     assert found == {(), ("a",)}
 
@@ -141,7 +141,7 @@ def test_faults_and_timing_are_those_of_the_disks_to_come() -> None:
         run.faults = FaultPlan(failed_sync_chance=1.0)
         with pytest.raises(TaskFailedError, match="Input/output error"):
             run.live("second", sync)
-        assert run.fired["failed sync"] == 1
+        assert run.injected["failed sync"] == 1
 
 
 def test_a_process_that_a_fault_kills_leaves_its_page_cache() -> None:

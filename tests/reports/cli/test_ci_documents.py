@@ -71,7 +71,7 @@ def test_scenarios_that_hold_are_test_cases_that_pass(tornlog: Tornlog, tmp_path
     assert properties["seeds"] == "3"
     assert int(properties["crash points"] or 0) > 0
     assert len(properties["digest"] or "") == 32
-    assert any(str(name).startswith("fired: ") for name in properties)
+    assert any(str(name).startswith("injected: ") for name in properties)
     assert SCENARIOS[NAME].claim in (cases(root)[NAME].findtext("system-out") or "")
 
 

@@ -61,7 +61,7 @@ def test_a_run_that_holds_prints_what_it_did_and_exits_0(tornlog: Tornlog) -> No
     assert "every promise held" in result.stdout
     assert NAME in result.stdout
     assert OTHER in result.stdout
-    assert "what fired" in result.stdout
+    assert "what was injected" in result.stdout
     assert result.stderr == ""
 
 
@@ -86,9 +86,9 @@ def test_json_of_a_run_has_a_row_for_every_scenario(tornlog: Tornlog) -> None:
     assert first["claim"] == SCENARIOS[NAME].claim
     assert (first["seeds"], first["violations"], first["errors"], first["nondeterministic"]) == (3, 0, 0, 0)
     assert first["crash_points"] > 0
-    assert sum(first["fired"].values()) > 0
-    assert list(first["fired"]) == sorted(first["fired"])
-    assert (second["crash_points"], second["fired"]) == (0, {})
+    assert sum(first["injected"].values()) > 0
+    assert list(first["injected"]) == sorted(first["injected"])
+    assert (second["crash_points"], second["injected"]) == (0, {})
     assert len(first["digest"]) == 32
     assert first["digest"] != second["digest"]
 
@@ -157,7 +157,7 @@ def test_a_run_without_any_options_leaves_its_report_in_out(
 
 def test_disk_and_policy_narrow_a_run(tornlog: Tornlog) -> None:
     row = rows(tornlog("run", NAME, "--seeds", 6, "--disk", "process-kill", "--json", "-"))[NAME]
-    ends = {kind for kind in row["fired"] if kind.removeprefix("crash ") in PROFILES}
+    ends = {kind for kind in row["injected"] if kind.removeprefix("crash ") in PROFILES}
     assert ends == {"crash process-kill"}
     digests = {
         rows(tornlog("run", NAME, "--seeds", 2, "--policy", policy, "--json", "-"))[NAME]["digest"]

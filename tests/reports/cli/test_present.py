@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 
 from tornlog.faults.kinds import FAULTS
-from tornlog.reports.cli.present import mutants_table, print_fired, runs_table
+from tornlog.reports.cli.present import mutants_table, print_injected, runs_table
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.print_failure import print_failure
 from tornlog.scenarios.campaigns.mutation_run import MutantResult
@@ -32,25 +32,25 @@ def lines(printed: StringIO) -> list[str]:
 def test_large_numbers_and_long_names_fit(quiet_scenario: Scenario) -> None:
     scenario = replace(quiet_scenario, name="consumers-never-see-what-can-vanish")
     tally = Tally(scenario, seeds=1_000_000, crash_points=2_500_000, violations=3)
-    tally.fired["torn page"] = 1_234_567
+    tally.injected["torn page"] = 1_234_567
     out, printed = console()
     out.print(runs_table([tally], 3600.0))
     assert lines(printed)[0].startswith("1,000,000 seeds in 3600.0 s: 3 broken")
     assert lines(printed)[-1].split() == [scenario.name, "1,000,000", "2,500,000", "1,234,567", "3"]
 
 
-def test_what_fired_is_summed_up_and_what_never_did_is_named(quiet_scenario: Scenario) -> None:
+def test_what_was_injected_is_summed_up_and_what_never_did_is_named(quiet_scenario: Scenario) -> None:
     first = Counter({"torn page": 2, "crash before store": 3, "crash": 9, "crash strict-posix": 9})
     second = Counter({"torn page": 5, "crash before sync directory": 1, "crash during store": 1})
     out, printed = console()
     tallies = [
-        Tally(quiet_scenario, fired=first, marks=Counter({"index rolls": 1})),
-        Tally(quiet_scenario, fired=second, marks=Counter({"index rolls": 1})),
+        Tally(quiet_scenario, injected=first, marks=Counter({"index rolls": 1})),
+        Tally(quiet_scenario, injected=second, marks=Counter({"index rolls": 1})),
     ]
-    print_fired(out, tallies)
+    print_injected(out, tallies)
     text = [line.split() for line in lines(printed) if line]
     assert text == [
-        ["what", "fired"],
+        ["what", "injected"],
         ["torn", "page", "7"],
         ["crash", "under", "strict-posix", "9"],
         ["died", "before", "an", "operation", "4"],

@@ -4,7 +4,7 @@ from tornlog.faults.kinds import FAULTS
 from tornlog.reports.html.coverage import coverage_groups
 from tornlog.scenarios.runs.marks import MARKS
 
-FIRED = {
+INJECTED = {
     "torn page": 1000,
     "bit rot": 1,
     "short write": 0,
@@ -15,7 +15,7 @@ FIRED = {
 
 
 def test_bars_go_from_the_most_frequent_to_the_rarest() -> None:
-    faults, _, _ = coverage_groups(FIRED, {})
+    faults, _, _ = coverage_groups(INJECTED, {})
     assert [(bar.name, bar.times) for bar in faults.bars] == [("torn page", 1000), ("bit rot", 1)]
     assert faults.bars[0].percent == 100
     assert 0 < faults.bars[1].percent < 20
@@ -23,7 +23,7 @@ def test_bars_go_from_the_most_frequent_to_the_rarest() -> None:
 
 
 def test_what_never_came_about_is_named() -> None:
-    faults, _, marks = coverage_groups(FIRED, {"index rolls": 4})
+    faults, _, marks = coverage_groups(INJECTED, {"index rolls": 4})
     assert [one.name for one in faults.never] == [
         name for name in FAULTS if name not in ("torn page", "bit rot")
     ]
@@ -31,7 +31,7 @@ def test_what_never_came_about_is_named() -> None:
 
 
 def test_ends_of_lives_are_no_faults() -> None:
-    faults, ends, _ = coverage_groups(FIRED, {})
+    faults, ends, _ = coverage_groups(INJECTED, {})
     assert {bar.name: bar.times for bar in ends.bars} == {"crash under xfs": 3, "died during an operation": 2}
     assert not [bar.name for bar in faults.bars if bar.name.startswith("crash")]
     assert ends.never == []

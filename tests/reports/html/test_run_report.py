@@ -153,7 +153,7 @@ def test_nothing_that_a_run_says_breaks_out_of_the_page(
     row = ViolationKind("STATUS", EVIL, 1, {EVIL: 1}, (evil,), (Cause(EVIL, 1, 1, 1),))
     tally = tally_of()
     tally.scenario = replace(tally.scenario, name=EVIL, claim=EVIL)
-    tally.fired[EVIL] = tally.marks[EVIL] = 1
+    tally.injected[EVIL] = tally.marks[EVIL] = 1
     tally.errors.append(EVIL)
     left = {evil.signature: FailureLinks(evil, EVIL, EVIL, EVIL)}
     results = RunResults(EVIL, [tally], 1.0, [row], EVIL, None, {"faults": [EVIL]}, left)
@@ -208,7 +208,7 @@ def test_a_version_is_shown_with_its_bugs_and_what_they_broke(
         assert (fact.left_out or fact.reason) in page.text
 
 
-def test_what_never_fired_is_named(held: Path, outline: Outlined) -> None:
+def test_what_was_never_injected_is_named(held: Path, outline: Outlined) -> None:
     text = outline(page_in(held)).text
     never = [name for name in FAULTS if f"{name}, " in text]
     assert re.search(r"\d+ never did:", text)

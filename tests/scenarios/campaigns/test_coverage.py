@@ -3,23 +3,23 @@
 from collections import Counter
 
 from tornlog.faults.kinds import FAULTS
-from tornlog.scenarios.campaigns.coverage import never_fired, never_hit
+from tornlog.scenarios.campaigns.coverage import never_hit, never_injected
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.runs.marks import MARKS
 
 
 def tallies_of(scenario: Scenario, names: list[str]) -> list[Tally]:
-    """Return sums of one scenario, each of which has fired and hit one thing of a name."""
+    """Return sums of one scenario, each of which has injected one fault and hit one mark of a name."""
     return [
-        Tally(scenario, fired=Counter({name: number}), marks=Counter({name: number}))
+        Tally(scenario, injected=Counter({name: number}), marks=Counter({name: number}))
         for number, name in enumerate(names, start=1)
     ]
 
 
-def test_nothing_has_fired_and_nothing_was_hit_where_nothing_ran(quiet_scenario: Scenario) -> None:
+def test_nothing_was_injected_and_nothing_was_hit_where_nothing_ran(quiet_scenario: Scenario) -> None:
     for tallies in ([], [Tally(quiet_scenario)]):
-        assert never_fired(tallies) == list(FAULTS)
+        assert never_injected(tallies) == list(FAULTS)
         assert never_hit(tallies) == list(MARKS)
 
 
@@ -27,24 +27,24 @@ def test_what_one_scenario_reached_is_reached(quiet_scenario: Scenario) -> None:
     first_fault, *faults = FAULTS
     first_mark, *marks = MARKS
 
-    assert never_fired(tallies_of(quiet_scenario, faults)) == [first_fault]
-    assert never_fired(tallies_of(quiet_scenario, [first_fault])) == faults
+    assert never_injected(tallies_of(quiet_scenario, faults)) == [first_fault]
+    assert never_injected(tallies_of(quiet_scenario, [first_fault])) == faults
     assert never_hit(tallies_of(quiet_scenario, marks)) == [first_mark]
     assert never_hit(tallies_of(quiet_scenario, [first_mark])) == marks
-    assert never_fired(tallies_of(quiet_scenario, list(FAULTS))) == []
+    assert never_injected(tallies_of(quiet_scenario, list(FAULTS))) == []
     assert never_hit(tallies_of(quiet_scenario, list(MARKS))) == []
 
 
 def test_what_was_only_looked_for_was_not_reached(quiet_scenario: Scenario) -> None:
     name, mark = list(FAULTS)[-1], list(MARKS)[-1]
-    tally = Tally(quiet_scenario, fired=Counter({name: 0}), marks=Counter({mark: 0}))
+    tally = Tally(quiet_scenario, injected=Counter({name: 0}), marks=Counter({mark: 0}))
 
-    assert name in never_fired([tally])
+    assert name in never_injected([tally])
     assert mark in never_hit([tally])
 
 
 def test_how_a_life_ended_is_no_kind_of_fault(quiet_scenario: Scenario) -> None:
     tallies = tallies_of(quiet_scenario, ["crash", "crash strict-posix", "crash before sync"])
 
-    assert never_fired(tallies) == list(FAULTS)
+    assert never_injected(tallies) == list(FAULTS)
     assert never_hit(tallies) == list(MARKS)

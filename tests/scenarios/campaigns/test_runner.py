@@ -38,7 +38,7 @@ def sums(tallies: dict[str, Tally]) -> dict[str, tuple[object, ...]]:
             tally.crash_points,
             tally.messages,
             tally.steps,
-            tally.fired,
+            tally.injected,
             tally.judged,
             tally.broken,
             tally.digest,

@@ -25,37 +25,37 @@ def tallies() -> dict[str, Tally]:
 
 
 @pytest.fixture(scope="module")
-def fired(tallies: dict[str, Tally]) -> Counter[str]:
-    return sum((tally.fired for tally in tallies.values()), Counter())
+def injected(tallies: dict[str, Tally]) -> Counter[str]:
+    return sum((tally.injected for tally in tallies.values()), Counter())
 
 
 @pytest.fixture(scope="module")
-def fired_in_cuts() -> Counter[str]:
-    """What fires where recovery removes segments and is cut short: an unlink that is undone is rare elsewhere."""
+def injected_in_cuts() -> Counter[str]:
+    """What is injected where recovery removes segments and is cut short: an unlink that is undone is rare elsewhere."""
     scenario = SCENARIOS["crash-in-recovery"]
     ranges = scenario.ranges.replace(sync_flush=(False,), disk=("strict-posix", "ext4-ordered"))
     ranges = ranges.replace(commit_log_bytes=(1024, 2048), messages={"body_bytes_max": (300, 700)})
     tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(4 * SEEDS)))[scenario.name]
     assert tally.violations == 0
-    return tally.fired
+    return tally.injected
 
 
 @pytest.fixture(scope="module")
-def fired_on_bad_disks() -> Counter[str]:
-    """What fires where disks are full or dying, in segments of several pages."""
-    fired: Counter[str] = Counter()
+def injected_on_bad_disks() -> Counter[str]:
+    """What is injected where disks are full or dying, in segments of several pages."""
+    injected: Counter[str] = Counter()
     for name, disk in (("a-dying-disk-is-never-made-worse", "dying-disk"), ("anything-goes", "full-disk")):
         scenario = SCENARIOS[name].narrowed(disk=disk)
         ranges = scenario.ranges.replace(commit_log_bytes=(8192, 16384))
         tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(4 * SEEDS)))[name]
         assert tally.violations == 0
-        fired += tally.fired
-    return fired
+        injected += tally.injected
+    return injected
 
 
 @pytest.fixture(scope="module")
-def fired_in_removals() -> Counter[str]:
-    """What fires where segments expire and whole queues are removed, and the disk takes some of that back."""
+def injected_in_removals() -> Counter[str]:
+    """What is injected where segments expire and whole queues are removed, and the disk takes some of that back."""
     scenario = SCENARIOS["retention-takes-only-the-oldest"]
     ranges = scenario.ranges.replace(
         disk=("strict-posix",),
@@ -69,7 +69,7 @@ def fired_in_removals() -> Counter[str]:
     )
     tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(2 * SEEDS)))[scenario.name]
     assert tally.violations == 0
-    return tally.fired
+    return tally.injected
 
 
 def test_a_name_is_words_joined_by_hyphens() -> None:
@@ -113,37 +113,37 @@ def test_scenarios_that_can_crash_do(tallies: dict[str, Tally]) -> None:
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_every_kind_of_fault_fires_somewhere(
+def test_every_kind_of_fault_is_injected_somewhere(
     kind: str,
-    fired: Counter[str],
-    fired_in_cuts: Counter[str],
-    fired_in_removals: Counter[str],
-    fired_on_bad_disks: Counter[str],
+    injected: Counter[str],
+    injected_in_cuts: Counter[str],
+    injected_in_removals: Counter[str],
+    injected_on_bad_disks: Counter[str],
 ) -> None:
-    assert (fired + fired_in_cuts + fired_in_removals + fired_on_bad_disks)[kind] > 0
+    assert (injected + injected_in_cuts + injected_in_removals + injected_on_bad_disks)[kind] > 0
 
 
 @pytest.mark.parametrize("profile", [name for name in PROFILES if name != "torn-sectors"])
 def test_every_profile_is_met_but_the_one_whose_tears_realities_have_as_a_chance_of_their_own(
-    profile: str, fired: Counter[str]
+    profile: str, injected: Counter[str]
 ) -> None:
-    assert fired[f"crash {profile}"] > 0
+    assert injected[f"crash {profile}"] > 0
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_operations_are_hit_at_every_moment(moment: str, fired: Counter[str]) -> None:
-    hit = {kind.removeprefix(f"crash {moment} ") for kind in fired if kind.startswith(f"crash {moment} ")}
+def test_operations_are_hit_at_every_moment(moment: str, injected: Counter[str]) -> None:
+    hit = {kind.removeprefix(f"crash {moment} ") for kind in injected if kind.startswith(f"crash {moment} ")}
     assert {"store", "msync", "create", "sync directory"} <= hit
 
 
-def test_what_fired_is_a_kind_that_is_listed(fired: Counter[str]) -> None:
-    faults = {kind for kind in fired if kind.partition(" ")[0] != "crash"}
+def test_what_was_injected_is_a_kind_that_is_listed(injected: Counter[str]) -> None:
+    faults = {kind for kind in injected if kind.partition(" ")[0] != "crash"}
     assert faults <= set(FAULTS)
 
 
-def test_every_crash_is_counted_under_its_profile(tallies: dict[str, Tally], fired: Counter[str]) -> None:
+def test_every_crash_is_counted_under_its_profile(tallies: dict[str, Tally], injected: Counter[str]) -> None:
     crashes = sum(tally.crash_points for tally in tallies.values())
-    assert sum(fired[f"crash {profile}"] for profile in PROFILES) == crashes
+    assert sum(injected[f"crash {profile}"] for profile in PROFILES) == crashes
 
 
 def test_every_policy_is_drawn() -> None:

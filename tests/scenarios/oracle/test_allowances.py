@@ -61,16 +61,16 @@ def test_a_disk_that_has_done_nothing_excuses_nothing(disk: Disk, quiet_plan: Pl
         *((kind, (0, 0, 0, 0)) for kind in ("lying sync", "short write", "crash", "second start")),
     ],
 )
-def test_a_fault_that_has_fired_counts_for_what_it_explains(
+def test_a_fault_that_has_been_injected_counts_for_what_it_explains(
     disk: Disk, quiet_plan: Plan, kind: str, expected: tuple[int, int, int, int]
 ) -> None:
-    disk.fired[kind] = 2
+    disk.injected[kind] = 2
 
     assert counted(disk, quiet_plan) == expected
 
 
 def test_different_faults_add_up(disk: Disk, quiet_plan: Plan) -> None:
-    disk.fired.update({name: 1 for kinds in KINDS.values() for name in kinds})
+    disk.injected.update({name: 1 for kinds in KINDS.values() for name in kinds})
 
     assert counted(disk, quiet_plan) == (4, 11, 3, 3)
 
@@ -102,7 +102,7 @@ def test_only_a_failed_sync_takes_back_what_readers_saw(disk: Disk, kind: str, *
 def test_a_store_has_to_recover_in_the_life_in_which_errors_stop_and_in_no_other(
     disk: Disk, quiet_plan: Plan
 ) -> None:
-    disk.fired.update({"failed map": 3, "failed sync": 1})
+    disk.injected.update({"failed map": 3, "failed sync": 1})
     healing = replace(quiet_plan, heals=True, errors_stop=True)
 
     assert allowances.must_recover(healing, disk)
@@ -115,7 +115,7 @@ def test_what_no_store_gets_over_without_a_restart_excuses_the_rest_of_a_life(
     disk: Disk, quiet_plan: Plan, kind: str
 ) -> None:
     healing = replace(quiet_plan, heals=True, errors_stop=True)
-    disk.fired[kind] = 1
+    disk.injected[kind] = 1
 
     assert not allowances.must_recover(healing, disk)
 

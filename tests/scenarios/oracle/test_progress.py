@@ -72,12 +72,12 @@ def test_a_crash_at_any_operation_of_persisting_holds(
         lives = tuple(Life(LifeEnding.CRASH_IN_PERSIST, profile, operation, "during", 6) for _ in range(2))
         outcome = execute(plan.replace(delay={"chance": delay_chance}, lives=lives))
         assert outcome.violations == []
-        died |= {kind for kind in outcome.fired if kind.startswith("crash during")}
+        died |= {kind for kind in outcome.injected if kind.startswith("crash during")}
     assert {f"crash during {what}" for what in ("create", "write", "rename", "sync")} <= died
 
 
 def test_a_disk_whose_syncs_fail_costs_progress_but_no_start(plan: Plan, execute: Execute) -> None:
-    fired = 0
+    injected = 0
     for seed in range(20):
         lives = (
             replace(STOP, messages_each=3),
@@ -89,8 +89,8 @@ def test_a_disk_whose_syncs_fail_costs_progress_but_no_start(plan: Plan, execute
             seed=str(seed),
         )
         assert outcome.violations == []
-        fired += outcome.fired["failed sync"]
-    assert fired > 20
+        injected += outcome.injected["failed sync"]
+    assert injected > 20
 
 
 def test_a_correction_that_the_disk_refuses_ends_the_start_and_is_no_violation(
@@ -100,7 +100,7 @@ def test_a_correction_that_the_disk_refuses_ends_the_start_and_is_no_violation(
 
     def refuse(self: MessageStore) -> None:
         nonlocal refused
-        if run.lasting._all[-1].fired["failed sync"]:
+        if run.lasting._all[-1].injected["failed sync"]:
             refused += 1
             raise OSError("as a sync of the correction would")
         start(self)

@@ -33,7 +33,7 @@ def test_a_name_ends_a_life_where_its_number_does(delayed_plan: Plan) -> None:
     assert [crash.life for crash in simulation.crashes] == ["life-0", "life-1"]
     assert all(crash.point for crash in simulation.crashes)
     assert first.crashes == 2
-    assert (second.digest, second.fired) == (first.digest, first.fired)
+    assert (second.digest, second.injected) == (first.digest, first.injected)
 
 
 def test_an_operation_is_named_from_when_progress_is_persisted_if_its_number_counts_from_there() -> None:

@@ -51,7 +51,7 @@ def test_puts_are_refused_while_there_is_no_room_and_taken_again_when_it_has_ret
     monkeypatch.setattr(operators, "_ROOM_RETURNS_MS", (9_000,))
     outcome = execute(full)
     assert outcome.violations == []
-    assert outcome.fired["disk full"] > 0
+    assert outcome.injected["disk full"] > 0
     assert answers["1 CREATE_MAPEDFILE_FAILED"] > 0, "the second life's disk is full from the start"
     assert answers["1 SERVICE_NOT_AVAILABLE"] > 0, "once the store has looked at it"
     assert answers["1 PUT_OK"] > 0, "when room has returned"

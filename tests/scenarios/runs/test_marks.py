@@ -40,7 +40,7 @@ def end() -> Callable[..., Counter[str]]:
         for life, met, recovered in ends:
             disk = Disk(kernel, choices.stream("disk"))
             disk._injector.met = met
-            disk.fired["failed sync"] = failed_syncs
+            disk.injected["failed sync"] = failed_syncs
             marks.note_end(life, disk, crashed=not life.is_stop, recovered=recovered)
         return +hits
 

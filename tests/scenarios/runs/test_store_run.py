@@ -44,7 +44,7 @@ def test_a_run_without_faults_holds(quiet_plan: Plan, execute: Execute) -> None:
     outcome = execute(quiet_plan)
     assert outcome.violations == []
     assert outcome.crashes == 0
-    assert not outcome.fired
+    assert not outcome.injected
     assert outcome.messages == 2 * 6 + 2 * 2, "what the lives put, the one that heals included"
 
 
@@ -60,8 +60,8 @@ def test_a_crash_of_any_kind_holds_and_is_counted(
     outcome = execute(replace(quiet_plan, sync_flush=sync_flush, lives=lives))
     assert outcome.violations == []
     assert outcome.crashes == 2
-    assert outcome.fired[f"crash {profile}"] == 2
-    assert sum(times for kind, times in outcome.fired.items() if kind.startswith("crash during")) == 1
+    assert outcome.injected[f"crash {profile}"] == 2
+    assert sum(times for kind, times in outcome.injected.items() if kind.startswith("crash during")) == 1
 
 
 def test_the_same_choices_give_the_same_outcome(crash_plan: Plan, execute: Execute) -> None:
@@ -95,7 +95,7 @@ def test_a_crash_that_comes_too_late_for_its_operation_comes_at_rest(
     outcome = execute(replace(quiet_plan, lives=(late,)))
     assert outcome.violations == []
     assert outcome.crashes == 1
-    assert outcome.fired["crash ext4-ordered"] == 1
+    assert outcome.injected["crash ext4-ordered"] == 1
 
 
 # A store that does not
@@ -333,7 +333,7 @@ def test_a_commit_that_failed_excuses_an_unclean_stop_and_nothing_committed_is_l
     for seed in range(5):
         outcome = execute(plan, str(seed))
         assert outcome.violations == []
-        failed += outcome.fired["failed write"]
+        failed += outcome.injected["failed write"]
         assert outcome.crashes > 0
     assert failed > 0
 

@@ -147,28 +147,28 @@ def run(simulation):
 @pytest.mark.tornlog(seeds=3)
 def test_warned_of(simulation): run(simulation)
 
-@pytest.mark.tornlog(seeds=3, never_fired="fail")
+@pytest.mark.tornlog(seeds=3, never_injected="fail")
 def test_failed(simulation): run(simulation)
 
-@pytest.mark.tornlog(seeds=3, never_fired="ignore")
+@pytest.mark.tornlog(seeds=3, never_injected="ignore")
 def test_ignored(simulation): run(simulation)
 
-@pytest.mark.tornlog(seeds=3, must_fire=["crash", "page lost"])
+@pytest.mark.tornlog(seeds=3, must_inject=["crash", "page lost"])
 def test_without_what_it_must_have(simulation): run(simulation)
 """
 NEVER = "could have happened, and never did in 3 seeds: failed read"
 
 
-def test_a_fault_that_never_fired_proves_nothing(tests_of: Callable[..., Done]) -> None:
+def test_a_fault_that_was_never_injected_proves_nothing(tests_of: Callable[..., Done]) -> None:
     done = tests_of(FAULTY)
 
     assert "2 failed, 2 passed, 1 warning" in done.stdout
-    assert f"FaultNeverFired: {NEVER}" in done.stdout
+    assert f"FaultNeverInjected: {NEVER}" in done.stdout
     assert done.stdout.count(f"_\n{NEVER}\n") == 1
     assert "held in 3 seeds, in none of which there was: crash, page lost" in done.stdout
 
 
-def test_where_warnings_are_errors_a_fault_that_never_fired_is_one_without_a_traceback(
+def test_where_warnings_are_errors_a_fault_that_was_never_injected_is_one_without_a_traceback(
     tests_of: Callable[..., Done],
 ) -> None:
     done = tests_of(FAULTY, "-W error")
@@ -178,7 +178,7 @@ def test_where_warnings_are_errors_a_fault_that_never_fired_is_one_without_a_tra
     assert "marked.py" not in done.stdout
 
 
-def test_of_fewer_seeds_than_the_mark_asks_for_nobody_expects_that_all_fires(
+def test_of_fewer_seeds_than_the_mark_asks_for_nobody_expects_that_all_is_injected(
     tests_of: Callable[..., Done],
 ) -> None:
     done = tests_of(FAULTY, "-W error --tornlog-seed 1")
@@ -194,8 +194,8 @@ WRONG_MARKS = {
     "scenario='rollover-at-a-crash', mutant='no-such'": "no mutant no-such",
     "scenario='rollover-at-a-crash', ranges={'colour': (1,)}": "ranges: colour: no knob of a plan",
     "disk='xfs'": "disk: only of a scenario",
-    "must_fire=['rain']": "must_fire: no fault rain",
-    "never_fired='shout'": "never_fired: expected one of ignore, warn, fail, found shout",
+    "must_inject=['rain']": "must_inject: no fault rain",
+    "never_injected='shout'": "never_injected: expected one of ignore, warn, fail, found shout",
     "": "expected the fixture `simulation` or scenario=..., found neither",
 }
 
@@ -315,9 +315,9 @@ def test_short_records_are_torn_within_the_default_seeds_and_what_never_was_is_s
     assert "1 failed, 3 passed" in done.stdout
     assert "test_log[False]" in done.stdout
     assert "crashes   one: torn-sectors" in done.stdout
-    assert "never fired in any test: " not in done.stdout.partition("test_writes_once")[0]
+    assert "never injected in any test: " not in done.stdout.partition("test_writes_once")[0]
     alone = tests_of(SHORT_RECORDS, "-k writes_once")
-    assert re.search("^never fired in any test: .*torn page", alone.stdout, re.MULTILINE)
+    assert re.search("^never injected in any test: .*torn page", alone.stdout, re.MULTILINE)
 
 
 def test_a_failure_is_replayed_for_the_test_it_is_of_and_others_say_why_they_are_skipped(

@@ -40,7 +40,7 @@ def test_the_bug_is_told_as_a_story_with_a_command_that_shows_it_again(
     assert "what was appended is there: expected [b'order " in done.stdout
     assert "create /shop/wal lost #1: 1 of 2" in done.stdout
     assert len(story_in(done.stdout).split("  story ")[1].splitlines()) <= 10
-    assert re.search(r"2 tests, \d+ seeds, \d+ crash points, \d+ faults fired", done.stdout)
+    assert re.search(r"2 tests, \d+ seeds, \d+ crash points, \d+ faults injected", done.stdout)
     (command,) = AGAIN.findall(done.stdout)
     again = shell(f"{command} --import-mode={mode}", repository)
     assert again.returncode == 1

@@ -196,7 +196,7 @@ def test_a_start_that_opens_beside_an_odd_segment_or_changes_the_log_is_found(
     plan = quiet_plan.replace(lives=(life,), commit_log_bytes=1024, messages={"body_bytes_max": 300})
     outcome = execute(plan)
     assert outcome.violations == []
-    assert outcome.fired["odd size"] == 1
+    assert outcome.injected["odd size"] == 1
 
     load = SegmentQueue.load
 

@@ -208,7 +208,7 @@ def test_what_happens_to_records_and_numbers_is_counted(
     outcomes += [execute(plan, str(seed)) for seed in range(4)]
 
     assert [outcome.violations for outcome in outcomes] == [[]] * 10
-    fired = sum((outcome.fired for outcome in outcomes), outcomes[0].fired)
-    assert fired[SKIPPED_NUMBERS] > 0
-    assert fired["flipped number"] > 0
-    assert fired["damaged record"] > 0
+    injected = sum((outcome.injected for outcome in outcomes), outcomes[0].injected)
+    assert injected[SKIPPED_NUMBERS] > 0
+    assert injected["flipped number"] > 0
+    assert injected["damaged record"] > 0

@@ -102,7 +102,7 @@ def test_progress_loses_its_first_sector_and_the_version_before_is_to_be_found(
     assert found.directories == image.directories
     assert (rig.groups.durable, rig.groups.kept) == (b"before", None)
     assert not rig.ledger.progress_is_final
-    assert rig.offline_faults.fired == {FaultKind.ZEROED_SECTOR: 1}
+    assert rig.offline_faults.injected == {FaultKind.ZEROED_SECTOR: 1}
 
 
 @pytest.mark.parametrize(("kept", "begun"), [(None, []), (b"before", [b"next"])])
@@ -116,7 +116,7 @@ def test_progress_is_spared_if_no_version_before_it_has_to_be_there(
     assert rig.stopped("stop and damaged progress", image) is image
     assert (rig.groups.durable, rig.groups.kept) == (b"x" * 20, kept)
     assert rig.ledger.progress_is_final
-    assert rig.offline_faults.fired == {}
+    assert rig.offline_faults.injected == {}
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_a_start_on_damaged_progress_goes_on_with_the_version_before(
     outcome = execute(progress_plan)
 
     assert outcome.violations == []
-    assert outcome.fired[FaultKind.ZEROED_SECTOR] == 1
+    assert outcome.injected[FaultKind.ZEROED_SECTOR] == 1
     assert outcome.marks["backup read"] == 1
 
 
@@ -155,7 +155,7 @@ def test_a_store_that_keeps_no_version_before_is_found(
     monkeypatch.setattr(SideFile, "store", store)
     outcome = execute(progress_plan)
 
-    assert outcome.fired[FaultKind.ZEROED_SECTOR] == 1
+    assert outcome.injected[FaultKind.ZEROED_SECTOR] == 1
     (violation,) = outcome.violations
     assert (violation.invariant, violation.file, violation.found) == ("META", PATH, "none")
 
@@ -188,13 +188,13 @@ def test_a_removed_segment_is_back_only_in_front_of_a_gap(bench: Callable[..., B
     assert rig.stopped("stop and returned file", image, removed) is image
     rig.store.log.segments = ()
     assert rig.stopped("stop and returned file", image, removed) is image
-    assert rig.offline_faults.fired == {}
+    assert rig.offline_faults.injected == {}
 
     rig.store.log.segments = segments[2:]
     assert rig.stopped("stop and returned file", image) is image, "none was removed"
     found = rig.stopped("stop and returned file", image, removed)
     assert found.files == {**files, path: removed[1]}
-    assert rig.offline_faults.fired == {"unlink undone": 1}
+    assert rig.offline_faults.injected == {"unlink undone": 1}
 
 
 @pytest.fixture
@@ -214,9 +214,9 @@ def test_a_start_beside_a_segment_that_is_back_removes_it(returning_plan: Plan, 
     outcomes = [execute(returning_plan, str(seed)) for seed in range(4)]
 
     assert [outcome.violations for outcome in outcomes] == [[]] * 4
-    fired = [outcome.fired["unlink undone"] for outcome in outcomes]
-    assert 1 in fired
-    assert [outcome.marks["expired front removed"] for outcome in outcomes] == fired
+    injected = [outcome.injected["unlink undone"] for outcome in outcomes]
+    assert 1 in injected
+    assert [outcome.marks["expired front removed"] for outcome in outcomes] == injected
 
 
 def test_a_store_that_cannot_bear_a_segment_that_is_back_is_found(
@@ -226,7 +226,7 @@ def test_a_store_that_cannot_bear_a_segment_that_is_back_is_found(
     outcomes = [execute(returning_plan, str(seed)) for seed in range(4)]
 
     found = [violation for outcome in outcomes for violation in outcome.violations]
-    assert len(found) == sum(outcome.fired["unlink undone"] for outcome in outcomes) > 0
+    assert len(found) == sum(outcome.injected["unlink undone"] for outcome in outcomes) > 0
     for violation in found:
         assert violation.invariant == "START"
         assert violation.summary.startswith("the store cannot be opened: CorruptFileError")
@@ -253,7 +253,7 @@ def test_a_lost_sector_is_one_of_the_last_and_nothing_is_promised_from_there_on(
         assert after == before[:start] + bytes(512) + before[start + 512 :]
         spared = [name for name, end in ends.items() if end <= last.base_offset + start]
         assert list(rig.ledger.promised) == spared
-        assert rig.offline_faults.fired == {"lost sector": 1}
+        assert rig.offline_faults.injected == {"lost sector": 1}
         lost.add(start)
 
     assert lost == {0, 512, 1024, 1536}
@@ -263,7 +263,7 @@ def test_a_log_without_a_byte_loses_none(bench: Callable[..., Bench]) -> None:
     rig = bench()
 
     assert rig.stopped("stop and damage") is rig.image
-    assert rig.offline_faults.fired == {}
+    assert rig.offline_faults.injected == {}
 
 
 def test_a_start_beside_a_segment_of_a_wrong_size_leaves_what_was_there(bench: Callable[..., Bench]) -> None:
@@ -271,7 +271,7 @@ def test_a_start_beside_a_segment_of_a_wrong_size_leaves_what_was_there(bench: C
 
     for starts in (1, 2):
         assert rig.stopped("stop and odd file") is rig.image
-        assert rig.offline_faults.fired == {"odd size": starts}
+        assert rig.offline_faults.injected == {"odd size": starts}
     assert rig.judge.violations == []
 
 
@@ -279,7 +279,7 @@ def test_a_log_of_one_segment_has_none_in_front_to_be_of_a_wrong_size(bench: Cal
     rig = bench(messages=2)
 
     assert rig.stopped("stop and odd file") is rig.image
-    assert rig.offline_faults.fired == {}
+    assert rig.offline_faults.injected == {}
 
 
 def test_old_blocks_appear_only_after_a_crash_that_is_said_to_show_them(bench: Callable[..., Bench]) -> None:
@@ -288,9 +288,9 @@ def test_old_blocks_appear_only_after_a_crash_that_is_said_to_show_them(bench: C
 
     assert rig.offline_faults.after_crash(hides, rig.image, rig.store) is rig.image
     assert rig.offline_faults.after_crash(shows, rig.image, None) is rig.image
-    assert rig.offline_faults.fired == {}
+    assert rig.offline_faults.injected == {}
     assert rig.offline_faults.after_crash(shows, rig.image, rig.store).files != rig.image.files
-    assert rig.offline_faults.fired == {"old blocks": 1}
+    assert rig.offline_faults.injected == {"old blocks": 1}
 
 
 def test_what_rots_is_told_to_the_judge_and_what_cannot_be_read_to_the_disk(
@@ -303,7 +303,7 @@ def test_what_rots_is_told_to_the_judge_and_what_cannot_be_read_to_the_disk(
     rig = Bench(replace(quiet_plan, disk="dying-disk", rot=rots), messages=6)
     image, unreadable = rig.offline_faults.rot("next", rig.image)
     assert image.files != rig.image.files
-    assert rig.offline_faults.fired[FaultKind.ZEROED_SECTOR] > 0
+    assert rig.offline_faults.injected[FaultKind.ZEROED_SECTOR] > 0
     assert {one.kind for one in unreadable} == {FaultKind.LATENT_SECTOR_ERROR}
     log = [one for one in unreadable if one.path.startswith(config_of(quiet_plan).commit_log_directory)]
     first = damaged_log_offset(config_of(quiet_plan), log)
@@ -318,4 +318,4 @@ def test_nothing_happens_after_a_stop_and_no_more(bench: Callable[..., Bench]) -
     path = rig.store.log.segments[0].file.path
 
     assert rig.stopped("stop", image, (path, FileImage(b"", 0))) is image
-    assert rig.offline_faults.fired == {}
+    assert rig.offline_faults.injected == {}

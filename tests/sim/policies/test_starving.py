@@ -49,7 +49,7 @@ def test_a_task_starves_for_as_long_as_it_is_drawn_and_all_end_all_the_same(name
     policy = Starving(choices.stream("starving"), inner(name, choices), 50, 200)
     longest_wait(policy)
 
-    assert policy.fired["starved task"] > 0
+    assert policy.injected["starved task"] > 0
     assert policy.name == f"starving {inner(name, choices).name}"
 
 
@@ -65,7 +65,7 @@ def test_nobody_starves_before_the_first_time_has_come() -> None:
     policy = Starving(Choices("starve").stream("starving"), RoundRobin(1), 10**9, 10)
 
     assert longest_wait(policy) < 20
-    assert not policy.fired
+    assert not policy.injected
 
 
 def test_a_task_that_is_alone_runs_although_it_starves() -> None:

@@ -123,7 +123,7 @@ def test_short_writes_are_continued_to_the_end(lab: Make) -> None:
         assert bytes(segment.file.view(0, len(data))) == data
 
     bench.run(body)
-    assert bench.disk.fired["short write"] > 1
+    assert bench.disk.injected["short write"] > 1
 
 
 def test_a_failed_write_moves_no_position_and_the_next_one_writes_all_of_it(lab: Make) -> None:

@@ -363,7 +363,7 @@ def test_short_writes_and_now_and_then_none_at_all_leave_an_exact_log(lab: Make,
         assert store.shutdown()
 
     bench.run(body)
-    assert bench.disk.fired["short write"] > 10
+    assert bench.disk.injected["short write"] > 10
 
     def again(world: World) -> None:
         store = MessageStore(world, config)

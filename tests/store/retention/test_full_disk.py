@@ -40,7 +40,7 @@ def test_a_put_without_room_for_a_segment_is_refused_and_the_next_one_with_room_
         refused_at, status = put_until_refused(found, 2)
         assert status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
         assert put_until_refused(found, refused_at) == (refused_at, status)
-        assert bench.disk.fired["disk full"] > 0
+        assert bench.disk.injected["disk full"] > 0
         assert found.settle().bodies(0) == list(range(refused_at))
 
         bench.disk.capacity_bytes = 1 << 30

@@ -24,7 +24,7 @@ _PLAIN: Row = {
     "producers": 1,
     "outcome": "held",
     "digest": "of this run",
-    "fired": [],
+    "injected": [],
     "marks": [],
     "put_latency": [],
     "wall_seconds": 1.0,

@@ -94,9 +94,9 @@ def test_coverage_names_all_there_is_and_what_never_came_about(
     analysis: Analysis, sweep_of: Any, spark: SparkSession
 ) -> None:
     place = sweep_of(
-        {"fired": [("bit rot", 3), ("crash", 1), ("crash xfs", 1)], "marks": [("index rolls", 2)]},
-        {"fired": [("bit rot", 1)], "marks": [("index rolls", 0)]},
-        {"fired": None, "marks": None, "outcome": "timed-out"},
+        {"injected": [("bit rot", 3), ("crash", 1), ("crash xfs", 1)], "marks": [("index rolls", 2)]},
+        {"injected": [("bit rot", 1)], "marks": [("index rolls", 0)]},
+        {"injected": None, "marks": None, "outcome": "timed-out"},
     )
     table = analysis(place)["coverage"]
 
@@ -153,7 +153,7 @@ def test_tables_of_a_real_sweep_are_what_its_rows_say(
     cells = Counter((row["scenario"], row["disk"], row["policy"]) for row in rows)
     rates = tables["pass_rates"]
     assert {(row["scenario"], row["disk"], row["policy"]): row["held"] for row in rates} == cells
-    times: Counter[str] = sum((Counter(dict(row["fired"])) for row in rows), Counter())
+    times: Counter[str] = sum((Counter(dict(row["injected"])) for row in rows), Counter())
     assert {row["name"]: row["times"] for row in tables["coverage"] if row["times"]}.items() >= times.items()
     for group in tables["put_latency"]:
         of_group = [

@@ -34,7 +34,7 @@ def test_a_sweep_sums_up_to_what_spark_makes_of_it(
     found = [] if mutant is None else detections(table, mutant)
     assert sorted(found, key=lambda row: row["scenario"]) == by_spark["detections"]
     times = {row["name"]: row["times"] for row in by_spark["coverage"] if row["times"]}
-    assert dict(sums.fired + sums.marks) == times
+    assert dict(sums.injected + sums.marks) == times
     violated = sum(row["violated"] for row in by_spark["pass_rates"])
     assert sums.broken.total() == sums.signatures.total() == violated
     assert bool(violated) == (mutant is not None)
@@ -47,7 +47,7 @@ def test_rows_of_seeds_that_did_not_survive_count_as_no_verdict(sweep_of: Any) -
         "disk": None,
         "policy": None,
         "sync_flush": None,
-        "fired": None,
+        "injected": None,
         "marks": None,
     }
     place = sweep_of({}, lost, {"put_latency": None})

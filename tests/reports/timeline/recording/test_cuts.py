@@ -162,7 +162,7 @@ def test_damage_between_lives_is_told() -> None:
     scenario = SCENARIOS["lost-tail-is-cut-with-its-entries"]
     for seed in range(20):
         run = record_seed(scenario, seed)
-        if run.fired.get("lost sector"):
+        if run.injected.get("lost sector"):
             off = [cut for cut in run.cuts if cut.how == "changed while off"]
             assert any("o" in file.after for cut in off for file in cut.files if "/commitlog/" in file.path)
             return

@@ -98,7 +98,9 @@ def test_machines_follow_one_another_and_say_how_they_ended(
     outcome = Run(
         crash_plan, simulation_of(crash_plan, Choices("1"), None, recorder), ledger=recorder.ledger
     ).execute()
-    run = recorder.run_recording(Subject("crash", "", 1, None), outcome.plan, outcome.digest, outcome.fired)
+    run = recorder.run_recording(
+        Subject("crash", "", 1, None), outcome.plan, outcome.digest, outcome.injected
+    )
     assert [(machine.name, machine.ending) for machine in run.machines] == [
         ("life-0", "killed"),
         ("heal", "stopped"),
@@ -115,14 +117,14 @@ def test_disturbances_and_faults_are_told_once_for_each_that_is_counted() -> Non
     for seed in range(12):
         run = record_seed(scenario, seed)
         told += sum(fault.kind == "failed sync" for fault in run.faults)
-        counted += run.fired.get("failed sync", 0)
+        counted += run.injected.get("failed sync", 0)
         assert all(fault.about for fault in run.faults if fault.kind == "failed sync")
     assert told == counted > 0
     scenario = SCENARIOS["pauses-and-clock-steps-change-no-answer"]
     runs = [record_seed(scenario, seed) for seed in range(6)]
     for kind in ("paused task", "clock step"):
         told = sum(fault.kind == kind for run in runs for fault in run.faults)
-        assert told == sum(run.fired.get(kind, 0) for run in runs)
+        assert told == sum(run.injected.get(kind, 0) for run in runs)
     assert any(run.faults for run in runs)
 
 
@@ -133,7 +135,9 @@ def test_after_a_violation_nothing_more_is_told(quiet_plan: Plan) -> None:
         outcome = Run(
             plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger
         ).execute()
-    run = recorder.run_recording(Subject("broken", "", 1, None), outcome.plan, outcome.digest, outcome.fired)
+    run = recorder.run_recording(
+        Subject("broken", "", 1, None), outcome.plan, outcome.digest, outcome.injected
+    )
     assert run.broken[0].at == len(run.moments) - 1
     who = run.tasks[run.broken[0].task].name
     assert who in {f"life-0/producer-{number}" for number in range(plan.producers)}

@@ -30,7 +30,9 @@ def record_plan() -> Callable[[Plan], RunRecording]:
             plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger
         ).execute()
         assert outcome.violations == []
-        return recorder.run_recording(Subject("", "", 1, None), outcome.plan, outcome.digest, outcome.fired)
+        return recorder.run_recording(
+            Subject("", "", 1, None), outcome.plan, outcome.digest, outcome.injected
+        )
 
     return record_plan
 
@@ -114,7 +116,7 @@ def recorded(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[Ru
             plan, simulation_of(plan, Choices(seed), None, recorder), ledger=recorder.ledger
         ).execute()
     return recorder.run_recording(
-        Subject("", "", 1, mutant), outcome.plan, outcome.digest, outcome.fired
+        Subject("", "", 1, mutant), outcome.plan, outcome.digest, outcome.injected
     ), recorder
 
 

@@ -54,7 +54,7 @@ def answered(
     with_status: PutMessageStatus, fault: str = ""
 ) -> Callable[[MessageStore, Disk, PutMessageResult], PutMessageResult]:
     def doctor(store: MessageStore, disk: Disk, result: PutMessageResult) -> PutMessageResult:
-        disk.fired[fault] += 1
+        disk.injected[fault] += 1
         append = result.append if with_status is PutMessageStatus.FLUSH_DISK_TIMEOUT else None
         return PutMessageResult(with_status, append)
 

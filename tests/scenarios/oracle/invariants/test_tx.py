@@ -209,7 +209,7 @@ def test_a_decision_about_what_can_be_found_is_not_turned_away(history: History,
 def test_a_commit_fails_only_where_the_disk_does(history: History, disk: Disk) -> None:
     history.prepare("m")
     assert answered(history, disk, FAILED) == ["m could not be committed, without a reason"]
-    disk.fired["failed creation"] += 1
+    disk.injected["failed creation"] += 1
     assert answered(history, disk, FAILED) == []
 
 

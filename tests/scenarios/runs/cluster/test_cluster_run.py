@@ -87,11 +87,17 @@ def test_puts_are_acknowledged_and_slaves_have_them() -> None:
 
 
 def test_network_faults_that_a_plan_switches_on_happen() -> None:
-    fired = set()
+    injected = set()
     for seed in range(40):
-        fired |= set(run_seed(Scenario("c", "c", TROUBLED), seed).fired)
+        injected |= set(run_seed(Scenario("c", "c", TROUBLED), seed).injected)
 
-    assert {"partition", "one-way link", "broken connection", "half-open connection", "silent death"} <= fired
+    assert {
+        "partition",
+        "one-way link",
+        "broken connection",
+        "half-open connection",
+        "silent death",
+    } <= injected
 
 
 def test_a_plan_with_slaves_is_a_cluster_and_any_other_a_store_alone(quiet_plan: Plan) -> None:

@@ -73,7 +73,7 @@ def test_a_run_is_shrunk_to_the_plainest_that_does_it(
     """What it is to do: lose something at the crash. One loss is left of it, and no switch of tasks."""
 
     def lost(run: tuple[Choices, RunOutcome]) -> bool:
-        return run[1].fired["page lost"] > 0
+        return run[1].injected["page lost"] > 0
 
     @st.composite
     def runs(draw: st.DrawFn) -> tuple[Choices, RunOutcome]:

@@ -6,7 +6,7 @@ from store.wal import WriteAheadLog
 from tornlog.faults.simulation.simulation import PromiseBroken
 
 
-@pytest.mark.tornlog(seeds=60, must_fire=("crash", "name lost"), never_fired="fail")
+@pytest.mark.tornlog(seeds=60, must_inject=("crash", "name lost"), never_injected="fail")
 def test_what_was_appended_is_there(simulation, directory):
     appended, uncertain = [], []
 
@@ -32,7 +32,7 @@ def test_what_was_appended_is_there(simulation, directory):
 @pytest.mark.tornlog(
     scenario="rollover-at-a-crash",
     seeds=5,
-    never_fired="ignore",
+    never_injected="ignore",
     disk="strict-posix",
     ranges={"commit_log_bytes": (2048,)},
 )
