@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from enum import IntFlag
 
+from .service import do_nothing
 from .world import Tasks
 
 
@@ -32,7 +33,7 @@ class RunningFlags:
         """Reasons that only a restart ends. Belongs to whoever holds the lock."""
         self.failures: dict[str, str] = {}
         """Services that have ended of what nobody foresaw, each with what that was."""
-        self.on_service_failed: Callable[[str], None] = _nobody
+        self.on_service_failed: Callable[[str], None] = do_nothing
         """Told the name of each, in its last moments."""
 
     @property
@@ -76,27 +77,3 @@ class RunningFlags:
         """Take a reason back, unless it was added for good."""
         with self._lock:
             self._bits.set(self._bits.get() & (~int(reason) | self._lasting))
-
-    # -- by hand -----------------------------------------------------------------------------------
-
-    def make_readable(self) -> bool:
-        """Answer reads again; return whether they are."""
-        self.allow(Refusal.NOT_READABLE)
-        return self.is_readable
-
-    def make_not_readable(self) -> None:
-        """Refuse reads."""
-        self.refuse(Refusal.NOT_READABLE)
-
-    def make_writeable(self) -> bool:
-        """Accept puts again as far as it is up to the operator; return whether they are."""
-        self.allow(Refusal.NOT_WRITEABLE)
-        return self.is_writeable
-
-    def make_not_writeable(self) -> None:
-        """Make the store read-only."""
-        self.refuse(Refusal.NOT_WRITEABLE)
-
-
-def _nobody(name: str) -> None:
-    """Do nothing."""

@@ -10,6 +10,10 @@ from collections.abc import Callable
 from .world import Task, World
 
 
+def do_nothing(*_: object) -> None:
+    """Be a callback where no one waits for the call."""
+
+
 class Service(ABC):
     """A named task around `step`. A subclass waits inside its step, on `self.signal`."""
 
@@ -19,7 +23,7 @@ class Service(ABC):
         self.world = world
         self.signal = world.tasks.signal(self.name)
         self._stopping = world.tasks.cell(f"{self.name} stopping")
-        self.on_failure: Callable[[str, Exception], None] = _nobody
+        self.on_failure: Callable[[str, Exception], None] = do_nothing
         """Told the service's name, and what it ends of that nobody foresaw. Whoever makes the service sets it."""
         self._task: Task | None = None
 
@@ -65,7 +69,3 @@ class Service(ABC):
 
     def finish(self) -> None:  # noqa: B027 - most services have nothing left to do
         """Do what is left to do after the last step."""
-
-
-def _nobody(name: str, error: Exception) -> None:
-    """Do nothing."""

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ..filters.message_filter import MessageFilter
 from ..formats.remoting.command import RemotingCommand
-from ..message_store_protocol import MessageStoreProtocol
+from ..plugins import AnyMessageStore
 from ..queues.dispatch import MessageArrival
 from ..service import Service
 from ..world import World
@@ -136,7 +136,7 @@ class PullRequestHoldService(Service):
 
     name = "pull request hold"
 
-    def __init__(self, world: World, store: MessageStoreProtocol, config: BrokerConfig) -> None:
+    def __init__(self, world: World, store: AnyMessageStore, config: BrokerConfig) -> None:
         super().__init__(world)
         self.answer: Callable[[RemotingCommand, Channel], None] = _nobody
         """Carries a pull out and sends the answer, whatever it is."""

@@ -13,8 +13,7 @@ from ..delivery.transaction_service import TransactionalMessageService
 from ..filters.consumer_filter import ConsumerFilterManager, use_bit_maps
 from ..formats.message import decode_record
 from ..message_store import MessageStore
-from ..message_store_protocol import MessageStoreProtocol
-from ..plugins import PluginContext, build_message_store
+from ..plugins import AnyMessageStore, PluginContext, build_message_store
 from ..queues.consumer_offsets import LIGHT_GROUP_PREFIX, ConsumerOffsetManager
 from ..replication.ha_service import HAService
 from ..world import World
@@ -42,7 +41,7 @@ class BrokerParts:
         self.config = config
         self.own_store = MessageStore(world, store_config)
         context = PluginContext(world, store_config)
-        self.store: MessageStoreProtocol = build_message_store(
+        self.store: AnyMessageStore = build_message_store(
             config.message_store_plug_in, context, self.own_store
         )
         directory = store_config.config_directory

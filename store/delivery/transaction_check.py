@@ -23,7 +23,7 @@ from ..formats.message import MessageRecord
 from ..marks import hit
 from ..message import LOOPBACK_BROKER, AppendMessageResult, Message, PutMessageResult, PutMessageStatus
 from ..message_store import MessageStore
-from ..service import Service
+from ..service import Service, do_nothing
 from ..world import World
 from .decisions import Decisions
 from .half_message import (
@@ -92,7 +92,7 @@ class TransactionalMessageCheckService(Service):
         decisions: Decisions,
     ) -> None:
         super().__init__(world)
-        self.on_check: Callable[[MessageRecord], None] = _nobody
+        self.on_check: Callable[[MessageRecord], None] = do_nothing
         """Told of each half message whose producer group is to be asked, as it was put back."""
         self.last_error: Exception | None = None
         """What ended a pass early, or what `on_check` raised, last."""
@@ -279,10 +279,6 @@ def _placed(record: MessageRecord, message: Message, append: AppendMessageResult
         store_timestamp_ms=append.store_timestamp_ms,
         properties=message.properties,
     )
-
-
-def _nobody(record: MessageRecord) -> None:
-    """Ask no one."""
 
 
 class HalfMessageVerdict(Enum):

@@ -27,6 +27,7 @@ from ..message import (
 )
 from ..queues.light_queues import LIGHT_MARK, LightPut, light_put, without_offsets
 from ..replication.group_transfer import GroupTransfer
+from ..service import do_nothing
 from ..stats import TopicTotals
 from ..world import World
 from .allocate import AllocateMappedFileService
@@ -80,7 +81,7 @@ class CommitLog:
         self.last_store_timestamp_ms = 0
         self.begin_time_in_lock_ms = 0
         """When the put that holds the lock got it, 0 if none does. Read without the lock, to tell a stall."""
-        self.on_appended: Callable[[], None] = _nobody
+        self.on_appended: Callable[[], None] = do_nothing
         """Called after records are in the page cache."""
         self.group_transfer: GroupTransfer | None = None
         """Who asks slaves for the puts of a SYNC_MASTER; None on any other."""
@@ -419,7 +420,3 @@ def _topic_bytes(topic: str) -> bytes | None:
     """Return a topic as its records spell it, None if no path or record can hold it."""
     raw = topic.encode()
     return raw if len(raw) <= record_format.MAX_TOPIC_BYTES and is_storable_topic(topic) else None
-
-
-def _nobody() -> None:
-    """Do nothing."""

@@ -11,7 +11,7 @@ from ..config import FlushDiskType, StoreConfig
 from ..marks import hit
 from ..message import PutMessageStatus
 from ..running_flags import Refusal, RunningFlags
-from ..service import Service
+from ..service import Service, do_nothing
 from ..world import World
 from .checkpoint import StoreCheckpoint
 from .segment_queue import SegmentQueue
@@ -33,7 +33,7 @@ class FlushCommitLogService(Service):
         self.queue = queue
         self.checkpoint = checkpoint
         self.flags = flags
-        self.on_flushed: Callable[[], None] = _nobody
+        self.on_flushed: Callable[[], None] = do_nothing
         """Called after the durable part of the log grew."""
         self._flush_lock = world.tasks.lock(f"{self.name} flush")
         self._sync_failed = False
@@ -219,7 +219,3 @@ def make_flush_service(
     flush = FlushRealTimeService(world, config, queue, checkpoint, flags)
     flush.woken_by_puts = not config.flush_commit_log_timed and not has_pool
     return flush
-
-
-def _nobody() -> None:
-    """Do nothing."""

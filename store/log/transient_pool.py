@@ -14,7 +14,7 @@ from ..config import StoreConfig
 from ..marks import hit
 from ..retention.disk_usage import is_disk_full
 from ..running_flags import Refusal, RunningFlags
-from ..service import Service
+from ..service import Service, do_nothing
 from ..world import MappedFile, Tasks, World
 from .segment import PAGE_BYTES, Segment
 from .segment_queue import SegmentQueue
@@ -201,7 +201,7 @@ class CommitRealTimeService(Service):
         self, world: World, config: StoreConfig, queue: BufferedSegmentQueue, flags: RunningFlags
     ) -> None:
         super().__init__(world)
-        self.on_committed: Callable[[], None] = _nobody
+        self.on_committed: Callable[[], None] = do_nothing
         """Called after there was more to see in the log."""
         self.last_error: OSError | None = None
         self._config = config
@@ -251,7 +251,3 @@ class CommitRealTimeService(Service):
     def finish(self) -> None:
         """Commit everything. Puts have ended by now: nothing can come behind it."""
         self.commit(0)
-
-
-def _nobody() -> None:
-    """Do nothing."""

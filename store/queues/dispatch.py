@@ -23,7 +23,7 @@ from ..marks import hit
 from ..message import is_storable_topic
 from ..retention.disk_usage import is_disk_full
 from ..running_flags import Refusal, RunningFlags
-from ..service import Service
+from ..service import Service, do_nothing
 from ..world import World
 from .consume_queue_table import ConsumeQueueTable
 from .light_queues import LIGHT_MARK, light_records
@@ -88,7 +88,7 @@ class DispatchService(Service):
         """Told after all dispatchers, of records that are in a queue."""
         self.waiting_bytes_max = 0
         """The most of the log that was ever found waiting."""
-        self.on_scheduled: Callable[[], None] = _nobody
+        self.on_scheduled: Callable[[], None] = do_nothing
         """Called after all dispatchers for a record that waits in the schedule topic."""
         self._commit_log = commit_log
         self._queues = queues
@@ -213,10 +213,6 @@ class DispatchService(Service):
                 pass
         except (StoreError, OSError) as error:
             self.last_error = error
-
-
-def _nobody() -> None:
-    """Do nothing."""
 
 
 class ExtendedQueueDispatcher:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ..config import StoreConfig
 from ..index.index_files import IndexFiles
 from ..log.checkpoint import StoreCheckpoint
-from ..service import Service
+from ..service import Service, do_nothing
 from ..world import World
 from .consume_queue_table import ConsumeQueueTable
 from .dispatch import DispatchService
@@ -26,7 +26,7 @@ class FlushConsumeQueueService(Service):
     ) -> None:
         super().__init__(world)
         self.last_error: OSError | None = None
-        self.on_interval: Callable[[], None] = _nobody
+        self.on_interval: Callable[[], None] = do_nothing
         """Called once per interval."""
         self.index: IndexFiles | None = None
         """Index files to be synced as they become full, if there is an index."""
@@ -88,7 +88,3 @@ class FlushConsumeQueueService(Service):
                 self.index.make_durable()
         except OSError as error:
             self.last_error = error
-
-
-def _nobody() -> None:
-    """Do nothing."""

@@ -46,7 +46,8 @@ def test_a_reason_that_is_taken_back_leaves_the_others(flags: RunningFlags) -> N
     assert flags.bits == 2
     assert not flags.is_writeable
     flags.allow(Refusal.DISK_FULL)
-    assert flags.make_writeable()
+    flags.allow(Refusal.NOT_WRITEABLE)
+    assert flags.is_writeable
     assert flags.bits == 0
 
 
@@ -57,17 +58,20 @@ def test_a_reason_for_good_cannot_be_taken_back(flags: RunningFlags) -> None:
     assert flags.has_failed
 
     flags.allow(Refusal.DISK_FULL)
-    assert not flags.make_writeable()
+    flags.allow(Refusal.NOT_WRITEABLE)
+    assert not flags.is_writeable
     assert flags.bits == 2
 
 
 def test_by_hand_a_store_is_made_read_only_or_mute_and_back(flags: RunningFlags) -> None:
-    flags.make_not_writeable()
-    flags.make_not_readable()
+    flags.refuse(Refusal.NOT_WRITEABLE)
+    flags.refuse(Refusal.NOT_READABLE)
     assert flags.bits == 3
-    assert flags.make_readable()
+    flags.allow(Refusal.NOT_READABLE)
+    assert flags.is_readable
     assert not flags.is_writeable
-    assert flags.make_writeable()
+    flags.allow(Refusal.NOT_WRITEABLE)
+    assert flags.is_writeable
     assert not flags.has_failed
 
 
@@ -85,12 +89,13 @@ def test_a_read_only_store_answers_reads_refuses_puts_and_still_stops_cleanly(la
         store = started(world, small())
         store.put_message(Message.of("T", b"one"))
         world.tasks.sleep(1)
-        store.flags.make_not_writeable()
+        store.flags.refuse(Refusal.NOT_WRITEABLE)
         assert store.put_message(Message.of("T", b"two")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         assert len(store.get_message("T", 0, 0).records) == 1
-        assert store.flags.make_writeable()
+        store.flags.allow(Refusal.NOT_WRITEABLE)
+        assert store.flags.is_writeable
         assert store.put_message(Message.of("T", b"two")).status is PutMessageStatus.PUT_OK
-        store.flags.make_not_writeable()
+        store.flags.refuse(Refusal.NOT_WRITEABLE)
         assert store.shutdown()
 
     bench.run(body)
@@ -104,7 +109,8 @@ def test_after_a_failed_sync_no_hand_makes_a_store_writeable(lab: Make, small: M
         store = started(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
         bench.failures.plan("msync", "commitlog")
         assert store.put_message(Message.of("T", b"lost")).status is PutMessageStatus.FLUSH_DISK_TIMEOUT
-        assert not store.flags.make_writeable()
+        store.flags.allow(Refusal.NOT_WRITEABLE)
+        assert not store.flags.is_writeable
         assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         assert not store.shutdown()
 
@@ -128,11 +134,12 @@ def test_a_store_made_not_readable_or_shut_down_refuses_every_read(
         store.put_message(Message.of("T", b"one"))
         world.tasks.sleep(1)
         read(store)
-        store.flags.make_not_readable()
+        store.flags.refuse(Refusal.NOT_READABLE)
         with pytest.raises(StoreNotReadableError, match="made not readable: running flags 1"):
             read(store)
         assert store.put_message(Message.of("T", b"two")).status is PutMessageStatus.PUT_OK
-        assert store.flags.make_readable()
+        store.flags.allow(Refusal.NOT_READABLE)
+        assert store.flags.is_readable
         read(store)
         assert store.shutdown()
         with pytest.raises(StoreNotReadableError, match="the store is shut down"):

@@ -10,6 +10,7 @@ from tornlog.store.config import BrokerRole
 from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
+from tornlog.store.running_flags import Refusal
 from tornlog.store.service import Service
 from tornlog.store.world import World
 
@@ -72,7 +73,8 @@ def test_a_store_that_has_lost_a_service_names_it_and_takes_no_more_puts_until_a
 
         assert store.runtime_info()["failedServices"] == f"{name}: Unforeseen: nobody thought of this"
         assert store.put_message(Message.of("T", b"after")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-        assert not store.flags.make_writeable()
+        store.flags.allow(Refusal.NOT_WRITEABLE)
+        assert not store.flags.is_writeable
         assert not store.shutdown()
 
         again = MessageStore(world, config)

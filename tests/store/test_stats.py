@@ -8,6 +8,7 @@ from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.message import Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
+from tornlog.store.running_flags import Refusal
 from tornlog.store.stats import LATENCY_BUCKETS, StoreStats, TopicTotals
 from tornlog.store.world import World
 
@@ -65,7 +66,7 @@ def test_a_put_that_reached_the_log_and_failed_there_is_a_failed_one_and_a_refus
         too_large = store.put_message(Message.of("A", b"x" * 2000))
         assert too_large.status is PutMessageStatus.MESSAGE_ILLEGAL
         assert store.stats.puts_failed == 1
-        store.flags.make_not_writeable()
+        store.flags.refuse(Refusal.NOT_WRITEABLE)
         assert store.put_message(Message.of("A", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         assert store.stats.puts_failed == 1
         assert store.stats.put_messages_total == 0
