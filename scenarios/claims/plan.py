@@ -107,13 +107,7 @@ class Plan:
     flush: FlushPlan = FlushPlan()
     sync_ms_max: int = knob(1, 10, least=1)
     disk: str = knob(
-        *("strict-posix",) * 2,
-        "ext4-ordered",
-        "ext4-data",
-        "xfs",
-        "btrfs",
-        "process-kill",
-        "nothing-lost",
+        *("strict-posix",) * 2, "ext4-ordered", "ext4-data", "xfs", "btrfs", "process-kill", "nothing-lost"
     )
     """What the store runs on: a name in `DISK_MODELS`."""
     index: IndexPlan = IndexPlan()

@@ -36,13 +36,9 @@ class Scenario:
                 raise ValueError(
                     f"disk: {self.name} is of several machines, which are not judged on a {disk}"
                 )
-            ranges = ranges.replace(
-                disk=(disk,),
-            )
+            ranges = ranges.replace(disk=(disk,))
         if policy is not None:
             if policy not in POLICIES:
                 raise ValueError(f"policy: expected one of {', '.join(POLICIES)}, found {policy}")
-            ranges = ranges.replace(
-                policy=(policy,),
-            )
+            ranges = ranges.replace(policy=(policy,))
         return replace(self, ranges=ranges)

@@ -122,10 +122,7 @@ def finding_of(
     """Return the finding that an input is, made small; the mutant, if there is one, is applied."""
     target, began = TARGETS[settings.name](), perf_counter()
     small = minimised(
-        target,
-        raw,
-        breach,
-        stop=lambda: is_stop_wanted() or perf_counter() - began > MINIMISING_SECONDS_MAX,
+        target, raw, breach, stop=lambda: is_stop_wanted() or perf_counter() - began > MINIMISING_SECONDS_MAX
     )
     judged = judge_in_full(target, small)
     if isinstance(judged, FuzzViolation) and judged.signature == breach.signature:

@@ -62,10 +62,7 @@ class PatchesCollideError(ValueError):
 
 
 def composed(
-    name: str,
-    summary: str,
-    members: Iterable[Mutant],
-    narrow: Callable[[Ranges], Ranges] | None = None,
+    name: str, summary: str, members: Iterable[Mutant], narrow: Callable[[Ranges], Ranges] | None = None
 ) -> Mutant:
     """Return a mutant with every patch of its members. Raises PatchesCollideError naming two that cannot both be in."""
     mutants = tuple(members)

@@ -45,13 +45,7 @@ def timing_of(plan: Plan) -> SyncTiming:
 class Execution(ABC):
     """One run of one plan."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        simulation: Simulation,
-        *,
-        ledger: Ledger | None = None,
-    ) -> None:
+    def __init__(self, plan: Plan, simulation: Simulation, *, ledger: Ledger | None = None) -> None:
         self.simulation = simulation
         self._plan = plan
         self._choices = choices = simulation.choices

@@ -18,10 +18,7 @@ _ODD_CHANCE = 0.3
 _FLAGS = (0, 1, 7, -1, 0x7FFF_FFFF, -0x8000_0000)
 _BORN_MS_AGO = (0, 1, 3_600_000, -86_400_000)
 """How far a client's clock is behind."""
-_HOSTS = (
-    (bytes((192, 0, 2, 7)), 40_001),
-    (bytes((198, 51, 100, 250)), 65_535),
-)
+_HOSTS = ((bytes((192, 0, 2, 7)), 40_001), (bytes((198, 51, 100, 250)), 65_535))
 _HOSTS_V6 = (
     (bytes.fromhex("20010db8000100020003000400050006"), 40_006),
     (bytes.fromhex("fe80000000000000a00b0c0d0e0f1011"), 1),

@@ -319,14 +319,7 @@ class Traffic:
         pieces += added
         body = (f"{name}|".encode() * (body_bytes // len(name) + 1))[:body_bytes]
         entry = PutEntry(
-            name,
-            topic,
-            queue_id,
-            tags,
-            body,
-            "\2".join(pieces).encode(),
-            wait,
-            self._kernel.now_ns,
+            name, topic, queue_id, tags, body, "\2".join(pieces).encode(), wait, self._kernel.now_ns
         )
         entry.given = given
         entry.light_names = light_names

@@ -41,7 +41,7 @@ TROUBLED = CLUSTER.replace(
         "refused_chance": (0.0, 0.2),
         "silent_death_chance": (0.0, 0.5),
         "reset_at_death_chance": (0.0, 0.5),
-    },
+    }
 )
 """With a network that is not to be relied on."""
 

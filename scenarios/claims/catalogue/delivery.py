@@ -26,10 +26,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "a-gap-in-the-numbers-hides-no-transaction",
         "half messages behind numbers that their queue skips are decided or asked about, as all others are",
-        _TRANSACTIONS.replace(
-            starts={"skipped_numbers_max": (1, 3)},
-            lives=(2, 3),
-        ),
+        _TRANSACTIONS.replace(starts={"skipped_numbers_max": (1, 3)}, lives=(2, 3)),
     ),
     # Messages are put to be seen later; the store dies while they wait and while they are delivered, and puts fail.
     Scenario(

@@ -36,11 +36,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             disk=("ext4-ordered", "xfs", "strict-posix", "nothing-lost"),
             commit_log_bytes=(2048, 4096),
             messages={
-                "body_bytes_max": (
-                    394,
-                    394,
-                    500,
-                ),
+                "body_bytes_max": (394, 394, 500),
                 "property_bytes_max": (0,),
                 "equal_sizes": (True, True, False),
             },

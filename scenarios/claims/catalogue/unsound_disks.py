@@ -20,11 +20,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "a-dying-disk-is-never-made-worse",
         "whatever a dying disk does, what lies in front of the first damage is there, and nothing hangs or dies of it",
-        Ranges(
-            disk=("dying-disk",),
-            lives=(1, 2, 3),
-            messages_each=(8, 16),
-            consumers=(0, 1),
-        ),
+        Ranges(disk=("dying-disk",), lives=(1, 2, 3), messages_each=(8, 16), consumers=(0, 1)),
     ),
 )

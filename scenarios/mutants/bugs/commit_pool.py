@@ -21,10 +21,7 @@ def _write_nothing(self: BufferedSegment, at: int, end: int) -> None:
 
 
 def _with_pool(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        sync_flush=(False,),
-        memory={"transient_pool": (True,)},
-    )
+    return ranges.replace(sync_flush=(False,), memory={"transient_pool": (True,)})
 
 
 TRANSIENT_FAKE_COMMIT = Mutant(

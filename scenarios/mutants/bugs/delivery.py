@@ -81,11 +81,7 @@ def _delivered_from_store(record: MessageRecord) -> Message | None:
 
 
 def _with_delays(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        delay={"chance": (0.5,)},
-        topics=(1,),
-        messages_each=(8,),
-    )
+    return ranges.replace(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,))
 
 
 DELAYED_COPY_BORN_ANEW = Mutant(
@@ -168,11 +164,7 @@ def _again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str]
 
 
 def _with_put_back_messages(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        transactions={"chance": (0.5,)},
-        commit_log_bytes=(8192, 16384),
-        sync_flush=(True,),
-    )
+    return ranges.replace(transactions={"chance": (0.5,)}, commit_log_bytes=(8192, 16384), sync_flush=(True,))
 
 
 PUT_BACK_FORGETS_RECONSUME_TIMES = Mutant(

@@ -100,9 +100,7 @@ def _run_unguarded(self: Service) -> None:
 
 
 def _with_little_memory(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        memory={"error_chance": (0.5,)},
-    )
+    return ranges.replace(memory={"error_chance": (0.5,)})
 
 
 SERVICE_DIES_SILENTLY = Mutant(

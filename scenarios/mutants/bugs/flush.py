@@ -18,9 +18,7 @@ def _submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) ->
 
 
 def _under_sync_flush(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        sync_flush=(True,),
-    )
+    return ranges.replace(sync_flush=(True,))
 
 
 ACK_BEFORE_FLUSH = Mutant(
@@ -91,10 +89,7 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
 
 
 def _with_three_producers(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        sync_flush=(True,),
-        producers=(3,),
-    )
+    return ranges.replace(sync_flush=(True,), producers=(3,))
 
 
 GROUP_COMMIT_SWAP_RACE = Mutant(
@@ -211,9 +206,7 @@ def _flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
 
 
 def _with_short_segments(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        commit_log_bytes=(2048,),
-    )
+    return ranges.replace(commit_log_bytes=(2048,))
 
 
 FLUSH_JUMPS_TO_NEW_FILE = Mutant(

@@ -19,10 +19,7 @@ def _first_key_of(properties: bytes) -> list[bytes]:
 
 
 def _with_several_keys(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        index={"slots": (5, 40)},
-        messages={"equal_sizes": (False,)},
-    )
+    return ranges.replace(index={"slots": (5, 40)}, messages={"equal_sizes": (False,)})
 
 
 INDEX_FIRST_KEY_ONLY = Mutant(

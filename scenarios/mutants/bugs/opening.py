@@ -60,9 +60,7 @@ def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryRepor
 
 
 def _with_second_start(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        starts={"second": (True,)},
-    )
+    return ranges.replace(starts={"second": (True,)})
 
 
 SECOND_INSTANCE_RECOVERS_BEFORE_LOCK = Mutant(
@@ -92,9 +90,7 @@ def _load_refusing_strays(
 
 
 def _with_strays(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        endings=("stop and strays",),
-    )
+    return ranges.replace(endings=("stop and strays",))
 
 
 STRAYS_REFUSED = Mutant(

@@ -46,10 +46,7 @@ def _put_burning_offset(self: CommitLog, message: Message | MessageBatch) -> Put
 
 
 def _with_refused_puts(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        commit_log_bytes=(2048,),
-        messages={"body_bytes_max": (2500,)},
-    )
+    return ranges.replace(commit_log_bytes=(2048,), messages={"body_bytes_max": (2500,)})
 
 
 FAILED_PUT_BURNS_QUEUE_OFFSET = Mutant(
@@ -289,9 +286,7 @@ def _code_by_code_point(
 
 
 def _with_odd_tags(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        messages={"equal_sizes": (False,)},
-    )
+    return ranges.replace(messages={"equal_sizes": (False,)})
 
 
 TAG_CODE_BY_CODE_POINT = Mutant(

@@ -43,9 +43,7 @@ def _encode_batch_with_first_flag(
 
 
 def _with_batches(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        messages={"batch_chance": (0.2,)},
-    )
+    return ranges.replace(messages={"batch_chance": (0.2,)})
 
 
 BATCH_SHARES_FIRST_FLAG = Mutant(

@@ -86,9 +86,7 @@ def _finish_without_cutting(self: Recovery) -> None:
 
 
 def _with_damage_after_stop(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        endings=("stop and damage",),
-    )
+    return ranges.replace(endings=("stop and damage",))
 
 
 NORMAL_RECOVERY_KEEPS_DIRTY_CQ = Mutant(
@@ -125,10 +123,7 @@ def _finish_without_backlog(self: Recovery) -> None:
 
 def _with_stops_under_load(ranges: Ranges) -> Ranges:
     return ranges.replace(
-        sync_flush=(True,),
-        messages={"no_wait_chance": (0.5,)},
-        sync_ms_max=(10,),
-        endings=("stop",),
+        sync_flush=(True,), messages={"no_wait_chance": (0.5,)}, sync_ms_max=(10,), endings=("stop",)
     )
 
 

@@ -199,9 +199,7 @@ def _scan_up_to_empty_body(
 
 
 def _with_empty_bodies(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        messages={"body_bytes_max": (0, 40), "equal_sizes": (False,)},
-    )
+    return ranges.replace(messages={"body_bytes_max": (0, 40), "equal_sizes": (False,)})
 
 
 SCAN_ENDS_AT_EMPTY_BODY = Mutant(

@@ -18,10 +18,7 @@ def _advance_then_append(self: Segment, position: int, data: bytes | bytearray) 
 
 def _with_busy_producers(ranges: Ranges) -> Ranges:
     return ranges.replace(
-        sync_flush=(True,),
-        producers=(3,),
-        messages_each=(16,),
-        messages={"no_wait_chance": (0.5,)},
+        sync_flush=(True,), producers=(3,), messages_each=(16,), messages={"no_wait_chance": (0.5,)}
     )
 
 
@@ -41,11 +38,7 @@ def _sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
 
 
 def _on_strict_posix(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        disk=("strict-posix",),
-        sync_flush=(True,),
-        commit_log_bytes=(2048,),
-    )
+    return ranges.replace(disk=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,))
 
 
 NO_DIR_FSYNC_ON_ROLLOVER = Mutant(
@@ -72,10 +65,7 @@ def _is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
 
 
 def _with_crashes_in_traffic(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        commit_log_bytes=(2048,),
-        endings=("crash in traffic",),
-    )
+    return ranges.replace(commit_log_bytes=(2048,), endings=("crash in traffic",))
 
 
 ZERO_LENGTH_TRAILING_FILE = Mutant(

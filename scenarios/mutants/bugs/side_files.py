@@ -46,9 +46,7 @@ def _load_or_refuse(self: StoreCheckpoint) -> None:
 
 
 def _with_strays(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        endings=("stop and strays",),
-    )
+    return ranges.replace(endings=("stop and strays",))
 
 
 DAMAGED_CHECKPOINT_REFUSED = Mutant(

@@ -18,9 +18,7 @@ from .unsynced import (
 
 def _narrow(ranges: Ranges) -> Ranges:
     """Its recovery begins where the checkpoint says, and there is no setting for that."""
-    return ranges.replace(
-        recover_whole_log=(False,),
-    )
+    return ranges.replace(recover_whole_log=(False,))
 
 
 ROCKETMQ_4_9_8 = Version(

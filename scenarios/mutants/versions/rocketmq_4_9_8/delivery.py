@@ -41,10 +41,7 @@ def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes:
 
 
 def _with_delays(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        delay={"chance": (0.8,)},
-        endings=("crash in traffic",),
-    )
+    return ranges.replace(delay={"chance": (0.8,)}, endings=("crash in traffic",))
 
 
 DELAY_LEVELS_AFTER_RECOVERY = Mutant(

@@ -255,9 +255,7 @@ FACTS: tuple[Fact, ...] = (
         "recovery does not look at what is vouched for, and cuts everything behind damage where it looks",
     ),
     Fact(
-        "reput-never-retries",
-        _HAS_NOT,
-        "ReputMessageService.run logs what doReput throws, and tries again",
+        "reput-never-retries", _HAS_NOT, "ReputMessageService.run logs what doReput throws, and tries again"
     ),
     Fact(
         "service-dies-silently",
@@ -289,50 +287,26 @@ FACTS: tuple[Fact, ...] = (
         _HAS_NOT,
         "messageTimeup takes born time and both hosts over; seen in directories that it wrote",
     ),
-    Fact(
-        "hosts-swapped",
-        _HAS_NOT,
-        "bornHost stands before storeHost; seen in directories that it wrote",
-    ),
+    Fact("hosts-swapped", _HAS_NOT, "bornHost stands before storeHost; seen in directories that it wrote"),
     Fact(
         "index-first-key-only",
         _HAS_NOT,
         "buildIndex puts the unique key and each word of KEYS; seen in directories that it wrote",
     ),
-    Fact(
-        "ipv6-host-cut-short",
-        _HAS_NOT,
-        "all 16 bytes are written; seen in a directory that it wrote",
-    ),
+    Fact("ipv6-host-cut-short", _HAS_NOT, "all 16 bytes are written; seen in a directory that it wrote"),
     Fact(
         "put-back-forgets-reconsume-times",
         _HAS,
         "renewHalfMessageInner sets neither flag nor reconsumeTimes; by reading",
     ),
+    Fact("reconsume-times-zeroed", _HAS_NOT, "the record has what the broker was given; by reading"),
     Fact(
-        "reconsume-times-zeroed",
-        _HAS_NOT,
-        "the record has what the broker was given; by reading",
+        "record-flag-dropped", _HAS_NOT, "the record has the client's flag; seen in directories that it wrote"
     ),
+    Fact("scan-ends-at-empty-body", _HAS_NOT, "checkMessageAndReturnSize passes over a body of 0 bytes"),
     Fact(
-        "record-flag-dropped",
-        _HAS_NOT,
-        "the record has the client's flag; seen in directories that it wrote",
+        "tag-code-by-code-point", _HAS_NOT, "String.hashCode goes by UTF-16 units, which is what this is not"
     ),
-    Fact(
-        "scan-ends-at-empty-body",
-        _HAS_NOT,
-        "checkMessageAndReturnSize passes over a body of 0 bytes",
-    ),
-    Fact(
-        "tag-code-by-code-point",
-        _HAS_NOT,
-        "String.hashCode goes by UTF-16 units, which is what this is not",
-    ),
-    Fact(
-        "tag-code-trims",
-        _HAS_NOT,
-        "tagsString2tagsCode hashes the tag as it is",
-    ),
+    Fact("tag-code-trims", _HAS_NOT, "tagsString2tagsCode hashes the tag as it is"),
 )
 """In the order of the catalogue."""

@@ -94,10 +94,7 @@ def _finish(self: FlushConsumeQueueService) -> None:
 
 
 def _with_short_queue_files(ranges: Ranges) -> Ranges:
-    return _with_checkpoints(ranges).replace(
-        consume_queue_bytes=(100,),
-        messages_each=(16,),
-    )
+    return _with_checkpoints(ranges).replace(consume_queue_bytes=(100,), messages_each=(16,))
 
 
 QUEUE_PASS_FLUSHES_ONE_FILE = Mutant(
@@ -175,10 +172,9 @@ def _write(self: BufferedSegment, at: int, end: int) -> None:
 
 
 def _with_short_writes(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        sync_flush=(False,),
-        memory={"transient_pool": (True,)},
-    ).replace(faults={"short_write_chance": (0.2,)})
+    return ranges.replace(sync_flush=(False,), memory={"transient_pool": (True,)}).replace(
+        faults={"short_write_chance": (0.2,)}
+    )
 
 
 SHORT_WRITE_UNNOTICED = Mutant(
